@@ -1,0 +1,1 @@
+"""TraceGrade: judges the tool calls of AI agents from their OpenTelemetry traces."""

@@ -1,0 +1,35 @@
+"""Agent runs and sessions."""
+
+from dataclasses import dataclass, field
+
+from tracegrade.model.tool_call import ToolCall
+
+
+@dataclass(slots=True)
+class AgentRun:
+    """One agent invocation with its own calls (not those of its sub-agents).
+
+    ``span_id`` (hex) is the invoke_agent span's, or the local root's when no span says that it is an agent; it is the
+    subject id. ``prompt`` and ``final_answer`` are None when they cannot be read. ``calls`` are in the one total
+    order: start, position in the asking message, end, span id.
+    """
+
+    span_id: str
+    agent: str
+    parent_span_id: str | None = None  # subject id of the enclosing run
+    prompt: str | None = None
+    final_answer: str | None = None
+    session: str | None = None
+    user: str | None = None
+    model: str | None = None
+    start_ns: int = 0
+    end_ns: int = 0
+    calls: list[ToolCall] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Session:
+    """The runs that share a conversation id, in order of start."""
+
+    id: str
+    runs: list[AgentRun] = field(default_factory=list)

@@ -1,0 +1,69 @@
+"""Spans as assembly keeps them: with only the attributes that somebody reads."""
+
+from dataclasses import dataclass, field
+
+from tracegrade.model.json_value import JsonValue
+
+STATUS_UNSET = 0
+STATUS_OK = 1
+STATUS_ERROR = 2
+
+KIND_INTERNAL = 1
+KIND_SERVER = 2
+KIND_CLIENT = 3
+
+
+@dataclass(slots=True)
+class Resource:
+    """Who sent the spans: the wanted resource attributes. Shared by all spans of one ResourceSpans."""
+
+    attributes: dict[str, JsonValue] = field(default_factory=dict)
+
+    @property
+    def service(self) -> str:
+        """The service name, "" when the resource has none."""
+        name = self.attributes.get("service.name", "")
+        return name if isinstance(name, str) else str(name)
+
+
+@dataclass(slots=True)
+class SpanEvent:
+    """One span event with its wanted attributes."""
+
+    name: str
+    time_ns: int
+    attributes: dict[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Span:
+    """One finished span.
+
+    Ids are the wire's bytes (16 and 8 long, ``parent_span_id`` empty for a root); times are ns since 1970 UTC;
+    ``kind`` and ``status_code`` are the OTLP enum numbers. Attribute values are decoded AnyValues: bytes become
+    base64 text, NaN and the infinities their names. Equality of two spans is equality of all kept content.
+    """
+
+    trace_id: bytes
+    span_id: bytes
+    parent_span_id: bytes
+    name: str
+    kind: int
+    start_ns: int
+    end_ns: int
+    flags: int
+    status_code: int
+    status_message: str
+    attributes: dict[str, JsonValue]
+    events: list[SpanEvent]
+    dropped_attributes_count: int
+    scope: str
+    resource: Resource
+
+    @property
+    def is_local_root(self) -> bool:
+        """Has no parent here: no parent id at all, or a parent that the sender knew to be in another process.
+
+        Source: opentelemetry-proto trace.proto, SpanFlags: bit 8 says that bit 9 (is remote) is known.
+        """
+        return not self.parent_span_id or self.flags & 0x300 == 0x300

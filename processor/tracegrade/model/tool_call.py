@@ -1,0 +1,65 @@
+"""One tool call: the model's request, its execution and its result, paired."""
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from tracegrade.model.json_value import JsonValue
+
+# How a value was read. ok: strict JSON or a structured attribute; repaired: decoded after mending (double encoding,
+# NaN, duplicate keys); python_repr: a Python literal; text: not decodable, kept as text; truncated: cut off by the
+# sender; redacted: masked by the sender; absent: not recorded.
+ValueStatus: TypeAlias = Literal["ok", "repaired", "python_repr", "text", "truncated", "redacted", "absent"]
+ReadFrom: TypeAlias = Literal["span", "message", "event"]
+
+
+@dataclass(slots=True)
+class ToolError:
+    """A failed execution: the error's type and message as recorded, "" where unknown."""
+
+    type: str
+    message: str
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """One real call, however many spans, messages or instrumentations show it.
+
+    ``arguments`` is an object when ``arguments_status`` is ok, repaired or python_repr (a scalar or a list is kept as
+    it is with status ``text``), ``None`` when absent. ``output`` is any JSON value. Times are ns since 1970 UTC, 0
+    when only a message shows the call. ``span_id`` is the hex id of the span that shows it best; ``agent_span_id``
+    the hex subject id of the agent run it belongs to. ``depth`` counts enclosing tool calls. ``batch`` numbers the
+    groups of calls that were made together (None: no batch known); ``attempt`` counts from 1 the calls of the same
+    name and arguments within the run. ``message_path`` is "message/part" when the call was read from a message.
+    """
+
+    name: str
+    raw_name: str
+    call_id: str | None
+    arguments: JsonValue
+    arguments_status: ValueStatus
+    output: JsonValue
+    output_status: ValueStatus
+    error: ToolError | None
+    start_ns: int
+    end_ns: int
+    span_id: str
+    agent: str
+    agent_span_id: str
+    depth: int = 0
+    batch: int | None = None
+    attempt: int = 1
+    read_from: ReadFrom = "span"
+    dialect: str = ""
+    message_path: str | None = None
+    also_seen_in: list[str] = field(default_factory=list)  # hex ids of further spans that show the same call
+    duplicate_of: str | None = None  # "trace id/span id" of the same call in another trace
+
+    @property
+    def failed(self) -> bool:
+        """Whether an error was recorded."""
+        return self.error is not None
+
+    @property
+    def subject_id(self) -> str:
+        """The id under which a rule of scope tool-call judges it."""
+        return f"{self.span_id}/{self.message_path}" if self.message_path else self.span_id

@@ -1,0 +1,47 @@
+"""A trace as it stands when it is judged."""
+
+from dataclasses import dataclass, field
+
+from tracegrade.model.span import Resource, Span
+
+
+@dataclass(slots=True)
+class Trace:
+    """The distinct spans of one trace id, and what is known of its completeness.
+
+    ``spans`` are sorted by (start_ns, end_ns, span_id), one per span id. ``revision`` is the number of distinct
+    span contents seen, replaced ones included. ``close_reason`` is one of ``settled``, ``idle``, ``end_attribute``,
+    ``max_age``, ``span_cap``, ``byte_cap``, ``memory`` or ``end_of_input``; ``missing`` names what an incomplete
+    trace lacks: ``root``, or ``parent:`` and the hex id of a span that others name as their parent.
+    ``first_position`` and ``last_position`` are journal positions (0 without a journal); ``first_received_ns`` and
+    ``last_received_ns`` are receive times, ns since 1970 UTC.
+    """
+
+    trace_id: bytes
+    tenant: str
+    spans: list[Span]
+    close_reason: str
+    missing: list[str]
+    revision: int
+    first_received_ns: int = 0
+    last_received_ns: int = 0
+    first_position: int = 0
+    last_position: int = 0
+    cut_by: str | None = None  # the bound that cut this trace short, if one did: promise 2 does not hold for it
+    replaced: list[bytes] = field(default_factory=list)  # digests of the contents that lost to another of the same id
+    supersedes: int | None = None  # the revision that was judged before this one, if any
+
+    @property
+    def complete(self) -> bool:
+        """Nothing is known to be missing."""
+        return not self.missing
+
+    @property
+    def root(self) -> Span | None:
+        """The earliest local root, if one has come."""
+        return next((span for span in self.spans if span.is_local_root), None)
+
+    @property
+    def resource(self) -> Resource:
+        """The root's resource, else the earliest span's."""
+        return (self.root or self.spans[0]).resource
