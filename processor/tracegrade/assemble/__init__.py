@@ -1,0 +1,1 @@
+"""Journal records in, closed traces out."""

@@ -1,0 +1,51 @@
+"""The ``tracegrade`` command: arguments in, one call, text out.
+
+Commands are loaded when they are used, so that ``--help`` and completion stay quick and a command line that only
+reads files never imports a server.
+"""
+
+from importlib import import_module
+
+import click
+
+# name -> (module, one line of help); in the order shown.
+COMMANDS = {
+    "serve": ("serve", "Receive, forward and judge traces."),
+    "demo": ("demo", "See it work: a small instrumented agent, judged."),
+    "replay": ("replay", "Judge stored traces again."),
+    "extract": ("extract", "Show the tool calls read from traces."),
+    "evaluate": ("evaluate", "One judgement by hand, or a batch of them."),
+    "rules": ("rules", "Check, test and list rule files."),
+    "results": ("results", "Show stored evaluations."),
+    "traces": ("traces", "Show stored traces."),
+    "why": ("why", "Why was a trace judged as it was, or not at all?"),
+    "alerts": ("alerts", "Show alerts."),
+    "config": ("config", "Check and show settings."),
+}
+
+
+class _LazyGroup(click.Group):
+    """Imports a command's module when the command is first needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _ = COMMANDS[cmd_name]
+        command: click.Command = import_module(f"tracegrade.cli.{module}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tracegrade", message="%(prog)s %(version)s")
+def main() -> None:
+    """Judges the tool calls of AI agents from their OpenTelemetry traces.
+
+    Exit codes: 0 done or passed, 1 a gate or check failed, 2 wrong usage or settings, 3 cannot tell.
+    """

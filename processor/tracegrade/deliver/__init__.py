@@ -1,0 +1,1 @@
+"""Judged traces out to every sink."""

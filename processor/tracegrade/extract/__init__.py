@@ -1,0 +1,1 @@
+"""A trace in, its agent runs and tool calls out."""

@@ -1,0 +1,1 @@
+"""Original requests out again, from the journal."""

@@ -1,0 +1,1 @@
+"""Which rules judge which subjects."""

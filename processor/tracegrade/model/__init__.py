@@ -7,6 +7,7 @@ of them, ``Subject`` what a rule judges, ``Evaluation`` and ``Decision`` what co
 from tracegrade.model.agent_run import AgentRun, Session
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.evaluation import Decision, Evaluation
+from tracegrade.model.extraction import Extraction
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.model.subject import Subject
@@ -17,6 +18,7 @@ __all__ = [
     "AgentRun",
     "Decision",
     "Evaluation",
+    "Extraction",
     "JsonValue",
     "Resource",
     "Session",

@@ -4,4 +4,4 @@ from typing import TypeAlias
 
 # A float is always finite: decoding turns NaN and the infinities into the texts "NaN", "Infinity" and "-Infinity",
 # as the protobuf JSON mapping does, because JSON has no such numbers.
-JsonValue: TypeAlias = "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]"
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"

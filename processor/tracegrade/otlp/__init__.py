@@ -1,0 +1,1 @@
+"""The protocol, used by both ends."""

@@ -1,0 +1,1 @@
+"""SQL, and nowhere else."""

@@ -1,0 +1,24 @@
+"""What extraction read out of one trace."""
+
+from dataclasses import dataclass, field
+
+from tracegrade.model.agent_run import AgentRun
+from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.trace import Trace
+
+
+@dataclass(slots=True)
+class Extraction:
+    """The agent runs and tool calls of one trace.
+
+    ``runs`` are in order of start and never empty for a trace with spans: without an agent span the local root is the
+    run. ``calls`` are all calls of the trace in the one total order; every call is also in exactly one run's
+    ``calls``. ``unread_tool_spans`` (hex ids) look like tool calls but no dialect reads them.
+    """
+
+    trace: Trace
+    runs: list[AgentRun]
+    calls: list[ToolCall]
+    session: str | None = None
+    release: str | None = None
+    unread_tool_spans: list[str] = field(default_factory=list)

@@ -1,0 +1,335 @@
+"""YAML files of ours: read once, checked against a pydantic model, every mistake with its line and column.
+
+Takes YAML 1.2 core types (``on`` and ``0o14`` stay what they look like), refuses duplicate keys, aliases, merges and
+deep nesting, and turns pydantic's errors into ``file:line:column: key.path: message``.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Never, TypeVar
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError, WithJsonSchema
+from yamlcore import CoreLoader
+
+try:
+    from yamlcore import CCoreLoader as _Loader
+except ImportError:  # PyYAML without libyaml: the same language, slower
+    _Loader = CoreLoader
+
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.json_value import JsonValue
+
+Location = tuple[str | int, ...]
+
+MAX_NESTING = 64
+MAX_NODES = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in one file; ``line`` and ``column`` count from 1."""
+
+    path: str
+    line: int
+    column: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}: {self.message}"
+
+
+class FileError(TraceGradeError):
+    """One or more mistakes in YAML files; ``str()`` gives one ``file:line:column: message`` a line."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = list(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class FileModel(BaseModel):
+    """Base of everything a YAML file may hold: frozen, unknown keys refused, no guessing between types."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h|d))+")
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d)")
+
+
+def duration_s(value: object) -> float:
+    """Seconds from a text like ``500ms``, ``30s``, ``1h30m`` or ``7d`` (the collector's form, and days)."""
+    if isinstance(value, float):
+        return value  # a default, already in seconds
+    if isinstance(value, str) and _DURATION.fullmatch(value):
+        return sum(float(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(value))
+    raise ValueError(f"expected a duration such as '30s', '500ms' or '1h30m', found {value!r}")
+
+
+def duration_text(seconds: float) -> str:
+    """The shortest whole-unit text of a duration, ``90s`` for 90.0."""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        if seconds >= size and seconds % size == 0:
+            return f"{int(seconds // size)}{unit}"
+    return f"{seconds * 1000:g}ms" if seconds else "0s"
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(duration_s),
+    PlainSerializer(duration_text, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": _DURATION.pattern, "examples": ["30s", "500ms", "1h30m"]}),
+]
+
+
+class Document:
+    """One parsed YAML file: its value, and where each part of it stands."""
+
+    def __init__(self, path: str, value: JsonValue, marks: Mapping[Location, tuple[int, int]]) -> None:
+        self.path = path
+        self.value = value
+        self._marks = marks
+
+    def position(self, location: Location) -> tuple[int, int]:
+        """Line and column (from 1) of the deepest part of `location` that the file holds."""
+        known = tuple(part for part in location)
+        while known and known not in self._marks:
+            known = known[:-1]
+        return self._marks.get(known, (1, 1))
+
+    def problem(self, location: Location, message: str) -> Problem:
+        """A `Problem` at `location`, its message led by the dotted path of the key."""
+        line, column = self.position(location)
+        path = dotted(location)
+        return Problem(self.path, line, column, f"{path}: {message}" if path else message)
+
+
+def dotted(location: Location) -> str:
+    """``("a", 0, "b")`` as ``a[0].b``."""
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else str(part))
+    return text
+
+
+def parse(text: str, path: str, *, expand_env: bool = False, environment: Mapping[str, str] | None = None) -> Document:
+    """Parse one YAML document.
+
+    Args:
+        text: the file's content.
+        path: named in errors.
+        expand_env: replace ``${env:NAME}`` and ``${env:NAME:-default}`` (``$$`` is a literal dollar). A value that is
+            one whole reference is typed as YAML after the replacement; inside a longer text it stays text.
+        environment: where names are looked up, `os.environ` when omitted.
+
+    Raises:
+        FileError: not YAML, duplicate keys, aliases, merge keys, keys that are not text, too deep or too large, an
+            unset environment variable without a default.
+    """
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        composer = _Composer(
+            loader, path, dict(environment if environment is not None else os.environ) if expand_env else None
+        )
+        marks: dict[Location, tuple[int, int]] = {}
+        value = composer.build(node, (), marks, 0) if node is not None else None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        raise FileError([Problem(path, line, column, f"not YAML: {error.problem or error.context}")]) from None
+    except yaml.YAMLError as error:
+        raise FileError([Problem(path, 1, 1, f"not YAML: {error}")]) from None
+    except RecursionError:
+        raise FileError([Problem(path, 1, 1, f"nested more than {MAX_NESTING} deep")]) from None
+    finally:
+        loader.dispose()
+    return Document(path, value, marks)
+
+
+def read(path: Path, *, expand_env: bool = False) -> Document:
+    """`parse` the file at `path`; raises FileError also when it cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FileError([Problem(str(path), 1, 1, f"cannot be read: {error.strerror or error}")]) from None
+    except UnicodeDecodeError as error:
+        raise FileError([Problem(str(path), 1, 1, f"not UTF-8 at byte {error.start}")]) from None
+    return parse(text, str(path), expand_env=expand_env)
+
+
+class _Composer:
+    """Builds the plain value of a node tree and notes where every part stands."""
+
+    def __init__(self, loader: Any, path: str, environment: Mapping[str, str] | None) -> None:
+        self._loader = loader
+        self._path = path
+        self._environment = environment
+        self._seen: set[int] = set()
+
+    def build(self, node: Any, location: Location, marks: dict[Location, tuple[int, int]], depth: int) -> JsonValue:
+        if id(node) in self._seen:
+            self._refuse(node, "an alias (*name) is not allowed here; write the value out")
+        if depth > MAX_NESTING:
+            self._refuse(node, f"nested more than {MAX_NESTING} deep")
+        self._seen.add(id(node))
+        if len(self._seen) > MAX_NODES:
+            self._refuse(node, f"more than {MAX_NODES} values in one file")
+        marks.setdefault(location, (node.start_mark.line + 1, node.start_mark.column + 1))
+        if isinstance(node, yaml.MappingNode):
+            return self._build_mapping(node, location, marks, depth)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.build(item, (*location, i), marks, depth + 1) for i, item in enumerate(node.value)]
+        return self._build_scalar(node)
+
+    def _build_mapping(
+        self, node: Any, location: Location, marks: dict[Location, tuple[int, int]], depth: int
+    ) -> JsonValue:
+        value: dict[str, JsonValue] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag != "tag:yaml.org,2002:str":
+                self._refuse(key_node, f"expected a text as key, found {getattr(key_node, 'value', '')!r}; quote it")
+            key = key_node.value
+            if key in value:
+                self._refuse(key_node, f"duplicate key {key!r}")
+            # Errors point at the key: that is what people look for.
+            marks[(*location, key)] = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
+            value[key] = self.build(value_node, (*location, key), marks, depth + 1)
+        return value
+
+    def _build_scalar(self, node: Any) -> JsonValue:
+        if self._environment is not None and "$" in node.value:
+            text, whole = expand(node.value, self._environment, lambda message: self._refuse(node, message))
+            if whole and not node.style:  # libyaml says '', PyYAML None for a plain scalar
+                tag = self._loader.resolve(yaml.ScalarNode, text, (True, False))
+                node = yaml.ScalarNode(tag, text, node.start_mark, node.end_mark)
+            else:
+                return text
+        try:
+            value: Any = self._loader.construct_object(node)
+        except (ValueError, yaml.YAMLError):
+            self._refuse(node, f"cannot read {node.value!r} as {node.tag.rpartition(':')[2]}")
+        if value is not None and not isinstance(value, bool | int | float | str):
+            self._refuse(node, f"values of type {type(value).__name__} are not allowed; quote it")
+        return value
+
+    def _refuse(self, node: Any, message: str) -> Never:
+        mark = node.start_mark
+        raise FileError([Problem(self._path, mark.line + 1, mark.column + 1, message)])
+
+
+_REFERENCE = re.compile(r"\$\$|\$\{env:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{([^}]*)\}")
+
+
+def expand(text: str, environment: Mapping[str, str], refuse: Any) -> tuple[str, bool]:
+    """`text` with its environment references replaced, and whether all of it was one reference."""
+    whole = (match := _REFERENCE.fullmatch(text)) is not None and match.group() != "$$"
+
+    def replace(match: re.Match[str]) -> str:
+        if match.group() == "$$":
+            return "$"
+        name, default, other = match.groups()
+        if name is None:
+            refuse(f"expected ${{env:NAME}} or ${{env:NAME:-default}}, found '${{{other}}}'; write $$ for a dollar")
+        found = environment.get(name, default)
+        if found is None:
+            refuse(f"environment variable {name} is not set; set it, or give a default: ${{env:{name}:-default}}")
+        return str(found)
+
+    return _REFERENCE.sub(replace, text), whole
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def validate(document: Document, model: type[Model], location: Location = ()) -> Model:
+    """Check the document's value (or its part at `location`) against `model`.
+
+    Raises:
+        FileError: with one problem for each error that pydantic found, in file order.
+    """
+    value: Any = document.value
+    for part in location:
+        value = value[part]
+    try:
+        return model.model_validate({} if value is None and not location else value)
+    except ValidationError as error:
+        raise FileError(problems(document, error, model, location)) from None
+
+
+def problems(document: Document, error: ValidationError, model: type[BaseModel], base: Location = ()) -> list[Problem]:
+    """All of pydantic's errors as problems of the file, in file order, in words for whoever wrote the file."""
+    found = []
+    for item in error.errors(include_url=False):
+        location = _in_document(document, (*base, *item["loc"]))
+        found.append(document.problem(location, _message(item, model)))
+    return sorted(set(found), key=lambda problem: (problem.line, problem.column, problem.message))
+
+
+def _in_document(document: Document, location: Location) -> Location:
+    """`location` without the union tags and the missing tail that pydantic adds."""
+    value: JsonValue = document.value
+    known: list[str | int] = []
+    for part in location:
+        if isinstance(value, dict) and isinstance(part, str) and part in value:
+            value = value[part]
+            known.append(part)
+        if isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+            known.append(part)
+    return tuple(known)
+
+
+def _message(item: Any, model: type[BaseModel]) -> str:
+    kind = item["type"]
+    last = item["loc"][-1] if item["loc"] else ""
+    if kind == "extra_forbidden":
+        return f"unknown key {last!r}" + did_you_mean(str(last), _keys_at(model, item["loc"][:-1]))
+    if kind == "missing":
+        return f"key {last!r} is missing"
+    message = item["msg"]
+    for prefix in ("Value error, ", "Assertion failed, "):
+        message = message.removeprefix(prefix)
+    if kind == "value_error":
+        return str(message)
+    found = item.get("input")
+    shown = (
+        repr(found) if not isinstance(found, dict | list) else ("an object" if isinstance(found, dict) else "a list")
+    )
+    text = message[0].lower() + message[1:]
+    return f"{text.replace('input should be', 'expected')}, found {shown[:120]}"
+
+
+def _keys_at(model: type[BaseModel], location: Location) -> list[str]:
+    """The keys that `model` takes at `location`; [] where that is not a plain model."""
+    current: Any = model
+    for part in location:
+        fields = getattr(current, "model_fields", {})
+        if isinstance(part, str) and part in fields:
+            current = _model_in(fields[part].annotation)
+        elif not isinstance(part, int):
+            return []
+    return [field.alias or name for name, field in getattr(current, "model_fields", {}).items()]
+
+
+def _model_in(annotation: Any) -> Any:
+    """The first model class inside an annotation such as ``list[Model] | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for inner in getattr(annotation, "__args__", ()):
+        if (found := _model_in(inner)) is not None:
+            return found
+    return None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` when one of `known` is near `name`, else the list of them when it is short."""
+    names = sorted(known)
+    if close := get_close_matches(name, names, n=1, cutoff=0.6):
+        return f"; did you mean {close[0]!r}?"
+    return f"; expected one of {', '.join(names)}" if 0 < len(names) <= 12 else ""
