@@ -30,6 +30,8 @@ class Trace:
     cut_by: str | None = None  # the bound that cut this trace short, if one did: promise 2 does not hold for it
     replaced: list[bytes] = field(default_factory=list)  # digests of the contents that lost to another of the same id
     supersedes: int | None = None  # the revision that was judged before this one, if any
+    rule_set: str = ""  # hash of the rule set in force when the first span was read
+    closed_ns: int = 0  # the records' time at which it closed
 
     @property
     def complete(self) -> bool:

@@ -1,0 +1,98 @@
+"""Traces that were closed and judged: a late span finds its trace again here.
+
+Recently closed ones are held in memory, until a store is known to hold them (live) or until they can no longer be
+reopened (replay, which has no store). Older ones are looked up in the store, many ids in one query.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from tracegrade.model.span import Span
+from tracegrade.model.trace import Trace
+
+TraceKey = tuple[str, bytes]  # tenant, trace id
+
+
+@dataclass(slots=True)
+class ClosedTrace:
+    """What is needed to judge a closed trace again: its distinct spans and how it was judged."""
+
+    closed_ns: int
+    revision: int
+    spans: list[Span]
+    replaced: list[bytes]
+    cut_by: str | None
+    rule_set: str
+    first_received_ns: int
+    first_position: int
+
+    @classmethod
+    def of(cls, trace: Trace) -> "ClosedTrace":
+        """The closed form of a trace that was just judged."""
+        return cls(
+            trace.closed_ns,
+            trace.revision,
+            trace.spans,
+            trace.replaced,
+            trace.cut_by,
+            trace.rule_set,
+            trace.first_received_ns,
+            trace.first_position,
+        )
+
+
+Lookup = Callable[[Iterable[TraceKey]], Mapping[TraceKey, ClosedTrace]]
+
+
+def nothing_stored(keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
+    """The look-up of a run without a store."""
+    return {}
+
+
+class ClosedTraces:
+    """Closed traces by (tenant, trace id), the memory in front of the store."""
+
+    def __init__(self, lookup: Lookup = nothing_stored, max_held: int = 200_000) -> None:
+        self._lookup = lookup
+        self._max_held = max_held
+        self._held: OrderedDict[TraceKey, tuple[int, ClosedTrace]] = OrderedDict()
+        self.forgotten = 0  # closed traces let go because of `max_held`, which no store holds
+
+    def add(self, key: TraceKey, closed: ClosedTrace, token: int = 0) -> None:
+        """Hold `closed`; `token` (growing) is what `release` will name once a store holds it."""
+        self._held.pop(key, None)
+        self._held[key] = (token, closed)
+        if len(self._held) > self._max_held:
+            self._held.popitem(last=False)
+            self.forgotten += 1
+
+    def release(self, up_to_token: int) -> None:
+        """Let go of everything added with a token of at most `up_to_token`: a store holds it now."""
+        while self._held:
+            key, (token, _) = next(iter(self._held.items()))
+            if token > up_to_token:
+                return
+            del self._held[key]
+
+    def expire(self, before_ns: int) -> None:
+        """Let go of what closed before `before_ns`, for runs without a store."""
+        while self._held:
+            key, (_, closed) = next(iter(self._held.items()))
+            if closed.closed_ns >= before_ns:
+                return
+            del self._held[key]
+
+    def find(self, keys: Iterable[TraceKey]) -> dict[TraceKey, ClosedTrace]:
+        """Those of `keys` that were closed before."""
+        found: dict[TraceKey, ClosedTrace] = {}
+        unknown: list[TraceKey] = []
+        for key in keys:
+            held = self._held.get(key)
+            if held is not None:
+                found[key] = held[1]
+            else:
+                unknown.append(key)
+        if unknown:
+            found.update(self._lookup(unknown))
+        return found

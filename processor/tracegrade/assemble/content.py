@@ -1,0 +1,41 @@
+"""Which of two contents of one span id is kept, and what makes contents the same (promise 2)."""
+
+from hashlib import blake2b
+
+import orjson
+
+from tracegrade.model.span import Span
+
+
+def canonical_content(span: Span) -> bytes:
+    """The kept fields of a span as canonical JSON."""
+    return orjson.dumps(
+        [
+            span.parent_span_id.hex(),
+            span.name,
+            span.kind,
+            span.start_ns,
+            span.flags,
+            span.status_code,
+            span.status_message,
+            span.attributes,
+            [[event.name, event.time_ns, event.attributes] for event in span.events],
+            span.dropped_attributes_count,
+            span.scope,
+            span.resource.attributes,
+        ],
+        option=orjson.OPT_SORT_KEYS,
+    )
+
+
+def digest(span: Span) -> bytes:
+    """16 bytes that stand for (span id, content)."""
+    text = b"%s%d%s" % (span.span_id, span.end_ns, canonical_content(span))
+    return blake2b(text, digest_size=16).digest()
+
+
+def is_preferred(new: Span, old: Span) -> bool:
+    """Whether `new` replaces `old`: the later end wins, then the greater canonical content."""
+    if new.end_ns != old.end_ns:
+        return new.end_ns > old.end_ns
+    return canonical_content(new) > canonical_content(old)

@@ -1,0 +1,134 @@
+"""Bytes to spans, keeping only the attributes that somebody reads.
+
+Touching an attribute costs more than parsing it (upb parses lazily into C), so the gate is one dictionary look-up a
+key, and values are decoded only for wanted keys.
+"""
+
+import base64
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
+
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Resource, Span, SpanEvent
+
+OWN_SCOPE = "tracegrade"
+
+# Distinct attribute keys are few; a sender that invents keys without end must not grow the memo for ever.
+_MAX_KNOWN_KEYS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What of a span is kept: exact keys, key prefixes, event names (attributes of kept events are kept whole)."""
+
+    attributes: frozenset[str]
+    prefixes: tuple[str, ...] = ()
+    events: frozenset[str] = frozenset()
+
+
+class Decoder:
+    """Turns OTLP trace requests into `Span`s."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._is_wanted: dict[str, bool] = {}
+        self.own_spans = 0  # spans of our own scope passed over so far
+
+    def spans(self, payload: bytes) -> list[Span]:
+        """The spans of one ExportTraceServiceRequest, in its order; spans of our own scope are counted instead.
+
+        Raises:
+            google.protobuf.message.DecodeError: not such a request. What was journalled was parsed before.
+        """
+        request = ExportTraceServiceRequest.FromString(payload)
+        decoded: list[Span] = []
+        for resource_spans in request.resource_spans:
+            resource = Resource(self._all(resource_spans.resource.attributes))
+            for scope_spans in resource_spans.scope_spans:
+                scope = scope_spans.scope.name
+                if scope == OWN_SCOPE:
+                    self.own_spans += len(scope_spans.spans)
+                    continue
+                for span in scope_spans.spans:
+                    decoded.append(self._span(span, scope, resource))
+        return decoded
+
+    def _span(self, span: OtlpSpan, scope: str, resource: Resource) -> Span:
+        status = span.status
+        return Span(
+            span.trace_id,
+            span.span_id,
+            span.parent_span_id,
+            span.name,
+            span.kind,
+            span.start_time_unix_nano,
+            span.end_time_unix_nano,
+            span.flags,
+            status.code,
+            status.message,
+            self._kept(span.attributes),
+            list(self._events(span)) if span.events else [],
+            span.dropped_attributes_count,
+            scope,
+            resource,
+        )
+
+    def _kept(self, attributes: Iterable[KeyValue]) -> dict[str, JsonValue]:
+        known = self._is_wanted
+        kept: dict[str, JsonValue] = {}
+        for pair in attributes:
+            key = pair.key
+            wanted = known.get(key)
+            if wanted is None:
+                wanted = self._learn(key)
+            if wanted:
+                value = pair.value
+                # Most values are non-empty texts: one access instead of two.
+                kept[key] = value.string_value or json_value(value)
+        return kept
+
+    def _learn(self, key: str) -> bool:
+        wanted = key in self._wanted.attributes or key.startswith(self._wanted.prefixes)
+        if len(self._is_wanted) >= _MAX_KNOWN_KEYS:
+            self._is_wanted.clear()
+        self._is_wanted[key] = wanted
+        return wanted
+
+    def _events(self, span: OtlpSpan) -> Iterator[SpanEvent]:
+        for event in span.events:
+            if event.name in self._wanted.events:
+                yield SpanEvent(event.name, event.time_unix_nano, self._all(event.attributes))
+
+    def _all(self, attributes: Iterable[KeyValue]) -> dict[str, JsonValue]:
+        return {pair.key: json_value(pair.value) for pair in attributes}
+
+
+def json_value(value: AnyValue) -> JsonValue:
+    """An AnyValue as JSON: bytes become base64 text, NaN and the infinities their names, unset null."""
+    kind = value.WhichOneof("value")
+    if kind == "string_value":
+        return value.string_value
+    if kind == "bool_value":
+        return value.bool_value
+    if kind == "int_value":
+        return value.int_value
+    if kind == "double_value":
+        return _finite(value.double_value)
+    if kind == "kvlist_value":
+        return {pair.key: json_value(pair.value) for pair in value.kvlist_value.values}
+    if kind == "array_value":
+        return [json_value(item) for item in value.array_value.values]
+    if kind == "bytes_value":
+        return base64.b64encode(value.bytes_value).decode("ascii")
+    return None
+
+
+def _finite(number: float) -> float | str:
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"

@@ -1,0 +1,288 @@
+"""Spans to traces. Time is an argument: live and in replay it is the journal records' own time."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from heapq import heappop, heappush, nsmallest
+
+from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
+from tracegrade.assemble.completion import Deadlines
+from tracegrade.assemble.content import digest, is_preferred
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.model.span import Span
+from tracegrade.model.trace import Trace
+
+
+@dataclass(slots=True)
+class LiveTrace:
+    """The spans of one trace so far, and what decides when it closes."""
+
+    first_ns: int  # when it opened, or opened again: max_age counts from here
+    last_ns: int
+    first_position: int  # the first record that would have to be read again
+    last_position: int
+    rule_set: str
+    origin: tuple[int, int] = (0, 0)  # receive time and position of its very first record
+    spans: dict[bytes, Span] = field(default_factory=dict)
+    replaced: set[bytes] = field(default_factory=set)
+    missing_parents: set[bytes] = field(default_factory=set)
+    local_roots: int = 0
+    byte_count: int = 0
+    unjudged: int = 0  # distinct contents that came since it was last judged
+    judged_revision: int | None = None
+    cut_by: str | None = None
+    ended: bool = False
+    queued_due_ns: int = 0  # due time of its earliest entry in the queue
+
+    @property
+    def revision(self) -> int:
+        """The number of distinct contents seen, replaced ones included."""
+        return len(self.spans) + len(self.replaced)
+
+    @property
+    def structurally_complete(self) -> bool:
+        """A local root is here and no span's parent is missing."""
+        return self.local_roots > 0 and not self.missing_parents
+
+    def add(self, span: Span) -> bool:
+        """Take in one span; False when its content is known already."""
+        held = self.spans.get(span.span_id)
+        if held is None:
+            self.spans[span.span_id] = span
+            self.missing_parents.discard(span.span_id)
+            self._count(span, +1)
+            self.unjudged += 1
+            return True
+        if span == held:
+            return False
+        return self._settle_conflict(span, held)
+
+    def _settle_conflict(self, span: Span, held: Span) -> bool:
+        new_digest = digest(span)
+        if new_digest in self.replaced:
+            return False
+        self.unjudged += 1
+        if not is_preferred(span, held):
+            self.replaced.add(new_digest)
+            return True
+        self.replaced.add(digest(held))
+        self.spans[span.span_id] = span
+        if span.parent_span_id != held.parent_span_id or span.flags != held.flags:
+            self._count_anew()
+        return True
+
+    def _count(self, span: Span, step: int) -> None:
+        if span.is_local_root:
+            self.local_roots += step
+        elif span.parent_span_id not in self.spans:
+            self.missing_parents.add(span.parent_span_id)
+
+    def _count_anew(self) -> None:
+        self.local_roots = 0
+        self.missing_parents = set()
+        for span in self.spans.values():
+            self._count(span, +1)
+
+
+class LiveTraces:
+    """All live traces of one judge, and the queue of their due times."""
+
+    def __init__(self, settings: TracesSettings, closed: ClosedTraces, rule_set: str) -> None:
+        self.rule_set = rule_set  # hash of the rule set in force for traces that begin now
+        self.fates: Counter[tuple[str, str]] = Counter()  # (fate, reason) -> spans, since the start
+        self.open_spans = 0  # distinct contents not judged yet
+        self._settings = settings
+        self._deadlines = Deadlines.of(settings)
+        self._closed = closed
+        self._live: dict[TraceKey, LiveTrace] = {}
+        self._queue: list[tuple[int, TraceKey]] = []
+        self._ready: list[Trace] = []
+        self._too_late: Counter[TraceKey] = Counter()
+        self._clock_ns = 0
+        self._max_bytes = settings.max_mib_per_trace * 1024 * 1024
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    @property
+    def oldest_position(self) -> int | None:
+        """The first journal position that a live trace still needs, None when none is live."""
+        # Traces open in the order of the journal, so the one that opened first needs the first position.
+        return next((live.first_position for live in self._live.values()), None)
+
+    def add(self, spans: list[Span], tenant: str, received_ns: int, position: int, end: int, byte_count: int = 0) -> None:
+        """Take in the spans of one journal record.
+
+        Call `close_due(received_ns)` first: a trace due before this record came is closed before it.
+
+        Args:
+            spans: of the record, any order, any number of traces.
+            tenant: whose they are.
+            received_ns: the record's receive time.
+            position: the record's first byte in the journal, and `end` the byte after it.
+            byte_count: the record's size, shared out evenly over its spans.
+        """
+        self._clock_ns = max(self._clock_ns, received_ns)
+        by_trace: dict[TraceKey, list[Span]] = {}
+        for span in spans:
+            by_trace.setdefault((tenant, span.trace_id), []).append(span)
+        known = self._closed.find([key for key in by_trace if key not in self._live])
+        share = byte_count // len(spans) if spans else 0
+        for key, group in by_trace.items():
+            live = self._live.get(key)
+            if live is None:
+                live = self._open(key, group, known.get(key), received_ns, position)
+                if live is None:
+                    continue
+            live.last_ns = received_ns
+            live.last_position = end
+            live.byte_count += share * len(group)
+            self._take(key, live, group)
+        self._close_over_bounds()
+
+    def _open(
+        self, key: TraceKey, group: list[Span], closed: ClosedTrace | None, received_ns: int, position: int
+    ) -> LiveTrace | None:
+        live = LiveTrace(received_ns, received_ns, position, position, self.rule_set, (received_ns, position))
+        if closed is not None:
+            for span in closed.spans:
+                live.add(span)
+            live.replaced.update(closed.replaced)
+            live.unjudged = 0
+            live.judged_revision = closed.revision
+            live.rule_set = closed.rule_set
+            live.origin = (closed.first_received_ns, closed.first_position)
+            new = [span for span in group if not _is_known(live, span)]
+            self.fates["duplicate", ""] += len(group) - len(new)
+            if not new:
+                return None
+            if closed.cut_by in ("span_cap", "byte_cap"):
+                self.fates["dropped", closed.cut_by] += len(new)
+                return None
+            if received_ns > closed.closed_ns + self._deadlines.reopen_ns:
+                self.fates["too_late", ""] += len(new)
+                self._too_late[key] += len(new)
+                return None
+            group[:] = new
+        self._live[key] = live
+        return live
+
+    def _take(self, key: TraceKey, live: LiveTrace, group: list[Span]) -> None:
+        before = live.unjudged
+        end_attribute = self._settings.end_attribute
+        for span in group:
+            if live.add(span) and end_attribute is not None and span.attributes.get(end_attribute) is True:
+                live.ended = True
+        fresh = live.unjudged - before
+        self.open_spans += fresh
+        if duplicates := len(group) - fresh:
+            self.fates["duplicate", ""] += duplicates
+        if len(live.spans) > self._settings.max_spans_per_trace:
+            self._cut(key, live, "span_cap")
+        elif live.byte_count > self._max_bytes:
+            self._cut(key, live, "byte_cap")
+        else:
+            self._queue_due(key, live)
+
+    def _queue_due(self, key: TraceKey, live: LiveTrace) -> None:
+        # A later due time is found out when the entry comes up; only an earlier one needs an entry of its own.
+        due_ns = self._due_ns(live)
+        if not live.queued_due_ns or due_ns < live.queued_due_ns:
+            live.queued_due_ns = due_ns
+            heappush(self._queue, (due_ns, key))
+
+    def _due_ns(self, live: LiveTrace) -> int:
+        return self._deadlines.due_ns(
+            live.first_ns, live.last_ns, structurally_complete=live.structurally_complete, ended=live.ended
+        )
+
+    def close_due(self, now_ns: int) -> list[Trace]:
+        """Close every live trace whose time has come.
+
+        Args:
+            now_ns: the time to judge by, ns since 1970 UTC; never earlier than the last call's.
+
+        Returns:
+            Closed traces in order of their due times, those cut by a bound first; spans sorted by (start_ns, end_ns,
+            span_id). Empty when nothing is due.
+
+        Raises:
+            ValueError: `now_ns` went backwards.
+        """
+        if now_ns < self._clock_ns:
+            raise ValueError(f"time went backwards: {now_ns} after {self._clock_ns}")
+        self._clock_ns = now_ns
+        ready, self._ready = self._ready, []
+        while self._queue and self._queue[0][0] <= now_ns:
+            queued_ns, key = heappop(self._queue)
+            live = self._live.get(key)
+            if live is None or live.queued_due_ns != queued_ns:
+                continue  # closed meanwhile, or an earlier entry stands for it
+            due_ns = self._due_ns(live)
+            if due_ns > now_ns:
+                live.queued_due_ns = due_ns
+                heappush(self._queue, (due_ns, key))
+                continue
+            reason = self._deadlines.reason(
+                live.first_ns, live.last_ns, structurally_complete=live.structurally_complete, ended=live.ended
+            )
+            ready.append(self._close(key, live, reason, due_ns))
+        return ready
+
+    def close_all(self) -> list[Trace]:
+        """Close what is still live because the input ended: first what is due by now, then the rest by age."""
+        ready = self.close_due(self._clock_ns)
+        for key, live in sorted(self._live.items(), key=lambda item: (item[1].first_ns, item[0])):
+            ready.append(self._close(key, live, "end_of_input", self._clock_ns))
+        self._queue.clear()
+        return ready
+
+    def too_late(self) -> Counter[TraceKey]:
+        """Spans that came after their trace could no longer be reopened, since the last call."""
+        late, self._too_late = self._too_late, Counter()
+        return late
+
+    def _cut(self, key: TraceKey, live: LiveTrace, bound: str) -> None:
+        live.cut_by = bound
+        self._ready.append(self._close(key, live, bound, self._clock_ns))
+
+    def _close_over_bounds(self) -> None:
+        settings = self._settings
+        while len(self._live) > settings.max_live_traces or self.open_spans > settings.max_live_spans:
+            # A hundredth at a time: finding the longest quiet ones looks at every live trace.
+            count = 1 + len(self._live) // 100
+            for key in nsmallest(count, self._live, key=lambda key: (self._live[key].last_ns, key)):
+                self._cut(key, self._live[key], "memory")
+
+    def _close(self, key: TraceKey, live: LiveTrace, reason: str, closed_ns: int) -> Trace:
+        del self._live[key]
+        tenant, trace_id = key
+        missing = ["root"] if not live.local_roots else []
+        missing += [f"parent:{parent.hex()}" for parent in sorted(live.missing_parents)]
+        self.fates["judged", ""] += live.unjudged
+        self.open_spans -= live.unjudged
+        return Trace(
+            trace_id=trace_id,
+            tenant=tenant,
+            spans=sorted(live.spans.values(), key=_span_order),
+            close_reason=reason,
+            missing=missing,
+            revision=live.revision,
+            first_received_ns=live.origin[0],
+            last_received_ns=live.last_ns,
+            first_position=live.origin[1],
+            last_position=live.last_position,
+            cut_by=live.cut_by,
+            replaced=sorted(live.replaced),
+            supersedes=live.judged_revision,
+            rule_set=live.rule_set,
+            closed_ns=closed_ns,
+        )
+
+
+def _is_known(live: LiveTrace, span: Span) -> bool:
+    held = live.spans.get(span.span_id)
+    return held is not None and (held == span or digest(span) in live.replaced)
+
+
+def _span_order(span: Span) -> tuple[int, int, bytes]:
+    return (span.start_ns, span.end_ns, span.span_id)
