@@ -1,0 +1,70 @@
+"""Our own small OTLP client: sends payloads as they are, says what became of them, and never retries by itself.
+
+SDK exporters take SDK spans and give up after ten seconds; originals must leave as the bytes that came, and wait in
+the journal for as long as it takes. Retrying is around this client (`tracegrade.otlp.retry`), counted by its callers.
+"""
+
+from importlib.metadata import version
+from typing import Protocol
+
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.signal import Signal
+from tracegrade.otlp.answer import Answer, Exports
+from tracegrade.otlp.exporter_settings import ClientTls, ExporterSettings
+from tracegrade.otlp.retry import RetrySettings
+from tracegrade.semconv import INSTANCE_HEADER
+
+__all__ = ["MAX_IN_FLIGHT", "Answer", "ClientTls", "ExporterSettings", "Exports", "OtlpClient", "RetrySettings"]
+
+MAX_IN_FLIGHT = 10  # requests under way at a time by one exporter, the collector's sending_queue.num_consumers
+
+
+class OtlpClient:
+    """One exporter's client, gRPC or HTTP by its settings. Make it, use it and close it in one event loop."""
+
+    def __init__(self, settings: ExporterSettings, instance_id: str) -> None:
+        """Prepare the connection; nothing is sent yet.
+
+        Args:
+            settings: where to send and how.
+            instance_id: names this instance in every request, so that one that comes back is recognised.
+
+        Raises:
+            TraceGradeError: a certificate or key file holds no such thing.
+        """
+        headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
+        headers |= {INSTANCE_HEADER: instance_id, "user-agent": f"tracegrade/{version('tracegrade')}"}
+        try:
+            self._transport = _transport(settings, headers)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            raise TraceGradeError(
+                f"exporter to {settings.endpoint}: tls: expected PEM files, found something else: {error}"
+            ) from None
+
+    async def export(self, signal: Signal, payload: bytes) -> Answer:
+        """Make one attempt to deliver `payload`, an OTLP export request of `signal`, unchanged.
+
+        Raises nothing of the network: every way it can go is an `Answer`. Being cancelled abandons the attempt.
+        """
+        return await self._transport.export(signal, payload)
+
+    async def close(self) -> None:
+        """Close the connections; exports under way are abandoned."""
+        await self._transport.close()
+
+
+class _Transport(Protocol):
+    async def export(self, signal: Signal, payload: bytes) -> Answer: ...
+
+    async def close(self) -> None: ...
+
+
+def _transport(settings: ExporterSettings, headers: dict[str, str]) -> _Transport:
+    # Imported when used: reading settings loads neither gRPC nor HTTP.
+    if settings.protocol == "grpc":
+        from tracegrade.otlp.grpc_client import GrpcClient
+
+        return GrpcClient(settings, headers)
+    from tracegrade.otlp.http_client import HttpClient
+
+    return HttpClient(settings, headers, MAX_IN_FLIGHT)

@@ -1,0 +1,134 @@
+"""Settings of one OTLP exporter, in the collector's words; loads no client."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from tracegrade.model.signal import Signal
+from tracegrade.otlp.retry import RetrySettings
+from tracegrade.semconv import INSTANCE_HEADER
+from tracegrade.yaml_file import Duration, FileModel
+
+_HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]@?#]+):(?P<port>\d{1,5})")
+_HEADER_NAME = re.compile(r"[0-9A-Za-z_.-]+")
+_USUAL_PORT = {"grpc": 4317, "http": 4318}
+_OWN_HEADERS = {"content-type", "content-encoding", "content-length", "host", "te", "user-agent", INSTANCE_HEADER}
+
+
+def _readable(path: str) -> str:
+    try:
+        with Path(path).open("rb"):
+            return path
+    except OSError as error:
+        raise ValueError(f"expected a readable file, found {path!r}: {error.strerror}") from None
+
+
+ReadableFile = Annotated[str, AfterValidator(_readable)]
+
+
+class ClientTls(FileModel):
+    """How to reach the peer: encrypted unless said otherwise."""
+
+    insecure: bool = Field(False, description="Send in plaintext.")
+    ca_file: ReadableFile | None = Field(None, description="Trust these authorities (PEM) instead of the system's.")
+    cert_file: ReadableFile | None = Field(None, description="Our certificate (PEM), for mutual TLS.")
+    key_file: ReadableFile | None = Field(None, description="The key of `cert_file` (PEM).")
+    server_name_override: str | None = Field(None, description="Expect this name in the peer's certificate.")
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> "ClientTls":
+        if (self.cert_file is None) != (self.key_file is None):
+            found, lacking = ("cert_file", "key_file") if self.cert_file else ("key_file", "cert_file")
+            raise ValueError(f"found {found} without {lacking}; mutual TLS needs both")
+        if self.insecure and (named := self.model_fields_set - {"insecure"}):
+            raise ValueError(f"insecure: true sends in plaintext, but {', '.join(sorted(named))} needs TLS; remove one")
+        return self
+
+
+def _header_names(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or name.lower().endswith("-bin"):
+            raise ValueError(f"{name!r} is not a header name: expected letters, digits, '-', '_' and '.', not '-bin'")
+        if name.lower() in _OWN_HEADERS:
+            raise ValueError(f"header {name!r} is set by the exporter itself; remove it")
+        if not (text := value.get_secret_value()).isascii() or not text.isprintable():
+            raise ValueError(f"the value of header {name!r} holds more than printable ASCII")  # never shown: a secret
+    return {name.lower(): value for name, value in headers.items()}
+
+
+class ExporterSettings(FileModel):
+    """One ``exporters.otlp`` entry: where originals and results go."""
+
+    protocol: Literal["grpc", "http"] = Field("grpc", description="OTLP/gRPC, or OTLP/HTTP with protobuf bodies.")
+    endpoint: str = Field(
+        description="grpc: host:port. http: a URL; /v1/traces, /v1/logs and /v1/metrics are added to it."
+    )
+    tls: ClientTls = Field(default_factory=ClientTls, description="Encrypted by default; see `insecure`.")
+    headers: Annotated[dict[str, SecretStr], AfterValidator(_header_names)] = Field(
+        default_factory=dict, description="Sent with every request; values are never shown."
+    )
+    compression: Literal["gzip", "none"] = Field("gzip", description="Compression of requests.")
+    timeout: Duration = Field(5.0, gt=0, description="Longest time one attempt may take.")
+    retry_on_failure: RetrySettings = Field(default_factory=RetrySettings, description="When to try again.")
+    when_full: Literal["refuse", "drop_oldest"] = Field(
+        "refuse",
+        description="When this exporter stays behind the journal's bound: refuse what senders send, or drop the "
+        "oldest it has not sent.",
+    )
+    signals: list[Literal["traces", "logs", "metrics"]] = Field(
+        ["traces", "logs", "metrics"], min_length=1, description="What this exporter takes."
+    )
+
+    @model_validator(mode="after")
+    def _endpoint_is_complete(self) -> "ExporterSettings":
+        check = _check_grpc if self.protocol == "grpc" else _check_http
+        check(self.endpoint, self.tls)
+        return self
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host (without brackets) and port of the endpoint."""
+        if self.protocol == "http":
+            url = urlsplit(self.endpoint)
+            return url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
+        host, _, port = self.endpoint.rpartition(":")
+        return host.strip("[]"), int(port)
+
+    def takes(self, signal: Signal) -> bool:
+        """Whether requests of `signal` go to this exporter."""
+        return signal.name.lower() in self.signals
+
+
+def _check_grpc(endpoint: str, tls: ClientTls) -> None:
+    if "://" in endpoint:
+        bare = endpoint.partition("://")[2].rstrip("/")
+        plain = " and tls: {insecure: true}" if endpoint.startswith("http://") and not tls.insecure else ""
+        raise ValueError(f"endpoint: expected host:port for protocol grpc, found {endpoint!r}; write {bare!r}{plain}")
+    match = _HOST_PORT.fullmatch(endpoint)
+    if match is None or not 0 < int(match["port"]) < 65536:
+        raise ValueError(
+            f"endpoint: expected host:port, found {endpoint!r}; OTLP/gRPC usually listens on {_USUAL_PORT['grpc']}"
+        )
+
+
+def _check_http(endpoint: str, tls: ClientTls) -> None:
+    try:
+        url = urlsplit(endpoint)
+        whole = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:  # a port that is no number, brackets that do not close
+        whole = False
+    if not whole or url.query or url.fragment or url.username is not None or re.search(r"\s", endpoint):
+        scheme = "http" if tls.insecure else "https"
+        raise ValueError(
+            f"endpoint: expected a URL such as '{scheme}://collector:{_USUAL_PORT['http']}' for protocol http, "
+            f"found {endpoint!r}"
+        )
+    if path := re.search(r"/v1/(traces|logs|metrics)/?$", url.path):
+        raise ValueError(f"endpoint: found {endpoint!r}; leave out {path.group()!r}, it is added")
+    if url.scheme == "https" and tls.insecure:
+        raise ValueError("endpoint says https and tls.insecure says plaintext; change one of them")
+    if url.scheme == "http" and tls.model_fields_set - {"insecure"}:
+        raise ValueError("endpoint says http, which is plaintext, and tls has settings; write https, or remove them")

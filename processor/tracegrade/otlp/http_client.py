@@ -1,0 +1,91 @@
+"""OTLP/HTTP out: protobuf bodies through urllib3, in a bounded pool of threads.
+
+Threads, because no asyncio HTTP client is among our dependencies and urllib3 already is; they mostly wait.
+"""
+
+import asyncio
+import gzip
+import ssl
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import urllib3
+from urllib3.exceptions import HTTPError, LocationParseError, TimeoutError
+
+from tracegrade.model.signal import Signal
+from tracegrade.otlp.answer import PROTOBUF, Answer, http_answer
+from tracegrade.otlp.exporter_settings import ClientTls, ExporterSettings
+
+_MAX_ANSWER_BYTES = 64 * 1024  # as the collector: enough for any status, and a proxy cannot fill our memory
+_GZIP_LEVEL = 1  # half the time of level 6 for a few per cent of the size
+
+
+class HttpClient:
+    """Kept-alive connections to one peer, at most ``connections`` requests at a time; more wait their turn."""
+
+    def __init__(self, settings: ExporterSettings, headers: dict[str, str], connections: int) -> None:
+        self._base = settings.endpoint.rstrip("/")
+        self._headers = {**headers, "content-type": PROTOBUF}
+        self._compress = settings.compression == "gzip"
+        if self._compress:
+            self._headers["content-encoding"] = "gzip"
+        self._pool = _pool(settings, connections)
+        self._threads = ThreadPoolExecutor(connections, thread_name_prefix="otlp-http")
+
+    async def export(self, signal: Signal, payload: bytes) -> Answer:
+        """Make one attempt."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._post, signal, payload)
+
+    def _post(self, signal: Signal, payload: bytes) -> Answer:
+        body = gzip.compress(payload, _GZIP_LEVEL, mtime=0) if self._compress else payload
+        url = f"{self._base}/v1/{signal.name.lower()}"
+        try:
+            response = self._pool.request("POST", url, body=body, headers=self._headers, preload_content=False)
+            try:
+                text = response.read(_MAX_ANSWER_BYTES, decode_content=True)
+                more = response.read(1)
+            finally:
+                response.release_conn()
+            if more:
+                response.close()  # nobody reads the rest: the connection cannot be used again
+        except TimeoutError as error:
+            return Answer("retry", "timeout", message=str(error))
+        except LocationParseError as error:
+            return Answer("failed", "endpoint", message=str(error))
+        except HTTPError as error:
+            return Answer("retry", "connection", message=str(error))
+        names = {name.lower(): value for name, value in response.headers.items()}
+        return http_answer(signal, response.status, names, text, time.time())
+
+    async def close(self) -> None:
+        """Let go of the connections; an attempt under way ends by its time-out, in its own thread."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._pool.clear()
+
+
+def _pool(settings: ExporterSettings, connections: int) -> urllib3.PoolManager:
+    url = urlsplit(settings.endpoint)
+    options: dict[str, Any] = {
+        "num_pools": 1,
+        "maxsize": connections,
+        "retries": False,  # no redirects either: a body of traces goes where it was told to go, or nowhere
+        "timeout": urllib3.Timeout(total=settings.timeout),
+    }
+    if url.scheme == "https":
+        options["ssl_context"] = _ssl_context(settings.tls)
+        if name := settings.tls.server_name_override:
+            options |= {"server_hostname": name, "assert_hostname": name}
+    proxy = getproxies().get(url.scheme)
+    if proxy and not proxy_bypass(url.netloc):
+        return urllib3.ProxyManager(proxy, **options)
+    return urllib3.PoolManager(**options)
+
+
+def _ssl_context(tls: ClientTls) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=tls.ca_file)
+    if tls.cert_file:
+        context.load_cert_chain(tls.cert_file, tls.key_file)
+    return context
