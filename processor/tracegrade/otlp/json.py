@@ -12,30 +12,19 @@ import re
 from base64 import b64decode, b64encode
 from binascii import Error as BinasciiError
 from binascii import unhexlify
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import isfinite
-from types import MappingProxyType
 from typing import Any
 
 import orjson
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.signal import Signal
-
-REQUESTS: Mapping[Signal, type[Message]] = MappingProxyType(
-    {
-        Signal.TRACES: ExportTraceServiceRequest,
-        Signal.LOGS: ExportLogsServiceRequest,
-        Signal.METRICS: ExportMetricsServiceRequest,
-    }
-)
+from tracegrade.otlp.request import REQUESTS
 
 # Messages within messages, the request itself included: what protobuf parsers take by default.
 MAX_NESTING = 100
