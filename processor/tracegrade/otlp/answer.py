@@ -97,7 +97,8 @@ def _retry_info(status_details: bytes) -> float | None:
         for detail in Status.FromString(status_details).details:
             info = RetryInfo()
             if detail.Unpack(info):
-                return max(float(info.retry_delay.seconds) + info.retry_delay.nanos / 1e9, 0.0)
+                delay: float = info.retry_delay.seconds + info.retry_delay.nanos / 1e9
+                return max(delay, 0.0)
     except DecodeError:  # a trailer that is no status carries no delay
         pass
     return None

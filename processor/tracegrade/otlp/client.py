@@ -44,9 +44,12 @@ class OtlpClient:
     async def export(self, signal: Signal, payload: bytes) -> Answer:
         """Make one attempt to deliver `payload`, an OTLP export request of `signal`, unchanged.
 
-        Raises nothing of the network: every way it can go is an `Answer`. Being cancelled abandons the attempt.
+        Raises nothing: every way it can go is an `Answer`. Being cancelled abandons the attempt.
         """
-        return await self._transport.export(signal, payload)
+        try:
+            return await self._transport.export(signal, payload)
+        except Exception as error:  # no thread or memory left, a bug below: nothing that says the request is at fault
+            return Answer("retry", "client_error", message=repr(error))
 
     async def close(self) -> None:
         """Close the connections; exports under way are abandoned."""

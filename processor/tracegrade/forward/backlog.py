@@ -1,0 +1,46 @@
+"""How many requests wait in the journal for an exporter.
+
+Counted by reading, so that ``accepted = sent + queued + failed + loop`` is a check and not a definition. Usually the
+records are counted as they are read for sending; only while sending is behind are they read a second time, ahead of
+it, for the count alone (they have just been written: no disk is involved).
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+
+from tracegrade.journal.record import Record, Signal
+from tracegrade.otlp.client import ExporterSettings
+
+
+class Backlog:
+    """Counts, by signal, the records between the read cursor and ``counted_to`` that the exporter takes."""
+
+    def __init__(self, settings: ExporterSettings, position: int) -> None:
+        self.counted_to = position
+        self._settings = settings
+        self._waiting: Counter[Signal] = Counter()
+
+    @property
+    def requests(self) -> int:
+        """Counted and not taken yet."""
+        return self._waiting.total()
+
+    def count(self, records: Iterable[Record], up_to: int = sys.maxsize) -> None:
+        """Count those of `records` (in journal order) that were not counted before and end by `up_to`."""
+        for record in records:
+            if self.counted_to < record.end <= up_to:
+                self.counted_to = record.end
+                if self._settings.takes(record.signal):
+                    self._waiting[record.signal] += 1
+
+    def take(self, signal: Signal) -> None:
+        """One counted record of `signal` leaves the backlog to be sent."""
+        self._waiting[signal] -= 1
+
+    def replace(self, left: "Backlog") -> dict[Signal, int]:
+        """Retention deleted the oldest part: `left` is what it left. Returns how many are gone, by signal."""
+        gone = self._waiting - left._waiting
+        self._waiting = left._waiting
+        self.counted_to = max(self.counted_to, left.counted_to)
+        return dict(gone)
