@@ -43,6 +43,9 @@ METRICS: dict[str, Metric] = {
     "tracegrade.journal.end": Metric("gauge", "By", "Durable end: bytes ever written", ("journal",)),
     "tracegrade.journal.position": Metric("gauge", "By", "Position of a consumer", ("journal", "consumer")),
     "tracegrade.journal.commits": Metric("counter", "{commit}", "Group commits (one fdatasync each)", ("journal",)),
+    "tracegrade.journal.failed_commits": Metric(
+        "counter", "{commit}", "Group commits that the disk did not take; their senders retry", ("journal", "reason")
+    ),
     "tracegrade.journal.corrupt_bytes": Metric(
         "counter", "By", "Bytes cut or set aside at recovery", ("journal", "reason")
     ),
@@ -62,9 +65,12 @@ METRICS: dict[str, Metric] = {
     "tracegrade.exporter.rejected_items": Metric(
         "counter", "{item}", "Items the peer rejected by partial success", ("exporter", "signal")
     ),
-    # What became of accepted spans: read = unread's complement, see the sum in promise 5.
+    # What became of accepted spans: accepted + found in the journal at start = unread + read, and
+    # read = open + the sum over all fates (judged, duplicate, own, too_late, dropped).
     "tracegrade.spans": Metric("counter", "{span}", "Accepted spans by what became of them", ("fate", "reason")),
     "tracegrade.spans.open": Metric("gauge", "{span}", "Spans in live traces"),
+    "tracegrade.spans.unread": Metric("gauge", "{span}", "Accepted spans that the judge has not read yet"),
+    "tracegrade.spans.read": Metric("counter", "{span}", "Spans that the judge has read since its start"),
     "tracegrade.traces.open": Metric("gauge", "{trace}", "Live traces"),
     "tracegrade.traces.closed": Metric(
         "counter", "{trace}", "Closed traces by close reason", ("close_reason", "complete")
@@ -104,24 +110,30 @@ class Telemetry:
 
     def add(self, name: str, amount: float = 1, /, **labels: str) -> None:
         """Add to a counter."""
-        series = _series(name, labels)
+        key = series(name, **labels)
         with self._lock:
             values = self._numbers.setdefault(name, {})
-            values[series] = values.get(series, 0) + amount
+            values[key] = values.get(key, 0) + amount
 
     def set(self, name: str, value: float, /, **labels: str) -> None:
         """Set a gauge."""
-        series = _series(name, labels)
+        key = series(name, **labels)
         with self._lock:
-            self._numbers.setdefault(name, {})[series] = value
+            self._numbers.setdefault(name, {})[key] = value
+
+    def replace(self, values: Mapping[str, Mapping[Labels, float]]) -> None:
+        """Set all series of several metrics at once: a snapshot sees all of them or none (see `series`)."""
+        with self._lock:
+            for name, by_series in values.items():
+                self._numbers[name] = dict(by_series)
 
     def observe(self, name: str, values: list[float], /, **labels: str) -> None:
         """Record values into a histogram."""
-        series = _series(name, labels)
+        key = series(name, **labels)
         buckets = METRICS[name].buckets
         with self._lock:
             # One count per bucket and one above the last, then the sum.
-            cells = self._histograms.setdefault(name, {}).setdefault(series, [0.0] * (len(buckets) + 2))
+            cells = self._histograms.setdefault(name, {}).setdefault(key, [0.0] * (len(buckets) + 2))
             for value in values:
                 cells[bisect_left(buckets, value)] += 1
                 cells[-1] += value
@@ -130,25 +142,26 @@ class Telemetry:
         """The sum over all series of `name` that carry `labels`, 0 when there is none."""
         wanted = set(labels.items())
         with self._lock:
-            return sum(v for series, v in self._numbers.get(name, {}).items() if wanted <= set(series))
+            return sum(v for key, v in self._numbers.get(name, {}).items() if wanted <= set(key))
 
     def snapshot(self) -> dict[str, Any]:
         """All values at one moment, as plain JSON: name -> list of {labels, value} or {labels, counts, sum}."""
         with self._lock:
             numbers = {
-                name: [{"labels": dict(series), "value": value} for series, value in values.items()]
+                name: [{"labels": dict(key), "value": value} for key, value in values.items()]
                 for name, values in self._numbers.items()
             }
             histograms = {
                 name: [
-                    {"labels": dict(series), "counts": cells[:-1], "sum": cells[-1]} for series, cells in values.items()
+                    {"labels": dict(key), "counts": cells[:-1], "sum": cells[-1]} for key, cells in values.items()
                 ]
                 for name, values in self._histograms.items()
             }
         return {"role": self.role, "started_ns": self.started_ns, "time_ns": time_ns(), "metrics": numbers | histograms}
 
 
-def _series(name: str, labels: Mapping[str, str]) -> Labels:
+def series(name: str, /, **labels: str) -> Labels:
+    """The key of one series of a metric; refuses labels that the metric does not have."""
     metric = METRICS[name]
     if unknown := labels.keys() - set(metric.labels):
         raise ValueError(f"metric {name} has no label {sorted(unknown)!r}; METRICS lists {metric.labels!r}")

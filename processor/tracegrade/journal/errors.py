@@ -1,0 +1,66 @@
+"""What can go wrong with a journal.
+
+JournalError
++-- JournalLocked        another process writes here
++-- JournalNotFound      there is no journal here (yet)
++-- SegmentDeleted       the wanted position was deleted by retention
++-- JournalRefused       nothing was taken; the sender should retry
+    +-- JournalFull          a bound was reached: journal.max_size_mib, the disk, memory
+    +-- JournalUnavailable   the disk failed
+    +-- JournalClosed        shutting down
+"""
+
+from typing import ClassVar
+
+from tracegrade.model.errors import TraceGradeError
+
+
+class JournalError(TraceGradeError):
+    """Base of all journal errors."""
+
+
+class JournalLocked(JournalError):
+    """Another process holds the lock; the message names its process id."""
+
+
+class JournalNotFound(JournalError):
+    """A reader found no journal in the folder."""
+
+
+class SegmentDeleted(JournalError):
+    """The wanted position lies before the first segment still there.
+
+    ``position`` is what was asked for, ``first`` the first position that can be read now.
+    """
+
+    def __init__(self, position: int, first: int) -> None:
+        self.position = position
+        self.first = first
+        super().__init__(
+            f"journal position {position} was deleted by retention; the first one left is {first}: "
+            "go on from there and count what is missing"
+        )
+
+
+class JournalRefused(JournalError):
+    """An append was not taken and the sender should retry; ``reason`` is a label for counting."""
+
+    reason: ClassVar[str] = "journal_refused"
+
+
+class JournalFull(JournalRefused):
+    """No room: the size bound with a consumer behind it, the disk, or too much waiting for the disk."""
+
+    reason = "journal_full"
+
+
+class JournalUnavailable(JournalRefused):
+    """The disk failed; nothing of this append counts as taken."""
+
+    reason = "journal_unavailable"
+
+
+class JournalClosed(JournalRefused):
+    """The journal is shutting down."""
+
+    reason = "shutting_down"

@@ -1,0 +1,77 @@
+"""What a journal's writer publishes to its readers, in a small file that both map into memory."""
+
+import mmap
+from pathlib import Path
+from typing import NamedTuple
+
+from tracegrade.journal import slots
+from tracegrade.journal.disk import create_filled
+from tracegrade.journal.errors import JournalError, JournalNotFound
+
+FILE_NAME = "durable"
+
+
+class Durable(NamedTuple):
+    """How far a journal may be read.
+
+    Every record before ``end`` is durable; no record at or after ``end`` will be stamped before ``clock_ns`` (ns since
+    1970 UTC). ``segments`` changes whenever the set of segment files does.
+    """
+
+    end: int
+    clock_ns: int
+    segments: int
+
+
+class Publisher:
+    """The writer's side: a store into shared memory, no system call."""
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / FILE_NAME
+        create_filled(path, slots.FILE_BYTES)
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), slots.FILE_BYTES)
+        found = slots.newest(self._map[:])
+        self._sequence = found[0] if found else 0
+        self.last = Durable(*found[1]) if found else None
+
+    def publish(self, durable: Durable) -> None:
+        """Show `durable` to every reader from now on."""
+        self._sequence += 1
+        offset, data = slots.pack(self._sequence, durable)
+        self._map[offset : offset + len(data)] = data
+        self.last = durable
+
+    def close(self) -> None:
+        """Write the last value to the disk and let go of the file."""
+        self._map.flush()
+        self._map.close()
+
+
+class Published:
+    """A reader's side, in any process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE_NAME
+        try:
+            with self._path.open("rb") as file:
+                self._map = mmap.mmap(file.fileno(), slots.FILE_BYTES, access=mmap.ACCESS_READ)
+        except (FileNotFoundError, ValueError):  # ValueError: the writer has created it and not filled it yet
+            raise JournalNotFound(
+                f"{folder}: no journal here; expected what 'tracegrade serve' wrote: start it once, or name its data_dir"
+            ) from None
+
+    def read(self) -> Durable:
+        """The newest value.
+
+        Raises:
+            JournalError: the file is damaged; the next start of the writer mends it.
+        """
+        for _ in range(100):  # both slots can only look invalid while the writer overtakes us
+            if found := slots.newest(self._map[:]):
+                return Durable(*found[1])
+        raise JournalError(f"{self._path}: damaged, no valid slot; starting 'tracegrade serve' finds the end again")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._map.close()

@@ -1,0 +1,76 @@
+"""Which segments may go, and what is lost when one goes unread."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tracegrade.journal.record import Header, Signal
+from tracegrade.journal.segments import scan, segment_path
+
+WhenFull = Literal["refuse", "drop_oldest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A reader of the journal as retention sees it: how far it is done, and what happens when it stays behind.
+
+    refuse: appends are refused at the size bound until it has read on. drop_oldest: it loses the oldest segments.
+    """
+
+    position: int
+    when_full: WhenFull
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment that is no longer written; ``last_ns`` is no earlier than its last receive time."""
+
+    base: int
+    end: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """``delete``: the oldest segments that go. ``held_by``: who keeps the rest above the bound, by name."""
+
+    delete: list[Segment]
+    held_by: list[str]
+
+
+def decide(
+    segments: Sequence[Segment], end: int, consumers: Mapping[str, Consumer], *, expired_ns: int, keep_bytes: int
+) -> Decision:
+    """What to delete, oldest first, without a hole.
+
+    Args:
+        segments: those no longer written, in order.
+        end: the journal's durable end.
+        consumers: by name.
+        expired_ns: segments whose last record came before this have outlived ``max_age``.
+        keep_bytes: go down to this size if the consumers allow.
+    """
+    delete: list[Segment] = []
+    for segment in segments:
+        behind = [name for name, consumer in consumers.items() if consumer.position < segment.end]
+        too_many = end - segment.base > keep_bytes
+        if too_many and (held_by := [name for name in behind if consumers[name].when_full == "refuse"]):
+            return Decision(delete, held_by)
+        if not too_many and (behind or segment.last_ns >= expired_ns):
+            break
+        delete.append(segment)
+    return Decision(delete, [])
+
+
+def count_items(folder: Path, segment: Segment, positions: Mapping[str, int]) -> dict[str, Counter[Signal]]:
+    """Items by signal of the segment's readable records, per consumer from its position on."""
+    data = segment_path(folder, segment.base).read_bytes()[: segment.end - segment.base]
+    lost: dict[str, Counter[Signal]] = {name: Counter() for name in positions}
+    for part in scan(data, segment.base):
+        if isinstance(part, Header):
+            for name, position in positions.items():
+                if part.position >= position:
+                    lost[name][part.signal] += part.items
+    return lost

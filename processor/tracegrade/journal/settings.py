@@ -1,0 +1,33 @@
+"""The journal's settings."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from tracegrade.yaml_file import Duration, FileModel
+
+_MIB = 1024 * 1024
+
+
+class JournalSettings(FileModel):
+    """``journal:`` in the configuration file."""
+
+    sync: Literal["always", "interval"] = Field(
+        "always",
+        description="always: answered after fdatasync. interval: answered after the write, fdatasync every "
+        "sync_interval; a power cut may lose what was answered since, a kill loses nothing.",
+    )
+    sync_interval: Duration = Field(1.0, gt=0, description="How often to fdatasync with sync: interval.")
+    max_size_mib: int = Field(2048, ge=8, description="Bound on disk. Retention keeps an eighth of it free.")
+    max_age: Duration = Field(86400.0, gt=0, description="Older records are deleted once every consumer read them.")
+    segment_size_mib: int = Field(64, ge=1, le=1024, description="Size of one file; at most an eighth of max_size_mib.")
+
+    @property
+    def max_bytes(self) -> int:
+        """The size bound in bytes."""
+        return self.max_size_mib * _MIB
+
+    @property
+    def segment_bytes(self) -> int:
+        """Size at which the next segment begins."""
+        return min(self.segment_size_mib * _MIB, self.max_bytes // 8)

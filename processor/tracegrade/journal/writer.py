@@ -1,0 +1,148 @@
+"""Writing segments: bytes at the end of the last one, durable, then published."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tracegrade.journal.disk import Disk, sync_folder
+from tracegrade.journal.published import Durable, Publisher
+from tracegrade.journal.segments import segment_path
+
+
+class SegmentWriter:
+    """The end of a journal. One thread writes; others may read ``end``, ``bases`` and ``begun_ns``, and drop old bases.
+
+    After a failed write the file is cut back to the published end. After a failed sync nobody knows which pages reached
+    the disk, and the next sync may say yes without having tried them again; so the file is never written again: it
+    ends at the published end, and the next write begins a new segment there.
+    """
+
+    def __init__(
+        self, folder: Path, disk: Disk, publisher: Publisher, *, end: int, begun_ns: dict[int, int], segment_bytes: int
+    ) -> None:
+        """Begin at `end`; `begun_ns`: the segments there are, and a time before which none of their records came."""
+        self.end = end
+        self.begun_ns = begun_ns
+        self.bases = sorted(begun_ns)
+        self.sync_every_write = True
+        self.unsynced = False
+        self._folder = folder
+        self._disk = disk
+        self._publisher = publisher
+        self._segment_bytes = segment_bytes
+        self._generation = publisher.last.segments + 1 if publisher.last else 0
+        self._fd: int | None = None
+
+    def write_on(self) -> None:
+        """Go on in the last segment, which ends at ``end``."""
+        self._fd = os.open(segment_path(self._folder, self.bases[-1]), os.O_RDWR)
+
+    @property
+    def segment_used(self) -> int:
+        """Bytes in the segment being written, 0 when the next write begins one."""
+        return self.end - self.bases[-1] if self._fd is not None else 0
+
+    def needs_segment(self, size: int) -> bool:
+        """Whether `size` more bytes begin a new segment."""
+        used = self.segment_used
+        return self._fd is None or (used > 0 and used + size > self._segment_bytes)
+
+    def append(self, buffers: Sequence[bytes], size: int, clock_ns: int) -> None:
+        """Write `buffers` (`size` bytes) at the end, make them durable, publish them.
+
+        Raises:
+            OSError: nothing was taken, ``end`` is where it was.
+        """
+        if self.needs_segment(size):
+            self.begin_segment(clock_ns)
+        assert self._fd is not None
+        try:
+            self._disk.write(self._fd, buffers, self.segment_used)
+        except OSError:
+            self._cut()
+            raise
+        self.unsynced = True
+        if self.sync_every_write:
+            self.sync()
+        self.end += size
+        self.publish(clock_ns)
+
+    def sync(self) -> None:
+        """Make all that was written durable; on failure the segment ends here.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        if self._fd is None or not self.unsynced:
+            return
+        try:
+            self._disk.sync(self._fd)
+        except OSError:
+            self._abandon()
+            raise
+        self.unsynced = False
+
+    def begin_segment(self, clock_ns: int) -> None:
+        """Write on in a new file from the end; `clock_ns` is no later than its first record will be.
+
+        Raises:
+            OSError: no room for another file, or the last one could not be synced.
+        """
+        self.sync()
+        path = segment_path(self._folder, self.end)
+        if self.bases and self.bases[-1] == self.end:
+            # Nothing in that file was ever published: a new one takes its name, and no page cache with it.
+            self._close()
+            path.unlink(missing_ok=True)
+            self.bases.pop()
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+        try:
+            sync_folder(path.parent)
+        except OSError:
+            os.close(fd)
+            path.unlink(missing_ok=True)
+            raise
+        self._close()
+        self._fd = fd
+        self.begun_ns[self.end] = clock_ns
+        self.bases.append(self.end)
+        self._generation += 1
+
+    def publish(self, clock_ns: int) -> None:
+        """Show readers the end and the clock."""
+        self._publisher.publish(Durable(self.end, clock_ns, self._generation))
+
+    def close(self) -> None:
+        """Sync what is unsynced and let go of the file.
+
+        Raises:
+            OSError: the last sync failed; the file is let go of all the same.
+        """
+        try:
+            self.sync()
+        finally:
+            self._close()
+
+    def _cut(self) -> None:
+        assert self._fd is not None
+        try:
+            os.ftruncate(self._fd, self.segment_used)
+        except OSError:
+            self._abandon()
+
+    def _abandon(self) -> None:
+        """End the segment at ``end``. Bytes beyond are not the journal's, even if they cannot be cut off now."""
+        assert self._fd is not None
+        length = self.segment_used
+        try:
+            os.ftruncate(self._fd, length)
+        except OSError:
+            pass  # the next segment begins at `end`, and with it this one ends there
+        finally:
+            self._close()
+            self.unsynced = False
+
+    def _close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
