@@ -83,7 +83,7 @@ Duration = Annotated[
     float,
     BeforeValidator(duration_s),
     PlainSerializer(duration_text, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": _DURATION.pattern, "examples": ["30s", "500ms", "1h30m"]}),
+    WithJsonSchema({"type": "string", "pattern": f"^{_DURATION.pattern}$", "examples": ["30s", "500ms", "1h30m"]}),
 ]
 
 
@@ -297,12 +297,42 @@ def _message(item: Any, model: type[BaseModel]) -> str:
         message = message.removeprefix(prefix)
     if kind == "value_error":
         return str(message)
-    found = item.get("input")
-    shown = (
-        repr(found) if not isinstance(found, dict | list) else ("an object" if isinstance(found, dict) else "a list")
-    )
-    text = message[0].lower() + message[1:]
-    return f"{text.replace('input should be', 'expected')}, found {shown[:120]}"
+    shown = _shown(item.get("input"))
+    if expectation := _EXPECTATIONS.get(kind):
+        text = "expected " + expectation.format_map(item.get("ctx", {}))
+    else:
+        text = (message[0].lower() + message[1:]).replace("input should be", "expected")
+    return f"{text}, found {shown[:120]}"
+
+
+def _shown(found: object) -> str:
+    if isinstance(found, list):
+        return f"a list of {len(found)}" if found else "an empty list"
+    if isinstance(found, dict):
+        return "an object" if found else "an empty object"
+    return "nothing" if found is None else repr(found)
+
+
+# What was expected, by pydantic's name of the mistake; where one is not here, pydantic's own words do.
+_EXPECTATIONS = {
+    "bool_type": "true or false",
+    "dict_type": "an object",
+    "float_type": "a number",
+    "greater_than": "a number above {gt:g}",
+    "greater_than_equal": "a number of at least {ge:g}",
+    "int_type": "a whole number",
+    "less_than": "a number below {lt:g}",
+    "less_than_equal": "a number of at most {le:g}",
+    "list_type": "a list",
+    "literal_error": "{expected}",
+    "model_type": "an object",
+    "string_pattern_mismatch": "a text of the form {pattern}",
+    "string_too_long": "a text of at most {max_length} characters",
+    "string_too_short": "a text of at least {min_length} characters",
+    "string_type": "a text",
+    "too_long": "a list of at most {max_length}",
+    "too_short": "a list of at least {min_length}",
+}
 
 
 def _keys_at(model: type[BaseModel], location: Location) -> list[str]:

@@ -1,0 +1,143 @@
+"""One item of a rule's ``evaluate``: which evaluator, what score passes, and the evaluator's own fields, flat."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BaseModel, Field, GetJsonSchemaHandler, PlainSerializer, PlainValidator, ValidationError
+from pydantic_core import InitErrorDetails
+
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.matchers import MATCHERS
+from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.match.mistakes import mistake, mistakes_of, refuse
+from tracegrade.yaml_file import FileModel, did_you_mean
+
+# A rule's criteria always stand in the rule: a default for them would say nothing. (The settings' ``name``, which the
+# seeds show to people, gives way to the item's own.)
+_NOT_IN_RULES = frozenset({"default_evaluation_criteria"})
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSpec:
+    """What is evaluated under one name.
+
+    ``criteria`` and ``settings`` are instances of the evaluator's own models; ``written`` is the item as it stands in
+    the file.
+    """
+
+    evaluator: str
+    name: str
+    threshold: float
+    criteria: Any
+    settings: Any
+    written: Mapping[str, Any]
+
+
+class _Head(FileModel):
+    """The fields that every item has, whatever its evaluator."""
+
+    evaluator: str
+    name: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+        max_length=100,
+        description="Names the evaluation in results and tests, unique in its rule; the evaluator's id if omitted.",
+    )
+    threshold: float = Field(default=1.0, ge=0, le=1, description="The least score that passes.")
+
+
+def _read(value: Any) -> EvaluationSpec:
+    """Read one item; every mistake in it is reported, each at its key."""
+    if isinstance(value, EvaluationSpec):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError(f"expected an object such as {{evaluator: tool-call-order, ...}}, found {value!r}")
+    if "evaluator" not in value:
+        raise ValueError("key 'evaluator' is missing; 'tracegrade rules list --evaluators' shows all")
+    evaluator = EVALUATORS.get(value["evaluator"]) if isinstance(value["evaluator"], str) else None
+    if evaluator is None:
+        raise refuse([mistake(_no_evaluator(value["evaluator"]), "evaluator")])
+    return _read_with(evaluator, value)
+
+
+def _no_evaluator(name: object) -> str:
+    hint = did_you_mean(name, EVALUATORS) if isinstance(name, str) else ""
+    return f"no evaluator {name!r}{hint} ('tracegrade rules list --evaluators' shows all)"
+
+
+def _read_with(evaluator: Evaluator[Any, Any], value: dict[str, Any]) -> EvaluationSpec:
+    fields = _fields(evaluator.name)
+    mistakes: list[InitErrorDetails] = []
+    parts: dict[type[BaseModel], dict[str, Any]] = {_Head: {}, evaluator.Criteria: {}, evaluator.Settings: {}}
+    for key, member in value.items():
+        if key in fields:
+            parts[fields[key]][key] = member
+        else:
+            mistakes.append(mistake(f"unknown key {key!r}{did_you_mean(key, _own_names(evaluator))}", key))
+    read: list[Any] = []
+    for model, part in parts.items():
+        try:
+            read.append(model.model_validate(part, context=MATCHERS))
+        except ValidationError as error:
+            mistakes.extend(mistakes_of(error))
+    if mistakes:
+        raise refuse(mistakes)
+    head, criteria, settings = read
+    return EvaluationSpec(evaluator.name, head.name or evaluator.name, head.threshold, criteria, settings, value)
+
+
+@cache
+def _fields(name: str) -> dict[str, type[BaseModel]]:
+    """Every key that an item of this evaluator may hold, aliases included, and the model it belongs to."""
+    evaluator = EVALUATORS[name]
+    return {
+        key: model
+        for model in (evaluator.Settings, evaluator.Criteria, _Head)
+        for field in model.model_fields
+        if field not in _NOT_IN_RULES
+        for key in _spellings(model, field)
+    }
+
+
+def _spellings(model: type[BaseModel], field: str) -> Iterable[str]:
+    alias = model.model_fields[field].validation_alias
+    choices = getattr(alias, "choices", [alias])
+    return {field, *(choice for choice in choices if isinstance(choice, str))}
+
+
+def _own_names(evaluator: Evaluator[Any, Any]) -> list[str]:
+    """The keys of an item in snake_case: what a message proposes."""
+    models = (_Head, evaluator.Criteria, evaluator.Settings)
+    return [name for model in models for name in model.model_fields if name not in _NOT_IN_RULES]
+
+
+class _ItemSchema:
+    """Writes the JSON Schema of an item for editors: one shape for each evaluator."""
+
+    def __get_pydantic_json_schema__(self, _: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"oneOf": [_shape(evaluator, handler) for evaluator in EVALUATORS.values()]}
+
+
+def _shape(evaluator: Evaluator[Any, Any], handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    properties: dict[str, Any] = {}
+    required = ["evaluator"]
+    for model in (_Head, evaluator.Criteria, evaluator.Settings):
+        schema = handler.resolve_ref_schema(handler(model.__pydantic_core_schema__))
+        properties = schema["properties"] | properties  # an item's own name is not the evaluator's
+        required += [name for name in schema.get("required", ()) if name not in required]
+    properties["evaluator"] = {"const": evaluator.name}
+    return {
+        "title": evaluator.name,
+        "description": evaluator.summary,
+        "type": "object",
+        "properties": {name: schema for name, schema in properties.items() if name not in _NOT_IN_RULES},
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+EvaluationItem: TypeAlias = Annotated[
+    EvaluationSpec, PlainValidator(_read), PlainSerializer(lambda spec: spec.written), _ItemSchema()
+]

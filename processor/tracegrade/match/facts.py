@@ -1,0 +1,86 @@
+"""What clauses read of a subject, looked up once and shared by all rules."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracegrade.match.patterns import Patterns, normalised
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Resource, Span
+from tracegrade.model.subject import Subject
+from tracegrade.model.trace import Trace
+
+SERVICE = "service.name"
+RELEASE = "service.version"
+# The second is the name before semantic conventions 1.27; senders still use it.
+ENVIRONMENTS = ("deployment.environment.name", "deployment.environment")
+RESOURCE_ATTRIBUTES = frozenset((SERVICE, RELEASE, *ENVIRONMENTS))
+"""What clauses other than ``attributes`` read of the resource."""
+
+
+@dataclass(slots=True)
+class Facts:
+    """One subject as clauses see it; None is what was not recorded.
+
+    ``service`` is "" when the resource names none, as everywhere. ``attributes`` are the places where an attribute is
+    looked up, first found wins: the subject's span, the trace's root span, the resource of the subject's span.
+    """
+
+    service: str
+    environment: JsonValue
+    release: JsonValue
+    agent: str
+    tools: list[str]
+    prompt: str | None
+    attributes: list[dict[str, JsonValue]]
+    normalised_prompt: str | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.normalised_prompt = None if self.prompt is None else normalised(self.prompt)
+
+    def attribute(self, name: str) -> JsonValue:
+        """The value of an attribute, None when no place has it."""
+        return next((place[name] for place in self.attributes if name in place), None)
+
+    def match(self, clause: str, patterns: Patterns) -> bool:
+        """Whether a clause holds; `clause` is named as `Clauses.named` names it. An unread prompt never matches."""
+        match clause:
+            case "tools":
+                return any(patterns.match(name) for name in self.tools)
+            case "prompt":
+                return self.normalised_prompt in patterns.exact or patterns.match(self.prompt)
+            case "service" | "environment" | "release" | "agent":
+                value: JsonValue = getattr(self, clause)
+                return patterns.match(value)
+            case _:
+                return patterns.match(self.attribute(clause.removeprefix("attributes.")))
+
+
+class FactReader:
+    """Reads the facts of subjects of one trace; what they share is looked up once."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._resource = trace.resource
+        self._root = trace.root
+        self._spans: dict[bytes, Span] = {span.span_id: span for span in trace.spans}
+
+    def read(self, subject: Subject) -> Facts:
+        """The facts of a subject of this trace."""
+        span = self._spans.get(bytes.fromhex(subject.span_id))
+        resource = self._resource if span is None or subject.kind == "trace" else span.resource
+        places = [place.attributes for place in (span, self._root, resource) if place is not None]
+        tools: dict[str, Any] = {}
+        for call in subject.calls:
+            tools[call.name] = tools[call.raw_name] = None
+        return Facts(
+            service=resource.service,
+            environment=_environment(resource),
+            release=resource.attributes.get(RELEASE),
+            agent=subject.agent,
+            tools=list(tools),
+            prompt=subject.prompt,
+            attributes=places,
+        )
+
+
+def _environment(resource: Resource) -> JsonValue:
+    return next((value for name in ENVIRONMENTS if (value := resource.attributes.get(name)) is not None), None)

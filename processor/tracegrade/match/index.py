@@ -1,0 +1,121 @@
+"""Finds the rules that may judge a subject without asking every rule.
+
+Each rule stands in one list: under the rarest values that one of its clauses asks for. A subject's values lead to
+those lists; the rules found there are then checked in full. So the cost of a subject grows with the rules that share
+its rarest value, not with the rules loaded.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from tracegrade.match.facts import Facts
+from tracegrade.match.patterns import Patterns, Scalar, glob_expression, scalar_key
+from tracegrade.match.rule import Rule
+from tracegrade.model.json_value import JsonValue
+
+# A glob tells less than a value: it is chosen only over values that more rules share than this.
+_GLOB_WEIGHT = 16
+# Distinct values remembered per clause; beyond that forget, never grow.
+_MEMO_SIZE = 4096
+
+
+class Index:
+    """The rules of one scope, by what they ask for."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = rules
+        self._always: list[int] = []
+        self._clauses: dict[str, _Places] = {}
+        self._attributes: dict[str, _Places] = {}
+        shared = Counter(
+            key for rule in rules for clause, patterns in _choices(rule) for key in _keys(clause, patterns)
+        )
+        for position, rule in enumerate(rules):
+            self._file(position, rule, shared)
+
+    def _file(self, position: int, rule: Rule, shared: Counter[tuple[str, Scalar]]) -> None:
+        def rules_sharing(choice: tuple[str, Patterns]) -> int:
+            clause, patterns = choice
+            return sum(shared[key] for key in _keys(clause, patterns)) + _GLOB_WEIGHT * len(patterns.globs)
+
+        choice = min(_choices(rule), key=rules_sharing, default=None)
+        if choice is None:
+            self._always.append(position)
+            return
+        clause, patterns = choice
+        name = clause.removeprefix("attributes.")
+        places = self._clauses if name == clause else self._attributes
+        places.setdefault(name, _Places()).add(position, patterns)
+
+    def candidates(self, facts: Facts) -> list[Rule]:
+        """The rules that may match, each once, in the order given; no rule that matches is left out.
+
+        A rule that asks for a prompt is a candidate, too, when the prompt cannot be read: its answer is
+        not_evaluable, not not_matched.
+        """
+        found = set(self._always)
+        for clause, places in self._clauses.items():
+            for value in _values(facts, clause):
+                found.update(places.find(value))
+            if clause == "prompt" and facts.prompt is None:
+                found.update(places.everything())
+        for name in self._attributes:
+            found.update(self._attributes[name].find(facts.attribute(name)))
+        return [self._rules[position] for position in sorted(found)]
+
+
+def _choices(rule: Rule) -> list[tuple[str, Patterns]]:
+    """The clauses under which a rule can be found: those that ask for values or globs."""
+    return [(clause, patterns) for clause, patterns in rule.match.named() if not patterns.has_regex]
+
+
+def _keys(clause: str, patterns: Patterns) -> Iterator[tuple[str, Scalar]]:
+    for value in (*patterns.exact, *patterns.globs):
+        yield clause, value
+
+
+def _values(facts: Facts, clause: str) -> Iterable[JsonValue]:
+    if clause == "tools":
+        return facts.tools
+    value: JsonValue = facts.normalised_prompt if clause == "prompt" else getattr(facts, clause)
+    return (value,)
+
+
+class _Places:
+    """Rule positions by the values and globs of one clause."""
+
+    def __init__(self) -> None:
+        self._exact: dict[Scalar, list[int]] = {}
+        self._globs: dict[str, tuple[Any, list[int]]] = {}
+        self._memo: dict[Scalar, list[int]] = {}
+
+    def add(self, position: int, patterns: Patterns) -> None:
+        for value in patterns.exact:
+            self._exact.setdefault(value, []).append(position)
+        for glob in patterns.globs:
+            self._globs.setdefault(glob, (glob_expression(glob), []))[1].append(position)
+
+    def everything(self) -> Iterator[int]:
+        for positions in self._exact.values():
+            yield from positions
+
+    def find(self, value: JsonValue) -> Iterable[int]:
+        if isinstance(value, list):
+            return [position for item in value for position in self.find(item)]
+        key = scalar_key(value)
+        if key is None:
+            return ()
+        if not self._globs or not isinstance(value, str):
+            return self._exact.get(key, ())
+        found = self._memo.get(key)
+        if found is None:
+            found = list(self._exact.get(key, ()))
+            sought = value.encode("utf-8", "replace")
+            for expression, positions in self._globs.values():
+                if expression.search(sought) is not None:
+                    found.extend(positions)
+            if len(self._memo) >= _MEMO_SIZE:
+                self._memo.clear()
+            self._memo[key] = found
+        return found

@@ -1,0 +1,103 @@
+"""Rule files to a `RuleSet`: every mistake of every file at once, each with file, line and column."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+import tracegrade
+from tracegrade.match.rule import Rule
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.yaml_file import Document, FileError, Problem, did_you_mean, read, validate
+
+BUILTIN = "builtin:"
+
+
+def load_rules(paths: Iterable[str | Path]) -> RuleSet:
+    """Read every rule at `paths`.
+
+    Args:
+        paths: rule files (of any name); folders, in which ``rule.yaml`` and ``*.rule.yaml`` count at any depth; and
+            ``builtin:NAME``, a ready-made rule or a folder of them. A file that is reached twice is read once.
+
+    Raises:
+        FileError: everything that is wrong, in order of file and line: a path without rules, a file that is not YAML
+            or not a rule, two rules of one id.
+    """
+    found: list[Problem] = []
+    rule_files: dict[Path, str] = {}
+    for path in paths:
+        try:
+            for file in _rule_files(path):
+                rule_files.setdefault(file.resolve(), str(file))
+        except FileError as error:
+            found.extend(error.problems)
+    rules: dict[str, Rule] = {}
+    origins: dict[str, Document] = {}
+    for shown in rule_files.values():
+        try:
+            document = read(Path(shown))
+            rule = validate(document, Rule)
+        except FileError as error:
+            found.extend(error.problems)
+            continue
+        if (other := origins.get(rule.id)) is not None:
+            line, _ = other.position(("id",))
+            found.append(
+                document.problem(("id",), f"{rule.id!r} is the id of {other.path}:{line} already; ids are unique")
+            )
+            continue
+        rules[rule.id] = rule
+        origins[rule.id] = document
+    if found:
+        raise FileError(found)
+    return RuleSet(rules.values(), {rule_id: document.path for rule_id, document in origins.items()})
+
+
+def builtin_rules() -> Path:
+    """The folder of the ready-made rules: inside the installed package, else beside the source."""
+    installed = Path(str(files("tracegrade"))) / "rules"
+    return installed if installed.is_dir() else Path(tracegrade.__file__).parents[2] / "rules"
+
+
+def _rule_files(path: str | Path) -> Sequence[Path]:
+    text = str(path)
+    if text.startswith(BUILTIN):
+        return _builtin_files(text.removeprefix(BUILTIN))
+    place = Path(path)
+    if place.is_dir():
+        if not (inside := list(_rules_in(place))):
+            raise _problem(text, "no rule in this folder; rule.yaml and *.rule.yaml count, at any depth")
+        return inside
+    if not place.exists():
+        raise _problem(text, "no such file or folder; expected a rule file, a folder of them, or builtin:NAME")
+    return [place]
+
+
+def _rules_in(folder: Path) -> Iterator[Path]:
+    """Rule files at any depth, in order of path; hidden folders are left out, as are links to folders."""
+    for current, folders, names in os.walk(folder):
+        # A Kubernetes volume shows each file twice: as a link, and in a hidden folder that the link leads to.
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if name == "rule.yaml" or name.endswith(".rule.yaml"):
+                yield Path(current, name)
+
+
+def _builtin_files(name: str) -> Sequence[Path]:
+    root = builtin_rules()
+    ready_made = list(_rules_in(root))
+    chosen = [file for file in ready_made if name in _names(file.relative_to(root))]
+    if not chosen:
+        known = {name for file in ready_made for name in _names(file.relative_to(root))}
+        raise _problem(f"{BUILTIN}{name}", f"no such ready-made rule or folder{did_you_mean(name, known)}")
+    return chosen
+
+
+def _names(rule_file: Path) -> set[str]:
+    """The names that choose a rule file: its folder's, and those of the folders around it."""
+    return {*rule_file.parent.parts, rule_file.parent.as_posix()}
+
+
+def _problem(path: str, message: str) -> FileError:
+    return FileError([Problem(path, 1, 1, message)])

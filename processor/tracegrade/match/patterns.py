@@ -1,0 +1,250 @@
+"""What a clause compares with: globs for names, exact text for prompts, scalars for attributes, ``{$regex: ...}``.
+
+Regular expressions are RE2's: linear in the text, whatever the pattern. Globs know ``*``, ``?``, ``[abc]``,
+``[a-z]`` and ``[!abc]``; they are case-sensitive and cover the whole text. ``[*]`` is a literal star.
+"""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Annotated, Any, TypeAlias
+
+import re2
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+
+from tracegrade.match.mistakes import mistake, refuse
+from tracegrade.model.json_value import JsonValue
+
+# The largest program of one expression, bytes: far above any pattern a person writes, far below what hurts.
+_MAX_PATTERN_BYTES = 1 << 20
+# Distinct values remembered per clause: service, agent and tool names are few; beyond that forget, never grow.
+_MEMO_SIZE = 4096
+_LONGEST_NAME = 256  # names repeat and are remembered, longer texts are prompts and are not
+
+Scalar: TypeAlias = str | int | float | tuple[str, bool]
+
+
+class Patterns:
+    """Any of several patterns: a value matches when one of them does.
+
+    ``exact`` holds what is compared by equality (as `scalar_key`), ``globs`` the texts of the globs, ``written`` the
+    patterns as the file has them.
+    """
+
+    __slots__ = ("_expressions", "_memo", "exact", "globs", "has_regex", "written")
+
+    def __init__(
+        self,
+        written: JsonValue,
+        *,
+        exact: frozenset[Scalar] = frozenset(),
+        globs: tuple[str, ...] = (),
+        regexes: tuple[str, ...] = (),
+    ) -> None:
+        self.written = written
+        self.exact = exact
+        self.globs = globs
+        self.has_regex = bool(regexes)
+        self._expressions = [*map(glob_expression, globs), *map(regex_expression, regexes)]
+        self._memo: dict[str, bool] = {}
+
+    def match(self, value: JsonValue) -> bool:
+        """Whether `value` matches; of a list, whether one of its items does. None never matches."""
+        if isinstance(value, str):
+            return value in self.exact or (bool(self._expressions) and self._expression_matches(value))
+        if isinstance(value, list):
+            return any(self.match(item) for item in value)
+        return (scalar := scalar_key(value)) is not None and scalar in self.exact
+
+    def _expression_matches(self, text: str) -> bool:
+        found = self._memo.get(text)
+        if found is None:
+            sought = text.encode("utf-8", "replace")
+            found = any(expression.search(sought) is not None for expression in self._expressions)
+            if len(self._memo) >= _MEMO_SIZE:
+                self._memo.clear()
+            if len(text) <= _LONGEST_NAME:
+                self._memo[text] = found
+        return found
+
+    def __repr__(self) -> str:
+        return f"Patterns({self.written!r})"
+
+
+def scalar_key(value: JsonValue) -> Scalar | None:
+    """A key that two scalars share exactly when they are equal as JSON (1 and 1.0, not 1 and true); else None."""
+    if isinstance(value, bool):
+        return ("bool", value)
+    return value if isinstance(value, str | int | float) else None
+
+
+def normalised(text: str) -> str:
+    """`text` with each run of whitespace as one space and none at either end: how prompts are compared."""
+    return " ".join(text.split())
+
+
+def is_glob(text: str) -> bool:
+    """Whether `text` stands for more than itself."""
+    return any(sign in text for sign in "*?[")
+
+
+@lru_cache(maxsize=_MEMO_SIZE)
+def glob_expression(glob: str) -> Any:
+    """The RE2 expression of a glob, covering the whole text.
+
+    Raises:
+        ValueError: a ``[`` without its ``]``, or a range such as ``[z-a]``.
+    """
+    parts = []
+    at = 0
+    while at < len(glob):
+        sign = glob[at]
+        at += 1
+        if sign == "*":
+            parts.append(".*")
+        elif sign == "?":
+            parts.append(".")
+        elif sign == "[":
+            # A ']' that comes first is a member, as in the shell.
+            end = glob.find("]", at + (2 if glob.startswith("!", at) else 1))
+            if end < 0:
+                raise ValueError(f"'[' without ']' in the glob {glob!r}; write '[[]' for a literal bracket")
+            parts.append(_character_class(glob[at:end]))
+            at = end + 1
+        else:
+            parts.append(re.escape(sign))
+    return _compiled(r"(?s)\A" + "".join(parts) + r"\z", f"the glob {glob!r}")
+
+
+def _character_class(inner: str) -> str:
+    negated, members = ("^", inner[1:]) if inner.startswith("!") else ("", inner)
+    escaped = re.sub(r"[][^\\]", r"\\\g<0>", members)
+    return f"[{negated}{escaped}]"
+
+
+@lru_cache(maxsize=_MEMO_SIZE)
+def regex_expression(pattern: str) -> Any:
+    """The RE2 expression `pattern`, to be found anywhere in a text.
+
+    Raises:
+        ValueError: RE2 refuses it (also back-references and look-around, which no linear engine knows).
+    """
+    return _compiled(pattern, f"the regular expression {pattern!r}")
+
+
+def _compiled(pattern: str, named: str) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MAX_PATTERN_BYTES
+    try:
+        # Bytes on both sides: texts may hold lone surrogates, which have no UTF-8.
+        return re2.compile(pattern.encode(), options)
+    except (re2.error, UnicodeEncodeError) as error:
+        reason = error.args[0]
+        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        raise ValueError(f"RE2 refuses {named}: {text}") from None
+
+
+class _Collector:
+    """Sorts the items of one clause into exact values, globs and regular expressions."""
+
+    def __init__(self) -> None:
+        self.exact: set[Scalar] = set()
+        self.globs: list[str] = []
+        self.regexes: list[str] = []
+
+    def glob(self, text: str) -> None:
+        if is_glob(text):
+            glob_expression(text)
+            self.globs.append(text)
+        else:
+            self.exact.add(text)
+
+    def regex(self, value: dict[str, JsonValue]) -> None:
+        if unknown := sorted(value.keys() - {"$regex"}):
+            raise ValueError(f"this version cannot judge {unknown[0]!r} in a clause; remove it, or use {{$regex: ...}}")
+        pattern = value.get("$regex")
+        if not isinstance(pattern, str):
+            raise ValueError(f"expected {{$regex: TEXT}}, found {value!r}")
+        regex_expression(pattern)
+        self.regexes.append(pattern)
+
+
+def _collect(written: Any, add: Callable[[_Collector, Any], None]) -> Patterns:
+    if isinstance(written, Patterns):
+        return written
+    collector = _Collector()
+    if written == []:
+        raise ValueError("expected at least one value, found an empty list, which nothing can match")
+    for position, item in enumerate(written) if isinstance(written, list) else ((None, written),):
+        try:
+            add(collector, item)
+        except ValueError as error:
+            where = () if position is None else (position,)
+            raise refuse([mistake(str(error), *where)]) from None
+    return Patterns(
+        written,
+        exact=frozenset(collector.exact),
+        globs=tuple(collector.globs),
+        regexes=tuple(collector.regexes),
+    )
+
+
+def _add_name(collector: _Collector, item: object) -> None:
+    if not isinstance(item, str):
+        raise ValueError(f"expected a text (a glob), found {_shown(item)}")
+    collector.glob(item)
+
+
+def _add_prompt(collector: _Collector, item: object) -> None:
+    if isinstance(item, dict):
+        collector.regex(item)
+    elif isinstance(item, str):
+        collector.exact.add(normalised(item))
+    else:
+        raise ValueError(f"expected a text or {{$regex: ...}}, found {_shown(item)}")
+
+
+def _add_attribute(collector: _Collector, item: Any) -> None:
+    if isinstance(item, dict):
+        collector.regex(item)
+    elif isinstance(item, str):
+        collector.glob(item)
+    elif (scalar := scalar_key(item)) is not None:
+        collector.exact.add(scalar)
+    else:
+        raise ValueError(f"expected a text, number, true, false or {{$regex: ...}}, found {_shown(item)}")
+
+
+def _shown(item: object) -> str:
+    if isinstance(item, dict | list):
+        return "an object" if isinstance(item, dict) else "a list"
+    return "nothing" if item is None else repr(item)
+
+
+def _one_or_more(*one: dict[str, Any]) -> WithJsonSchema:
+    item = one[0] if len(one) == 1 else {"anyOf": list(one)}
+    return WithJsonSchema({"anyOf": [*one, {"type": "array", "minItems": 1, "items": item}]})
+
+
+_TEXT = {"type": "string"}
+_REGEX = {
+    "type": "object",
+    "properties": {"$regex": {"type": "string", "description": "An RE2 expression, found anywhere in the text."}},
+    "required": ["$regex"],
+    "additionalProperties": False,
+}
+_as_written = PlainSerializer(lambda patterns: patterns.written)
+
+Names: TypeAlias = Annotated[
+    Patterns, PlainValidator(lambda value: _collect(value, _add_name)), _as_written, _one_or_more(_TEXT)
+]
+Prompts: TypeAlias = Annotated[
+    Patterns, PlainValidator(lambda value: _collect(value, _add_prompt)), _as_written, _one_or_more(_TEXT, _REGEX)
+]
+AttributeValues: TypeAlias = Annotated[
+    Patterns,
+    PlainValidator(lambda value: _collect(value, _add_attribute)),
+    _as_written,
+    _one_or_more(_TEXT, {"type": "number"}, {"type": "boolean"}, _REGEX),
+]

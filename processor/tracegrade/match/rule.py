@@ -1,0 +1,215 @@
+"""The shape of a rule file: what to judge, by which evaluators, and when to say so.
+
+A rule is frozen data. What this version cannot judge (cases, CEL, sampling, sessions, drop alerts) is refused while
+the file is read, never taken literally and never ignored.
+"""
+
+import json
+from collections.abc import Iterator
+from functools import cached_property
+from hashlib import blake2b
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Field, ModelWrapValidatorHandler, PrivateAttr, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from tracegrade.match.evaluation_spec import EvaluationItem, EvaluationSpec
+from tracegrade.match.mistakes import mistake, refuse
+from tracegrade.match.patterns import AttributeValues, Names, Patterns, Prompts
+from tracegrade.model.json_value import JsonValue
+from tracegrade.yaml_file import Duration, FileModel
+
+Status: TypeAlias = Literal["experimental", "stable", "deprecated"]
+Level: TypeAlias = Literal["info", "low", "medium", "high", "critical"]
+RuleScope: TypeAlias = Literal["agent", "trace", "tool-call"]
+
+PASS_RATE = "pass_rate"
+"""What an alert watches unless it names one evaluation."""
+
+
+def _cannot_judge(what: str, instead: str = "remove it") -> BeforeValidator:
+    """Refuses a key of a later version, whatever stands there."""
+
+    def refuse_value(_: object) -> None:
+        raise ValueError(f"this version cannot judge {what}; {instead}")
+
+    return BeforeValidator(refuse_value)
+
+
+def _present(value: object) -> object:
+    if value is None:
+        raise ValueError("expected a value, found nothing; remove the clause or fill it")
+    return value
+
+
+# A clause may be left out, but not left empty.
+NamesClause: TypeAlias = Annotated[Names | SkipJsonSchema[None], BeforeValidator(_present)]
+PromptClause: TypeAlias = Annotated[Prompts | SkipJsonSchema[None], BeforeValidator(_present)]
+
+
+class Clauses(FileModel):
+    """What a subject must be; all clauses must hold, and a list means any of its items."""
+
+    service: NamesClause = Field(default=None, description="service.name of the subject's resource.")
+    environment: NamesClause = Field(
+        default=None, description="deployment.environment.name, else deployment.environment, of the resource."
+    )
+    release: NamesClause = Field(default=None, description="service.version of the resource.")
+    agent: NamesClause = Field(default=None, description="The agent's name; of a trace its outermost agent's.")
+    tools: NamesClause = Field(
+        default=None, description="At least one of these was called; with scope tool-call: the calls judged."
+    )
+    prompt: PromptClause = Field(
+        default=None, description="The run's prompt: exact text, whitespace aside, or {$regex: ...}; never a glob."
+    )
+    attributes: dict[str, AttributeValues] = Field(
+        default={}, description="Attributes of the subject's span, else the trace's root span, else the resource."
+    )
+    cel: SkipJsonSchema[Annotated[None, _cannot_judge("cel expressions")]] = None
+
+    def named(self) -> Iterator[tuple[str, Patterns]]:
+        """Every clause there is, cheapest to check first, under the name by which decisions call it."""
+        for name in ("service", "environment", "release", "agent", "tools"):
+            if (patterns := getattr(self, name)) is not None:
+                yield name, patterns
+        for name, patterns in self.attributes.items():
+            yield f"attributes.{name}", patterns
+        if self.prompt is not None:
+            yield "prompt", self.prompt
+
+
+class BelowAlert(FileModel):
+    """Fires when the share of passes within a window falls below a bound, once enough subjects were judged."""
+
+    below: float = Field(gt=0, le=1)
+    of: str = Field(default=PASS_RATE, description="pass_rate of the rule, or the name of one of its evaluations.")
+    over: Duration = Field(description="The window, up to now.")
+    min_samples: int = Field(default=1, ge=1, description="Fewer judged subjects in the window never fire.")
+    drop: SkipJsonSchema[Annotated[None, _cannot_judge("drop alerts")]] = None
+    coverage: SkipJsonSchema[Annotated[None, _cannot_judge("coverage alerts")]] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _later_kinds_alone(cls, value: Any) -> Any:
+        """Of an alert that a later version knows, say only that: its fields are not this one's."""
+        members = value if isinstance(value, dict) else {}
+        if later := [name for name in ("drop", "coverage") if name in members]:
+            raise refuse(mistake(f"this version cannot judge {name} alerts; remove it", name) for name in later)
+        return value
+
+
+def _refuse_no_clauses(unless: Clauses) -> Clauses:
+    if not any(unless.named()):
+        raise ValueError("expected at least one clause; without any, it would exclude everything")
+    return unless
+
+
+UnlessClauses: TypeAlias = Annotated[
+    Clauses | SkipJsonSchema[None], BeforeValidator(_present), AfterValidator(_refuse_no_clauses)
+]
+
+
+def _refuse_session(value: object) -> object:
+    if value == "session":
+        raise ValueError("this version cannot judge scope 'session'; use agent, trace or tool-call")
+    return value
+
+
+def _refuse_sampling(value: object) -> object:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1:
+        raise ValueError(f"this version cannot judge a sample of {value}; remove it: every subject is judged")
+    return value
+
+
+def _refuse_unknown_causes(causes: list[str]) -> list[str]:
+    for position, cause in enumerate(causes):
+        if cause.strip().casefold() in {"", "unknown", "none", "n/a"}:
+            raise refuse([mistake(f"expected a situation, found {cause!r}; leave the list out instead", position)])
+    return causes
+
+
+class Rule(FileModel):
+    """One rule: which subjects it judges, how, and what to tell when they fail.
+
+    An evaluation passes when its score reaches its threshold; the rule fails on a subject when any evaluation fails.
+    """
+
+    id: str = Field(
+        pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$",
+        max_length=100,
+        description="Lower-case words joined by '-', unique; completes the sentence 'flags ...'.",
+    )
+    title: str = Field(default="", max_length=200)
+    description: str = ""
+    status: Status = Field(default="stable", description="experimental rules never alert.")
+    level: Level = Field(default="medium", description="How much a fail matters.")
+    scope: Annotated[RuleScope, BeforeValidator(_refuse_session)] = "agent"
+    match: Clauses = Field(default=Clauses(), description="What is judged; everything in scope when omitted.")
+    unless: UnlessClauses = Field(default=None, description="Excludes a subject when all these clauses hold.")
+    sample: Annotated[float, BeforeValidator(_refuse_sampling)] = Field(default=1.0, ge=1, le=1)
+    evaluate: list[EvaluationItem] = Field(min_length=1)
+    alert: list[BelowAlert] = Field(default=[])
+    incomplete: Literal["count", "leave_out"] = Field(
+        default="leave_out", description="Whether incomplete traces count in pass rates and alerts."
+    )
+    false_positives: Annotated[list[str], AfterValidator(_refuse_unknown_causes)] = Field(
+        default=[], description="Situations in which a fail means nothing."
+    )
+    references: list[str] = Field(default=[])
+    tags: list[str] = Field(default=[])
+    cases: SkipJsonSchema[Annotated[None, _cannot_judge("cases", "remove it, or write one rule a case")]] = None
+
+    _hash: str = PrivateAttr()
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _hash_as_written(cls, value: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        rule = read(value)
+        if not isinstance(value, Rule):
+            rule._hash = content_hash(value)
+        return rule
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        mistakes = []
+        names: set[str] = {PASS_RATE}
+        for position, spec in enumerate(self.evaluate):
+            if spec.name in names:
+                mistakes.append(mistake(_name_taken(spec), "evaluate", position, "name"))
+            names.add(spec.name)
+        for position, alert in enumerate(self.alert):
+            if alert.of not in names:
+                known = ", ".join(sorted(names))
+                mistakes.append(
+                    mistake(f"no evaluation {alert.of!r} here; expected one of {known}", "alert", position, "of")
+                )
+        if mistakes:
+            raise refuse(mistakes)
+        return self
+
+    @property
+    def hash(self) -> str:
+        """16 hex digits of the rule's content: formatting, comments and the file's place do not change it."""
+        return self._hash
+
+    @cached_property
+    def match_clauses(self) -> tuple[tuple[str, Patterns], ...]:
+        """The clauses that must hold, by name."""
+        return tuple(self.match.named())
+
+    @cached_property
+    def unless_clauses(self) -> tuple[tuple[str, Patterns], ...]:
+        """The clauses that exclude a subject when all hold, by name; empty for none."""
+        return tuple(self.unless.named()) if self.unless is not None else ()
+
+
+def _name_taken(spec: EvaluationSpec) -> str:
+    if spec.name == PASS_RATE:
+        return f"the name {PASS_RATE!r} stands for the whole rule; choose another"
+    return f"two evaluations are called {spec.name!r}; give each a 'name' of its own"
+
+
+def content_hash(value: JsonValue) -> str:
+    """16 hex digits over the canonical JSON of `value`: keys sorted, no spaces."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return blake2b(text.encode(), digest_size=8).hexdigest()

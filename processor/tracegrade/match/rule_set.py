@@ -1,0 +1,36 @@
+"""The rules in force, and what may be said of them together."""
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+
+from tracegrade.match.facts import RESOURCE_ATTRIBUTES
+from tracegrade.match.index import Index
+from tracegrade.match.rule import Rule
+from tracegrade.model.subject import Scope
+
+
+class RuleSet:
+    """Rules in order of id, indexed for `match.select`.
+
+    ``hash`` (16 hex digits) changes with any rule's content. ``attributes_read`` names the span and resource
+    attributes that clauses read. ``paths`` says from which file a rule came, by rule id; empty for rules built in code.
+    """
+
+    def __init__(self, rules: Iterable[Rule], paths: Mapping[str, str] | None = None) -> None:
+        self.rules = tuple(sorted(rules, key=lambda rule: rule.id))
+        self.paths = dict(paths or {})
+        text = "\n".join(f"{rule.id} {rule.hash}" for rule in self.rules)
+        self.hash = blake2b(text.encode(), digest_size=8).hexdigest()
+        clauses = [part for rule in self.rules for part in (rule.match, rule.unless) if part is not None]
+        self.attributes_read = RESOURCE_ATTRIBUTES.union(*(part.attributes for part in clauses))
+        by_scope: dict[Scope, list[Rule]] = {}
+        for rule in self.rules:
+            by_scope.setdefault(rule.scope, []).append(rule)
+        self.indexes = {scope: Index(rules) for scope, rules in by_scope.items()}
+
+    def rule(self, rule_id: str) -> Rule | None:
+        """The rule of that id, if there is one."""
+        return next((rule for rule in self.rules if rule.id == rule_id), None)
+
+    def __len__(self) -> int:
+        return len(self.rules)

@@ -1,0 +1,148 @@
+"""Which rules judge which subjects of a trace, and why the others do not."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tracegrade.match.facts import FactReader, Facts
+from tracegrade.match.rule import Rule
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.model.agent_run import AgentRun
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.subject import Scope, Subject
+
+UNREADABLE_PROMPT = "the prompt cannot be read, and a clause asks for it"
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A rule that judges a subject; ``reason`` says why it cannot (not_evaluable), "" when it can."""
+
+    rule: Rule
+    subject: Subject
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Whether a rule judges a subject: ``clause`` is the first that did not hold, None when all do.
+
+    Clauses are named as in the file (``service``, ``attributes.tenant.tier``, ``unless``); ``reason`` as in `Match`.
+    """
+
+    subject: Subject
+    clause: str | None
+    reason: str = ""
+
+
+def match(rule_set: RuleSet, extraction: Extraction) -> list[Match]:
+    """The pairs of rule and subject to evaluate, by scope (agent, trace, tool-call), subject and rule id.
+
+    Pairs that do not match are left out: `explain` names them. The cost grows with the rules that match.
+    """
+    reader = FactReader(extraction.trace)
+    found = []
+    for scope, read_subjects in SUBJECTS.items():
+        index = rule_set.indexes.get(scope)
+        for subject in read_subjects(extraction) if index is not None else ():
+            facts = reader.read(subject)
+            for rule in index.candidates(facts) if index is not None else ():
+                clause, reason = _unmatched(rule, facts)
+                if clause is None:
+                    found.append(Match(rule, subject, reason))
+    return found
+
+
+def explain(rule: Rule, extraction: Extraction) -> list[Explanation]:
+    """What becomes of every subject that the rule's scope has in this trace; empty when it has none."""
+    reader = FactReader(extraction.trace)
+    return [
+        Explanation(subject, *_unmatched(rule, reader.read(subject))) for subject in SUBJECTS[rule.scope](extraction)
+    ]
+
+
+def _unmatched(rule: Rule, facts: Facts) -> tuple[str | None, str]:
+    """The clause that keeps the rule from judging the subject, if any; else why it cannot judge it, if so."""
+    unreadable = False
+    for clause, patterns in rule.match_clauses:
+        if facts.match(clause, patterns):
+            continue
+        if clause != "prompt" or facts.prompt is not None:
+            return clause, ""
+        unreadable = True
+    if rule.unless_clauses:
+        failing = {clause for clause, patterns in rule.unless_clauses if not facts.match(clause, patterns)}
+        if not failing:
+            return "unless", ""
+        # Only the prompt could tell whether the subject is excluded.
+        unreadable = unreadable or (failing == {"prompt"} and facts.prompt is None)
+    return None, UNREADABLE_PROMPT if unreadable else ""
+
+
+def _agent_subjects(extraction: Extraction) -> list[Subject]:
+    return [
+        Subject(
+            kind="agent",
+            id=run.span_id,
+            trace=extraction.trace,
+            run=run,
+            calls=run.calls,
+            agent=run.agent,
+            span_id=run.span_id,
+            session=run.session or extraction.session,
+            prompt=run.prompt,
+            final_answer=run.final_answer,
+        )
+        for run in extraction.runs
+    ]
+
+
+def _trace_subject(extraction: Extraction) -> list[Subject]:
+    trace = extraction.trace
+    run = _outermost(extraction.runs)
+    return [
+        Subject(
+            kind="trace",
+            id=trace.trace_id.hex(),
+            trace=trace,
+            run=run,
+            calls=extraction.calls,
+            agent=run.agent if run else "",
+            span_id=(trace.root or trace.spans[0]).span_id.hex(),
+            session=extraction.session,
+            prompt=run.prompt if run else None,
+            final_answer=run.final_answer if run else None,
+        )
+    ]
+
+
+def _tool_call_subjects(extraction: Extraction) -> list[Subject]:
+    runs = {run.span_id: run for run in extraction.runs}
+    subjects = []
+    for call in extraction.calls:
+        run = runs.get(call.agent_span_id)
+        subjects.append(
+            Subject(
+                kind="tool-call",
+                id=call.subject_id,
+                trace=extraction.trace,
+                run=run,
+                calls=[call],
+                agent=call.agent,
+                span_id=call.span_id,
+                session=(run.session if run else None) or extraction.session,
+                prompt=run.prompt if run else None,
+                final_answer=run.final_answer if run else None,
+            )
+        )
+    return subjects
+
+
+def _outermost(runs: list[AgentRun]) -> AgentRun | None:
+    return next((run for run in runs if run.parent_span_id is None), runs[0] if runs else None)
+
+
+SUBJECTS: dict[Scope, Callable[[Extraction], list[Subject]]] = {
+    "agent": _agent_subjects,
+    "trace": _trace_subject,
+    "tool-call": _tool_call_subjects,
+}
