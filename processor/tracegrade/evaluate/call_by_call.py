@@ -1,0 +1,137 @@
+"""The score and the justification of evaluators that compare expected calls one by one with calls made."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from tracegrade.evaluate.calls import counted, listed
+from tracegrade.evaluate.evaluator import Score
+from tracegrade.evaluate.expected import Difference
+from tracegrade.evaluate.pairing import nearest_unpaired
+from tracegrade.evaluate.values import excerpt
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolCall
+from tracegrade.yaml_file import dotted
+
+MAX_DIFFERENCES = 20  # listed per evaluation
+MAX_EXPLAINED = 200  # expected calls
+_MAX_TEXT = 200  # characters of a value in a difference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Expected calls (by index), calls made (by position), and which satisfied which.
+
+    ``key`` is the justification's name in the details, ``compared`` what was compared, in words, and ``root`` what
+    paths into it begin with. ``pairs`` has for each expected call the position of the call that satisfies it.
+    """
+
+    key: str
+    compared: str
+    root: str
+    names: Sequence[str]
+    calls: Sequence[ToolCall]
+    pairs: Sequence[int | None]
+    expected: Callable[[int], JsonValue]
+    actual: Callable[[int], JsonValue]
+    differences: Callable[[int, int], Iterator[Difference]]
+
+    def score(self, *, all_or_nothing: bool) -> Score:
+        """The share of expected calls that were satisfied, or 1 when all are, else 0.
+
+        Nothing expected and nothing called is 1; nothing expected and something called is 0.
+        """
+        if not self.names:
+            return self._score_nothing_expected()
+        matched = sum(position is not None for position in self.pairs)
+        shown = nearest_unpaired(self.names, self.calls, self.pairs)
+        keys = keys_of(self.names)
+        found = listed_differences(self.root, self._failed(keys, shown))
+        details: dict[str, JsonValue] = {self.key: self._explained(keys, shown), "differences": found}
+        uncalled = [name for name, position in zip(self.names, shown, strict=True) if position is None]
+        share = matched / len(self.names)
+        return Score(float(share == 1.0) if all_or_nothing else share, details, self._explain(matched, uncalled, found))
+
+    def _score_nothing_expected(self) -> Score:
+        text = "No calls were expected and none were made."
+        if self.calls:
+            text = f"No calls were expected, but {counted(len(self.calls), 'call')} made."
+        return Score(float(not self.calls), {self.key: {"_result": text}}, text)
+
+    def _failed(self, keys: Sequence[str], shown: Sequence[int | None]) -> Iterator[tuple[str, Iterator[Difference]]]:
+        for index, position in enumerate(shown):
+            if position is not None and self.pairs[index] is None:
+                yield keys[index], self.differences(index, position)
+
+    def _explained(self, keys: Sequence[str], shown: Sequence[int | None]) -> dict[str, JsonValue]:
+        return {
+            key: line(
+                "not called" if position is None else excerpt(self.actual(position)),
+                excerpt(self.expected(index)),
+                self.pairs[index] is not None,
+            )
+            for index, (key, position) in islice(enumerate(zip(keys, shown, strict=True)), MAX_EXPLAINED)
+        }
+
+    def _explain(self, matched: int, uncalled: Sequence[str], found: Sequence[JsonValue]) -> str:
+        expected = counted(len(self.names), "expected call")
+        if matched == len(self.names):
+            return f"All {expected} were made with the expected {self.compared}."
+        reasons = [f"not called often enough: {listed(uncalled)}"] if uncalled else []
+        if paths := paths_of(found):
+            reasons.append(f"not as expected: {listed(paths)}")
+        return f"{matched} of {expected} made with the expected {self.compared}; {'; '.join(reasons)}."
+
+
+def keys_of(names: Sequence[str]) -> list[str]:
+    """A key for each expected call: its name and, from 0, which call of that name it is; ``search_1``."""
+    seen: dict[str, int] = {}
+    keys = []
+    for name in names:
+        rank = seen.get(name, 0)
+        seen[name] = rank + 1
+        keys.append(f"{name}_{rank}")
+    return keys
+
+
+def line(actual: str, expected: str, satisfied: bool) -> str:
+    """One comparison in the seed documents' form."""
+    return f"Actual: {actual}, Expected: {expected}, Score: {float(satisfied)}"
+
+
+def listed_differences(root: str, found: Iterable[tuple[str, Iterator[Difference]]]) -> list[JsonValue]:
+    """The first differences of several calls as JSON objects: ``call``, ``path``, ``problem``, ``expected``, ``found``.
+
+    Args:
+        root: what paths begin with, such as ``args``.
+        found: the key of each call and where it differs; read no further than needed.
+    """
+    objects = (_as_object(root, key, difference) for key, differences in found for difference in differences)
+    return list(islice(objects, MAX_DIFFERENCES))
+
+
+def _as_object(root: str, key: str, difference: Difference) -> JsonValue:
+    shown: dict[str, JsonValue] = {
+        "call": key,
+        "path": dotted((root, *difference.path)),
+        "problem": difference.problem,
+    }
+    if difference.problem != "unexpected":
+        shown["expected"] = _bounded(difference.expected)
+    if difference.problem != "missing":
+        shown["found"] = _bounded(difference.found)
+    return shown
+
+
+def _bounded(value: JsonValue) -> JsonValue:
+    """Scalars of everyday size as they are, all else as an excerpt of its JSON text."""
+    if isinstance(value, str):
+        return value if len(value) <= _MAX_TEXT else value[:_MAX_TEXT] + "…"
+    if isinstance(value, dict | list) or (isinstance(value, int) and value.bit_length() > 64):
+        return excerpt(value, _MAX_TEXT)
+    return value
+
+
+def paths_of(found: Sequence[JsonValue]) -> list[str]:
+    """`listed_differences` as an explanation names them: which call, which path, what is wrong; no values."""
+    return [f"{item['call']} {item['path']} ({item['problem']})" for item in found if isinstance(item, dict)]

@@ -1,0 +1,35 @@
+"""What evaluators read of calls, and how they name them."""
+
+from collections.abc import Iterable, Sequence
+
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolCall
+
+_MAX_NAME = 80
+_MAX_LISTED = 3
+
+
+def arguments_of(call: ToolCall) -> dict[str, JsonValue]:
+    """The arguments by name; none when they are absent or no object, as the seeds read them."""
+    return call.arguments if isinstance(call.arguments, dict) else {}
+
+
+def positions_by_name(calls: Sequence[ToolCall]) -> dict[str, list[int]]:
+    """Where the calls of each name stand, in order."""
+    positions: dict[str, list[int]] = {}
+    for position, call in enumerate(calls):
+        positions.setdefault(call.name, []).append(position)
+    return positions
+
+
+def listed(names: Iterable[str]) -> str:
+    """The distinct names as words of a sentence: the first three, and how many more there are."""
+    distinct = list(dict.fromkeys(names))
+    shown = ", ".join(name if len(name) <= _MAX_NAME else name[:_MAX_NAME] + "…" for name in distinct[:_MAX_LISTED])
+    rest = len(distinct) - _MAX_LISTED
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 call``, ``2 calls``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

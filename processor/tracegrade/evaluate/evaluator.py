@@ -1,0 +1,135 @@
+"""What an evaluator is: a pure function of what happened and what was expected, and the schema of its parameters."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from pydantic import AliasChoices, AliasGenerator, BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from tracegrade.evaluate.criteria import LITERAL, MATCHERS
+from tracegrade.evaluate.errors import ErrorType, EvaluatorError
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolCall
+from tracegrade.yaml_file import Document, FileModel, problems
+
+Reads: TypeAlias = Literal["arguments", "output"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What happened: the calls in their total order, and the run's prompt and final answer (None: not readable)."""
+
+    calls: Sequence[ToolCall]
+    prompt: str | None = None
+    final_answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What an evaluator says.
+
+    ``score`` is within 0..1, or None: there was nothing to score, and ``explanation`` says why. ``details`` is the
+    justification, with values, bounded in size. ``explanation`` is one sentence that names tools and paths, never
+    values.
+    """
+
+    score: float | None
+    details: dict[str, JsonValue] = field(default_factory=dict)
+    explanation: str = ""
+
+
+def _also_camel(name: str) -> str | AliasChoices:
+    camel = to_camel(name)
+    return name if camel == name else AliasChoices(name, camel)
+
+
+class ParameterModel(FileModel):
+    """Base of criteria and settings: snake_case names, camelCase taken as well."""
+
+    model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_also_camel))
+
+
+C = TypeVar("C", bound=ParameterModel)  # criteria
+S = TypeVar("S", bound=ParameterModel)  # settings
+Parameters = TypeVar("Parameters", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluator(Generic[C, S]):
+    """One evaluator, as the registry holds it.
+
+    Attributes:
+        name: its id in rules and results, such as ``tool-call-order``.
+        summary: what it judges, in one sentence.
+        Criteria: what is expected; the fields of a rule's item that are not settings.
+        Settings: how it is compared; all have defaults. ``default_evaluation_criteria``, where an evaluator has it,
+            is what is expected when no criteria are given.
+        reads: what it reads of a call beyond the name.
+        compared_names: the names of the calls of which it reads that.
+        score: the judgement itself; pure. Raises EvaluatorError, ``work_bound``.
+    """
+
+    name: str
+    summary: str
+    Criteria: type[C]
+    Settings: type[S]
+    reads: frozenset[Reads]
+    compared_names: Callable[[C], set[str]]
+    score: Callable[[Evidence, C, S], Score]
+
+    def evaluate(self, evidence: Evidence, criteria: C | None, settings: S) -> Score:
+        """Judge `evidence`.
+
+        Raises:
+            EvaluatorError: ``no_criteria``; ``work_bound``.
+        """
+        return self.score(evidence, self.criteria_in_force(criteria, settings), settings)
+
+    def criteria_in_force(self, criteria: C | None, settings: S) -> C:
+        """The criteria given, whole; else the settings' default; else all the criteria's own defaults.
+
+        Raises:
+            EvaluatorError: ``no_criteria``, there is neither, and a criterion without default.
+        """
+        if criteria is not None:
+            return criteria
+        default: C | None = getattr(settings, "default_evaluation_criteria", None)
+        if default is not None:
+            return default
+        if required := [name for name, field in self.Criteria.model_fields.items() if field.is_required()]:
+            raise EvaluatorError(
+                "no_criteria",
+                f"{self.name}: no evaluation criteria; give {', '.join(required)}, "
+                "or default_evaluation_criteria in the settings",
+            )
+        return self.Criteria()
+
+    def read_criteria(self, value: Any, *, matchers: bool = True) -> C:
+        """Criteria from JSON; objects of ``$`` keys are literal unless `matchers`.
+
+        Raises:
+            EvaluatorError: ``invalid_criteria``.
+        """
+        return _read(self.Criteria, value, f"{self.name}: criteria", "invalid_criteria", matchers)
+
+    def read_settings(self, value: Any, *, matchers: bool = True) -> S:
+        """Settings from JSON; of a default for the criteria as in `read_criteria`.
+
+        Raises:
+            EvaluatorError: ``invalid_config``, or ``invalid_criteria`` for the default criteria.
+        """
+        return _read(self.Settings, value, f"{self.name}: config", "invalid_config", matchers)
+
+
+_DEFAULT_CRITERIA = (("default_evaluation_criteria",), ("defaultEvaluationCriteria",))
+
+
+def _read(model: type[Parameters], value: Any, where: str, type: ErrorType, matchers: bool) -> Parameters:
+    try:
+        return model.model_validate(value, context=MATCHERS if matchers else LITERAL)
+    except ValidationError as error:
+        if all(item["loc"][:1] in _DEFAULT_CRITERIA for item in error.errors()):
+            type = "invalid_criteria"
+        found = problems(Document(where, value, {}), error, model)
+        raise EvaluatorError(type, f"{where}: " + "; ".join(problem.message for problem in found)) from None

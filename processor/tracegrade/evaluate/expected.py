@@ -1,0 +1,148 @@
+"""What a criterion expects of a value, compiled: does a value match, and where does it differ?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from tracegrade.evaluate.values import json_equal
+from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
+
+Path: TypeAlias = tuple[str | int, ...]
+
+
+class Expected:
+    """A compiled criterion for one value; ``source`` is the criterion as written."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: JsonValue) -> None:
+        self.source = source
+
+    def matches(self, actual: JsonValue, work: Work) -> bool:
+        """Whether `actual` is what was expected.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        raise NotImplementedError
+
+    def opened(self) -> "Expected":
+        """The same criterion with its members as criteria of their own, where it has members."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.source!r})"
+
+
+class LiteralValue(Expected):
+    """The value itself, without matchers inside."""
+
+    __slots__ = ()
+
+    def matches(self, actual: JsonValue, work: Work) -> bool:
+        """Whether `actual` is equal as a JSON value."""
+        return json_equal(self.source, actual, work)
+
+    def opened(self) -> Expected:
+        """An object or list of literals; a scalar stays what it is."""
+        if isinstance(self.source, dict):
+            return ExpectedObject(self.source, {key: LiteralValue(member) for key, member in self.source.items()})
+        if isinstance(self.source, list):
+            return ExpectedList(self.source, [LiteralValue(item) for item in self.source])
+        return self
+
+
+class ExpectedObject(Expected):
+    """An object with exactly these members."""
+
+    __slots__ = ("members",)
+
+    def __init__(self, source: JsonValue, members: dict[str, Expected]) -> None:
+        super().__init__(source)
+        self.members = members
+
+    def matches(self, actual: JsonValue, work: Work) -> bool:
+        """Whether `actual` is an object of these members and no others."""
+        if not isinstance(actual, dict) or len(actual) != len(self.members):
+            work.spend()
+            return False
+        return self.matches_within(actual, work)
+
+    def matches_within(self, actual: dict[str, JsonValue], work: Work) -> bool:
+        """Whether `actual` has the expected members, whatever else it has; nested values are compared whole."""
+        work.spend()
+        return all(key in actual and member.matches(actual[key], work) for key, member in self.members.items())
+
+    def matched_members(self, actual: dict[str, JsonValue], work: Work) -> int:
+        """How many of the expected members `actual` has."""
+        work.spend()
+        return sum(key in actual and member.matches(actual[key], work) for key, member in self.members.items())
+
+
+class ExpectedList(Expected):
+    """A list of exactly these items, in this order."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, source: JsonValue, items: list[Expected]) -> None:
+        super().__init__(source)
+        self.items = items
+
+    def matches(self, actual: JsonValue, work: Work) -> bool:
+        """Whether `actual` is a list of as many items, each as expected."""
+        work.spend()
+        if not isinstance(actual, list) or len(actual) != len(self.items):
+            return False
+        return all(item.matches(value, work) for item, value in zip(self.items, actual, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One place where a value is not as expected; ``path`` leads there from the compared value.
+
+    missing: expected, not there (``found`` means nothing). unexpected: there, not expected (``expected`` means
+    nothing). different: neither equal nor matched.
+    """
+
+    path: Path
+    problem: Literal["missing", "unexpected", "different"]
+    expected: JsonValue = None
+    found: JsonValue = None
+
+
+def differences(expected: Expected, actual: JsonValue, work: Work, *, partly: bool = False) -> Iterator[Difference]:
+    """Where `actual` is not as expected, in the order of the criterion.
+
+    Args:
+        expected: the criterion.
+        actual: the value found.
+        work: as in `Expected.matches`.
+        partly: further members of the outermost object are as expected.
+    """
+    return _differences(expected, actual, work, (), partly)
+
+
+def _differences(
+    expected: Expected, actual: JsonValue, work: Work, path: Path, partly: bool = False
+) -> Iterator[Difference]:
+    # Recursion goes no deeper than the criterion, so no deeper than matchers.MAX_DEPTH.
+    criterion = expected.opened()
+    if isinstance(criterion, ExpectedObject) and isinstance(actual, dict):
+        for key, member in criterion.members.items():
+            if key in actual:
+                yield from _differences(member, actual[key], work, (*path, key))
+            else:
+                yield Difference((*path, key), "missing", expected=member.source)
+        for key in actual if not partly else ():
+            if key not in criterion.members:
+                yield Difference((*path, key), "unexpected", found=actual[key])
+    elif isinstance(criterion, ExpectedList) and isinstance(actual, list):
+        for i, item in enumerate(criterion.items[: len(actual)]):
+            yield from _differences(item, actual[i], work, (*path, i))
+        for i, item in enumerate(criterion.items[len(actual) :], len(actual)):
+            yield Difference((*path, i), "missing", expected=item.source)
+        for i, value in enumerate(actual[len(criterion.items) :], len(criterion.items)):
+            yield Difference((*path, i), "unexpected", found=value)
+    elif not criterion.matches(actual, work):
+        yield Difference(path, "different", expected=expected.source, found=actual)

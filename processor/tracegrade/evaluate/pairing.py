@@ -1,0 +1,63 @@
+"""Expected calls paired with calls made: by name, and by whatever an evaluator compares of them."""
+
+from collections.abc import Callable, Sequence
+
+from tracegrade.evaluate.calls import positions_by_name
+from tracegrade.evaluate.work import Work
+from tracegrade.model.tool_call import ToolCall
+
+# Whether the expected call at the first position is satisfied by the call at the second.
+Satisfied = Callable[[int, int], bool]
+
+
+def pair_first(names: Sequence[str], calls: Sequence[ToolCall], satisfied: Satisfied, work: Work) -> list[int | None]:
+    """For each expected call in order, the first unused call of its name that satisfies it; None where none does.
+
+    Not the best assignment: a call taken early is not given back.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
+    free = positions_by_name(calls)
+    pairs: list[int | None] = []
+    for index, name in enumerate(names):
+        candidates = free.get(name, [])
+        found = None
+        for rank, position in enumerate(candidates):
+            work.spend()
+            if satisfied(index, position):
+                found = position
+                del candidates[rank]
+                break
+        pairs.append(found)
+    return pairs
+
+
+def pair_in_turn(names: Sequence[str], calls: Sequence[ToolCall]) -> list[int | None]:
+    """For each expected call, the call of its name of the same rank: the second with the second. None: not called."""
+    by_name = positions_by_name(calls)
+    turns = dict.fromkeys(names, 0)
+    pairs: list[int | None] = []
+    for name in names:
+        positions = by_name.get(name, [])
+        pairs.append(positions[turns[name]] if turns[name] < len(positions) else None)
+        turns[name] += 1
+    return pairs
+
+
+def nearest_unpaired(names: Sequence[str], calls: Sequence[ToolCall], pairs: Sequence[int | None]) -> list[int | None]:
+    """`pairs`, and for each unpaired expected call the next call of its name that nothing was paired with.
+
+    That is the call a reader wants to see beside the expectation that it failed.
+    """
+    used = {position for position in pairs if position is not None}
+    left = {
+        name: [position for position in positions if position not in used]
+        for name, positions in positions_by_name(calls).items()
+    }
+    shown: list[int | None] = []
+    for name, position in zip(names, pairs, strict=True):
+        if position is None and (rest := left.get(name)):
+            position = rest.pop(0)
+        shown.append(position)
+    return shown

@@ -1,0 +1,169 @@
+"""tool-call-accuracy: how close are the calls made to the reference calls, both ways? (F1)
+
+Each call made, in order, takes the unused reference call that it fits best (the earlier one of equals), if it fits well
+enough. Precision is the share of calls that took one, recall the share of reference calls taken, the score their
+harmonic mean. Order never matters; a call that took none uses nothing up.
+
+How well a call fits: not at all when the names differ. ``strict``: wholly when the arguments are equal, else not at
+all. ``flexible``: the share of the reference's arguments that the call has with an equal value (further arguments are
+free), which must reach ``argument_match_threshold``; a reference without arguments fits a call without wholly, a call
+with some by half. What does not fit at all is never taken. Without reference calls there is nothing to score; without
+calls the score is 0.
+"""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from tracegrade.evaluate.call_by_call import keys_of, listed_differences, paths_of
+from tracegrade.evaluate.calls import arguments_of, counted, listed
+from tracegrade.evaluate.criteria import ExpectedArguments
+from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.expected import differences
+from tracegrade.evaluate.pairing import nearest_unpaired
+from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
+
+Band: TypeAlias = Literal["excellent", "good", "moderate", "poor"]
+
+# What a call with arguments is worth to a reference without.
+_UNASKED_ARGUMENTS = 0.5
+
+
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+Mode: TypeAlias = Annotated[
+    Literal["strict", "flexible"],
+    BeforeValidator(_lower),
+    WithJsonSchema({"enum": ["strict", "flexible", "STRICT", "FLEXIBLE"]}),
+]
+NullableArguments: TypeAlias = Annotated[
+    ExpectedArguments,
+    BeforeValidator(lambda args: {} if args is None else args),
+    WithJsonSchema({"type": ["object", "null"]}),
+]
+
+
+class ReferenceCall(ParameterModel):
+    """One call and its arguments; none and null are the same."""
+
+    name: str
+    args: Annotated[NullableArguments, Field(default={}, validate_default=True)]
+
+
+class Criteria(ParameterModel):
+    """What is expected."""
+
+    reference_tool_calls: Annotated[
+        list[ReferenceCall] | None, Field(description="The calls, in any order; without any nothing is scored.")
+    ] = None
+
+
+class Settings(ParameterModel):
+    """How it is compared."""
+
+    mode: Annotated[Mode, Field(description="strict: equal arguments; flexible: enough of them.")] = "strict"
+    argument_match_threshold: Annotated[
+        float, Field(ge=0, le=1, description="flexible: the share of a reference's arguments that is enough.")
+    ] = 0.8
+
+
+def band(score: float) -> Band:
+    """The score in a word: excellent from 0.9, good from 0.7, moderate from 0.5, else poor."""
+    if score >= 0.9:
+        return "excellent"
+    if score >= 0.7:
+        return "good"
+    return "moderate" if score >= 0.5 else "poor"
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    references = criteria.reference_tool_calls
+    if not references:
+        return Score(None, {}, "There are no reference calls, so there is nothing to score.")
+    work = Work()
+    actual = [arguments_of(call) for call in evidence.calls]
+    taken_by = _align(references, evidence, actual, settings, work)
+    matched = sum(position is not None for position in taken_by)
+    precision = matched / len(actual) if actual else 0.0
+    recall = matched / len(references)
+    score = 2 * precision * recall / (precision + recall) if matched else 0.0
+    names = [reference.name for reference in references]
+    shown = nearest_unpaired(names, evidence.calls, taken_by)
+    keys = keys_of(names)
+    found = listed_differences(
+        "args",
+        (
+            (keys[i], differences(references[i].args, actual[position], work, partly=settings.mode == "flexible"))
+            for i, position in enumerate(shown)
+            if position is not None and taken_by[i] is None
+        ),
+    )
+    takers = set(taken_by)
+    details: dict[str, JsonValue] = {
+        "true_positives": matched,
+        "precision": precision,
+        "recall": recall,
+        "matched": [position in takers for position in range(len(actual))],
+        "band": band(score),
+        "differences": found,
+    }
+    uncalled = [name for name, position in zip(names, shown, strict=True) if position is None]
+    return Score(score, details, _explain(matched, len(actual), len(references), uncalled, paths_of(found)))
+
+
+def _align(
+    references: list[ReferenceCall],
+    evidence: Evidence,
+    actual: list[dict[str, JsonValue]],
+    settings: Settings,
+    work: Work,
+) -> list[int | None]:
+    """For each reference call the position of the call that took it."""
+    free: dict[str, list[int]] = {}
+    for index, reference in enumerate(references):
+        free.setdefault(reference.name, []).append(index)
+    enough = 1.0 if settings.mode == "strict" else settings.argument_match_threshold
+    taken_by: list[int | None] = [None] * len(references)
+    for position, call in enumerate(evidence.calls):
+        best, best_fit = None, 0.0
+        for index in free.get(call.name, ()):
+            fit = _fit(references[index], actual[position], settings, work)
+            if fit > best_fit:
+                best, best_fit = index, fit
+        if best is not None and best_fit >= enough:
+            taken_by[best] = position
+            free[call.name].remove(best)
+    return taken_by
+
+
+def _fit(reference: ReferenceCall, actual: dict[str, JsonValue], settings: Settings, work: Work) -> float:
+    work.spend()
+    args = reference.args
+    if settings.mode == "strict":
+        return float(args.matches(actual, work))
+    if not args.members:
+        return _UNASKED_ARGUMENTS if actual else 1.0
+    return args.matched_members(actual, work) / len(args.members)
+
+
+def _explain(matched: int, actual: int, references: int, uncalled: list[str], paths: list[str]) -> str:
+    if matched == actual == references:
+        return f"The {counted(references, 'call')} made are the reference calls."
+    reasons = [f"{matched} of {counted(actual, 'call')} and of {counted(references, 'reference call')} match"]
+    reasons += [f"not called often enough: {listed(uncalled)}"] if uncalled else []
+    reasons += [f"not as expected: {listed(paths)}"] if paths else []
+    return "; ".join(reasons) + "."
+
+
+EVALUATOR = Evaluator(
+    name="tool-call-accuracy",
+    summary="How close are the calls made to the reference calls, both ways (F1)?",
+    Criteria=Criteria,
+    Settings=Settings,
+    reads=frozenset({"arguments"}),
+    compared_names=lambda criteria: {call.name for call in criteria.reference_tool_calls or ()},
+    score=_score,
+)

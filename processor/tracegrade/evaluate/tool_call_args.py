@@ -1,0 +1,79 @@
+"""tool-call-args: were the expected calls made with the expected arguments?
+
+Each expected call, in order, takes the first unused call of its name whose arguments match. The score is the share of
+expected calls that found one; with ``strict`` it is 1 when all did, else 0. Arguments match whole: the same names with
+equal values, or, with ``subset``, at least the expected ones (nested values are still compared whole). Neither the
+order of calls nor further calls matter. Nothing expected and nothing called is 1, only one of them empty is 0.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from tracegrade.evaluate.call_by_call import Comparison
+from tracegrade.evaluate.calls import arguments_of
+from tracegrade.evaluate.criteria import ExpectedArguments
+from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.expected import differences
+from tracegrade.evaluate.pairing import pair_first
+from tracegrade.evaluate.work import Work
+
+
+class ExpectedCall(ParameterModel):
+    """One call and its arguments."""
+
+    name: str
+    args: ExpectedArguments
+
+
+class Criteria(ParameterModel):
+    """What is expected."""
+
+    tool_calls: Annotated[list[ExpectedCall], Field(description="The calls, in any order.")]
+
+
+class Settings(ParameterModel):
+    """How it is compared."""
+
+    name: str = "ToolCallArgsEvaluator"
+    strict: Annotated[bool, Field(description="1 when every expected call was made, else 0.")] = False
+    subset: Annotated[bool, Field(description="Calls may have further arguments than the expected ones.")] = False
+    default_evaluation_criteria: Criteria | None = None
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    expected = criteria.tool_calls
+    names = [call.name for call in expected]
+    actual = [arguments_of(call) for call in evidence.calls]
+    work = Work()
+
+    def satisfied(index: int, position: int) -> bool:
+        args = expected[index].args
+        match = args.matches_within if settings.subset else args.matches
+        return match(actual[position], work)
+
+    comparison = Comparison(
+        key="explained_tool_calls_args",
+        compared="arguments",
+        root="args",
+        names=names,
+        calls=evidence.calls,
+        pairs=pair_first(names, evidence.calls, satisfied, work),
+        expected=lambda index: expected[index].args.source,
+        actual=lambda position: actual[position],
+        differences=lambda index, position: differences(
+            expected[index].args, actual[position], work, partly=settings.subset
+        ),
+    )
+    return comparison.score(all_or_nothing=settings.strict)
+
+
+EVALUATOR = Evaluator(
+    name="tool-call-args",
+    summary="Were the expected calls made with the expected arguments?",
+    Criteria=Criteria,
+    Settings=Settings,
+    reads=frozenset({"arguments"}),
+    compared_names=lambda criteria: {call.name for call in criteria.tool_calls},
+    score=_score,
+)

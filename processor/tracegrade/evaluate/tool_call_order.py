@@ -1,0 +1,104 @@
+"""tool-call-order: were the expected tools called in the expected order?
+
+Names only, compared exactly. The score is the length of the longest common subsequence over the number of calls
+expected, so further calls are free; with ``strict`` it is 1 when the two sequences are equal, else 0. An expected name
+that is repeated must be called as often. Expecting nothing is a mistake in the criteria.
+
+Calls that were made together have no order: they count in the best one, unless ``concurrency: sequential``. Calls
+were made together when they are adjacent and share a batch of one agent run.
+"""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tracegrade.evaluate.calls import counted, listed
+from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.subsequence import Groups, is_arrangement, longest_common_subsequence
+from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolCall
+
+
+class Criteria(ParameterModel):
+    """What is expected."""
+
+    tool_calls_order: Annotated[list[str], Field(min_length=1, description="The names, in the order expected.")]
+
+
+class Settings(ParameterModel):
+    """How it is compared."""
+
+    name: str = "ToolCallOrderEvaluator"
+    strict: Annotated[bool, Field(description="Exactly these calls: 1 or 0, no further calls allowed.")] = False
+    concurrency: Annotated[
+        Literal["batches", "sequential"],
+        Field(description="Calls made together take their best order, or the order of their starts."),
+    ] = "batches"
+    default_evaluation_criteria: Criteria | None = None
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    expected = criteria.tool_calls_order
+    groups = _groups(evidence.calls, settings)
+    if settings.strict:
+        matched = list(range(len(expected))) if is_arrangement(expected, groups) else []
+    else:
+        matched = longest_common_subsequence(expected, groups, Work())
+    actual = [call.name for call in evidence.calls]
+    details: dict[str, JsonValue] = {
+        "actual_tool_calls_order": list[JsonValue](actual),
+        "expected_tool_calls_order": list[JsonValue](expected),
+        "lcs": [expected[position] for position in matched],
+        "lcs_length": len(matched),
+    }
+    if together := [list[JsonValue](group) for group in groups if len(group) > 1]:
+        details["called_together"] = list[JsonValue](together)
+    explain = _explain_strict if settings.strict else _explain
+    return Score(len(matched) / len(expected), details, explain(expected, actual, matched))
+
+
+def _groups(calls: Sequence[ToolCall], settings: Settings) -> Groups:
+    """The names, grouped where several calls were made together."""
+    if settings.concurrency == "sequential":
+        return [[call.name] for call in calls]
+    keys = [
+        (call.agent_span_id, call.batch) if call.batch is not None else position for position, call in enumerate(calls)
+    ]
+    grouped = groupby(zip(keys, calls, strict=True), key=lambda item: item[0])
+    return [[call.name for _, call in group] for _, group in grouped]
+
+
+def _explain(expected: Sequence[str], actual: Sequence[str], matched: Sequence[int]) -> str:
+    if len(matched) == len(expected):
+        return f"All {counted(len(expected), 'expected call')} were made in the expected order."
+    absent = set(range(len(expected))) - set(matched)
+    called = set(actual)
+    missing = listed(expected[position] for position in sorted(absent) if expected[position] not in called)
+    misplaced = listed(expected[position] for position in sorted(absent) if expected[position] in called)
+    reasons = [f"not called: {missing}"] if missing else []
+    reasons += [f"out of order or not called often enough: {misplaced}"] if misplaced else []
+    return f"{len(matched)} of {counted(len(expected), 'expected call')} in the expected order; {'; '.join(reasons)}."
+
+
+def _explain_strict(expected: Sequence[str], actual: Sequence[str], matched: Sequence[int]) -> str:
+    if matched:
+        return f"Exactly the {counted(len(expected), 'expected call')} were made, in the expected order."
+    pairs = zip(expected, actual, strict=False)
+    at = next((i for i, (wanted, found) in enumerate(pairs) if wanted != found), min(len(expected), len(actual)))
+    found = f"{listed([actual[at]])} was called" if at < len(actual) else "nothing more was called"
+    wanted = f"{listed([expected[at]])} was expected" if at < len(expected) else "nothing more was expected"
+    return f"Not exactly the expected order: as call {at + 1}, {found} where {wanted}."
+
+
+EVALUATOR = Evaluator(
+    name="tool-call-order",
+    summary="Were the expected tools called in the expected order?",
+    Criteria=Criteria,
+    Settings=Settings,
+    reads=frozenset(),
+    compared_names=lambda criteria: set(criteria.tool_calls_order),
+    score=_score,
+)

@@ -1,0 +1,32 @@
+"""The bound of one evaluation, in work and never in time: the same inputs always give the same answer (promise 9)."""
+
+from tracegrade.evaluate.errors import EvaluatorError
+
+# Steps, each well under a microsecond: the largest evaluation takes about a second, an everyday one some hundred steps.
+WORK_LIMIT = 5_000_000
+# Comparing this many characters counts as one step more: text is compared by the machine, not by Python.
+CHARACTERS_PER_STEP = 1024
+
+
+class Work:
+    """Counts the steps of one evaluation and stops it at the bound."""
+
+    __slots__ = ("left", "limit")
+
+    def __init__(self, limit: int = WORK_LIMIT) -> None:
+        self.limit = limit
+        self.left = limit
+
+    def spend(self, steps: int = 1) -> None:
+        """Count `steps`.
+
+        Raises:
+            EvaluatorError: ``work_bound``, more than the limit were taken.
+        """
+        self.left -= steps
+        if self.left < 0:
+            raise EvaluatorError(
+                "work_bound",
+                f"comparing the calls made with the calls expected takes more than {self.limit} steps; "
+                "expect fewer calls, or judge a smaller subject (scope: agent, or tool-call)",
+            )
