@@ -1,1 +1,11 @@
-"""OTLP in: gRPC and HTTP."""
+"""Receive: OTLP from agents, over gRPC and HTTP, into the journal.
+
+Takes: Export calls for traces, logs and metrics; protobuf or JSON, gzip or plain.
+Gives: an entry in the journal for each call that holds anything; its answer goes out after the entry is durable.
+May lose: nothing unsaid. What is not taken is refused, with a reason and, where a retry helps, a delay; single bad
+spans are rejected by partial success and the rest of their call is taken.
+Order: as the journal stamps it.
+Cost: one parse and three ids read per span; requests are journalled as the bytes that came unless a span was rejected.
+
+``ingest.py`` is what both transports call, ``validate.py`` what it checks, ``answer.py`` the bodies that go back.
+"""

@@ -1,0 +1,211 @@
+"""The one thing that both transports call: check a request, journal it, answer when it is durable."""
+
+import asyncio
+import logging
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from tracegrade.journal.errors import JournalRefused
+from tracegrade.journal.record import Encoding, Entry
+from tracegrade.model.signal import Signal
+from tracegrade.receive.validate import Checked, UndecodableError, check
+from tracegrade.telemetry import Telemetry
+
+# Requests that we sent ourselves name our instance here: taking them would go round for ever.
+INSTANCE_HEADER = "x-tracegrade-instance"
+
+DEFAULT_TENANT = "default"
+# Longer, and senders that try for ten seconds in all give up instead of waiting.
+RETRY_AFTER_S = 1
+
+# Walking JSON costs about 30 us a span, so that above this size others would wait too long for the loop.
+_LARGE_JSON_BYTES = 256 * 1024
+
+Transport: TypeAlias = Literal["grpc", "http"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Taken and durable. ``message`` is for the sender: why ``rejected`` spans were not, or a warning ("" if none)."""
+
+    rejected: int = 0
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Not taken. ``reason`` is a label for counting; the sender should retry after ``retry_after_s``, never if None."""
+
+    reason: str
+    message: str
+    retry_after_s: int | None = None
+
+
+class JournalWriter(Protocol):
+    """What ingest needs of a journal."""
+
+    def append(self, entry: Entry) -> Future[int]:
+        """Take an entry; the future resolves once it is durable, or fails with `JournalRefused`."""
+
+
+class InFlight:
+    """The bytes of all requests being read, checked or made durable, and their bound."""
+
+    def __init__(self, bound_bytes: int) -> None:
+        self.bound_bytes = bound_bytes
+        self.taken_bytes = 0
+
+    def take(self, size: int) -> bool:
+        """Take room for `size` bytes if there is any."""
+        if self.taken_bytes + size > self.bound_bytes:
+            return False
+        self.taken_bytes += size
+        return True
+
+    def give(self, size: int) -> None:
+        """Give room back."""
+        self.taken_bytes -= size
+
+    def refusal(self) -> Refused:
+        """What to answer when there is no room."""
+        return Refused(
+            "overloaded",
+            f"more than {self.bound_bytes} bytes of requests are in work (receivers.otlp.max_in_flight_mib); "
+            "send again later",
+            RETRY_AFTER_S,
+        )
+
+
+class Ingest:
+    """Checks, journals and counts requests; every request ends in one `Accepted` or `Refused`, counted once."""
+
+    def __init__(
+        self, journal: JournalWriter, telemetry: Telemetry, instance_id: str, max_in_flight_bytes: int = 256 * 1024**2
+    ) -> None:
+        self.instance_id = instance_id
+        self.in_flight = InFlight(max_in_flight_bytes)
+        self._journal = journal
+        self._telemetry = telemetry
+        self._stopping = asyncio.Event()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether new requests are refused."""
+        return self._stopping.is_set()
+
+    def stop(self) -> None:
+        """Refuse, retryably, whatever comes from now on; requests in work are finished."""
+        self._stopping.set()
+
+    async def wait_stopping(self) -> None:
+        """Return once `stop` was called."""
+        await self._stopping.wait()
+
+    async def accept(
+        self,
+        signal: Signal,
+        wire: bytes,
+        encoding: Encoding,
+        *,
+        transport: Transport,
+        tenant: str = DEFAULT_TENANT,
+        own_loop: bool = False,
+    ) -> Accepted | Refused:
+        """Take one request.
+
+        Args:
+            signal: what the service or path says it holds.
+            wire: the request, decompressed.
+            encoding: how `wire` is written.
+            transport: for counting.
+            tenant: under whose name it is journalled.
+            own_loop: it carries our own instance id: answered, counted, and not journalled.
+
+        Returns:
+            `Accepted` only after the journal said that the bytes are durable.
+        """
+        if self.is_stopping:
+            return self.refuse(signal, transport, shutting_down())
+        try:
+            return await self._accept(signal, wire, encoding, transport, tenant, own_loop)
+        except UndecodableError as error:
+            refused = Refused("undecodable", str(error))
+        except JournalRefused as error:
+            refused = Refused(error.reason, str(error), RETRY_AFTER_S)
+        except Exception:
+            logger.exception("a request could not be handled; its sender was told that this is final")
+            refused = Refused("internal", "internal error; see this receiver's log")
+        return self.refuse(signal, transport, refused)
+
+    def refuse(self, signal: Signal, transport: Transport, refused: Refused) -> Refused:
+        """Count a refusal, and return it; transports call this for what never gets as far as `accept`."""
+        self._count(signal, transport, "refused", refused.reason)
+        return refused
+
+    async def _accept(
+        self, signal: Signal, wire: bytes, encoding: Encoding, transport: Transport, tenant: str, own_loop: bool
+    ) -> Accepted:
+        if encoding is Encoding.JSON and len(wire) > _LARGE_JSON_BYTES:
+            checked = await asyncio.to_thread(check, signal, encoding, wire)
+        else:
+            checked = check(signal, encoding, wire)
+        if own_loop:
+            self._count(signal, transport, "accepted", "loop")
+            self._telemetry.add("tracegrade.receiver.loop_items", checked.items, signal=signal.name.lower())
+        elif checked.items == 0:
+            self._count(signal, transport, "accepted", "empty")
+            self._count_rejected(checked)
+        else:
+            durable = self._journal.append(Entry(signal, encoding, tenant, checked.items, checked.payload))
+            await self._wait_durable(durable, signal, transport, checked)
+        return Accepted(sum(checked.rejected.values()), checked.message)
+
+    async def _wait_durable(self, durable: Future[int], signal: Signal, transport: Transport, checked: Checked) -> None:
+        waiting = asyncio.wrap_future(durable)
+        try:
+            # A sender that hangs up must not cancel the future under the journal's hands.
+            await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            # The entry is in the journal all the same, so it counts; the answer has no reader any more.
+            waiting.add_done_callback(lambda done: self._count_abandoned(done, signal, transport, checked))
+            raise
+        self._count_journalled(signal, transport, checked)
+
+    def _count_abandoned(
+        self, done: asyncio.Future[int], signal: Signal, transport: Transport, checked: Checked
+    ) -> None:
+        error = done.exception()
+        if error is None:
+            self._count_journalled(signal, transport, checked)
+        else:
+            self._count(signal, transport, "refused", getattr(error, "reason", "internal"))
+
+    def _count_journalled(self, signal: Signal, transport: Transport, checked: Checked) -> None:
+        self._count(signal, transport, "accepted", "")
+        self._telemetry.add(
+            "tracegrade.receiver.accepted_items", checked.items, signal=signal.name.lower(), transport=transport
+        )
+        self._count_rejected(checked)
+
+    def _count_rejected(self, checked: Checked) -> None:
+        for reason, count in checked.rejected.items():
+            self._telemetry.add("tracegrade.receiver.rejected_spans", count, reason=reason)
+
+    def _count(self, signal: Signal, transport: Transport, outcome: str, reason: str) -> None:
+        self._telemetry.add(
+            "tracegrade.receiver.requests",
+            signal=signal.name.lower(),
+            transport=transport,
+            outcome=outcome,
+            reason=reason,
+        )
+
+
+def shutting_down() -> Refused:
+    """What to answer while stopping."""
+    return Refused(
+        "shutting_down", "this receiver is shutting down; send again, to it or to its successor", RETRY_AFTER_S
+    )

@@ -1,0 +1,186 @@
+"""OTLP over gRPC: the three Export services and the health service, as one generic handler over raw bytes."""
+
+from collections.abc import AsyncIterator
+from typing import Any, NoReturn, TypeAlias
+
+import grpc
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+
+from tracegrade.journal.record import Encoding
+from tracegrade.model.signal import Signal
+from tracegrade.receive.ingest import INSTANCE_HEADER, Ingest, Refused
+from tracegrade.receive.listen import cannot_listen, check_tls
+from tracegrade.receive.reply import UNAVAILABLE, export_response, retry_info_bytes, status_bytes
+from tracegrade.receive.settings import GrpcSettings, TlsServerSettings, split_endpoint
+
+EXPORT_METHODS = {
+    Signal.TRACES: "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+    Signal.LOGS: "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+    Signal.METRICS: "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+}
+_SERVICES = frozenset(["", *(method.split("/")[1] for method in EXPORT_METHODS.values())])
+
+_Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
+
+_WHERE = "receivers.otlp.protocols.grpc"
+
+# Refusals that are final; all others are told to come back.
+_FINAL_CODES = {"undecodable": grpc.StatusCode.INVALID_ARGUMENT}
+
+# HealthCheckResponse{status}: too small for a dependency that would decide which protobuf users may install.
+_SERVING = b"\x08\x01"
+_NOT_SERVING = b"\x08\x02"
+_SERVICE_UNKNOWN = b"\x08\x03"
+
+
+class OtlpGrpcServer:
+    """OTLP/gRPC on one address; runs in the loop that starts it."""
+
+    def __init__(self, settings: GrpcSettings, ingest: Ingest) -> None:
+        self.port = 0  # the one bound, also when the settings say 0
+        self._settings = settings
+        self._server = grpc.aio.server(options=_channel_options(settings))
+        self._server.add_generic_rpc_handlers((_Handlers(ingest),))
+
+    async def start(self) -> None:
+        """Listen and serve.
+
+        Raises:
+            ReceiverStartError: the address is taken, or the certificate cannot be used.
+        """
+        endpoint, tls = self._settings.endpoint, self._settings.tls
+        host, port = split_endpoint(endpoint)
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        try:
+            if tls is None:
+                self.port = self._server.add_insecure_port(address)
+            else:
+                check_tls(_WHERE, tls)
+                self.port = self._server.add_secure_port(address, _credentials(tls))
+        except RuntimeError as error:
+            raise cannot_listen(_WHERE, endpoint, "in use, or not an address of this machine") from error
+        await self._server.start()
+
+    async def stop(self, grace_s: float) -> None:
+        """Take no new connections and calls, finish those in work for at most `grace_s` seconds."""
+        await self._server.stop(grace_s)
+
+
+def _channel_options(settings: GrpcSettings) -> list[tuple[str, Any]]:
+    server, enforcement = settings.keepalive.server_parameters, settings.keepalive.enforcement_policy
+    durations = {
+        "grpc.max_connection_idle_ms": server.max_connection_idle,
+        "grpc.max_connection_age_ms": server.max_connection_age,
+        "grpc.max_connection_age_grace_ms": server.max_connection_age_grace,
+        "grpc.keepalive_time_ms": server.time,
+        "grpc.keepalive_timeout_ms": server.timeout,
+        "grpc.http2.min_recv_ping_interval_without_data_ms": enforcement.min_time,
+    }
+    return [
+        # On by default on Linux: a second receiver on the port would start, and take half of the requests.
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_receive_message_length", settings.max_recv_msg_size_bytes),
+        ("grpc.max_concurrent_streams", settings.max_concurrent_streams),
+        ("grpc.keepalive_permit_without_calls", int(enforcement.permit_without_stream)),
+        *((name, int(seconds * 1000)) for name, seconds in durations.items() if seconds is not None),
+    ]
+
+
+def _credentials(tls: TlsServerSettings) -> grpc.ServerCredentials:
+    def read(name: str) -> bytes:
+        with open(name, "rb") as file:
+            return file.read()
+
+    authority = read(tls.client_ca_file) if tls.client_ca_file else None
+    return grpc.ssl_server_credentials(
+        [(read(tls.key_file), read(tls.cert_file))],
+        root_certificates=authority,
+        require_client_auth=authority is not None,
+    )
+
+
+class _Handlers(grpc.GenericRpcHandler):
+    """Method name -> handler; what is not here is answered UNIMPLEMENTED by gRPC itself."""
+
+    def __init__(self, ingest: Ingest) -> None:
+        health = _Health(ingest)
+        self._handlers: dict[str, Any] = {
+            method: grpc.unary_unary_rpc_method_handler(_Export(ingest, signal))
+            for signal, method in EXPORT_METHODS.items()
+        }
+        self._handlers["/grpc.health.v1.Health/Check"] = grpc.unary_unary_rpc_method_handler(health.check)
+        self._handlers["/grpc.health.v1.Health/Watch"] = grpc.unary_stream_rpc_method_handler(health.watch)
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        return self._handlers.get(handler_call_details.method)
+
+
+class _Export:
+    """The Export method of one signal."""
+
+    def __init__(self, ingest: Ingest, signal: Signal) -> None:
+        self._ingest = ingest
+        self._signal = signal
+
+    async def __call__(self, request: bytes, context: _Context) -> bytes:
+        ingest, signal = self._ingest, self._signal
+        if not ingest.in_flight.take(len(request)):
+            await _abort(context, ingest.refuse(signal, "grpc", ingest.in_flight.refusal()))
+        try:
+            outcome = await ingest.accept(
+                signal, request, Encoding.PROTOBUF, transport="grpc", own_loop=self._is_own(context)
+            )
+        finally:
+            ingest.in_flight.give(len(request))
+        if isinstance(outcome, Refused):
+            await _abort(context, outcome)
+        return export_response(signal, Encoding.PROTOBUF, outcome)
+
+    def _is_own(self, context: _Context) -> bool:
+        instance_id = self._ingest.instance_id
+        return any(
+            key == INSTANCE_HEADER and value == instance_id for key, value in context.invocation_metadata() or ()
+        )
+
+
+async def _abort(context: _Context, refused: Refused) -> NoReturn:
+    """End the call with a status; with a delay, in the two places where clients look for one."""
+    if refused.retry_after_s is None:
+        await context.abort(_FINAL_CODES.get(refused.reason, grpc.StatusCode.INTERNAL), refused.message)
+    trailers = (
+        ("grpc-status-details-bin", status_bytes(UNAVAILABLE, refused.message, refused.retry_after_s)),
+        # OpenTelemetry's Python exporter reads the delay from this key alone.
+        ("google.rpc.retryinfo-bin", retry_info_bytes(refused.retry_after_s)),
+    )
+    await context.abort(grpc.StatusCode.UNAVAILABLE, refused.message, trailing_metadata=trailers)
+
+
+class _Health:
+    """grpc.health.v1: serving until the receiver stops."""
+
+    def __init__(self, ingest: Ingest) -> None:
+        self._ingest = ingest
+
+    async def check(self, request: bytes, context: _Context) -> bytes:
+        service = _service_name(request)
+        if service not in _SERVICES:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"no service {service!r} here")
+        return _NOT_SERVING if self._ingest.is_stopping else _SERVING
+
+    async def watch(self, request: bytes, context: _Context) -> AsyncIterator[bytes]:
+        known = _service_name(request) in _SERVICES
+        if not self._ingest.is_stopping:
+            yield _SERVING if known else _SERVICE_UNKNOWN
+        await self._ingest.wait_stopping()
+        if known:
+            yield _NOT_SERVING
+
+
+def _service_name(request: bytes) -> str | None:
+    """HealthCheckRequest.service, None when the request cannot be read."""
+    try:
+        # AnyValue's first field is a string as well.
+        return AnyValue.FromString(request).string_value
+    except DecodeError:
+        return None
