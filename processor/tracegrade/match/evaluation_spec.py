@@ -9,7 +9,6 @@ from pydantic import BaseModel, Field, GetJsonSchemaHandler, PlainSerializer, Pl
 from pydantic_core import InitErrorDetails
 
 from tracegrade.evaluate.evaluator import Evaluator
-from tracegrade.evaluate.matchers import MATCHERS
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.match.mistakes import mistake, mistakes_of, refuse
 from tracegrade.yaml_file import FileModel, did_you_mean
@@ -27,7 +26,7 @@ class EvaluationSpec:
     the file.
     """
 
-    evaluator: str
+    evaluator: Evaluator[Any, Any]
     name: str
     threshold: float
     criteria: Any
@@ -79,13 +78,13 @@ def _read_with(evaluator: Evaluator[Any, Any], value: dict[str, Any]) -> Evaluat
     read: list[Any] = []
     for model, part in parts.items():
         try:
-            read.append(model.model_validate(part, context=MATCHERS))
+            read.append(model.model_validate(part))  # without a context, matchers are on
         except ValidationError as error:
             mistakes.extend(mistakes_of(error))
     if mistakes:
         raise refuse(mistakes)
     head, criteria, settings = read
-    return EvaluationSpec(evaluator.name, head.name or evaluator.name, head.threshold, criteria, settings, value)
+    return EvaluationSpec(evaluator, head.name or evaluator.name, head.threshold, criteria, settings, value)
 
 
 @cache

@@ -10,6 +10,8 @@ from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.yaml_file import Document, FileError, Problem, did_you_mean, read, validate
 
+__all__ = ["RuleSet", "builtin_rules", "load_rules"]
+
 BUILTIN = "builtin:"
 
 

@@ -23,6 +23,9 @@ Status: TypeAlias = Literal["experimental", "stable", "deprecated"]
 Level: TypeAlias = Literal["info", "low", "medium", "high", "critical"]
 RuleScope: TypeAlias = Literal["agent", "trace", "tool-call"]
 
+SCOPES: tuple[RuleScope, ...] = ("agent", "trace", "tool-call")
+"""In the order in which subjects are judged."""
+
 PASS_RATE = "pass_rate"
 """What an alert watches unless it names one evaluation."""
 

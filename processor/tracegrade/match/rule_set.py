@@ -5,15 +5,15 @@ from hashlib import blake2b
 
 from tracegrade.match.facts import RESOURCE_ATTRIBUTES
 from tracegrade.match.index import Index
-from tracegrade.match.rule import Rule
-from tracegrade.model.subject import Scope
+from tracegrade.match.rule import SCOPES, Rule, RuleScope
 
 
 class RuleSet:
     """Rules in order of id, indexed for `match.select`.
 
     ``hash`` (16 hex digits) changes with any rule's content. ``attributes_read`` names the span and resource
-    attributes that clauses read. ``paths`` says from which file a rule came, by rule id; empty for rules built in code.
+    attributes that clauses read. ``paths`` says from which file a rule came, by rule id; empty for rules built in
+    code. ``indexes`` has one for each scope that a rule has, in order of `SCOPES`.
     """
 
     def __init__(self, rules: Iterable[Rule], paths: Mapping[str, str] | None = None) -> None:
@@ -23,10 +23,10 @@ class RuleSet:
         self.hash = blake2b(text.encode(), digest_size=8).hexdigest()
         clauses = [part for rule in self.rules for part in (rule.match, rule.unless) if part is not None]
         self.attributes_read = RESOURCE_ATTRIBUTES.union(*(part.attributes for part in clauses))
-        by_scope: dict[Scope, list[Rule]] = {}
-        for rule in self.rules:
-            by_scope.setdefault(rule.scope, []).append(rule)
-        self.indexes = {scope: Index(rules) for scope, rules in by_scope.items()}
+        self.indexes: dict[RuleScope, Index] = {}
+        for scope in SCOPES:
+            if rules := [rule for rule in self.rules if rule.scope == scope]:
+                self.indexes[scope] = Index(rules)
 
     def rule(self, rule_id: str) -> Rule | None:
         """The rule of that id, if there is one."""

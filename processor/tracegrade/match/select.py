@@ -4,34 +4,35 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tracegrade.match.facts import FactReader, Facts
-from tracegrade.match.rule import Rule
+from tracegrade.match.rule import Rule, RuleScope
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
-from tracegrade.model.subject import Scope, Subject
+from tracegrade.model.subject import Subject
 
 UNREADABLE_PROMPT = "the prompt cannot be read, and a clause asks for it"
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A rule that judges a subject; ``reason`` says why it cannot (not_evaluable), "" when it can."""
+    """A rule that judges a subject; ``not_evaluable`` says why it cannot, None when it can."""
 
     rule: Rule
     subject: Subject
-    reason: str = ""
+    not_evaluable: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """Whether a rule judges a subject: ``clause`` is the first that did not hold, None when all do.
 
-    Clauses are named as in the file (``service``, ``attributes.tenant.tier``, ``unless``); ``reason`` as in `Match`.
+    Clauses are named as in the file: ``service``, ``attributes.tenant.tier``, ``unless``. ``not_evaluable`` as in
+    `Match`.
     """
 
     subject: Subject
     clause: str | None
-    reason: str = ""
+    not_evaluable: str | None = None
 
 
 def match(rule_set: RuleSet, extraction: Extraction) -> list[Match]:
@@ -41,14 +42,13 @@ def match(rule_set: RuleSet, extraction: Extraction) -> list[Match]:
     """
     reader = FactReader(extraction.trace)
     found = []
-    for scope, read_subjects in SUBJECTS.items():
-        index = rule_set.indexes.get(scope)
-        for subject in read_subjects(extraction) if index is not None else ():
+    for scope, index in rule_set.indexes.items():
+        for subject in SUBJECTS[scope](extraction):
             facts = reader.read(subject)
-            for rule in index.candidates(facts) if index is not None else ():
-                clause, reason = _unmatched(rule, facts)
+            for rule in index.candidates(facts):
+                clause, not_evaluable = _unmatched(rule, facts)
                 if clause is None:
-                    found.append(Match(rule, subject, reason))
+                    found.append(Match(rule, subject, not_evaluable))
     return found
 
 
@@ -60,22 +60,22 @@ def explain(rule: Rule, extraction: Extraction) -> list[Explanation]:
     ]
 
 
-def _unmatched(rule: Rule, facts: Facts) -> tuple[str | None, str]:
+def _unmatched(rule: Rule, facts: Facts) -> tuple[str | None, str | None]:
     """The clause that keeps the rule from judging the subject, if any; else why it cannot judge it, if so."""
     unreadable = False
     for clause, patterns in rule.match_clauses:
         if facts.match(clause, patterns):
             continue
         if clause != "prompt" or facts.prompt is not None:
-            return clause, ""
+            return clause, None
         unreadable = True
     if rule.unless_clauses:
         failing = {clause for clause, patterns in rule.unless_clauses if not facts.match(clause, patterns)}
         if not failing:
-            return "unless", ""
+            return "unless", None
         # Only the prompt could tell whether the subject is excluded.
         unreadable = unreadable or (failing == {"prompt"} and facts.prompt is None)
-    return None, UNREADABLE_PROMPT if unreadable else ""
+    return None, UNREADABLE_PROMPT if unreadable else None
 
 
 def _agent_subjects(extraction: Extraction) -> list[Subject]:
@@ -141,7 +141,7 @@ def _outermost(runs: list[AgentRun]) -> AgentRun | None:
     return next((run for run in runs if run.parent_span_id is None), runs[0] if runs else None)
 
 
-SUBJECTS: dict[Scope, Callable[[Extraction], list[Subject]]] = {
+SUBJECTS: dict[RuleScope, Callable[[Extraction], list[Subject]]] = {
     "agent": _agent_subjects,
     "trace": _trace_subject,
     "tool-call": _tool_call_subjects,
