@@ -106,7 +106,7 @@ class _Handlers(grpc.GenericRpcHandler):
     def __init__(self, ingest: Ingest) -> None:
         health = _Health(ingest)
         self._handlers: dict[str, Any] = {
-            method: grpc.unary_unary_rpc_method_handler(_Export(ingest, signal))
+            method: grpc.unary_unary_rpc_method_handler(_Export(ingest, signal).answer)
             for signal, method in EXPORT_METHODS.items()
         }
         self._handlers["/grpc.health.v1.Health/Check"] = grpc.unary_unary_rpc_method_handler(health.check)
@@ -123,7 +123,8 @@ class _Export:
         self._ingest = ingest
         self._signal = signal
 
-    async def __call__(self, request: bytes, context: _Context) -> bytes:
+    async def answer(self, request: bytes, context: _Context) -> bytes:
+        """Take a request and say what became of it."""
         ingest, signal = self._ingest, self._signal
         if not ingest.in_flight.take(len(request)):
             await _abort(context, ingest.refuse(signal, "grpc", ingest.in_flight.refusal()))
