@@ -1,0 +1,74 @@
+"""The SQL store as a sink: one transaction a batch, in a thread of its own."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+
+from tracegrade.deliver.record import JudgedTrace
+from tracegrade.deliver.sink import DONE, Delivery
+from tracegrade.store.write import StoreWriter
+
+# A record that no attempt can store: not of the shape that is delivered, or a value that the database refuses.
+_POISON = (DBAPIError, KeyError, TypeError, ValueError)
+
+
+class SqlSink:
+    """Stores judged traces.
+
+    A store that is locked, full or away is worth a retry: nothing of the batch was stored. A record that can never be
+    stored is found by halving and given up alone.
+    """
+
+    def __init__(self, engine: Engine, name: str = "sql") -> None:
+        self.name = name
+        self._engine = engine
+        self._writer = StoreWriter(engine)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"tracegrade-{name}")
+
+    async def deliver(self, batch: Sequence[JudgedTrace]) -> Delivery:
+        """Store `batch`; storing a record again changes nothing."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._store, batch)
+
+    async def close(self) -> None:
+        """Close the connection; SQLite's log is written back into its file first."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+        self._thread.shutdown()
+
+    def _store(self, batch: Sequence[JudgedTrace]) -> Delivery:
+        try:
+            self._writer.write(batch)
+        except SQLAlchemyError as error:
+            if _may_pass(error):
+                return Delivery("retry", reason="store_unavailable")
+            return self._store_halves(batch)
+        except _POISON:
+            return self._store_halves(batch)
+        return DONE
+
+    def _store_halves(self, batch: Sequence[JudgedTrace]) -> Delivery:
+        if len(batch) == 1:
+            return Delivery("done", reason="not_storable", failed_records=1)
+        failed = 0
+        middle = len(batch) // 2
+        for half in (batch[:middle], batch[middle:]):
+            delivery = self._store(half)
+            if delivery.kind != "done":
+                return delivery  # what was stored of this batch is stored again later, which changes nothing
+            failed += delivery.failed_records
+        return Delivery("done", reason="not_storable", failed_records=failed) if failed else DONE
+
+    def _close(self) -> None:
+        if self._engine.dialect.name == "sqlite":
+            with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
+        self._engine.dispose()
+
+
+def _may_pass(error: SQLAlchemyError) -> bool:
+    """Whether the same batch may be stored later: locked, busy, disk full, server away."""
+    return isinstance(error, OperationalError | InterfaceError) or (
+        isinstance(error, DBAPIError) and error.connection_invalidated
+    )

@@ -1,0 +1,132 @@
+"""Opening a store: made or brought up to date by a writer, taken as it is by a reader."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.store.schema import VERSION
+
+# Larger pages than SQLite's 4 KiB write an eighth faster here, because a trace's two blobs fit into one.
+_PRAGMAS = (
+    "page_size=8192",
+    "journal_mode=WAL",
+    "synchronous=NORMAL",
+    "busy_timeout=5000",
+    "temp_store=MEMORY",
+    "cache_size=-65536",
+    "journal_size_limit=67108864",
+)
+_READ_PRAGMAS = ("busy_timeout=5000", "temp_store=MEMORY", "cache_size=-65536", "query_only=ON")
+
+
+class StoreError(TraceGradeError):
+    """The store cannot be opened or read; the message says what to do."""
+
+
+def open_store(url: str, *, read_only: bool = False) -> Engine:
+    """An engine on the store at `url`.
+
+    Args:
+        url: SQLAlchemy's form: ``sqlite:///path`` or ``postgresql+psycopg://...``.
+        read_only: take the store as it is, beside whoever writes it; else create it, or bring its tables up to date.
+
+    Raises:
+        StoreError: no such store (read-only), one written by a newer version, a driver that is not installed, a
+            database that does not answer.
+    """
+    parsed = _parse(url)
+    try:
+        engine = _sqlite(parsed, read_only) if parsed.get_backend_name() == "sqlite" else _postgresql(parsed)
+        with engine.connect() as connection:
+            found = _version(connection)
+        if found is None and read_only:
+            raise StoreError(f"{_shown(parsed)}: holds no TraceGrade results; 'tracegrade serve' makes a store")
+        if found is not None and found > VERSION:
+            raise StoreError(
+                f"{_shown(parsed)}: written by a newer TraceGrade (tables of version {found}, this one knows "
+                f"{VERSION}); use that version, or another store.url"
+            )
+        if found != VERSION and not read_only:
+            _migrate(engine)
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        raise StoreError(f"{_shown(parsed)}: {_cause(error)}") from None
+    return engine
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise StoreError(f"store.url: expected sqlite:///PATH or postgresql+psycopg://..., found {url!r}") from None
+    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        raise StoreError(f"store.url: expected sqlite or postgresql, found {parsed.drivername!r}")
+    return parsed
+
+
+def _sqlite(url: URL, read_only: bool) -> Engine:
+    if not url.database or url.database == ":memory:":
+        raise StoreError("store.url: expected sqlite:///PATH, found no path; a store in memory would be lost")
+    path = Path(url.database)
+    if read_only and not path.exists():
+        raise StoreError(f"{path}: no such store; 'tracegrade serve' makes it, --data-dir or -c says where it is")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{path.parent}: cannot be made: {error.strerror}") from None
+    # Transactions are ours, not the driver's: it would begin them late, and as readers that cannot become writers.
+    engine = create_engine(url, connect_args={"isolation_level": None, "check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, record: object) -> None:
+        for pragma in _READ_PRAGMAS if read_only else _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _postgresql(url: URL) -> Engine:
+    try:
+        return create_engine(url, pool_pre_ping=True)
+    except (ModuleNotFoundError, NoSuchModuleError) as error:
+        raise StoreError(
+            f"store.url: {url.drivername} needs a driver ({error}): pip install 'tracegrade[postgresql]', and write "
+            "postgresql+psycopg://..."
+        ) from None
+
+
+def _version(connection: Connection) -> str | None:
+    """The version of the tables, None without any."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return found
+
+
+def _migrate(engine: Engine) -> None:
+    # Here, because it takes 0.15 s to import and most runs find their tables up to date.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def _shown(url: URL) -> str:
+    return url.database or "" if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+
+
+def _cause(error: Exception) -> str:
+    cause = getattr(error, "orig", None) or error
+    return f"cannot be opened: {cause}".strip()

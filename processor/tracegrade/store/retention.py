@@ -1,0 +1,33 @@
+"""What is old goes, a little at a time."""
+
+from sqlalchemy import Engine, delete, select
+
+from tracegrade.store.schema import ALERT_STATES, MINUTE_NS, alerts, counts, traces
+from tracegrade.store.write import delete_traces
+
+_RESOLVED = ALERT_STATES.index("resolved")
+
+
+def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> int:
+    """Delete traces first received before `before_ns`, with their results; the oldest first.
+
+    One short transaction, so that whoever writes waits for milliseconds: call it again until it returns 0. The last
+    call also deletes counts and resolved alerts of that age.
+
+    Returns:
+        The number of traces deleted, at most `max_traces`.
+    """
+    oldest = (
+        select(traces.c.number)
+        .where(traces.c.first_received_ns < before_ns)
+        .order_by(traces.c.first_received_ns)
+        .limit(max_traces)
+    )
+    with engine.begin() as connection:
+        numbers = list(connection.execute(oldest).scalars())
+        if numbers:
+            delete_traces(connection, numbers)
+        else:
+            connection.execute(delete(counts).where(counts.c.minute < before_ns // MINUTE_NS))
+            connection.execute(delete(alerts).where(alerts.c.state == _RESOLVED, alerts.c.ends_ns < before_ns))
+    return len(numbers)

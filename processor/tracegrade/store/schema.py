@@ -1,0 +1,181 @@
+"""The tables. One row a trace holds all that was judged; the other rows are what it is found and counted by.
+
+``traces.judged`` is the record as it was delivered (tool calls, evaluations, decisions, with every value), compressed:
+text is nine tenths of a result and compresses to a tenth. Rows of ``evaluations``, ``tool_calls`` and ``decisions``
+are keyed by (trace number, place in the trace): no random key, so writing costs the same in a full store as in an
+empty one. What repeats from result to result (rule, service, agent and so on) is a row of ``series``, as in a metrics
+database. ``counts`` adds outcomes up by minute, in the transaction that writes them, so pass rates cost the same at
+ten million results as at ten. For people who read by SQL, the view ``results`` joins what they want to see.
+
+Times are ns since 1970 UTC; ids are the wire's bytes; outcomes, kinds and subject kinds are places in the tuples below.
+"""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+# The place in a tuple is what the column holds: append only.
+OUTCOMES = ("pass", "fail", "not_evaluable", "error")
+DECISION_KINDS = ("evaluated", "not_matched", "sampled_out", "not_evaluable", "error")
+SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
+ALERT_STATES = ("firing", "resolved")
+
+# The newest migration in migrations/versions.
+VERSION = "0001"
+
+# `series.evaluation` of the series that hold a rule's decisions, which combine its evaluations.
+WHOLE_RULE = ""
+
+MINUTE_NS = 60_000_000_000
+
+metadata = MetaData()
+
+series = Table(
+    "series",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("key", LargeBinary(16), nullable=False, unique=True),  # hash of all that follows
+    Column("tenant", Text, nullable=False),
+    Column("run", Text, nullable=False),
+    Column("rule_id", Text, nullable=False),
+    Column("rule_hash", Text, nullable=False),
+    Column("evaluation", Text, nullable=False),
+    Column("evaluator", Text, nullable=False),
+    Column("level", Text, nullable=False),
+    Column("threshold", Float),
+    Column("service", Text, nullable=False),
+    Column("release", Text),
+    Column("agent", Text, nullable=False),
+)
+
+traces = Table(
+    "traces",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),  # grows with every closing stored
+    Column("trace_id", LargeBinary(16), nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("run", Text, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("service", Text, nullable=False),
+    Column("session", Text),
+    Column("root_name", Text, nullable=False),
+    Column("close_reason", Text, nullable=False),
+    Column("complete", Boolean, nullable=False),
+    Column("cut_by", Text),
+    Column("span_count", Integer, nullable=False),
+    Column("call_count", Integer, nullable=False),
+    Column("start_ns", BigInteger, nullable=False),
+    Column("end_ns", BigInteger, nullable=False),
+    Column("first_received_ns", BigInteger, nullable=False),
+    Column("last_received_ns", BigInteger, nullable=False),
+    Column("closed_ns", BigInteger, nullable=False),
+    Column("rule_set_hash", Text, nullable=False),
+    # Last, so that reading the columns above touches none of their pages.
+    Column("judged", LargeBinary, nullable=False),
+    Column("spans", LargeBinary, nullable=False),
+    UniqueConstraint("trace_id", "tenant", "run", name="traces_by_id"),
+    Index("traces_by_time", "first_received_ns"),
+)
+
+evaluations = Table(
+    "evaluations",
+    metadata,
+    Column("trace", BigInteger, primary_key=True, autoincrement=False),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("id", LargeBinary(16), nullable=False),
+    Column("series", Integer, nullable=False),
+    Column("case_id", Text),
+    Column("subject_kind", SmallInteger, nullable=False),
+    Column("subject_id", Text, nullable=False),
+    Column("outcome", SmallInteger, nullable=False),
+    Column("score", Float),
+    Column("time", BigInteger, nullable=False),
+    Index("evaluations_by_series", "series", "outcome", "trace", "place"),
+    # Most evaluations pass: indexing the others costs a tenth and finds what people look for.
+    Index(
+        "evaluations_not_passed",
+        "outcome",
+        "trace",
+        "place",
+        sqlite_where=text("outcome <> 0"),
+        postgresql_where=text("outcome <> 0"),
+    ),
+    sqlite_with_rowid=False,
+)
+
+tool_calls = Table(
+    "tool_calls",
+    metadata,
+    Column("trace", BigInteger, primary_key=True, autoincrement=False),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("span_id", LargeBinary(8), nullable=False),
+    Column("start_ns", BigInteger, nullable=False),
+    Column("end_ns", BigInteger, nullable=False),
+    Column("arguments_status", Text, nullable=False),
+    Column("output_status", Text, nullable=False),
+    Column("error_type", Text),  # NULL: no error was recorded
+    sqlite_with_rowid=False,
+)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("trace", BigInteger, primary_key=True, autoincrement=False),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("series", Integer, nullable=False),
+    Column("subject_kind", SmallInteger, nullable=False),
+    Column("subject_id", Text, nullable=False),
+    Column("kind", SmallInteger, nullable=False),
+    Column("outcome", SmallInteger),
+    sqlite_with_rowid=False,
+)
+
+counts = Table(
+    "counts",
+    metadata,
+    Column("series", Integer, primary_key=True, autoincrement=False),
+    Column("minute", Integer, primary_key=True, autoincrement=False),  # of the trace's last span, minutes since 1970
+    Column("complete", Boolean, primary_key=True),
+    Column("passed", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    Column("not_evaluable", Integer, nullable=False),
+    Column("errors", Integer, nullable=False),
+    Column("score_sum", Float, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("fingerprint", LargeBinary(16), primary_key=True),
+    Column("starts_ns", BigInteger, primary_key=True, autoincrement=False),
+    Column("ends_ns", BigInteger),
+    Column("state", SmallInteger, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("rule_id", Text, nullable=False),
+    Column("service", Text, nullable=False),
+    Column("level", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("of", Text, nullable=False),
+    Column("below", Float, nullable=False),
+    Column("over_s", Float, nullable=False),
+    Column("value", Float, nullable=False),
+    Column("samples", Integer, nullable=False),
+    Column("updated_ns", BigInteger, nullable=False),
+    Column("notified", JSON, nullable=False),  # receiver name -> the state it was last told
+)

@@ -1,0 +1,113 @@
+"""Judged traces in, rows out: one transaction a batch, and writing twice stores once.
+
+Only the highest revision of a trace is kept. It brings all its rows, because a late root can change which subjects
+there are; those of the revision it replaces go. A record of a revision that is already stored changes nothing.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+
+from sqlalchemy import Connection, Engine, Table, delete, func, select, text
+
+from tracegrade.store import schema
+from tracegrade.store.counts import Sums
+from tracegrade.store.rows import Judged, Key, Rows, trace_key
+from tracegrade.store.series import SeriesNumbers
+
+# Any number of ours: it lets one writer at a time into a PostgreSQL store, as BEGIN IMMEDIATE does in SQLite, so that
+# numbers can be given out here.
+_WRITE_LOCK = 0x7472_6163_6567
+
+_MAX_IDS_A_QUERY = 500
+_CHILDREN = (schema.tool_calls, schema.evaluations, schema.decisions)
+
+
+class StoreWriter:
+    """Writes batches to one store; used by one thread at a time."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._series = SeriesNumbers()
+        tables = (schema.traces, *_CHILDREN)
+        self._inserts = {table.name: _insert(table, engine.dialect.paramstyle) for table in tables}
+
+    def write(self, batch: Sequence[Judged]) -> None:
+        """Store every record of `batch`, or none.
+
+        Raises:
+            SQLAlchemyError: the database refused; nothing was stored.
+            KeyError, TypeError, ValueError: a record is not of the shape that is delivered; nothing was stored.
+        """
+        newest: dict[Key, Judged] = {}
+        for judged in batch:
+            key = trace_key(judged.trace)
+            if key not in newest or newest[key].trace["revision"] < judged.trace["revision"]:
+                newest[key] = judged
+        try:
+            with self._engine.begin() as connection:
+                self._write(connection, newest)
+        except Exception:
+            self._series.forget()
+            raise
+
+    def _write(self, connection: Connection, newest: dict[Key, Judged]) -> None:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})"))
+        sums = Sums()
+        replaced = []
+        for key, (number, revision) in _stored(connection, newest).items():
+            if revision >= newest[key].trace["revision"]:
+                del newest[key]
+            else:
+                replaced.append(number)
+        if replaced:
+            sums.take_back(connection, replaced)
+            delete_traces(connection, replaced)
+        if not newest:
+            return
+        rows = Rows(lambda fields: self._series.number(connection, fields), sums)
+        first: int = connection.execute(select(func.coalesce(func.max(schema.traces.c.number), 0) + 1)).scalar_one()
+        for number, (key, judged) in enumerate(newest.items(), first):
+            rows.add(number, key, judged)
+        for name, sql in self._inserts.items():
+            if rows.by_table[name]:
+                # Through the driver: insert() of Core takes the same rows as dicts, 1.4 times the time.
+                connection.exec_driver_sql(sql, rows.by_table[name])
+        sums.write(connection)
+
+
+def delete_traces(connection: Connection, numbers: Sequence[int]) -> None:
+    """Delete the traces of `numbers` and all their rows; ``counts`` stay."""
+    for table in _CHILDREN:
+        connection.execute(delete(table).where(table.c.trace.in_(numbers)))
+    connection.execute(delete(schema.traces).where(schema.traces.c.number.in_(numbers)))
+
+
+def _stored(connection: Connection, keys: Collection[Key]) -> dict[Key, tuple[int, int]]:
+    """The number and revision of those of `keys` that are stored."""
+    found: dict[Key, tuple[int, int]] = {}
+    mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
+    for some in _chunks(keys):
+        # By the trace id alone, then here: a list of rows as parameters is not read from the index.
+        marks = ", ".join([mark] * len(some))
+        rows = connection.exec_driver_sql(
+            f"SELECT trace_id, tenant, run, number, revision FROM traces WHERE trace_id IN ({marks})",
+            tuple(key[0] for key in some),
+        )
+        for trace_id, tenant, run, number, revision in rows:
+            key = (bytes(trace_id), tenant, run)
+            if key in keys:
+                found[key] = (number, revision)
+    return found
+
+
+def _chunks(keys: Collection[Key]) -> Iterator[list[Key]]:
+    rest = iter(keys)
+    while some := list(islice(rest, _MAX_IDS_A_QUERY)):
+        yield some
+
+
+def _insert(table: Table, paramstyle: str) -> str:
+    names = [column.name for column in table.columns]
+    mark = "?" if paramstyle == "qmark" else "%s"
+    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join([mark] * len(names))})"
