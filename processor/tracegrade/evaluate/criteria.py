@@ -1,7 +1,7 @@
 """Field types of criteria: what a model of expectations declares where any JSON value may stand.
 
-Objects of ``$`` keys are matchers, unless the model is validated with ``context=LITERAL``, as criteria that were
-imported or given to ``tracegrade evaluate`` are.
+Objects of ``$`` keys are matchers, unless the model is validated with ``context=matchers.LITERAL``, as criteria are
+that were imported or given to ``tracegrade evaluate``.
 """
 
 from collections.abc import Callable
@@ -11,12 +11,8 @@ from pydantic import PlainSerializer, PlainValidator, ValidationError, Validatio
 from pydantic_core import InitErrorDetails
 
 from tracegrade.evaluate.expected import Expected, ExpectedObject
-from tracegrade.evaluate.matchers import MatcherError, compile_object
+from tracegrade.evaluate.matchers import MATCHERS, MatcherError, compile_object
 from tracegrade.model.json_value import JsonValue
-
-# Validation contexts; without one, matchers are on.
-LITERAL = {"matchers": False}
-MATCHERS = {"matchers": True}
 
 Compiled = TypeVar("Compiled", bound=Expected)
 

@@ -7,8 +7,8 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from pydantic import AliasChoices, AliasGenerator, BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from tracegrade.evaluate.criteria import LITERAL, MATCHERS
 from tracegrade.evaluate.errors import ErrorType, EvaluatorError
+from tracegrade.evaluate.matchers import LITERAL, MATCHERS
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.yaml_file import Document, FileModel, problems

@@ -38,6 +38,10 @@ LATER_MATCHERS = frozenset(
         "$type",
     }
 )
+# Contexts in which criteria are validated; without one, matchers are on.
+MATCHERS = {"matchers": True}
+LITERAL = {"matchers": False}
+
 MAX_DEPTH = 64  # of a criterion, as of a YAML file
 _MAX_PATTERN_BYTES = 1 << 20  # of one compiled expression
 

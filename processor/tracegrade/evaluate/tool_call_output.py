@@ -5,9 +5,9 @@ expected calls that found one. With ``strict``, order matters per name: the firs
 with the first call of that name, the second with the second; 1 when all are equal, else 0. Further calls never matter.
 Nothing expected and nothing called is 1, only one of them empty is 0.
 
-Outputs are compared whole. A text equals the same text; a text that is the JSON of an object or a list also equals
-any output of the same value, and an expected value that is no text also equals an output that is its JSON text. An
-absent or null output reads as the empty text, expected or found.
+Outputs are compared whole. A text equals the same text, and a number, true or false that was written so; a text that
+is the JSON of an object or a list also equals any output of the same value, and an expected value that is no text also
+equals an output that is its JSON text. An absent or null output reads as the empty text, expected or found.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, S
 from tracegrade.evaluate.expected import Difference, Expected, LiteralValue, differences
 from tracegrade.evaluate.matchers import compile_expected
 from tracegrade.evaluate.pairing import pair_first, pair_in_turn
-from tracegrade.evaluate.values import decoded, decoded_container
+from tracegrade.evaluate.values import decoded, decoded_container, scalar_text
 from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
 
@@ -64,6 +64,8 @@ class ExpectedOutput(Expected):
         """
         if self._criterion.matches(actual.value, work):
             return True
+        if isinstance(self.source, str) and isinstance(actual.value, bool | int | float):
+            return self.source == scalar_text(actual.value)
         return (value := self.as_value()) is not None and value.matches(actual.decoded(work), work)
 
     def as_value(self) -> Expected | None:

@@ -1,0 +1,133 @@
+"""``tracegrade evaluate``: one judgement by hand, or a batch of them."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Never, TypeVar
+
+import click
+
+from tracegrade.cli.output import format_option, json_text, outcome_text, print_json, print_table, reports_errors
+from tracegrade.model.errors import TraceGradeError
+
+if TYPE_CHECKING:
+    from tracegrade.cli.evaluation_case import Verdict
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _UsageError(TraceGradeError):
+    """The command line cannot be read."""
+
+
+def _json_option(name: str, text: str) -> Callable[[F], F]:
+    return click.option(name, name.strip("-"), metavar="JSON|@FILE", help=text)
+
+
+@click.command()
+@click.argument("evaluator", required=False)
+@_json_option("--criteria", "What is expected; the evaluator's default criteria when omitted.")
+@_json_option("--config", "The evaluator's settings.")
+@_json_option("--calls", "The calls made, in order: [{name, args, output, status, step}], or as 'extract' prints them.")
+@_json_option("--spans", "Instead of calls, raw spans to read them from: [{name, start, end, attributes}] in seconds.")
+@click.option(
+    "--threshold", type=click.FloatRange(0, 1), default=1.0, show_default=True, help="The least score to pass."
+)
+@click.option("--matchers", is_flag=True, help="Objects of $ keys in criteria are matchers, not literal.")
+@click.option("--gate", is_flag=True, help="Answer not_evaluable where a call lacks what the evaluator reads.")
+@click.option("--batch", type=click.File("rb"), help="JSON lines, one case each; '-' reads standard input.")
+@format_option
+@reports_errors
+def command(
+    evaluator: str | None,
+    criteria: str | None,
+    config: str | None,
+    calls: str | None,
+    spans: str | None,
+    threshold: float,
+    matchers: bool,
+    gate: bool,
+    batch: IO[bytes] | None,
+    output_format: str,
+) -> None:
+    """Judge calls by EVALUATOR, or every case of --batch.
+
+    A line of --batch is {id, evaluator, config, criteria, calls | spans}, and optionally threshold, matchers and gate,
+    which the options of that name give to all lines that lack them. It is answered by one line {id, outcome, score,
+    details, explanation, error}; outcome is pass, fail, not_evaluable or error, error is null or {type, message}.
+
+    Exit codes: 0 judged, whatever came out; 2 wrong usage, or a single case that cannot be judged.
+    """
+    defaults = {"threshold": threshold, "matchers": matchers, "gate": gate}
+    parts = {"criteria": criteria, "config": config, "calls": calls, "spans": spans}
+    given = {key: _read_json(f"--{key}", text) for key, text in parts.items() if text is not None}
+    if batch is not None:
+        if evaluator is not None or given:
+            raise _UsageError("--batch takes everything from its lines; leave EVALUATOR and the JSON options out")
+        _judge_batch(batch, defaults)
+        return
+    if evaluator is None:
+        raise _UsageError("expected an EVALUATOR, such as tool-call-order, or --batch FILE")
+    if "calls" not in given and "spans" not in given:
+        raise _UsageError("expected --calls or --spans: what is judged")
+    _judge_one({"evaluator": evaluator, **defaults, **given}, output_format)
+
+
+def _judge_one(case: dict[str, Any], output_format: str) -> None:
+    from tracegrade.cli.evaluation_case import judge_case
+
+    verdict = judge_case(case)
+    if verdict.error_type is not None:
+        raise _UsageError(f"{verdict.error_type}: {verdict.explanation}")
+    if output_format == "json":
+        print_json([verdict.to_json()])
+        return
+    details = [(key, json_text(value)) for key, value in verdict.details.items()]
+    rows: list[tuple[str, object]] = [("outcome", outcome_text(verdict.outcome))]
+    rows += [] if verdict.score is None else [("score", verdict.score)]
+    print_table("", (case["evaluator"], ""), [*rows, ("explanation", verdict.explanation), *details])
+
+
+def _judge_batch(lines: Iterable[bytes], defaults: dict[str, Any]) -> None:
+    print_json(verdict.to_json() for verdict in _verdicts(lines, defaults))
+
+
+def _verdicts(lines: Iterable[bytes], defaults: dict[str, Any]) -> "Iterator[Verdict]":
+    from tracegrade.cli.evaluation_case import Verdict, judge_case
+
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            case = _parse(line)
+        except ValueError as error:
+            yield Verdict(None, "error", explanation=f"line {number} is not JSON: {error}", error_type="invalid_case")
+        else:
+            yield judge_case({**defaults, **case} if isinstance(case, dict) else case)
+
+
+def _read_json(option: str, text: str) -> Any:
+    """The JSON of an option; ``@FILE`` reads a file."""
+    try:
+        return _parse(Path(text[1:]).read_bytes() if text.startswith("@") else text)
+    except OSError as error:
+        raise _UsageError(f"{option}: cannot read {text[1:]}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise _UsageError(f"{option}: not JSON: {error}") from None
+
+
+def _parse(text: str | bytes) -> Any:
+    """Strict JSON with integers exact at any size.
+
+    Raises:
+        ValueError: not JSON, or nested too deep.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def _refuse_constant(name: str) -> Never:
+    raise ValueError(f"{name} is not JSON")
