@@ -170,13 +170,19 @@ def _fill_repeated(container: Any, entry: _Field, items: Any, walk: JsonRequest,
             else:
                 _fill(container.add(), entry.table, {} if item is None else item, walk, level)
         except _BadValueError as error:
-            error.path.append(f"[{index}]")
             if error.fatal or not entry.is_item:
+                error.path.append(f"[{index}]")
                 raise
             del container[-1]
             walk.dropped += 1
             if len(walk.problems) < _MAX_PROBLEMS:
-                walk.problems.append(f"{error.json_path()}: {error.message}")
+                walk.problems.append(_problem(item, error))
+
+
+def _problem(span: Any, error: _BadValueError) -> str:
+    """A mistake inside one span; senders know their spans by id, not by place."""
+    span_id = span.get("spanId") if type(span) is dict else None
+    return f"span {_shown(span_id)}: {error.json_path()}: {error.message}"
 
 
 _TABLES: dict[str, _Table] = {}
