@@ -4,16 +4,18 @@ Takes YAML 1.2 core types (``on`` and ``0o14`` stay what they look like), refuse
 deep nesting, and turns pydantic's errors into ``file:line:column: key.path: message``.
 """
 
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Never, TypeVar
+from typing import Annotated, Any, Never, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError, WithJsonSchema
+from pydantic.fields import FieldInfo
 from yamlcore import CoreLoader
 
 try:
@@ -26,8 +28,11 @@ from tracegrade.model.json_value import JsonValue
 
 Location = tuple[str | int, ...]
 
+_PLAIN_COLLECTIONS = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
+
 MAX_NESTING = 64
 MAX_NODES = 200_000
+_HARMLESS_LENGTH = 16_384  # a text this short cannot nest deep enough to exhaust the C stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,8 @@ class FileModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
 
 
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_UNITS_NS["d"] = 24 * _UNITS_NS["h"]
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h|d))+")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d)")
 
@@ -67,7 +73,7 @@ def duration_s(value: object) -> float:
     if isinstance(value, float):
         return value  # a default, already in seconds
     if isinstance(value, str) and _DURATION.fullmatch(value):
-        return sum(float(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(value))
+        return sum(float(number) * _UNITS_NS[unit] for number, unit in _DURATION_PART.findall(value)) / 1e9
     raise ValueError(f"expected a duration such as '30s', '500ms' or '1h30m', found {value!r}")
 
 
@@ -133,6 +139,8 @@ def parse(text: str, path: str, *, expand_env: bool = False, environment: Mappin
     """
     loader = _Loader(text)
     try:
+        if len(text) > _HARMLESS_LENGTH:
+            _refuse_deep_nesting(text, path)
         node = loader.get_single_node()
         composer = _Composer(
             loader, path, dict(environment if environment is not None else os.environ) if expand_env else None
@@ -141,15 +149,39 @@ def parse(text: str, path: str, *, expand_env: bool = False, environment: Mappin
         value = composer.build(node, (), marks, 0) if node is not None else None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise FileError([Problem(path, line, column, f"not YAML: {error.problem or error.context}")]) from None
-    except yaml.YAMLError as error:
-        raise FileError([Problem(path, 1, 1, f"not YAML: {error}")]) from None
+        # At the end of the file libyaml points behind it; people look for the last thing they wrote.
+        position = min(mark.index, len(text.rstrip())) if mark else 0
+        line, column = _line_and_column(text, position)
+        reason = error.problem or error.context or ""
+        if reason.startswith("but ") and error.context:  # the second half of a sentence
+            reason = f"{error.context} {reason}"
+        raise FileError([Problem(path, line, column, f"not YAML: {reason}")]) from None
+    except yaml.reader.ReaderError as error:
+        line, column = _line_and_column(text, error.position)
+        raise FileError([Problem(path, line, column, f"not YAML: {error.reason}")]) from None
     except RecursionError:
         raise FileError([Problem(path, 1, 1, f"nested more than {MAX_NESTING} deep")]) from None
     finally:
         loader.dispose()
     return Document(path, value, marks)
+
+
+def _refuse_deep_nesting(text: str, path: str) -> None:
+    """Refuse what would exhaust the stack: libyaml builds nodes by recursion, in C, where no Python limit holds."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_NESTING + 1:  # the outermost stands at depth 0
+                mark: Any = event.start_mark
+                raise FileError([Problem(path, mark.line + 1, mark.column + 1, f"nested more than {MAX_NESTING} deep")])
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _line_and_column(text: str, position: int) -> tuple[int, int]:
+    before = text[:position]
+    return before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1
 
 
 def read(path: Path, *, expand_env: bool = False) -> Document:
@@ -181,6 +213,8 @@ class _Composer:
         if len(self._seen) > MAX_NODES:
             self._refuse(node, f"more than {MAX_NODES} values in one file")
         marks.setdefault(location, (node.start_mark.line + 1, node.start_mark.column + 1))
+        if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN_COLLECTIONS:
+            self._refuse(node, f"expected a plain object or list, found the tag {node.tag!r}; remove it")
         if isinstance(node, yaml.MappingNode):
             return self._build_mapping(node, location, marks, depth)
         if isinstance(node, yaml.SequenceNode):
@@ -193,7 +227,8 @@ class _Composer:
         value: dict[str, JsonValue] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode) or key_node.tag != "tag:yaml.org,2002:str":
-                self._refuse(key_node, f"expected a text as key, found {getattr(key_node, 'value', '')!r}; quote it")
+                found = repr(key_node.value) if isinstance(key_node, yaml.ScalarNode) else f"a {key_node.id}"
+                self._refuse(key_node, f"expected a text as key, found {found}; quote it")
             key = key_node.value
             if key in value:
                 self._refuse(key_node, f"duplicate key {key!r}")
@@ -213,9 +248,11 @@ class _Composer:
         try:
             value: Any = self._loader.construct_object(node)
         except (ValueError, yaml.YAMLError):
-            self._refuse(node, f"cannot read {node.value!r} as {node.tag.rpartition(':')[2]}")
+            self._refuse(node, f"cannot read {node.value[:80]!r} as {node.tag.rpartition(':')[2]}")
         if value is not None and not isinstance(value, bool | int | float | str):
             self._refuse(node, f"values of type {type(value).__name__} are not allowed; quote it")
+        if isinstance(value, float) and not math.isfinite(value):
+            self._refuse(node, f"expected a finite number, found {node.value[:80]!r}; quote it if it is a text")
         return value
 
     def _refuse(self, node: Any, message: str) -> Never:
@@ -337,24 +374,39 @@ _EXPECTATIONS = {
 
 def _keys_at(model: type[BaseModel], location: Location) -> list[str]:
     """The keys that `model` takes at `location`; [] where that is not a plain model."""
-    current: Any = model
+    annotation: Any = model
     for part in location:
-        fields = getattr(current, "model_fields", {})
-        if isinstance(part, str) and part in fields:
-            current = _model_in(fields[part].annotation)
-        elif not isinstance(part, int):
-            return []
-    return [field.alias or name for name, field in getattr(current, "model_fields", {}).items()]
+        annotation = _annotation_at(annotation, part)
+    return [key for found in _models_in(annotation) for key in _keys(found)]
 
 
-def _model_in(annotation: Any) -> Any:
-    """The first model class inside an annotation such as ``list[Model] | None``."""
+def _annotation_at(annotation: Any, part: str | int) -> Any:
+    """The type of member `part` of a value of type `annotation`; the tag of a union leads to the union itself."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    for inner in getattr(annotation, "__args__", ()):
-        if (found := _model_in(inner)) is not None:
-            return found
-    return None
+        fields = annotation.model_fields.items()
+        return next((field.annotation for name, field in fields if part in _names(name, field)), None)
+    kind, inner = get_origin(annotation), get_args(annotation)
+    if kind is dict or kind is Mapping:
+        return inner[1]
+    if kind in (list, tuple):
+        return inner[0]
+    found = [member for option in inner if (member := _annotation_at(option, part)) is not None]
+    return Union[tuple(found)] if found else annotation if inner else None  # noqa: UP007 - as many as there are
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for inner in get_args(annotation) for found in _models_in(inner)]
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [_names(name, field)[0] for name, field in model.model_fields.items()]
+
+
+def _names(name: str, field: FieldInfo) -> list[str]:
+    """How a file may call a field: its alias first, where it has one."""
+    return [field.alias, name] if field.alias else [name]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
