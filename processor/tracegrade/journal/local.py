@@ -59,7 +59,7 @@ class LocalJournal:
         self._publisher = publisher
         self._clock = clock
         self._lock = lock
-        self._telemetry = telemetry
+        self.telemetry = telemetry
         self._name = name
         self._wake = threading.Condition(threading.Lock())
         self._waiting: list[Request] = []
@@ -200,7 +200,7 @@ class LocalJournal:
             if decision.delete:
                 sync_folder(self._folder / FOLDER_NAME)
             for consumer, state in consumers.items():
-                self._telemetry.set(
+                self.telemetry.set(
                     "tracegrade.journal.position", state.position, journal=self._name, consumer=consumer
                 )
             return lost
@@ -304,12 +304,12 @@ class LocalJournal:
             return self._refusal(error)
         except Exception as error:  # a bug: the thread must live on, the senders must hear of it
             return JournalUnavailable(f"the journal failed: {error!r}; the sender should retry")
-        self._telemetry.add("tracegrade.journal.commits", journal=self._name)
+        self.telemetry.add("tracegrade.journal.commits", journal=self._name)
         return None
 
     def _refusal(self, error: OSError) -> Exception:
         no_room = error.errno in (ENOSPC, EDQUOT)
-        self._telemetry.add(
+        self.telemetry.add(
             "tracegrade.journal.failed_commits", journal=self._name, reason="disk_full" if no_room else "disk_error"
         )
         if no_room:
@@ -338,8 +338,8 @@ class LocalJournal:
     def _set_gauges(self) -> None:
         bases = self._writer.bases
         size = self._writer.end - bases[0] if bases else 0
-        self._telemetry.set("tracegrade.journal.size", size, journal=self._name)
-        self._telemetry.set("tracegrade.journal.end", self._writer.end, journal=self._name)
+        self.telemetry.set("tracegrade.journal.size", size, journal=self._name)
+        self.telemetry.set("tracegrade.journal.end", self._writer.end, journal=self._name)
 
     def _end_old_segment(self, now_ns: int) -> None:
         """With little traffic, a segment ends after an eighth of ``max_age``, so that its records can be deleted."""

@@ -58,7 +58,7 @@ class Published:
                 self._map = mmap.mmap(file.fileno(), slots.FILE_BYTES, access=mmap.ACCESS_READ)
         except (FileNotFoundError, ValueError):  # ValueError: the writer has created it and not filled it yet
             raise JournalNotFound(
-                f"{folder}: no journal here; expected what 'tracegrade serve' wrote: start it once, or name its data_dir"
+                f"{folder}: no journal here; expected what 'tracegrade serve' writes: start it, or name its data_dir"
             ) from None
 
     def read(self) -> Durable:

@@ -2,8 +2,8 @@
 
 A record is a fixed header, the tenant's name in UTF-8 and the payload, nothing between records. The header's checksum
 covers the header and the tenant, the payload has its own: headers can be trusted, and items counted, without reading
-payloads. The header names the record's position, so bytes that merely look like a record (inside a payload, or left
-over from a failed write) are never taken for one.
+payloads. The header names the record's position, so that other records' bytes (inside a payload, left over from a
+failed write) are not taken for the one that stood here.
 """
 
 from dataclasses import dataclass
@@ -80,6 +80,7 @@ class Header:
 MAGIC = b"TGJ1"
 MAX_TENANT_BYTES = 1024
 MAX_PAYLOAD_BYTES = 2**31
+MAX_ITEMS = 2**32 - 1
 
 # magic, header crc, payload length, payload crc, items, tenant length, signal, encoding, position, received_ns
 _HEADER = Struct("<4sIIIIHBBQQ")
@@ -93,13 +94,15 @@ def checked_tenant(entry: Entry) -> bytes:
     """The entry's tenant as bytes.
 
     Raises:
-        ValueError: the entry cannot be a record: the tenant or the payload is too long.
+        ValueError: the entry cannot be a record: the tenant or the payload is too long, or the count no count.
     """
     tenant = entry.tenant.encode()
     if len(tenant) > MAX_TENANT_BYTES:
         raise ValueError(f"tenant of {len(tenant)} bytes; expected at most {MAX_TENANT_BYTES}")
     if len(entry.payload) > MAX_PAYLOAD_BYTES:
         raise ValueError(f"payload of {len(entry.payload)} bytes; expected at most {MAX_PAYLOAD_BYTES}")
+    if not 0 <= entry.items <= MAX_ITEMS:
+        raise ValueError(f"{entry.items} items; expected 0 to {MAX_ITEMS}")
     return tenant
 
 
@@ -140,7 +143,7 @@ def decode_header(data: bytes, offset: int, position: int) -> Header | Unreadabl
     head_end = offset + HEADER_BYTES + tenant_length
     if head_end > len(data):
         return Unreadable.TORN
-    if crc32(data[offset + _UNCHECKED : head_end]) != crc:
+    if crc32(data[offset + _UNCHECKED : head_end]) != crc or signal not in _SIGNALS or encoding not in _ENCODINGS:
         return Unreadable.CORRUPT
     return Header(
         position,

@@ -1,0 +1,351 @@
+import asyncio
+import os
+import random
+import threading
+from collections.abc import Sequence
+from errno import EDQUOT, EIO, ENOSPC
+from typing import Any
+
+import pytest
+from tests.journal.conftest import SIZE, FailingDisk, FakeClock, Opener, entry, eventually, payloads, read_all
+
+from tracegrade.journal import (
+    Durable,
+    Entry,
+    JournalClosed,
+    JournalFull,
+    JournalLocked,
+    JournalReader,
+    JournalSettings,
+    JournalUnavailable,
+)
+from tracegrade.journal.disk import Disk
+from tracegrade.telemetry import Telemetry
+
+
+class WatchingDisk(Disk):
+    """Notes each call with what readers see at that moment."""
+
+    def __init__(self) -> None:
+        self.reader: JournalReader | None = None
+        self.calls: list[tuple[str, int]] = []
+        self.seen: list[Durable] = []
+
+    def note(self, what: str) -> None:
+        if self.reader is not None:
+            self.seen.append(self.reader.durable())
+            self.calls.append((what, self.seen[-1].end))
+
+    def write(self, fd: int, buffers: Sequence[bytes], offset: int) -> None:
+        super().write(fd, buffers, offset)
+        self.note("written")
+
+    def sync(self, fd: int) -> None:
+        super().sync(fd)
+        self.note("synced")
+
+
+class GatedDisk(Disk):
+    """Holds the first write until told to go on."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.go_on = threading.Event()
+        self.syncs = 0
+
+    def write(self, fd: int, buffers: Sequence[bytes], offset: int) -> None:
+        self.reached.set()
+        assert self.go_on.wait(5)
+        super().write(fd, buffers, offset)
+
+    def sync(self, fd: int) -> None:
+        self.syncs += 1
+        super().sync(fd)
+
+
+def test_order_is_write_then_sync_then_publish_then_answer(opener: Opener) -> None:
+    disk = WatchingDisk()
+    journal = opener(disk=disk)
+    disk.reader = opener.reader()
+    future = journal.append(entry())
+    future.add_done_callback(lambda _: disk.note("answered"))
+    end = future.result(5)
+    eventually(lambda: len(disk.calls) == 3)
+    assert disk.calls == [("written", 0), ("synced", 0), ("answered", end)]
+
+
+def test_what_was_answered_is_read_in_order(opener: Opener) -> None:
+    journal = opener()
+    ends = [future.result(5) for future in [journal.append(entry(b"%d" % i)) for i in range(20)]]
+    records = read_all(opener.reader())
+    assert [record.payload for record in records] == [b"%d" % i for i in range(20)]
+    assert [record.end for record in records] == ends
+    assert [record.position for record in records] == [0, *ends[:-1]]
+
+
+def test_records_never_cross_from_one_segment_into_the_next(opener: Opener) -> None:
+    journal = opener()
+    for _ in range(7):
+        journal.append(entry(bytes(SIZE))).result(5)
+    assert sorted(path.stat().st_size for path in (opener.folder / "segments").iterdir()) == [200, 400, 400, 400]
+
+
+def test_a_record_larger_than_a_segment_has_its_own(opener: Opener) -> None:
+    journal = opener()
+    for payload in (b"small", bytes(2000), b"after"):
+        journal.append(entry(payload)).result(5)
+    assert payloads(opener.folder) == [b"small", bytes(2000), b"after"]
+    assert len(list((opener.folder / "segments").iterdir())) == 3
+
+
+def test_entries_appended_together_are_durable_together(opener: Opener) -> None:
+    disk = WatchingDisk()
+    journal = opener(disk=disk)
+    disk.reader = opener.reader()
+    end = journal.append_all([entry(bytes([i]) * SIZE) for i in range(6)]).result(5)
+    assert end == 6 * 200
+    assert [call for call in disk.calls if call[0] == "synced"] == [("synced", 0)]
+    assert len(payloads(opener.folder)) == 6
+
+
+def test_everything_that_waits_is_one_commit(opener: Opener) -> None:
+    disk = GatedDisk()
+    journal = opener(JournalSettings(), disk=disk)
+    first = journal.append(entry())
+    assert disk.reached.wait(5)
+    rest = [journal.append(entry()) for _ in range(100)]
+    syncs = disk.syncs
+    disk.go_on.set()
+    rest[-1].result(5)
+    assert first.done()
+    assert disk.syncs - syncs == 2
+    assert journal.telemetry.value("tracegrade.journal.commits") == 2
+
+
+def test_coroutines_are_answered_with_one_wake_up_of_the_loop_for_each_commit(opener: Opener) -> None:
+    disk = GatedDisk()
+    journal = opener(JournalSettings(), disk=disk)
+
+    async def append_many() -> tuple[list[int], int]:
+        loop = asyncio.get_running_loop()
+        woken = 0
+        original = loop.call_soon_threadsafe
+
+        def counted(*arguments: Any, **options: Any) -> Any:
+            nonlocal woken
+            woken += 1
+            return original(*arguments, **options)
+
+        loop.call_soon_threadsafe = counted  # type: ignore[method-assign]
+        first = asyncio.ensure_future(journal.appended(entry()))
+        await asyncio.sleep(0)
+        assert disk.reached.wait(5)
+        rest = [asyncio.ensure_future(journal.appended(entry())) for _ in range(10)]
+        await asyncio.sleep(0)
+        disk.go_on.set()
+        return await asyncio.gather(first, *rest), woken
+
+    ends, woken = asyncio.run(append_many())
+    assert ends == sorted(ends)
+    assert len(payloads(opener.folder)) == 11
+    assert woken == 2
+
+
+def test_a_coroutine_that_went_away_does_not_disturb_the_others(opener: Opener) -> None:
+    disk = GatedDisk()
+    journal = opener(JournalSettings(), disk=disk)
+
+    async def cancel_one() -> int:
+        gone = asyncio.ensure_future(journal.appended(entry(b"gone")))
+        stays = asyncio.ensure_future(journal.appended(entry(b"stays")))
+        await asyncio.sleep(0)
+        gone.cancel()
+        cancelled = journal.append(entry(b"cancelled"))
+        assert cancelled.cancel()
+        disk.go_on.set()
+        return await stays
+
+    asyncio.run(cancel_one())
+    eventually(lambda: payloads(opener.folder) == [b"gone", b"stays", b"cancelled"])
+
+
+def test_times_never_decrease_and_never_precede_a_published_clock(opener: Opener) -> None:
+    clock = random.Random(1)
+    disk = WatchingDisk()
+
+    def jumping() -> int:
+        return clock.randrange(10**15, 10**15 + 10**9)
+
+    for _ in range(3):
+        journal = opener(disk=disk, now_ns=jumping, monotonic_ns=lambda: 0)
+        disk.reader = opener.reader()
+        for _ in range(6):
+            journal.append(entry()).result(5)
+            disk.note("answered")
+        journal.close()
+        disk.note("closed")
+        records = read_all(opener.reader())
+        stamps = [record.received_ns for record in records]
+        assert stamps == sorted(stamps)
+        for durable in disk.seen:
+            assert all(record.received_ns >= durable.clock_ns for record in records if record.position >= durable.end)
+
+
+def test_the_published_clock_moves_on_without_traffic(opener: Opener) -> None:
+    now = FakeClock(10**18)
+    opener(now_ns=now)
+    reader = opener.reader()
+    now.ns += 5_000_000_000
+    eventually(lambda: reader.durable().clock_ns >= now.ns)
+    assert reader.durable().end == 0
+
+
+def test_a_second_writer_is_told_who_the_first_is(opener: Opener) -> None:
+    journal = opener()
+    with pytest.raises(JournalLocked, match=rf"in use by process {os.getpid()}; stop it"):
+        opener()
+    journal.close()
+    opener()
+
+
+def test_a_closed_journal_has_written_what_waited_and_takes_no_more(opener: Opener) -> None:
+    disk = GatedDisk()
+    journal = opener(JournalSettings(), disk=disk)
+    waiting = [journal.append(entry()) for _ in range(5)]
+    disk.go_on.set()
+    journal.close()
+    assert [future.result(0) for future in waiting] == [54, 108, 162, 216, 270]
+    with pytest.raises(JournalClosed, match="shutting down"):
+        journal.append(entry())
+    journal.close()
+
+
+@pytest.mark.parametrize("errno", [ENOSPC, EDQUOT])
+def test_a_full_disk_refuses_and_recovers_by_itself(opener: Opener, errno: int) -> None:
+    disk = FailingDisk()
+    telemetry = Telemetry("receive")
+    journal = opener(disk=disk, telemetry=telemetry)
+    journal.append(entry(b"before")).result(5)
+    disk.fail_write = OSError(errno, "no space")
+    with pytest.raises(JournalFull, match=r"the disk is full \(no space\); make room"):
+        journal.append(entry(b"refused")).result(5)
+    assert opener.last_segment().stat().st_size == journal.end
+    journal.append(entry(b"after")).result(5)
+    assert payloads(opener.folder) == [b"before", b"after"]
+    assert telemetry.value("tracegrade.journal.failed_commits", reason="disk_full") == 1
+
+
+@pytest.mark.parametrize("before", [0, 1, 2], ids=["empty journal", "segment with records", "full segment"])
+@pytest.mark.parametrize("can_cut", [True, False])
+def test_a_failed_sync_ends_the_segment_and_nothing_refused_is_read(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch, before: int, can_cut: bool
+) -> None:
+    disk = FailingDisk()
+    journal = opener(disk=disk)
+    expected = [bytes([i]) * SIZE for i in range(before)]
+    for payload in expected:
+        journal.append(entry(payload)).result(5)
+    reader = opener.reader()
+    assert len(read_all(reader)) == before
+
+    if not can_cut:
+        monkeypatch.setattr(os, "ftruncate", fails_to_cut)
+    disk.fail_sync = OSError(EIO, "i/o error")
+    with pytest.raises(JournalUnavailable, match=r"the disk failed \(i/o error\)"):
+        journal.append(entry(b"refused")).result(5)
+    assert len(read_all(reader)) == before
+    journal.append(entry(b"after")).result(5)
+    assert [record.payload for record in read_all(reader)] == [*expected, b"after"]
+
+    monkeypatch.undo()
+    journal.close()
+    reopened = opener()
+    assert (reopened.recovery.corrupt_bytes, payloads(opener.folder)) == (0, [*expected, b"after"])
+
+
+def fails_to_cut(fd: int, length: int) -> None:
+    raise OSError(EIO, "i/o error")
+
+
+def test_a_disk_that_keeps_failing_refuses_every_time(opener: Opener) -> None:
+    disk = FailingDisk()
+    journal = opener(disk=disk)
+    for _ in range(5):
+        disk.fail_sync = OSError(EIO, "i/o error")
+        with pytest.raises(JournalUnavailable):
+            journal.append(entry(b"refused")).result(5)
+    assert journal.append(entry(b"after")).result(5) == journal.end
+    assert payloads(opener.folder) == [b"after"]
+
+
+def test_a_failed_write_refuses_only_its_own_run(opener: Opener) -> None:
+    class FailingGate(GatedDisk):
+        def write(self, fd: int, buffers: Sequence[bytes], offset: int) -> None:
+            super().write(fd, buffers, offset)
+            if b"poison" in buffers:
+                raise OSError(EIO, "i/o error")
+
+    disk = FailingGate()
+    journal = opener(disk=disk)
+    first = journal.append(entry(b"first"))
+    assert disk.reached.wait(5)
+    poison, last = journal.append(entry(b"poison")), journal.append(entry(bytes(600)))
+    disk.go_on.set()
+    assert first.result(5)
+    assert last.result(5)
+    assert isinstance(poison.exception(5), JournalUnavailable)
+    assert payloads(opener.folder) == [b"first", bytes(600)]
+
+
+def test_too_much_waiting_for_the_disk_is_refused(opener: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegrade.journal.local.MAX_WAITING_BYTES", 1000)
+    disk = GatedDisk()
+    journal = opener(JournalSettings(), disk=disk)
+    taken = [journal.append(entry(bytes(SIZE))) for _ in range(5)]
+    with pytest.raises(JournalFull, match="the disk is too slow"):
+        journal.append(entry(bytes(SIZE)))
+    disk.go_on.set()
+    assert taken[-1].result(5) == 1000
+    eventually(lambda: journal.append(entry()).result(5) > 0)
+
+
+def test_sync_interval_answers_before_the_sync_and_syncs_later(opener: Opener) -> None:
+    now = FakeClock(10**18)
+    disk = WatchingDisk()
+    journal = opener(JournalSettings(sync="interval", sync_interval="10s"), disk=disk, now_ns=now)
+    disk.reader = opener.reader()
+    journal.append(entry()).result(5)
+    eventually(lambda: ("synced", journal.end) in disk.calls)  # the first is due at once
+    disk.calls.clear()
+    journal.append(entry()).result(5)
+    reader = opener.reader()
+    now.ns += 9_000_000_000
+    eventually(lambda: reader.durable().clock_ns >= now.ns)
+    assert [what for what, _ in disk.calls] == ["written"]
+    now.ns += 2_000_000_000
+    eventually(lambda: disk.calls[-1] == ("synced", journal.end))
+
+
+def test_an_entry_that_cannot_be_a_record_is_refused_alone(opener: Opener) -> None:
+    journal = opener()
+    with pytest.raises(ValueError, match="-1 items"):
+        journal.append(entry(items=-1))
+    journal.append(entry(b"good")).result(5)
+    assert payloads(opener.folder) == [b"good"]
+
+
+def test_gauges_show_the_journal(opener: Opener) -> None:
+    now = FakeClock(10**18)
+    telemetry = Telemetry("receive")
+    journal = opener(telemetry=telemetry, name="results", now_ns=now)
+    end = journal.append(entry()).result(5)
+    now.ns += 2_000_000_000
+    eventually(lambda: telemetry.value("tracegrade.journal.end", journal="results") == end)
+    assert telemetry.value("tracegrade.journal.size", journal="results") == end
+
+
+def test_nothing_appended_together_is_answered_with_the_end(opener: Opener) -> None:
+    journal = opener()
+    end = journal.append(entry()).result(5)
+    empty: list[Entry] = []
+    assert journal.append_all(empty).result(5) == end
