@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import urllib3
-from urllib3.exceptions import HTTPError, LocationParseError, TimeoutError
+from urllib3.exceptions import HTTPError, LocationParseError, NewConnectionError, TimeoutError
 
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.answer import PROTOBUF, Answer, http_answer
@@ -51,12 +51,12 @@ class HttpClient:
                 response.release_conn()
             if more:
                 response.close()  # nobody reads the rest: the connection cannot be used again
-        except TimeoutError as error:
-            return Answer("retry", "timeout", message=str(error))
         except LocationParseError as error:
             return Answer("failed", "endpoint", message=str(error))
         except HTTPError as error:
-            return Answer("retry", "connection", message=str(error))
+            # urllib3 counts a refused connection among its time-outs.
+            late = isinstance(error, TimeoutError) and not isinstance(error, NewConnectionError)
+            return Answer("retry", "timeout" if late else "connection", message=str(error))
         names = {name.lower(): value for name, value in response.headers.items()}
         return http_answer(signal, response.status, names, text, time.time())
 
