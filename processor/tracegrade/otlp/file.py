@@ -119,7 +119,7 @@ def _decompressed(stream: BinaryIO) -> BinaryIO:
     if head.startswith(b"\x1f\x8b"):
         return gzip.open(stream, "rb")  # type: ignore[return-value]  # a GzipFile reads as any binary file does
     if head == b"\x28\xb5\x2f\xfd":
-        return io.BufferedReader(ZstdDecompressor().stream_reader(stream, read_across_frames=True))
+        return io.BufferedReader(_Unzstd(stream))
     return stream
 
 
@@ -148,11 +148,45 @@ class _Rejoined(io.RawIOBase):
         return len(part)
 
 
+class _Unzstd(io.RawIOBase):
+    """The content of zstd frames; unlike zstandard's own reader it notices a frame that ends too early."""
+
+    _CHUNK_BYTES = 1024  # a block of 4 bytes may stand for 128 KiB, so that this can become 32 MiB
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._frame = ZstdDecompressor().decompressobj()
+        self._is_within_frame = False
+        self._carried = b""
+        self._ready = memoryview(b"")  # sliced often, never copied
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            chunk = self._carried or self._stream.read(self._CHUNK_BYTES)
+            if not chunk:
+                if self._is_within_frame:
+                    raise EOFError("a zstd frame ends too early")
+                return 0
+            self._ready = memoryview(self._frame.decompress(chunk))
+            self._is_within_frame, self._carried = not self._frame.eof, b""
+            if self._frame.eof:
+                self._carried = self._frame.unused_data
+                self._frame = ZstdDecompressor().decompressobj()
+        part, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)
+
+
 # JSON
 
 
 def _read_json(stream: BinaryIO, name: str, *, in_folder: bool) -> Iterator[SourceRequest]:
-    first = _read_line(stream, name, 1).removeprefix(b"\xef\xbb\xbf")
+    number, first = 1, _read_line(stream, name, 1).removeprefix(b"\xef\xbb\xbf")
+    while first and not first.strip():
+        number, first = number + 1, _read_line(stream, name, number + 1)
     if not _is_json(first) and not first.rstrip().endswith(b"}"):
         # The first line is no value: one document over several lines.
         rest = stream.read(MAX_REQUEST_BYTES + 1)
@@ -160,7 +194,7 @@ def _read_json(stream: BinaryIO, name: str, *, in_folder: bool) -> Iterator[Sour
             raise SourceError(f"{name}: expected one JSON request, or one a line; found neither in its first lines")
         yield from _json_request(first + rest, name, in_folder=in_folder)
         return
-    number, line = 1, first
+    line = first
     while line:
         if line.strip():
             yield from _json_request(line, f"{name}:{number}", in_folder=in_folder)
@@ -212,6 +246,8 @@ def _read_protobuf(stream: BinaryIO, head: bytes, name: str) -> Iterator[SourceR
     signal = None  # as the first request with items shows; one file holds one signal
     messages = _delimited(stream, name) if _is_delimited(head) else _single(stream, name)
     for offset, payload in messages:
+        if not payload:  # a request without anything in it
+            continue
         origin = f"{name}@{offset}"
         if signal is None:
             signal = _signal_of(payload, name, origin)
