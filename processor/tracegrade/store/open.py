@@ -1,6 +1,8 @@
 """Opening a store: made or brought up to date by a writer, taken as it is by a reader."""
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ _PRAGMAS = (
     "cache_size=-65536",
     "journal_size_limit=67108864",
 )
+_READS = "tracegrade_reads"
 _READ_PRAGMAS = ("busy_timeout=5000", "temp_store=MEMORY", "cache_size=-65536", "query_only=ON")
 
 
@@ -42,7 +45,7 @@ def open_store(url: str, *, read_only: bool = False) -> Engine:
     parsed = _parse(url)
     try:
         engine = _sqlite(parsed, read_only) if parsed.get_backend_name() == "sqlite" else _postgresql(parsed)
-        with engine.connect() as connection:
+        with reading(engine) as connection:
             found = _version(connection)
         if found is None and read_only:
             raise StoreError(f"{_shown(parsed)}: holds no TraceGrade results; 'tracegrade serve' makes a store")
@@ -56,6 +59,23 @@ def open_store(url: str, *, read_only: bool = False) -> Engine:
     except (SQLAlchemyError, sqlite3.Error) as error:
         raise StoreError(f"{_shown(parsed)}: {_cause(error)}") from None
     return engine
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A connection that only reads, all at one moment: it waits for no writer, and none waits for it."""
+    with engine.connect().execution_options(**{_READS: True}) as connection:
+        yield connection
+
+
+def checkpoint(engine: Engine) -> None:
+    """Write SQLite's log back into its file, so that one file is all there is; nothing to do elsewhere."""
+    if engine.dialect.name == "sqlite":
+        connection = engine.raw_connection()
+        try:
+            connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+        finally:
+            connection.close()
 
 
 def _parse(url: str) -> URL:
@@ -88,7 +108,8 @@ def _sqlite(url: URL, read_only: bool) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+        reads = read_only or connection.get_execution_options().get(_READS, False)
+        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     return engine
 

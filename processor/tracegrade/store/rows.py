@@ -178,6 +178,7 @@ def _trace_row(number: int, key: Key, service: str, judged: Judged) -> Row:
         trace["first_received_ns"],
         trace["last_received_ns"],
         trace["closed_ns"],
+        trace["first_position"],
         trace["rule_set_hash"],
         pack(to_json([trace, judged.tool_calls, judged.evaluations, judged.decisions])),
         judged.spans,

@@ -82,6 +82,7 @@ traces = Table(
     Column("first_received_ns", BigInteger, nullable=False),
     Column("last_received_ns", BigInteger, nullable=False),
     Column("closed_ns", BigInteger, nullable=False),
+    Column("first_position", BigInteger, nullable=False),
     Column("rule_set_hash", Text, nullable=False),
     # Last, so that reading the columns above touches none of their pages.
     Column("judged", LargeBinary, nullable=False),

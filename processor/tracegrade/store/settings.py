@@ -9,9 +9,9 @@ class StoreSettings(FileModel):
     """The ``store`` section of the configuration file."""
 
     url: str = Field(
-        default="sqlite:///{data_dir}/tracegrade.db",
-        description="SQLite by path, or PostgreSQL as postgresql+psycopg://user:password@host/database.",
+        default="",
+        description="sqlite:///PATH or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE; empty: SQLite in data_dir",
     )
     retention: Duration = Field(
-        default=30 * 86400.0, description="Traces, results and alerts older than this are deleted."
+        default=30 * 86400.0, gt=0, description="Traces, results and resolved alerts older than this are deleted"
     )

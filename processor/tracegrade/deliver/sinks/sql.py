@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
 from tracegrade.deliver.record import JudgedTrace
 from tracegrade.deliver.sink import DONE, Delivery
+from tracegrade.store.open import checkpoint
 from tracegrade.store.write import StoreWriter
 
 # A record that no attempt can store: not of the shape that is delivered, or a value that the database refuses.
@@ -61,9 +62,7 @@ class SqlSink:
         return Delivery("done", reason="not_storable", failed_records=failed) if failed else DONE
 
     def _close(self) -> None:
-        if self._engine.dialect.name == "sqlite":
-            with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
+        checkpoint(self._engine)
         self._engine.dispose()
 
 

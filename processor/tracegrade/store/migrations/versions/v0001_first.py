@@ -84,6 +84,7 @@ def upgrade() -> None:
         sa.Column("first_received_ns", sa.BigInteger, nullable=False),
         sa.Column("last_received_ns", sa.BigInteger, nullable=False),
         sa.Column("closed_ns", sa.BigInteger, nullable=False),
+        sa.Column("first_position", sa.BigInteger, nullable=False),
         sa.Column("rule_set_hash", sa.Text, nullable=False),
         sa.Column("judged", sa.LargeBinary, nullable=False),
         sa.Column("spans", sa.LargeBinary, nullable=False),
