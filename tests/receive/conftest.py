@@ -1,0 +1,159 @@
+"""A receiver on loopback ports in a thread of its own, over a journal that does as the test says."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tracegrade.journal.record import Entry
+from tracegrade.receive.ingest import Ingest
+from tracegrade.receive.receiver import OtlpReceiver
+from tracegrade.receive.settings import OtlpReceiverSettings
+from tracegrade.telemetry import Telemetry
+
+INSTANCE_ID = "instance-under-test"
+
+
+@dataclass
+class FakeJournal:
+    """Keeps entries. ``refuse_with`` is raised by append, ``fail_with`` set on its future; ``hold`` leaves it open."""
+
+    entries: list[Entry] = field(default_factory=list)
+    futures: list[Future[int]] = field(default_factory=list)
+    appended: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    refuse_with: Exception | None = None
+    fail_with: Exception | None = None
+    hold: bool = False
+
+    def append(self, entry: Entry) -> Future[int]:
+        if self.refuse_with is not None:
+            raise self.refuse_with
+        future: Future[int] = Future()
+        if self.fail_with is not None:
+            future.set_exception(self.fail_with)
+            return future
+        self.entries.append(entry)
+        self.futures.append(future)
+        if not self.hold:
+            future.set_result(len(self.entries))
+        self.appended.release()
+        return future
+
+
+class Served:
+    """A started receiver; ``run`` runs a coroutine in its loop."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        receiver: OtlpReceiver,
+        ingest: Ingest,
+        journal: FakeJournal,
+        telemetry: Telemetry,
+    ) -> None:
+        self.loop = loop
+        self.receiver = receiver
+        self.ingest = ingest
+        self.journal = journal
+        self.telemetry = telemetry
+
+    @property
+    def grpc_address(self) -> str:
+        return f"127.0.0.1:{self.receiver.grpc_port}"
+
+    @property
+    def http_port(self) -> int:
+        assert self.receiver.http_port
+        return self.receiver.http_port
+
+    def submit(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return self.submit(coroutine).result(20)
+
+    def requests(self, **labels: str) -> float:
+        return self.telemetry.value("tracegrade.receiver.requests", **labels)
+
+
+def receiver_settings(grpc: dict[str, Any] | None = None, http: dict[str, Any] | None = None, **other: Any) -> Any:
+    """Settings with both protocols on free ports."""
+    protocols = {
+        "grpc": {"endpoint": "127.0.0.1:0", **(grpc or {})},
+        "http": {"endpoint": "127.0.0.1:0", **(http or {})},
+    }
+    return OtlpReceiverSettings.model_validate({"protocols": protocols, **other})
+
+
+@pytest.fixture(scope="session")
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    # One for all tests: grpc.aio wants to live in a single loop of its process.
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    yield loop
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(10)
+    loop.close()
+
+
+@pytest.fixture
+def serve(loop: asyncio.AbstractEventLoop) -> Iterator[Callable[..., Served]]:
+    """``serve(grpc={...}, http={...}, **receiver settings)`` starts a receiver, stopped after the test."""
+    started: list[Served] = []
+
+    def start(
+        grpc: dict[str, Any] | None = None,
+        http: dict[str, Any] | None = None,
+        journal: FakeJournal | None = None,
+        **other: Any,
+    ) -> Served:
+        settings = receiver_settings(grpc, http, **other)
+        kept, telemetry = journal or FakeJournal(), Telemetry("receive")
+
+        async def begin() -> Served:
+            ingest = Ingest(kept, telemetry, INSTANCE_ID, settings.max_in_flight_bytes)
+            receiver = OtlpReceiver(settings, ingest)
+            await receiver.start()
+            return Served(loop, receiver, ingest, kept, telemetry)
+
+        served: Served = asyncio.run_coroutine_threadsafe(begin(), loop).result(20)
+        started.append(served)
+        return served
+
+    yield start
+    for served in started:
+        served.run(served.receiver.stop(0))
+
+
+TRACE_ID = bytes(range(1, 17))
+SPAN_ID = bytes(range(1, 9))
+
+
+@pytest.fixture
+def request_of() -> Callable[..., ExportTraceServiceRequest]:
+    """``request_of((trace id, span id, parent id), ...)``: a trace request, each span in a scope with the others."""
+
+    def build(*ids: tuple[bytes, bytes, bytes]) -> ExportTraceServiceRequest:
+        request = ExportTraceServiceRequest()
+        resource_spans = request.resource_spans.add()
+        resource_spans.resource.attributes.add(key="service.name").value.string_value = "shop"
+        scope_spans = resource_spans.scope_spans.add()
+        for trace_id, span_id, parent_span_id in ids or ((TRACE_ID, SPAN_ID, b""),):
+            scope_spans.spans.add(
+                trace_id=trace_id, span_id=span_id, parent_span_id=parent_span_id, name="work", start_time_unix_nano=1
+            )
+        return request
+
+    return build
+
+
+@pytest.fixture
+def wire(request_of: Callable[..., ExportTraceServiceRequest]) -> bytes:
+    """A trace request with one good span."""
+    return request_of().SerializeToString()
