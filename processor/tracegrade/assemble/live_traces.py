@@ -109,7 +109,9 @@ class LiveTraces:
         # Traces open in the order of the journal, so the one that opened first needs the first position.
         return next((live.first_position for live in self._live.values()), None)
 
-    def add(self, spans: list[Span], tenant: str, received_ns: int, position: int, end: int, byte_count: int = 0) -> None:
+    def add(
+        self, spans: list[Span], tenant: str, received_ns: int, position: int, end: int, byte_count: int = 0
+    ) -> None:
         """Take in the spans of one journal record.
 
         Call `close_due(received_ns)` first: a trace due before this record came is closed before it.

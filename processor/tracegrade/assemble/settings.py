@@ -17,12 +17,15 @@ class TracesSettings(FileModel):
     max_mib_per_trace: int = Field(64, ge=1, description="A larger trace is closed, further spans are dropped")
     max_live_traces: int = Field(200_000, ge=1, description="Beyond it, the longest quiet trace is closed")
     max_live_spans: int = Field(1_000_000, ge=1, description="Beyond it, the longest quiet trace is closed")
-    ignore_scopes: tuple[str, ...] = Field((), description="Scopes of a second instrumentation, dropped before extraction")
+    ignore_scopes: tuple[str, ...] = Field(
+        (), description="Scopes of a second instrumentation, dropped before extraction"
+    )
 
     @model_validator(mode="after")
     def _orders_its_times(self) -> "TracesSettings":
         if not self.settle <= self.idle_timeout <= self.max_age:
             raise ValueError(
-                f"expected settle <= idle_timeout <= max_age, found {self.settle:g}s, {self.idle_timeout:g}s, {self.max_age:g}s"
+                "expected settle <= idle_timeout <= max_age, "
+                f"found {self.settle:g}s, {self.idle_timeout:g}s, {self.max_age:g}s"
             )
         return self

@@ -1,4 +1,4 @@
-"""Text out: tables on a terminal, one JSON object a line for machines, progress on long work, errors with exit codes."""
+"""Text out: tables on a terminal, one JSON object a line for machines, progress, errors with exit codes."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

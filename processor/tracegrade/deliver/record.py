@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from struct import Struct
+from struct import error as StructError
 from typing import Any
 
 import orjson
@@ -53,8 +54,6 @@ def decode(payload: bytes) -> JudgedTrace:
         how, length = _HEAD.unpack_from(payload)
         text = payload[_HEAD.size : _HEAD.size + length]
         trace, tool_calls, evaluations, decisions = orjson.loads(text) if how == _ORJSON else json.loads(text)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, StructError) as error:
         raise TraceGradeError(f"a record of the results journal cannot be read: {error}") from None
-    except Exception as error:  # struct.error has no narrower base
-        raise TraceGradeError(f"a record of the results journal is cut short: {error}") from None
     return JudgedTrace(trace, payload[_HEAD.size + length :], tool_calls, evaluations, decisions)

@@ -1,0 +1,159 @@
+"""``tracegrade demo``: serve, and a small instrumented agent with good and bad runs."""
+
+import asyncio
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracegrade.cli.output import EXIT_FAILED, outcome_text, print_table, reports_errors
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
+    from tracegrade.pipeline.receive_role import ReceiveRole
+
+# The demo's agent never leaves a span behind, so a short quiet time is enough to call its traces whole.
+_CONFIG = """\
+# Written by 'tracegrade demo'.
+data_dir: {data_dir}
+receivers:
+  otlp:
+    protocols:
+      grpc: {{endpoint: "127.0.0.1:{grpc}"}}
+      http: {{endpoint: "127.0.0.1:{http}"}}
+telemetry: {{endpoint: "127.0.0.1:{telemetry}"}}
+traces: {{settle: 500ms}}
+rules: {{paths: ["builtin:demo"]}}
+"""
+_USUAL_PORTS = {"grpc": 4317, "http": 4318, "telemetry": 8888}
+_JUDGED_WITHIN_S = 30.0
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Run the agent, print what was judged, and end.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Keep the data here instead of a temporary folder.")
+@reports_errors
+def command(once: bool, data_dir: Path | None) -> None:
+    """See it work: an order agent makes good and bad runs, three rules judge them."""
+    if data_dir is not None:
+        sys.exit(_demo(data_dir, once))
+    with tempfile.TemporaryDirectory(prefix="tracegrade-demo-") as folder:
+        sys.exit(_demo(Path(folder), once))
+
+
+def _demo(folder: Path, once: bool) -> int:
+    from tracegrade.config import load_config
+    from tracegrade.pipeline.receive_role import ReceiveRole
+
+    folder.mkdir(parents=True, exist_ok=True)
+    config_path = folder / "demo.yaml"
+    config_path.write_text(_CONFIG.format(data_dir=folder, **(_free_ports() if once else _usual_ports())))
+    config = load_config(config_path)
+    return asyncio.run(_serve(ReceiveRole(config, config_path, with_judge=True), config, once))
+
+
+async def _serve(role: "ReceiveRole", config: "Config", once: bool) -> int:
+    import signal
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    shown: list[bool] = []
+
+    def ready(endpoints: dict[str, str]) -> None:
+        def agent() -> None:
+            try:
+                shown.append(_run_agent(endpoints, config, once))
+            finally:
+                if once:
+                    loop.call_soon_threadsafe(stop.set)
+
+        threading.Thread(target=agent, name="demo-agent", daemon=True).start()
+
+    code = await role.run(stop, ready)
+    return code or (0 if not once or shown == [True] else EXIT_FAILED)
+
+
+def _run_agent(endpoints: dict[str, str], config: "Config", once: bool) -> bool:
+    from tracegrade.cli.demo_agent import RUNS, DemoAgent
+
+    click.echo(f"Receiving OTLP/gRPC on {endpoints['grpc']} and OTLP/HTTP on {endpoints['http']}.")
+    agent = DemoAgent(endpoints["grpc"])
+    titles = {agent.run(script): script.title for script in RUNS}
+    agent.flush()
+    click.echo(f"The order agent made {len(RUNS)} runs; waiting until they are judged ...\n")
+    judged = _wait_until_judged(config, set(titles))
+    _print_results(config, titles)
+    if not judged:
+        click.echo(f"Not every run was judged within {_JUDGED_WITHIN_S:g} s; see the messages above.", err=True)
+    failing = next((trace for trace, title in titles.items() if "before" in title), next(iter(titles)))
+    if not once:
+        where = f"--data-dir {config.data_dir}"
+        click.echo(f"Look closer:  tracegrade results list {where}")
+        click.echo(f"              tracegrade why {failing} {where}")
+        click.echo(f"Metrics:      http://{endpoints['telemetry']}/metrics")
+        click.echo("Send your own agent's traces to the addresses above. Ctrl-C ends the demo and deletes its data.")
+    return judged
+
+
+def _wait_until_judged(config: "Config", trace_ids: set[str]) -> bool:
+    from tracegrade.store.open import StoreError, open_store
+    from tracegrade.store.read import Filter, trace_heads
+
+    deadline_s = time.monotonic() + _JUDGED_WITHIN_S
+    while time.monotonic() < deadline_s:
+        try:
+            engine = open_store(config.store_url, read_only=True)
+        except StoreError:  # the judge has not made it yet
+            time.sleep(0.1)
+            continue
+        with engine.connect() as connection:
+            stored = {head.trace_id for head in trace_heads(connection, Filter(), limit=10 * len(trace_ids))}
+        engine.dispose()
+        if trace_ids <= stored:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def _print_results(config: "Config", titles: dict[str, str]) -> None:
+    from tracegrade.store.open import open_store
+    from tracegrade.store.read import stored_traces
+
+    rows = []
+    engine = open_store(config.store_url, read_only=True)
+    with engine.connect() as connection:
+        for trace_id, title in titles.items():
+            for stored in stored_traces(connection, bytes.fromhex(trace_id)):
+                for evaluation in stored.evaluations:
+                    rule = f"{evaluation['rule_id']}/{evaluation['evaluation']}"
+                    outcome = outcome_text(evaluation["outcome"])
+                    rows.append([title, outcome, evaluation["score"], rule, evaluation["explanation"]])
+    engine.dispose()
+    print_table("", ["the agent ...", "outcome", "score", "rule/evaluation", "why"], rows)
+
+
+def _usual_ports() -> dict[str, int]:
+    """The usual ports, or free ones where they are taken."""
+    free = _free_ports()
+    return {name: port if _is_free(port) else free[name] for name, port in _USUAL_PORTS.items()}
+
+
+def _free_ports() -> dict[str, int]:
+    return dict.fromkeys(_USUAL_PORTS, 0)
+
+
+def _is_free(port: int) -> bool:
+    import socket
+
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,104 @@
+"""``tracegrade serve``: the two roles."""
+
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracegrade.cli.output import reports_errors
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
+
+
+@click.command()
+@click.option(
+    "-c",
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="TRACEGRADE_CONFIG",
+    help="Settings file; 'tracegrade config schema' describes it.",
+)
+@click.option("--data-dir", envvar="TRACEGRADE_DATA_DIR", help="Where journal and store live; wins over the file.")
+@click.option(
+    "--role",
+    type=click.Choice(["all", "receive", "judge"]),
+    default="all",
+    show_default=True,
+    help="all: receive, and keep a judge process running beside it.",
+)
+@click.option("--no-watchdog", is_flag=True, help="Leave a judge alone that hangs, to look at it.")
+@reports_errors
+def command(config_path: Path | None, data_dir: str | None, role: str, no_watchdog: bool) -> None:
+    """Receive OTLP, forward it, judge it.
+
+    Listens on 127.0.0.1:4317 (gRPC) and 127.0.0.1:4318 (HTTP) unless the settings say otherwise; metrics and health
+    are on 127.0.0.1:8888. SIGTERM and Ctrl-C stop it in order; what is not done then is done at the next start.
+    """
+    from tracegrade.config import load_config
+
+    config = load_config(config_path, data_dir=data_dir)
+    if no_watchdog:
+        config = config.model_copy(update={"judge": config.judge.model_copy(update={"watchdog": False})})
+    sys.exit(_judge(config) if role == "judge" else _receive(config, config_path, with_judge=role == "all"))
+
+
+def _judge(config: "Config") -> int:
+    import signal
+
+    from tracegrade.pipeline.judge_role import JudgeRole, stop_when_parent_ends
+
+    _log_to_stderr("judge")
+    role = JudgeRole(config)
+    signal.signal(signal.SIGTERM, lambda *_: role.stop())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both processes; the receiver ends us when it is done
+    if not sys.stdin.isatty():
+        stop_when_parent_ends(role)
+    role.run()
+    return 0
+
+
+def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) -> int:
+    import asyncio
+    import signal
+
+    from tracegrade.match.load import load_rules
+    from tracegrade.pipeline.receive_role import ReceiveRole
+
+    _log_to_stderr("receive")
+    rule_set = load_rules(list(config.rules.paths))  # a wrong rule stops the start here, not in a restarted judge
+    if with_judge and not len(rule_set):
+        click.echo("No rules: traces are kept and forwarded, nothing is judged. Name some in rules.paths.", err=True)
+    role = ReceiveRole(config, config_path, with_judge=with_judge)
+
+    def ready(endpoints: dict[str, str]) -> None:
+        shown = ", ".join(f"{name} {endpoint}" for name, endpoint in endpoints.items())
+        click.echo(f"Listening: {shown}. Data in {config.data_dir}. {len(rule_set)} rules.", err=True)
+
+    async def main() -> int:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        return await role.run(stop, ready)
+
+    return _run(main)
+
+
+def _run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    import asyncio
+
+    try:
+        import uvloop
+    except ImportError:  # Windows has none
+        return asyncio.run(main())
+    return uvloop.run(main())
+
+
+def _log_to_stderr(role: str) -> None:
+    import logging
+
+    logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {role} %(levelname)s %(name)s: %(message)s")

@@ -1,0 +1,33 @@
+"""Points in time on the command line."""
+
+import time
+from datetime import UTC, datetime
+
+import click
+
+from tracegrade.yaml_file import duration_s
+
+
+class _Time(click.ParamType[int]):
+    """``2026-11-21T08:00:00Z``, ``2026-11-21``, or a duration ago such as ``2h``; becomes ns since 1970 UTC."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        text = str(value)
+        try:
+            return time.time_ns() - round(duration_s(text) * 1e9)
+        except ValueError:
+            pass
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(f"expected a time such as 2026-11-21T08:00:00Z, or a duration ago such as 2h, found {text!r}")
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return round(moment.timestamp() * 1_000_000) * 1000
+
+
+TIME = _Time()

@@ -1,0 +1,134 @@
+"""All settings of ``serve``, joined from the stages' own; file < environment < flags.
+
+One YAML file in the collector's words; ``${env:NAME:-default}`` is replaced before typing. Everything is checked at
+start: an unknown key, a wrong value or an exporter that points at the own receiver stops it with file:line:column.
+"""
+
+import re
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated, Literal
+
+import orjson
+from pydantic import AfterValidator, Field
+
+from tracegrade.alert.settings import AlertsSettings
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.journal.settings import JournalSettings
+from tracegrade.otlp.exporter_settings import ExporterSettings
+from tracegrade.receive.settings import Endpoint, ReceiversSettings, is_loopback, split_endpoint
+from tracegrade.store.settings import StoreSettings
+from tracegrade.yaml_file import Document, Duration, FileError, FileModel, Problem, parse, read, validate
+
+_EXPORTER_NAME = re.compile(r"otlp(/[A-Za-z0-9_.-]+)?")
+
+
+def _exporter_names(exporters: dict[str, ExporterSettings]) -> dict[str, ExporterSettings]:
+    for name in exporters:
+        if not _EXPORTER_NAME.fullmatch(name):
+            raise ValueError(f"expected 'otlp' or 'otlp/NAME', found {name!r}")
+    return exporters
+
+
+class RulesSettings(FileModel):
+    """Where rules are."""
+
+    paths: list[str] = Field(
+        default_factory=list, description="Rule files, folders of them, or builtin:NAME; none: nothing is judged"
+    )
+
+
+class JudgeSettings(FileModel):
+    """The judge process and its watchdog."""
+
+    watchdog: bool = Field(True, description="Restart a judge that hangs; what it hung on becomes error: hung")
+    hang_timeout: Duration = Field(30.0, gt=0, description="No sign of life for this long: it hangs")
+    when_full: Literal["refuse", "drop_oldest"] = Field(
+        "drop_oldest", description="When the judge stays behind the journal's bound; dropped spans are counted"
+    )
+    include_values: bool = Field(False, description="Send found and expected values downstream, not only their paths")
+
+
+class TelemetrySettings(FileModel):
+    """Our own metrics and health."""
+
+    endpoint: Endpoint = Field("127.0.0.1:8888", description="host:port of /metrics and /healthz; loopback by default")
+    export_interval: Duration = Field(60.0, gt=0, description="How often our metrics go to the exporters")
+
+
+class Config(FileModel):
+    """Everything ``serve`` may be told."""
+
+    data_dir: str = Field("./tracegrade-data", description="Journal, results, positions and the SQLite store")
+    receivers: ReceiversSettings = Field(default_factory=ReceiversSettings, description="What listens")
+    journal: JournalSettings = Field(default_factory=JournalSettings, description="The durable hand-over and archive")
+    traces: TracesSettings = Field(default_factory=TracesSettings, description="When a trace is finished")
+    rules: RulesSettings = Field(default_factory=RulesSettings, description="What is judged")
+    judge: JudgeSettings = Field(default_factory=JudgeSettings, description="The judge process")
+    store: StoreSettings = Field(default_factory=StoreSettings, description="The results store")
+    exporters: Annotated[dict[str, ExporterSettings], AfterValidator(_exporter_names)] = Field(
+        default_factory=dict, description="Where originals and results go: otlp, or several as otlp/NAME"
+    )
+    alerts: AlertsSettings = Field(default_factory=AlertsSettings, description="Who is told")
+    telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings, description="Our own metrics")
+
+    @property
+    def data_path(self) -> Path:
+        """The data folder."""
+        return Path(self.data_dir)
+
+    @property
+    def store_url(self) -> str:
+        """The store's URL; the SQLite file in the data folder unless the settings name another."""
+        return self.store.url or f"sqlite:///{self.data_path / 'tracegrade.db'}"
+
+    @property
+    def settings_hash(self) -> str:
+        """Stands for the settings that assembly, extraction and matching read (promise 2)."""
+        text = orjson.dumps(self.traces.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
+        return blake2b(text, digest_size=8).hexdigest()
+
+
+def load_config(path: Path | None, *, data_dir: str | None = None) -> Config:
+    """Read and check the settings.
+
+    Args:
+        path: the YAML file, or None for the defaults.
+        data_dir: a flag's value, which wins over the file's.
+
+    Raises:
+        FileError: every mistake with its line and column.
+    """
+    document = read(path, expand_env=True) if path is not None else parse("", "settings")
+    if data_dir is not None:
+        value = document.value if isinstance(document.value, dict) else {}
+        document.value = {**value, "data_dir": data_dir}
+    config = validate(document, Config)
+    _refuse_loops(document, config)
+    return config
+
+
+def _refuse_loops(document: Document, config: Config) -> None:
+    """An exporter that points at an own receiver would send everything in a circle (promise 11)."""
+    protocols = config.receivers.otlp.protocols
+    own = [split_endpoint(protocol.endpoint) for protocol in (protocols.grpc, protocols.http) if protocol is not None]
+    problems: list[Problem] = []
+    for name, exporter in config.exporters.items():
+        address = exporter.address
+        if any(_may_be_the_same(address, listening) for listening in own):
+            problems.append(
+                document.problem(
+                    ("exporters", name, "endpoint"),
+                    f"{exporter.endpoint} is this instance's own receiver; name another collector or backend",
+                )
+            )
+    if problems:
+        raise FileError(problems)
+
+
+def _may_be_the_same(target: tuple[str, int], listening: tuple[str, int]) -> bool:
+    """Whether a client of `target` would reach a server on `listening`, as far as the names tell."""
+    if target[1] != listening[1] or listening[1] == 0:
+        return False
+    everywhere = listening[0] in ("0.0.0.0", "::")
+    return target[0] == listening[0] or (is_loopback(target[0]) and (everywhere or is_loopback(listening[0])))

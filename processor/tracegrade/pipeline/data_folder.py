@@ -1,0 +1,69 @@
+"""What is where in the data folder. The two roles share these files and nothing else."""
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+
+class DataFolder:
+    """Paths of one data folder, made when first needed."""
+
+    def __init__(self, path: Path) -> None:
+        """Create the folder if it is not there.
+
+        Raises:
+            OSError: it cannot be created.
+        """
+        self.path = path
+        path.mkdir(parents=True, exist_ok=True)
+        self.journal = path / "journal"
+        self.results = path / "results"
+        self.heartbeat = path / "judge.heartbeat"
+        self.hung = path / "hung.json"
+
+    def position(self, consumer: str) -> Path:
+        """The position file of one consumer."""
+        return self.path / "positions" / consumer.replace("/", "~")
+
+    def instance_id(self) -> str:
+        """The instance's own name, made once; what we send carries it, so that a loop is recognised."""
+        path = self.path / "instance_id"
+        try:
+            return path.read_text().strip()
+        except FileNotFoundError:
+            path.write_text(uuid.uuid4().hex)
+            return path.read_text()
+
+    def hung_pairs(self) -> set[tuple[str, str]]:
+        """(trace id, rule id) pairs on which a judge hung; they are not tried again."""
+        if not self.hung.exists():
+            return set()
+        return {(trace_id, rule_id) for trace_id, rule_id in json.loads(self.hung.read_text())}
+
+    def add_hung_pair(self, trace_id: str, rule_id: str) -> None:
+        """Remember that evaluating this trace by this rule hung; the newest 10,000 are kept."""
+        pairs = json.loads(self.hung.read_text()) if self.hung.exists() else []
+        if [trace_id, rule_id] not in pairs:
+            pairs.append([trace_id, rule_id])
+        _replace(self.hung, json.dumps(pairs[-10_000:]).encode())
+
+    def write_snapshot(self, role: str, snapshot: dict[str, Any]) -> None:
+        """Show a role's metrics to the other."""
+        _replace(self.path / f"{role}.snapshot.json", orjson.dumps(snapshot))
+
+    def read_snapshot(self, role: str) -> dict[str, Any] | None:
+        """The last snapshot that the role wrote, None before its first."""
+        try:
+            snapshot: dict[str, Any] = orjson.loads((self.path / f"{role}.snapshot.json").read_bytes())
+        except (FileNotFoundError, orjson.JSONDecodeError):
+            return None
+        return snapshot
+
+
+def _replace(path: Path, data: bytes) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_bytes(data)
+    temporary.replace(path)

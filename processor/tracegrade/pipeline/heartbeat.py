@@ -1,0 +1,63 @@
+"""What the judge is doing right now, in a small file that both roles map into memory.
+
+The judge writes it before every rule it evaluates, a store into shared memory; the receive role reads it to notice a
+judge that hangs, and on what.
+"""
+
+import mmap
+import struct
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+_LAYOUT = struct.Struct("<QQ16s200s")
+_PAIR = struct.Struct("<16s200s")
+_PAIR_AT = 16
+
+
+class Beat(NamedTuple):
+    """``changed_ns``: monotonic time of the last sign of life (all processes of one boot share that clock).
+
+    ``trace_id`` and ``rule_id`` are what is being evaluated, both None between evaluations.
+    """
+
+    changed_ns: int
+    position: int
+    trace_id: str | None
+    rule_id: str | None
+
+
+class Heartbeat:
+    """The judge's side."""
+
+    def __init__(self, path: Path) -> None:
+        path.write_bytes(bytes(_LAYOUT.size))
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), _LAYOUT.size)
+        self.beat(0)
+
+    def beat(self, position: int) -> None:
+        """Alive, nothing is being evaluated, the journal is read up to `position`."""
+        _LAYOUT.pack_into(self._map, 0, time.monotonic_ns(), position, b"", b"")
+
+    def working(self, trace_id: bytes, rule_id: str) -> None:
+        """About to evaluate this trace by this rule."""
+        _PAIR.pack_into(self._map, _PAIR_AT, trace_id, rule_id.encode())
+        struct.pack_into("<Q", self._map, 0, time.monotonic_ns())
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._map.close()
+
+
+def read_heartbeat(path: Path) -> Beat | None:
+    """The latest beat; None while no judge has started."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    if len(data) < _LAYOUT.size:
+        return None
+    changed_ns, position, trace_id, rule_id = _LAYOUT.unpack_from(data)
+    rule = rule_id.rstrip(b"\0").decode("utf-8", "replace")
+    return Beat(changed_ns, position, trace_id.hex() if rule else None, rule or None)

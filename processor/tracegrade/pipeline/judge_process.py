@@ -1,0 +1,113 @@
+"""The judge as the receive role sees it: started by exec, watched by its heartbeat, started again when it ends.
+
+Never fork: gRPC's threads do not survive one. The child ends by itself when our end of its pipe is gone, however we
+ended.
+"""
+
+import asyncio
+import logging
+import signal
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from tracegrade.config import JudgeSettings
+from tracegrade.deliver.route import wait
+from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.pipeline.heartbeat import Beat, read_heartbeat
+from tracegrade.telemetry import Telemetry
+
+LOOK_EVERY_S = 0.25
+SHORT_LIFE_S = 10.0
+LONGEST_PAUSE_S = 30.0
+STOP_WITHIN_S = 20.0
+EXIT_USAGE = 2  # wrong rules or settings: starting again cannot help
+# One crash may be anybody's fault; a third one on the same trace and rule is not.
+CRASHES_PER_PAIR = 3
+
+logger = logging.getLogger(__name__)
+
+
+class JudgeProcess:
+    """Keeps one judge running."""
+
+    def __init__(
+        self, command: Sequence[str], folder: DataFolder, settings: JudgeSettings, telemetry: Telemetry
+    ) -> None:
+        self._command = list(command)
+        self._folder = folder
+        self._settings = settings
+        self._telemetry = telemetry
+        self._crashes: Counter[tuple[str, str]] = Counter()
+        self.pid: int | None = None
+        self.refused_to_start = False  # it ended with a usage error: `run` returns
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run the judge until `stop` is set, or it says that it cannot start as it is configured."""
+        pause_s = 0.2
+        while not stop.is_set():
+            started_s = time.monotonic()
+            process = await asyncio.create_subprocess_exec(*self._command, stdin=asyncio.subprocess.PIPE)
+            self.pid = process.pid
+            reason = await self._watch(process, stop)
+            if stop.is_set():
+                return
+            if process.returncode == EXIT_USAGE:
+                self.refused_to_start = True
+                return
+            self._telemetry.add("tracegrade.judge.restarts", reason=reason)
+            lived_s = time.monotonic() - started_s
+            pause_s = 0.2 if lived_s > SHORT_LIFE_S else min(pause_s * 2, LONGEST_PAUSE_S)
+            logger.warning(
+                "the judge ended (%s, exit code %s); next start in %.1f s", reason, process.returncode, pause_s
+            )
+            await wait(stop, pause_s)
+
+    async def _watch(self, process: asyncio.subprocess.Process, stop: asyncio.Event) -> str:
+        """Wait until the process ends, or end it: because of `stop`, or because it hangs. Why, for counting."""
+        started_ns = time.monotonic_ns()
+        while process.returncode is None:
+            if await wait(stop, LOOK_EVERY_S):
+                await self._end(process)
+                return "stopped"
+            beat = read_heartbeat(self._folder.heartbeat)
+            if self._settings.watchdog and self._hangs(beat, started_ns):
+                self._set_aside(beat)
+                process.kill()
+                await process.wait()
+                return "hung"
+        self._count_crash(process.returncode)
+        return "crashed"
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        process.stdin.close()  # end of file: the judge commits and leaves
+        try:
+            await asyncio.wait_for(process.wait(), STOP_WITHIN_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    def _hangs(self, beat: Beat | None, started_ns: int) -> bool:
+        last_sign_ns = max(started_ns, beat.changed_ns if beat is not None else 0)
+        return time.monotonic_ns() - last_sign_ns > self._settings.hang_timeout * 1e9
+
+    def _set_aside(self, beat: Beat | None) -> None:
+        if beat is not None and beat.trace_id is not None and beat.rule_id is not None:
+            logger.warning("judging trace %s by rule %s hangs; it becomes error: hung", beat.trace_id, beat.rule_id)
+            self._folder.add_hung_pair(beat.trace_id, beat.rule_id)
+
+    def _count_crash(self, exit_code: int) -> None:
+        beat = read_heartbeat(self._folder.heartbeat)
+        if exit_code >= 0 or beat is None or beat.trace_id is None or beat.rule_id is None:
+            return
+        pair = (beat.trace_id, beat.rule_id)
+        self._crashes[pair] += 1
+        logger.warning(
+            "the judge was ended by %s on trace %s, rule %s",
+            signal.Signals(-exit_code).name,
+            beat.trace_id,
+            beat.rule_id,
+        )
+        if self._crashes[pair] >= CRASHES_PER_PAIR:
+            self._folder.add_hung_pair(*pair)

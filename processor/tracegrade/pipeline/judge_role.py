@@ -1,0 +1,368 @@
+"""The judge process of ``serve``: journal -> assemble -> extract -> match -> evaluate -> results journal -> sinks.
+
+The main thread judges, and nothing else: it reads records, appends encoded results and commits its position, in that
+order, so that a kill at any moment loses nothing (what was read is read again) and doubles nothing (ids are derived,
+writes idempotent). Sinks, alerts and the snapshot live on an event loop in a second thread, each sink with its own
+position in the results journal.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+from tracegrade.alert.loop import AlertLoop, receivers
+from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
+from tracegrade.config import Config
+from tracegrade.deliver.record import encode
+from tracegrade.deliver.route import Route, wait
+from tracegrade.deliver.sink import Sink
+from tracegrade.deliver.sinks.metrics import MetricsSink
+from tracegrade.deliver.sinks.otlp import OtlpSink
+from tracegrade.deliver.sinks.sql import SqlSink
+from tracegrade.journal.errors import JournalRefused, SegmentDeleted
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.position import Position
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.record import Encoding, Entry
+from tracegrade.journal.retention import Consumer
+from tracegrade.match.load import load_rules
+from tracegrade.model.signal import Signal
+from tracegrade.otlp.client import OtlpClient
+from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.pipeline.heartbeat import Heartbeat
+from tracegrade.pipeline.judged_trace import judged_trace
+from tracegrade.pipeline.record_judge import Judged, RecordJudge
+from tracegrade.store.kept_spans import decode_spans
+from tracegrade.store.open import open_store
+from tracegrade.store.read import closed_traces
+from tracegrade.store.retention import delete_older
+from tracegrade.telemetry import Labels, Telemetry, series
+
+POLL_S = 0.03
+COMMIT_EVERY_S = 0.2
+SNAPSHOT_EVERY_S = 1.0
+RETENTION_EVERY_S = 60.0
+DRAIN_AT_STOP_S = 5.0
+
+
+class JudgeRole:
+    """One judge over one data folder."""
+
+    def __init__(self, config: Config) -> None:
+        """Open everything; what is wrong with rules, settings or the store stops the start here.
+
+        Raises:
+            TraceGradeError: naming the file, line and column, or the folder.
+        """
+        self._config = config
+        self._folder = DataFolder(config.data_path)
+        self._rule_set = load_rules(list(config.rules.paths))
+        self._telemetry = Telemetry("judge")
+        self._store = open_store(config.store_url)
+        self._lookup = open_store(config.store_url, read_only=True)  # looking up must not wait for who writes
+        self._results = LocalJournal.open(
+            self._folder.results, config.journal, telemetry=self._telemetry, name="results"
+        )
+        self._reader = JournalReader(self._folder.journal, telemetry=self._telemetry, name="journal")
+        self._position = Position(self._folder.position("judge"))
+        self._heartbeat = Heartbeat(self._folder.heartbeat)
+        self._closed = ClosedTraces(self._stored)
+        self._judge = RecordJudge(
+            config.traces,
+            self._rule_set,
+            self._closed,
+            hung=self._folder.hung_pairs(),
+            heartbeat=self._heartbeat,
+        )
+        self._stop = threading.Event()
+        self._unstored: deque[tuple[int, int]] = deque()  # (end in the results journal, sequence), until stored
+        self._stored_position = 0
+        self._delivery = _Delivery(self)
+
+    def run(self) -> None:
+        """Judge until `stop` is called; returns when everything is committed and closed."""
+        self._delivery.start()
+        try:
+            # Late spans look for their traces in the store: it must hold all results before any span is read.
+            self._delivery.wait_until_stored(self._results_end(), self._stop)
+            self._read_until_stopped()
+        finally:
+            self._delivery.stop(DRAIN_AT_STOP_S)
+            self._results.close()
+            self._position.close()
+            self._reader.close()
+            self._heartbeat.close()
+            self._lookup.dispose()
+            self._store.dispose()
+
+    def stop(self) -> None:
+        """Ask `run` to return; open traces stay in the journal for the next start. From any thread."""
+        self._stop.set()
+
+    def _read_until_stopped(self) -> None:
+        position = self._position.load()
+        if position is None:
+            position = self._reader.first()
+        commit_due_s = 0.0
+        while not self._stop.is_set():
+            durable = self._reader.durable()
+            try:
+                records = self._reader.read(position)
+            except SegmentDeleted as error:
+                position = error.first  # the receive role counts what it deleted unread
+                continue
+            judged: list[Judged] = []
+            for record in records:
+                judged += self._judge.read(record)
+            if records:
+                position = records[-1].end
+            if position >= durable.end:
+                judged += self._judge.tick(max(durable.clock_ns, self._judge.clock_ns))
+            self._heartbeat.beat(position)
+            if judged and not self._append(judged):
+                return
+            self._publish()
+            now_s = time.monotonic()
+            if now_s >= commit_due_s or judged:
+                commit_due_s = now_s + COMMIT_EVERY_S
+                self._commit(position)
+            if not records:
+                self._release_stored()
+                self._stop.wait(POLL_S)
+        self._commit(position)
+
+    def _append(self, judged: list[Judged]) -> bool:
+        """Make the results durable; waits while their journal is full, False when stopped meanwhile."""
+        entries = [
+            Entry(
+                Signal.RESULTS,
+                Encoding.PROTOBUF,
+                item.trace.tenant,
+                1,
+                encode(judged_trace(item.trace, item.judgement, "live", self._config.settings_hash)),
+            )
+            for item in judged
+        ]
+        while True:
+            try:
+                end = self._results.append_all(entries).result()
+                break
+            except JournalRefused:
+                # Sinks are behind, or the disk is full: wait for them, alive in the eyes of the watchdog.
+                self._heartbeat.beat(self._judge.read_position)
+                if self._stop.wait(0.2):
+                    return False
+        self._unstored.append((end, judged[-1].sequence))
+        self._count_closed(judged)
+        self._release_stored()
+        return True
+
+    def _count_closed(self, judged: list[Judged]) -> None:
+        counts: dict[tuple[str, bool], int] = {}
+        unread = 0
+        for item in judged:
+            key = (item.trace.close_reason, item.trace.complete)
+            counts[key] = counts.get(key, 0) + 1
+            unread += len(item.judgement.extraction.unread_tool_spans)
+        for (reason, complete), count in counts.items():
+            self._telemetry.add(
+                "tracegrade.traces.closed", count, close_reason=reason, complete="true" if complete else "false"
+            )
+        if unread:
+            self._telemetry.add("tracegrade.extract.unread_tool_spans", unread)
+
+    def _commit(self, position: int) -> None:
+        oldest = self._judge.live.oldest_position
+        self._position.commit(position if oldest is None else min(oldest, position))
+
+    def _release_stored(self) -> None:
+        while self._unstored and self._unstored[0][0] <= self._stored_position:
+            self._closed.release(self._unstored.popleft()[1])
+
+    def _publish(self) -> None:
+        fates: dict[Labels, float] = {
+            series("tracegrade.spans", fate=fate, reason=reason): count
+            for (fate, reason), count in self._judge.fates.items()
+        }
+        self._telemetry.replace(
+            {
+                "tracegrade.spans": fates,
+                "tracegrade.spans.open": {(): self._judge.live.open_spans},
+                "tracegrade.spans.read": {(): self._judge.read_spans},
+                "tracegrade.traces.open": {(): len(self._judge.live)},
+                "tracegrade.journal.position": {
+                    series(
+                        "tracegrade.journal.position", journal="journal", consumer="judge"
+                    ): self._judge.read_position
+                },
+            }
+        )
+
+    def _stored(self, keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
+        with self._lookup.connect() as connection:
+            found = closed_traces(connection, list(keys))
+        closed = {}
+        for key, stored in found.items():
+            spans, replaced = decode_spans(stored.spans)
+            closed[key] = ClosedTrace(
+                stored.closed_ns,
+                stored.revision,
+                spans,
+                replaced,
+                stored.cut_by,
+                stored.rule_set_hash,
+                stored.first_received_ns,
+                stored.first_position,
+            )
+        return closed
+
+    def _results_end(self) -> int:
+        reader = JournalReader(self._folder.results)
+        try:
+            return reader.durable().end
+        finally:
+            reader.close()
+
+
+class _Delivery:
+    """The second thread: sinks, alerts, retention of the results journal and the snapshot file."""
+
+    def __init__(self, role: JudgeRole) -> None:
+        self._role = role
+        self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
+        self._loop = asyncio.new_event_loop()
+        self._stopping = asyncio.Event()
+        self._stored = threading.Condition()
+        self._failure: BaseException | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, drain_s: float) -> None:
+        """Deliver what is there for at most `drain_s` seconds, then let go; the rest waits for the next start."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join(drain_s + 10)
+
+    def wait_until_stored(self, end: int, stop: threading.Event) -> None:
+        """Return once the store holds every result before `end`, or when `stop` is set."""
+        while self._role._stored_position < end and not stop.is_set():
+            if self._failure is not None:
+                raise self._failure
+            self._role._heartbeat.beat(0)
+            with self._stored:
+                self._stored.wait(0.2)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._main())
+        except BaseException as error:
+            self._failure = error
+            self._role.stop()
+            raise
+        finally:
+            self._loop.close()
+
+    async def _main(self) -> None:
+        role = self._role
+        sinks = self._sinks()
+        self._routes = {sink.name: self._route(sink) for sink in sinks}
+        settings = role._config.alerts
+        alerts = AlertLoop(
+            role._store,
+            lambda: role._rule_set,
+            receivers(settings),
+            role._telemetry,
+            interval_s=settings.interval,
+        )
+        halt = asyncio.Event()
+        tasks = [asyncio.create_task(route.run(halt)) for route in self._routes.values()]
+        tasks += [
+            asyncio.create_task(alerts.run(halt)),
+            asyncio.create_task(self._every(SNAPSHOT_EVERY_S, self._snapshot, halt)),
+            asyncio.create_task(self._every(5.0, self._trim, halt)),
+            asyncio.create_task(self._delete_old(halt)),
+        ]
+        stopping = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+        halt.set()
+        for task in tasks:
+            await task  # a failed one raises here, and ends the process with its traceback
+        await self._drain()
+        for sink in sinks:
+            await sink.close()
+        self._snapshot()
+        stopping.cancel()
+
+    async def _drain(self) -> None:
+        halt = asyncio.Event()
+        drains = [asyncio.create_task(route.drain(halt)) for route in self._routes.values()]
+        _, unfinished = await asyncio.wait(drains, timeout=DRAIN_AT_STOP_S)
+        halt.set()
+        for task in unfinished:
+            await task
+
+    def _sinks(self) -> list[Sink]:
+        role, config = self._role, self._role._config
+        instance = role._folder.instance_id()
+        sinks: list[Sink] = [SqlSink(role._store), MetricsSink(role._telemetry)]
+        for name, settings in config.exporters.items():
+            client = OtlpClient(settings, instance)
+            sinks.append(OtlpSink(name, settings, client, config.judge.include_values))
+        return sinks
+
+    def _route(self, sink: Sink) -> Route:
+        role = self._role
+        reader = JournalReader(role._folder.results, telemetry=role._telemetry, name="results")
+        position = Position(role._folder.position(f"results.{sink.name}"))
+        delivered = self._on_stored if sink.name == "sql" else _ignore
+        return Route(sink, reader, position, role._telemetry, delivered=delivered)
+
+    def _on_stored(self, position: int) -> None:
+        with self._stored:
+            self._role._stored_position = position
+            self._stored.notify_all()
+
+    def _snapshot(self) -> None:
+        self._role._folder.write_snapshot("judge", self._role._telemetry.snapshot())
+
+    def _trim(self) -> None:
+        exporters = self._role._config.exporters
+        consumers = {
+            name: Consumer(route.position, exporters[name].when_full if name in exporters else "refuse")
+            for name, route in self._routes.items()
+        }
+        self._role._results.trim(consumers)
+
+    async def _delete_old(self, halt: asyncio.Event) -> None:
+        """The store's retention, a thousand traces at a time so that the writer never waits long."""
+        retention_ns = round(self._role._config.store.retention * 1e9)
+        while not await wait(halt, RETENTION_EVERY_S):
+            before_ns = time.time_ns() - retention_ns
+            while not halt.is_set() and await asyncio.to_thread(delete_older, self._role._store, before_ns) > 0:
+                await asyncio.sleep(0.1)
+
+    async def _every(self, seconds: float, action: Callable[[], None], halt: asyncio.Event) -> None:
+        while not halt.is_set():
+            action()
+            await wait(halt, seconds)
+
+
+def _ignore(position: int) -> None:
+    """Nobody waits for this sink."""
+
+
+def stop_when_parent_ends(role: JudgeRole) -> None:
+    """Stop `role` when standard input ends: the receive role holds the other end of that pipe."""
+
+    def watch() -> None:
+        while os.read(sys.stdin.fileno(), 1024):
+            pass
+        role.stop()
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()

@@ -1,0 +1,218 @@
+"""The receive process of ``serve``: receive -> journal -> forward, and the judge's keeper.
+
+It answers senders once their bytes are durable, sends originals on from the journal, deletes what nobody needs any
+more, and shows both roles' metrics. It never waits for the judge.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from tracegrade.config import Config
+from tracegrade.deliver.route import wait
+from tracegrade.forward.forwarder import Forwarder
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.position import Position
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.retention import Consumer
+from tracegrade.model.signal import Signal
+from tracegrade.otlp.client import OtlpClient
+from tracegrade.otlp.metrics import export_request
+from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.pipeline.judge_process import JudgeProcess
+from tracegrade.pipeline.status_page import StatusServer, status_app
+from tracegrade.pipeline.unread import UnreadSpans
+from tracegrade.receive.ingest import Ingest
+from tracegrade.receive.listen import bound_socket
+from tracegrade.receive.otlp_grpc import OtlpGrpcServer
+from tracegrade.receive.otlp_http import OtlpHttpServer
+from tracegrade.telemetry import Telemetry, series
+
+TRIM_EVERY_S = 1.0
+STOP_WITHIN_S = 5.0
+JUDGE = "judge"
+
+logger = logging.getLogger(__name__)
+
+
+class ReceiveRole:
+    """One receiver over one data folder."""
+
+    def __init__(self, config: Config, config_path: Path | None, *, with_judge: bool) -> None:
+        """Open the journal; nothing listens yet.
+
+        Args:
+            config: the settings.
+            config_path: their file, for the judge's command line.
+            with_judge: keep a judge process running beside us.
+
+        Raises:
+            JournalLocked: another process receives into this data folder.
+        """
+        self._config = config
+        self._folder = DataFolder(config.data_path)
+        self._telemetry = Telemetry("receive")
+        positions = [Position(self._folder.position(name)).load() or 0 for name in (JUDGE, *config.exporters)]
+        self._journal = LocalJournal.open(
+            self._folder.journal, config.journal, telemetry=self._telemetry, consumed=max(positions)
+        )
+        self._reader = JournalReader(self._folder.journal)
+        self._judge_position = Position(self._folder.position(JUDGE))
+        self._unread = UnreadSpans(self._journal, self._reader, self._judged_to())
+        self._instance_id = self._folder.instance_id()
+        self._ingest = Ingest(
+            self._unread, self._telemetry, self._instance_id, config.receivers.otlp.max_in_flight_bytes
+        )
+        self._clients = {name: OtlpClient(settings, self._instance_id) for name, settings in config.exporters.items()}
+        self._forwarders: dict[str, Forwarder] = {}
+        self._judge = JudgeProcess(_judge_command(config, config_path), self._folder, config.judge, self._telemetry)
+        self._with_judge = with_judge
+        self._dropped_spans = 0
+
+    async def run(self, stop: asyncio.Event, ready: Callable[[dict[str, str]], None]) -> int:
+        """Serve until `stop` is set.
+
+        Args:
+            stop: set it to shut down: in-flight calls are finished, the rest stays on disk.
+            ready: told the endpoints once everything listens.
+
+        Returns:
+            The exit code: 0, or 2 when the judge cannot start as it is configured.
+        """
+        async with AsyncExitStack() as stack:
+            stack.callback(self._journal.close)
+            stack.push_async_callback(self._close_clients)
+            endpoints = await self._start_servers(stack)
+            tasks = self._start_tasks(stack, stop)
+            ready(endpoints)
+            stopping = asyncio.create_task(stop.wait())
+            await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+            stop.set()
+            for task in tasks:
+                await task
+        return 2 if self._judge.refused_to_start else 0
+
+    async def _start_servers(self, stack: AsyncExitStack) -> dict[str, str]:
+        protocols = self._config.receivers.otlp.protocols
+        endpoints: dict[str, str] = {}
+        if protocols.grpc is not None:
+            grpc_server = OtlpGrpcServer(protocols.grpc, self._ingest)
+            await grpc_server.start()
+            stack.push_async_callback(grpc_server.stop, STOP_WITHIN_S)
+            endpoints["grpc"] = _with_port(protocols.grpc.endpoint, grpc_server.port)
+        if protocols.http is not None:
+            http_server = OtlpHttpServer(protocols.http, self._ingest)
+            await http_server.start()
+            stack.push_async_callback(http_server.stop, STOP_WITHIN_S)
+            endpoints["http"] = _with_port(protocols.http.endpoint, http_server.port)
+        endpoints["telemetry"] = await self._start_status(stack)
+        stack.callback(self._ingest.stop)
+        return endpoints
+
+    async def _start_status(self, stack: AsyncExitStack) -> str:
+        endpoint = self._config.telemetry.endpoint
+        listening = bound_socket("telemetry", endpoint)
+        server = StatusServer(status_app(self._snapshots))
+        task = asyncio.create_task(server.serve(sockets=[listening]))
+
+        async def stop() -> None:
+            server.should_exit = True
+            await task
+            listening.close()
+
+        stack.push_async_callback(stop)
+        return _with_port(endpoint, listening.getsockname()[1])
+
+    def _start_tasks(self, stack: AsyncExitStack, stop: asyncio.Event) -> list[asyncio.Task[None]]:
+        tasks = [
+            asyncio.create_task(_every(TRIM_EVERY_S, self._trim, stop)),
+            asyncio.create_task(_every(self._config.telemetry.export_interval, self._export_metrics, stop)),
+        ]
+        for name, settings in self._config.exporters.items():
+            forwarder = Forwarder(
+                name,
+                settings,
+                self._clients[name],
+                JournalReader(self._folder.journal, telemetry=self._telemetry),
+                Position(self._folder.position(name)),
+                self._telemetry,
+            )
+            self._forwarders[name] = forwarder
+            tasks.append(asyncio.create_task(_stopped_with(forwarder, stop)))
+        if self._with_judge:
+            tasks.append(asyncio.create_task(self._judge.run(stop)))
+        return tasks
+
+    def _judged_to(self) -> int:
+        position = self._judge_position.load()
+        return self._reader.first() if position is None else position
+
+    async def _trim(self) -> None:
+        """Retention, behind all consumers."""
+        consumers = {JUDGE: Consumer(self._judged_to(), self._config.judge.when_full)}
+        for name, settings in self._config.exporters.items():
+            position = Position(self._folder.position(name)).load()
+            consumers[name] = Consumer(position or 0, settings.when_full)
+        lost = await asyncio.to_thread(self._journal.trim, consumers)
+        if JUDGE in lost and (spans := lost[JUDGE][Signal.TRACES]):
+            self._dropped_spans += spans
+            self._telemetry.set("tracegrade.spans", self._dropped_spans, fate="dropped", reason="judge_behind")
+            logger.warning("%d spans were deleted before the judge had read them: journal.max_size_mib", spans)
+
+    def _snapshots(self) -> list[dict[str, Any]]:
+        """Both roles' metrics, in which promise 5's sums hold: what the judge has not read is counted by position."""
+        judge = self._folder.read_snapshot("judge")
+        read_to = self._judged_to()
+        if judge is not None:
+            key = series("tracegrade.journal.position", journal="journal", consumer=JUDGE)
+            for value in judge["metrics"].get("tracegrade.journal.position", []):
+                if tuple(sorted(value["labels"].items())) == key:
+                    read_to = int(value["value"])
+        self._telemetry.set("tracegrade.spans.unread", self._unread.behind(read_to))
+        self._telemetry.set("tracegrade.judge.lag", max(0, self._journal.end - read_to))
+        return [snapshot for snapshot in (self._telemetry.snapshot(), judge) if snapshot is not None]
+
+    async def _export_metrics(self) -> None:
+        snapshots = self._snapshots()
+        payload = export_request(snapshots, self._instance_id)
+        for name, client in self._clients.items():
+            if self._config.exporters[name].takes(Signal.METRICS):
+                answer = await client.export(Signal.METRICS, payload)
+                if answer.kind != "sent":
+                    logger.info("our own metrics were not taken by %s: %s %s", name, answer.reason, answer.message)
+
+    async def _close_clients(self) -> None:
+        for client in self._clients.values():
+            await client.close()
+
+
+def _judge_command(config: Config, config_path: Path | None) -> list[str]:
+    command = [sys.executable, "-m", "tracegrade", "serve", "--role", "judge", "--data-dir", config.data_dir]
+    return command if config_path is None else [*command, "-c", str(config_path)]
+
+
+async def _stopped_with(forwarder: Forwarder, stop: asyncio.Event) -> None:
+    async def stop_it() -> None:
+        await stop.wait()
+        forwarder.stop(STOP_WITHIN_S)
+
+    stopper = asyncio.create_task(stop_it())
+    try:
+        await forwarder.run()
+    finally:
+        stopper.cancel()
+
+
+async def _every(seconds: float, action: Callable[[], Any], stop: asyncio.Event) -> None:
+    while not stop.is_set():
+        if not await wait(stop, seconds):
+            await action()
+
+
+def _with_port(endpoint: str, port: int) -> str:
+    """`endpoint` with the port that was really bound, for port 0."""
+    return f"{endpoint.rpartition(':')[0]}:{port}"

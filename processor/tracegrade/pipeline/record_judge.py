@@ -1,0 +1,110 @@
+"""Journal records in, judged traces out: assemble -> extract -> match -> evaluate, live and in replay alike."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
+from tracegrade.assemble.decode import Decoder, Wanted
+from tracegrade.assemble.live_traces import LiveTraces
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.extract.registry import READ_ATTRIBUTES, READ_EVENTS, READ_PREFIXES
+from tracegrade.journal.record import Record
+from tracegrade.judge import Judgement, judge
+from tracegrade.match.rule import Rule
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.model.signal import Signal
+from tracegrade.model.trace import Trace
+from tracegrade.pipeline.heartbeat import Heartbeat
+
+
+@dataclass(slots=True)
+class Judged:
+    """One closed trace and what came of it; ``sequence`` counts from 1."""
+
+    sequence: int
+    trace: Trace
+    judgement: Judgement
+
+
+def wanted_by(rule_set: RuleSet, traces: TracesSettings) -> Wanted:
+    """What dialects, rules and the end attribute read of a span."""
+    end_attribute = {traces.end_attribute} if traces.end_attribute else set()
+    return Wanted(READ_ATTRIBUTES | rule_set.attributes_read | end_attribute, READ_PREFIXES, READ_EVENTS)
+
+
+class RecordJudge:
+    """Everything between the journal and delivery, with the records' time as its only clock."""
+
+    def __init__(
+        self,
+        settings: TracesSettings,
+        rule_set: RuleSet,
+        closed: ClosedTraces,
+        *,
+        run: str = "live",
+        hung: Collection[tuple[str, str]] = (),
+        heartbeat: Heartbeat | None = None,
+    ) -> None:
+        self.live = LiveTraces(settings, closed, rule_set.hash)
+        self.read_spans = 0  # spans of all records read so far, whatever became of them
+        self.read_position = 0
+        self.clock_ns = 0
+        self._rule_sets = {rule_set.hash: rule_set}
+        self._rule_set = rule_set
+        self._decoder = Decoder(wanted_by(rule_set, settings))
+        self._ignored_scopes = frozenset(settings.ignore_scopes)
+        self._closed = closed
+        self._run = run
+        self._hung = frozenset(hung)
+        self._heartbeat = heartbeat
+        self._sequence = 0
+
+    @property
+    def fates(self) -> dict[tuple[str, str], int]:
+        """(fate, reason) -> spans, since the start; with the open ones they add up to `read_spans` (promise 5)."""
+        return {**self.live.fates, ("own", ""): self._decoder.own_spans}
+
+    def read(self, record: Record) -> Iterator[Judged]:
+        """Take in one record; gives the traces that were due before it came."""
+        self.clock_ns = record.received_ns
+        yield from self._judge(self.live.close_due(record.received_ns))
+        self.read_position = record.end
+        if record.signal != Signal.TRACES:
+            return
+        spans = self._decoder.spans(record.payload)
+        self.read_spans += record.items
+        if self._ignored_scopes:
+            kept = [span for span in spans if span.scope not in self._ignored_scopes]
+            self.live.fates["dropped", "ignored_scope"] += len(spans) - len(kept)
+            spans = kept
+        self.live.add(spans, record.tenant, record.received_ns, record.position, record.end, len(record.payload))
+
+    def tick(self, clock_ns: int) -> Iterator[Judged]:
+        """The traces due by `clock_ns`, before which no later record will be stamped."""
+        self.clock_ns = clock_ns
+        return self._judge(self.live.close_due(clock_ns))
+
+    def end(self) -> Iterator[Judged]:
+        """The input has ended: all traces still open."""
+        return self._judge(self.live.close_all())
+
+    def _judge(self, traces: list[Trace]) -> Iterator[Judged]:
+        for trace in traces:
+            if trace.supersedes == trace.revision:
+                continue  # opened again by spans that turned out to be known
+            self._sequence += 1
+            self._closed.add((trace.tenant, trace.trace_id), ClosedTrace.of(trace), self._sequence)
+            yield Judged(self._sequence, trace, self._judge_one(trace))
+
+    def _judge_one(self, trace: Trace) -> Judgement:
+        # A stored trace may name a rule set that this process never had: a start counts as a new reading.
+        rule_set = self._rule_sets.get(trace.rule_set, self._rule_set)
+        trace.rule_set = rule_set.hash
+        heartbeat = self._heartbeat
+        if heartbeat is None:
+            return judge(trace, rule_set, run=self._run, hung=self._hung)
+
+        def working_on(rule: Rule) -> None:
+            heartbeat.working(trace.trace_id, rule.id)
+
+        return judge(trace, rule_set, run=self._run, hung=self._hung, working_on=working_on)

@@ -1,0 +1,128 @@
+"""Stored traces judged again: the judge's own objects over files or a stored journal, with other ends."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracegrade.assemble.closed_traces import ClosedTraces
+from tracegrade.assemble.decode import Decoder, Wanted
+from tracegrade.assemble.live_traces import LiveTraces
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.extract.registry import READ_ATTRIBUTES, READ_EVENTS, READ_PREFIXES
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.record import Encoding, Record
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.model.signal import Signal
+from tracegrade.model.trace import Trace
+from tracegrade.otlp.file import SourceRequest
+from tracegrade.pipeline.record_judge import Judged, RecordJudge
+from tracegrade.receive.validate import check
+
+_NO_BOUND = 2**62
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which whole traces to show; None takes all. Times are ns since 1970 UTC."""
+
+    since_ns: int | None = None
+    until_ns: int | None = None
+    service: str | None = None
+    agent: str | None = None
+    trace_id: str | None = None
+
+    def takes(self, judged: Judged) -> bool:
+        """Whether the trace is selected: by first receive time (by earliest span start, for files)."""
+        trace = judged.trace
+        begun_ns = trace.first_received_ns or min(span.start_ns for span in trace.spans)
+        return (
+            (self.since_ns is None or begun_ns >= self.since_ns)
+            and (self.until_ns is None or begun_ns < self.until_ns)
+            and (self.service is None or trace.resource.service == self.service)
+            and (self.agent is None or any(run.agent == self.agent for run in judged.judgement.extraction.runs))
+            and (self.trace_id is None or trace.trace_id.hex() == self.trace_id.lower())
+        )
+
+
+def replay_journal(
+    folder: Path, settings: TracesSettings, rule_set: RuleSet, run: str, advance: Advance = lambda read_bytes: None
+) -> Iterator[Judged]:
+    """Judge everything in the journal at `folder` up to its durable end at the start.
+
+    Holds no position: beside a running ``serve`` a segment may be deleted under it.
+
+    Args:
+        folder: the journal's.
+        settings: of ``traces``; with those of the live run, the canonical results are the same.
+        rule_set: the rules to judge by.
+        run: the name under which evaluations get their ids.
+        advance: told how many bytes were read, for a progress bar.
+
+    Raises:
+        JournalNotFound: there is none.
+        SegmentDeleted: retention deleted what was not read yet.
+    """
+    reader = JournalReader(folder)
+    try:
+        position, end = reader.first(), reader.durable().end
+        closed = ClosedTraces()
+        judge = RecordJudge(settings, rule_set, closed, run=run)
+        reopen_ns = round(settings.reopen_for * 1e9)
+        while position < end:
+            records = reader.read(position)
+            if not records:
+                break
+            for record in records:
+                if record.position >= end:
+                    break
+                yield from judge.read(record)
+                closed.expire(record.received_ns - reopen_ns)
+            advance(min(records[-1].end, end) - position)
+            position = records[-1].end
+        yield from judge.end()
+    finally:
+        reader.close()
+
+
+def replay_sources(
+    requests: Iterable[SourceRequest], settings: TracesSettings, rule_set: RuleSet, run: str
+) -> Iterator[Judged]:
+    """Judge what files hold: one input without receive times, so every trace closes at its end."""
+    judge = RecordJudge(without_bounds(settings), rule_set, ClosedTraces(), run=run)
+    for record in records_of(requests):
+        yield from judge.read(record)
+    yield from judge.end()
+
+
+def read_traces(requests: Iterable[SourceRequest], settings: TracesSettings | None = None) -> list[Trace]:
+    """The traces that files hold, whole, in order of their first appearance."""
+    decoder = Decoder(Wanted(READ_ATTRIBUTES, READ_PREFIXES, READ_EVENTS))
+    live = LiveTraces(without_bounds(settings or TracesSettings()), ClosedTraces(), "")
+    for record in records_of(requests):
+        if record.signal == Signal.TRACES:
+            live.add(decoder.spans(record.payload), record.tenant, 0, record.position, record.end)
+    return live.close_all()
+
+
+def records_of(requests: Iterable[SourceRequest]) -> Iterator[Record]:
+    """Requests from files as records, checked as a receiver checks them."""
+    for number, request in enumerate(requests):
+        checked = check(request.signal, Encoding.PROTOBUF, request.payload)
+        yield Record(
+            number, number + 1, 0, "default", request.signal, Encoding.PROTOBUF, checked.items, checked.payload
+        )
+
+
+def without_bounds(settings: TracesSettings) -> TracesSettings:
+    """`settings` for an input that is all there: nothing is closed before its end, or cut for memory."""
+    return settings.model_copy(
+        update={
+            "settle": 3600.0,
+            "idle_timeout": 3600.0,
+            "max_age": 3600.0,
+            "end_attribute": None,
+            "max_live_traces": _NO_BOUND,
+            "max_live_spans": _NO_BOUND,
+        }
+    )

@@ -1,0 +1,43 @@
+"""``/metrics`` and ``/healthz``: both roles' metrics, served by the receive role."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tracegrade.otlp.metrics import prometheus_page
+
+Snapshots = Callable[[], list[dict[str, Any]]]
+
+
+def status_app(snapshots: Snapshots) -> Starlette:
+    """The two pages; `snapshots` gives the receive role's snapshot and, if there is one, the judge's."""
+
+    async def metrics(request: Request) -> Response:
+        return Response(prometheus_page(snapshots(), time.time_ns()), media_type=CONTENT_TYPE_LATEST)
+
+    async def healthz(request: Request) -> Response:
+        now_ns = time.time_ns()
+        ages = {snapshot["role"]: round((now_ns - snapshot["time_ns"]) / 1e9, 3) for snapshot in snapshots()}
+        return JSONResponse({"status": "ok", "snapshot_age_s": ages})
+
+    return Starlette(routes=[Route("/metrics", metrics), Route("/healthz", healthz)])
+
+
+class StatusServer(uvicorn.Server):
+    """Serves `status_app` on sockets given to ``serve``; signals are its owner's business."""
+
+    def __init__(self, app: Starlette) -> None:
+        super().__init__(uvicorn.Config(app, http="httptools", access_log=False, log_level="warning", lifespan="off"))
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the process's signal handlers alone."""
+        yield

@@ -1,0 +1,53 @@
+"""How many accepted spans the judge has not read yet: exact at any position, whoever restarts."""
+
+import threading
+from bisect import bisect_right
+from concurrent.futures import Future
+
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.record import Entry
+from tracegrade.model.signal import Signal
+
+
+class UnreadSpans:
+    """Wraps the journal's writer: notes behind each accepted record how many spans there are up to it."""
+
+    def __init__(self, journal: LocalJournal, reader: JournalReader, judged_to: int) -> None:
+        """Count what the judge, standing at `judged_to`, finds in the journal at start."""
+        self._journal = journal
+        self._lock = threading.Lock()
+        self._ends = [judged_to]
+        self._counts = [0]  # spans between `judged_to` and the end of the same index
+        position = judged_to
+        end = reader.durable().end
+        while position < end and (records := reader.read(position)):
+            for record in records:
+                if record.signal == Signal.TRACES:
+                    self._note(record.end, record.items)
+            position = records[-1].end
+
+    def append(self, entry: Entry) -> "Future[int]":
+        """As the journal's; the record is noted before the sender hears of it."""
+        future = self._journal.append(entry)
+        if entry.signal == Signal.TRACES:
+            future.add_done_callback(lambda done: self._note_appended(done, entry.items))
+        return future
+
+    def behind(self, position: int) -> int:
+        """Spans in records that end after `position`; forgets what lies before it."""
+        with self._lock:
+            index = bisect_right(self._ends, position) - 1
+            if index > 0:
+                del self._ends[:index]
+                del self._counts[:index]
+            return self._counts[-1] - self._counts[0]
+
+    def _note_appended(self, done: "Future[int]", items: int) -> None:
+        if done.exception() is None:
+            with self._lock:
+                self._note(done.result(), items)
+
+    def _note(self, end: int, items: int) -> None:
+        self._ends.append(end)
+        self._counts.append(self._counts[-1] + items)

@@ -1,0 +1,76 @@
+import math
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
+
+from tracegrade.assemble.decode import Decoder, Wanted, json_value
+
+
+def attribute(key: str, **value: object) -> KeyValue:
+    return KeyValue(key=key, value=AnyValue(**value))
+
+
+def request_with(*attributes: KeyValue, scope: str = "lib") -> ExportTraceServiceRequest:
+    request = ExportTraceServiceRequest()
+    resource_spans = request.resource_spans.add()
+    resource_spans.resource.attributes.append(attribute("service.name", string_value="shop"))
+    scope_spans = resource_spans.scope_spans.add()
+    scope_spans.scope.name = scope
+    one = scope_spans.spans.add(trace_id=b"t" * 16, span_id=b"s" * 8, name="n", kind=3, flags=0x101)
+    one.attributes.extend(attributes)
+    one.status.code = 2
+    one.status.message = "bad"
+    return request
+
+
+WANTED = Wanted(frozenset({"tool.name", "flag"}), ("llm.",), frozenset({"exception"}))
+
+
+def test_only_wanted_keys_and_prefixes_are_kept() -> None:
+    request = request_with(
+        attribute("tool.name", string_value="search"),
+        attribute("llm.x.0", int_value=7),
+        attribute("http.method", string_value="GET"),
+        attribute("flag", string_value=""),
+    )
+    (decoded,) = Decoder(WANTED).spans(request.SerializeToString())
+    assert decoded.attributes == {"tool.name": "search", "llm.x.0": 7, "flag": ""}
+    assert (decoded.status_code, decoded.status_message, decoded.kind) == (2, "bad", 3)
+    assert decoded.resource.service == "shop"
+    assert decoded.scope == "lib"
+
+
+def test_only_wanted_events_are_kept_whole() -> None:
+    request = request_with()
+    events = request.resource_spans[0].scope_spans[0].spans[0].events
+    events.add(name="exception", time_unix_nano=5).attributes.append(attribute("exception.type", string_value="E"))
+    events.add(name="noise")
+    (decoded,) = Decoder(WANTED).spans(request.SerializeToString())
+    assert [(event.name, event.time_ns, event.attributes) for event in decoded.events] == [
+        ("exception", 5, {"exception.type": "E"})
+    ]
+
+
+def test_spans_of_our_own_scope_are_counted_and_passed_over() -> None:
+    decoder = Decoder(WANTED)
+    assert decoder.spans(request_with(scope="tracegrade").SerializeToString()) == []
+    assert decoder.own_spans == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (AnyValue(), None),
+        (AnyValue(bool_value=False), False),
+        (AnyValue(int_value=-(2**63)), -(2**63)),
+        (AnyValue(double_value=0.5), 0.5),
+        (AnyValue(double_value=math.nan), "NaN"),
+        (AnyValue(double_value=-math.inf), "-Infinity"),
+        (AnyValue(bytes_value=b"\xff"), "/w=="),
+        (AnyValue(array_value=ArrayValue(values=[AnyValue(int_value=1), AnyValue()])), [1, None]),
+        (AnyValue(kvlist_value=KeyValueList(values=[attribute("k", bool_value=True)])), {"k": True}),
+    ],
+)
+def test_any_values_become_json(value: AnyValue, expected: object) -> None:
+    assert json_value(value) == expected

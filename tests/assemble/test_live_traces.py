@@ -1,0 +1,229 @@
+import itertools
+
+import pytest
+from assemble.spans import TRACE, span
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
+from tracegrade.assemble.content import digest
+from tracegrade.assemble.live_traces import LiveTraces
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.model.span import Span
+from tracegrade.model.trace import Trace
+
+S = 1_000_000_000
+
+
+def assembler(**changes: object) -> LiveTraces:
+    return LiveTraces(TracesSettings(**changes), ClosedTraces(), "rules")
+
+
+def add(live: LiveTraces, *spans: Span, at: float = 0, position: int = 0) -> list[Trace]:
+    """Add spans as one record received at `at` seconds; closed traces are remembered as the judge does it."""
+    closed = close(live, at)
+    live.add(list(spans), "default", round(at * S), position, position + 1, 100 * len(spans))
+    return closed
+
+
+def close(live: LiveTraces, at: float) -> list[Trace]:
+    return remembered(live, live.close_due(round(at * S)))
+
+
+def remembered(live: LiveTraces, traces: list[Trace]) -> list[Trace]:
+    for trace in traces:
+        live._closed.add((trace.tenant, trace.trace_id), ClosedTrace.of(trace))
+    return traces
+
+
+def test_a_whole_trace_closes_when_it_was_quiet_for_settle() -> None:
+    live = assembler(settle="2s")
+    add(live, span(2, 1), span(1), at=0)
+    assert close(live, 1.9) == []
+    (trace,) = close(live, 2.0)
+    assert (trace.close_reason, trace.complete, trace.revision) == ("settled", True, 2)
+    assert [s.span_id[-1] for s in trace.spans] == [1, 2]
+    assert len(live) == 0
+
+
+def test_a_trace_without_root_waits_for_idle_timeout_and_says_what_is_missing() -> None:
+    live = assembler()
+    add(live, span(3, 2))
+    assert close(live, 59.9) == []
+    (trace,) = close(live, 60)
+    assert trace.close_reason == "idle"
+    assert trace.missing == ["root", "parent:0000000000000002"]
+
+
+def test_a_root_whose_childs_parent_is_missing_is_not_settled() -> None:
+    live = assembler()
+    add(live, span(1), span(3, 2))
+    assert close(live, 10) == []
+    add(live, span(2, 1), at=11)
+    (trace,) = close(live, 13)
+    assert trace.complete
+
+
+def test_a_parent_known_to_be_remote_makes_a_local_root() -> None:
+    live = assembler()
+    add(live, span(2, 1, flags=0x301))
+    (trace,) = close(live, 2)
+    assert trace.complete
+    assert trace.root is trace.spans[0]
+
+
+def test_max_age_closes_a_trace_that_never_goes_quiet() -> None:
+    live = assembler(idle_timeout="10s", max_age="30s")
+    closed = []
+    for second in range(0, 40, 5):
+        closed += add(live, span(100 + second, 1), at=second)
+    assert [(trace.close_reason, len(trace.spans)) for trace in closed] == [("max_age", 6)]
+
+
+def test_the_end_attribute_closes_at_once() -> None:
+    live = assembler(end_attribute="conversation.over")
+    add(live, span(1, attributes={"conversation.over": True}), span(2, 9), at=5)
+    (trace,) = close(live, 5)
+    assert trace.close_reason == "end_attribute"
+    assert trace.missing == ["parent:0000000000000009"]
+
+
+def test_a_late_span_makes_a_higher_revision_of_the_whole_trace() -> None:
+    live = assembler()
+    add(live, span(1), at=0)
+    (first,) = close(live, 2)
+    add(live, span(2, 1), at=100)
+    (second,) = close(live, 102)
+    assert (first.revision, first.supersedes) == (1, None)
+    assert (second.revision, second.supersedes) == (2, 1)
+    assert len(second.spans) == 2
+
+
+def test_a_span_later_than_reopen_for_is_too_late_and_named() -> None:
+    live = assembler(reopen_for="60s")
+    add(live, span(1), at=0)
+    close(live, 2)
+    add(live, span(2, 1), at=62.1)
+    assert len(live) == 0
+    assert live.fates["too_late", ""] == 1
+    assert live.too_late() == {("default", TRACE): 1}
+
+
+def test_known_spans_of_a_closed_trace_do_not_open_it() -> None:
+    live = assembler()
+    add(live, span(1), span(2, 1), at=0)
+    close(live, 2)
+    add(live, span(2, 1), span(1), at=3)
+    assert len(live) == 0
+    assert live.fates["duplicate", ""] == 2
+
+
+def test_the_content_that_ends_later_wins_and_both_count_as_contents_seen() -> None:
+    live = assembler()
+    early, late = span(1, end=10, name="early"), span(1, end=20, name="late")
+    add(live, late, early, early, late)
+    (trace,) = close(live, 2)
+    assert [s.name for s in trace.spans] == ["late"]
+    assert trace.revision == 2
+    assert trace.replaced == [digest(early)]
+    assert live.fates == {("duplicate", ""): 2, ("judged", ""): 2}
+
+
+def test_spans_beyond_the_cap_are_dropped_and_the_trace_says_so() -> None:
+    live = assembler(max_spans_per_trace=3)
+    add(live, *(span(n, 1) for n in range(2, 6)), at=0)
+    (trace,) = close(live, 0)
+    assert (trace.close_reason, trace.cut_by) == ("span_cap", "span_cap")
+    add(live, span(9, 1), at=1)
+    assert live.fates["dropped", "span_cap"] == 1
+    assert len(live) == 0
+
+
+def test_bytes_beyond_the_cap_close_the_trace() -> None:
+    live = LiveTraces(TracesSettings(max_mib_per_trace=1), ClosedTraces(), "rules")
+    live.add([span(1)], "default", 0, 0, 1, 2 * 1024 * 1024)
+    (trace,) = live.close_due(0)
+    assert trace.cut_by == "byte_cap"
+
+
+def test_too_many_live_traces_close_the_longest_quiet_one() -> None:
+    live = assembler(max_live_traces=2)
+    for number in (1, 2, 3):
+        add(live, span(5, 4, trace=bytes([number]) * 16), at=number / 10)
+    (trace,) = close(live, 0.3)
+    assert (trace.trace_id[0], trace.close_reason, trace.cut_by) == (1, "memory", "memory")
+
+
+def test_a_trace_cut_for_memory_is_whole_again_when_more_comes() -> None:
+    live = assembler(max_live_traces=1)
+    other = bytes([7]) * 16
+    add(live, span(1), at=0)
+    add(live, span(1, trace=other), at=0.1)
+    close(live, 0.1)
+    add(live, span(2, 1), at=0.2)
+    traces = {trace.trace_id: trace for trace in close(live, 10)}
+    assert traces[TRACE].cut_by is None
+    assert len(traces[TRACE].spans) == 2
+
+
+def test_the_first_record_needed_is_the_oldest_live_traces() -> None:
+    live = assembler()
+    add(live, span(1, trace=bytes([1]) * 16), at=0, position=100)
+    add(live, span(2, 9, trace=bytes([2]) * 16), at=1, position=200)
+    assert live.oldest_position == 100
+    close(live, 2)
+    assert live.oldest_position == 200
+    close(live, 62)
+    assert live.oldest_position is None
+
+
+def test_time_that_goes_backwards_is_refused() -> None:
+    live = assembler()
+    live.close_due(5)
+    with pytest.raises(ValueError, match="backwards"):
+        live.close_due(4)
+
+
+CONTENTS = [
+    span(1, end=30),
+    span(2, 1, end=20),
+    span(2, 1, end=25, attributes={"a": 1}),
+    span(2, 1, end=25, attributes={"a": 2}),
+    span(3, 2, end=15),
+    span(4, 99, end=5),
+    span(1, end=30, resource=type(span(1).resource)({"service.name": "other"})),
+]
+
+
+def seen(trace: Trace) -> object:
+    return (trace.spans, trace.missing, trace.revision, trace.replaced)
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.sampled_from(CONTENTS), min_size=0, max_size=15).flatmap(
+        lambda extra: st.permutations([*CONTENTS, *extra])
+    ),
+    st.lists(st.floats(0, 30), min_size=25, max_size=25),
+    st.integers(1, 4),
+)
+def test_any_order_batching_duplication_and_lateness_gives_the_same_highest_revision(
+    arrivals: list[Span], gaps_s: list[float], batch_size: int
+) -> None:
+    live = assembler(settle="1s", idle_timeout="5s")
+    now_s = 0.0
+    closed: list[Trace] = []
+    batches = [arrivals[i : i + batch_size] for i in range(0, len(arrivals), batch_size)]
+    for batch, gap_s in zip(batches, itertools.cycle(gaps_s), strict=False):
+        now_s += gap_s
+        closed += add(live, *batch, at=now_s)
+    closed += remembered(live, live.close_all())
+    highest = max(closed, key=lambda trace: trace.revision)
+
+    whole = assembler()
+    add(whole, *CONTENTS)
+    (expected,) = whole.close_all()
+    assert seen(highest) == seen(expected)
+    # Promise 5, of the spans that were read.
+    assert live.fates.total() == len(arrivals)
+    assert live.open_spans == 0
