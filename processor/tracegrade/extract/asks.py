@@ -1,0 +1,85 @@
+"""What models asked for: the tool calls in assistant messages, each asked once however often it is shown."""
+
+from collections.abc import Sequence
+
+from tracegrade.extract.nodes import Node
+from tracegrade.extract.reading import RequestedCall
+from tracegrade.extract.values import canonical, decode
+
+
+# How many model calls at the same time are compared with each other: more are not one call shown twice.
+MAX_OPEN_TURNS = 32
+
+
+class Ask:
+    """One requested call. ``order`` numbers the requests of the trace, ``turn`` its asking messages, ``position`` one's calls."""
+
+    __slots__ = ("call", "node", "order", "position", "taken", "turn")
+
+    def __init__(self, node: Node, call: RequestedCall, order: int, turn: int, position: int) -> None:
+        self.node = node
+        self.call = call
+        self.order = order
+        self.turn = turn
+        self.position = position
+        self.taken = False  # shown by a tool span, or not a call
+
+
+def find_asks(nodes: Sequence[Node]) -> list[Ask]:
+    """All requested calls, in order of (model call's start, message, part).
+
+    Only output messages count: input messages repeat the history. Agent spans repeat what their model calls put out,
+    so they count only in a run whose model calls show no messages. Two spans that show one model call (an SDK's and a
+    framework's, one inside the other or at the same time) are one ask.
+
+    Args:
+        nodes: in order of start.
+    """
+    chats = [node for node in nodes if node.kind == "chat" and node.outputs()]
+    covered = {node.run for node in chats} | {node.agent_above for node in chats}
+    asks: list[Ask] = []
+    turn = 0
+    latest: list[list[Ask]] = []  # turns that may still be shown by another span
+    for node in nodes:
+        if node.kind == "chat":
+            pass
+        elif node.kind != "agent" or node in covered or node.run in covered:
+            continue
+        start_ns = node.span.start_ns
+        latest = [seen for seen in latest if seen[0].node.span.end_ns > start_ns][-MAX_OPEN_TURNS:]
+        for message in node.outputs():
+            if not message.calls:
+                continue
+            if any(_is_same_turn(seen, node, message.calls) for seen in latest):
+                continue
+            known = len(asks)
+            turn_asks = [Ask(node, call, known + place, turn, place) for place, call in enumerate(message.calls)]
+            turn += 1
+            asks += turn_asks
+            latest.append(turn_asks)
+    return asks
+
+
+def _is_same_turn(seen: list[Ask], node: Node, calls: tuple[RequestedCall, ...]) -> bool:
+    first = seen[0].node
+    if first is node or len(seen) != len(calls):
+        return False
+    if [ask.call.name for ask in seen] != [call.name for call in calls]:
+        return False
+    ids = [(ask.call.call_id, call.call_id) for ask, call in zip(seen, calls, strict=True)]
+    if any(one is not None and other is not None and one != other for one, other in ids):
+        return False
+    if all(one is not None and one == other for one, other in ids):
+        return True
+    if not node.is_below(first) and not first.is_below(node):
+        return False
+    if all(_text(ask.call) == _text(call) for ask, call in zip(seen, calls, strict=True)):
+        for ask, call in zip(seen, calls, strict=True):
+            if ask.call.call_id is None:
+                ask.call = ask.call._replace(call_id=call.call_id)
+        return True
+    return False
+
+
+def _text(call: RequestedCall) -> str:
+    return canonical(decode(call.arguments).value)

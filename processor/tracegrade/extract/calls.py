@@ -1,0 +1,134 @@
+"""Paired calls as records: who made them, how deep, in which batch, at which attempt."""
+
+from collections.abc import Sequence
+
+from tracegrade.extract.nodes import Node
+from tracegrade.extract.pairing import PairedCall
+from tracegrade.extract.runs import first_text
+from tracegrade.extract.values import canonical
+from tracegrade.model.agent_run import AgentRun
+from tracegrade.model.tool_call import ToolCall
+
+
+def build_calls(
+    paired_calls: Sequence[PairedCall], runs: Sequence[AgentRun], top_down: Sequence[Node], agent_keys: tuple[str, ...]
+) -> list[ToolCall]:
+    """The records, in the order given, each appended to its run's calls as well.
+
+    Args:
+        paired_calls: in total order.
+        runs: the trace's runs; a call outside of any agent belongs to the root's.
+        top_down: all nodes, parents first.
+        agent_keys: attributes that name the agent that executes a tool span.
+    """
+    if not paired_calls:
+        return []
+    by_id = {run.span_id: run for run in runs}
+    agents = {node.span.span_id.hex() for node in top_down if node.run is node}
+    stray = next((run for run in runs if run.span_id not in agents), runs[0])
+    depths = _depths(paired_calls, top_down)
+    batches = _batches(paired_calls)
+    calls = []
+    for paired, batch in zip(paired_calls, batches, strict=True):
+        node = paired.node
+        run = by_id[node.run.span.span_id.hex()] if node.run is not None else stray
+        call = _build(paired, run, depths[node], batch, agent_keys)
+        calls.append(call)
+        run.calls.append(call)
+    for run in runs:
+        _number_attempts(run.calls)
+    return calls
+
+
+def _build(
+    paired: PairedCall, run: AgentRun, depth: int, batch: int | None, agent_keys: tuple[str, ...]
+) -> ToolCall:
+    execution, ask, span = paired.execution, paired.ask, paired.node.span
+    arguments, output = paired.arguments, paired.output
+    if execution is not None:
+        name, raw_name, call_id = execution.name, execution.raw_name, execution.call_id
+        start_ns, end_ns = span.start_ns, span.end_ns
+        also = [node.span.span_id.hex() for node in execution.also]
+        if call_id is None and ask is not None:
+            call_id = ask.call.call_id
+        agent = first_text(span, agent_keys) or run.agent
+        path = None
+    else:
+        assert ask is not None  # noqa: S101  # a paired call has one of both
+        name = raw_name = ask.call.name
+        call_id, path = ask.call.call_id, ask.call.path
+        start_ns = end_ns = 0
+        also = []
+        agent = run.agent
+    return ToolCall(
+        name=name,
+        raw_name=raw_name,
+        call_id=call_id,
+        arguments=arguments.value,
+        arguments_status=arguments.status,
+        output=output.value,
+        output_status=output.status,
+        error=paired.error,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        span_id=span.span_id.hex(),
+        agent=agent,
+        agent_span_id=run.span_id,
+        depth=depth,
+        batch=batch,
+        read_from=execution.read_from if execution is not None else "message",
+        dialect=paired.node.dialect.name,
+        message_path=path,
+        also_seen_in=also,
+    )
+
+
+def _depths(paired_calls: Sequence[PairedCall], top_down: Sequence[Node]) -> dict[Node, int]:
+    """How many calls enclose each node; further spans of one call count once."""
+    calls = {paired.node for paired in paired_calls if paired.execution is not None}
+    depths: dict[Node, int] = {}
+    for node in top_down:
+        above = node.parent
+        depths[node] = 0 if above is None else depths[above] + (above in calls)
+    return depths
+
+
+def _batches(paired_calls: Sequence[PairedCall]) -> list[int | None]:
+    """The batch of each call: its asking message's, else the group of calls that it overlaps.
+
+    Overlaps are looked for within one run and one enclosing span, so that a call and those made inside it are apart.
+    """
+    groups: list[object] = []
+    open_until: dict[tuple[Node | None, Node | None], tuple[int, int, object]] = {}
+    for paired in paired_calls:
+        if paired.ask is not None:
+            groups.append(paired.ask.turn)
+            continue
+        span = paired.node.span
+        place = (paired.node.run, _call_above(paired.node))
+        start_ns, end_ns, group = open_until.get(place, (-1, -1, None))
+        if group is None or (span.start_ns >= end_ns and span.start_ns != start_ns):
+            group = span.span_id  # the first call stands for the group
+            end_ns = -1
+        open_until[place] = (span.start_ns, max(end_ns, span.end_ns), group)
+        groups.append(group)
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(group, len(numbers)) for group in groups]
+
+
+def _call_above(node: Node) -> Node | None:
+    return node.parent if node.parent is not None and node.parent.kind == "tool" else None
+
+
+def _number_attempts(calls: Sequence[ToolCall]) -> None:
+    """Count the calls of the same name and readable arguments within one run."""
+    seen: dict[str, list[ToolCall]] = {}
+    for call in calls:
+        seen.setdefault(call.name, []).append(call)
+    for same_name in seen.values():
+        if len(same_name) > 1:
+            attempts: dict[str, int] = {}
+            for call in same_name:
+                if call.arguments_status not in ("absent", "redacted", "truncated"):
+                    key = canonical(call.arguments)
+                    attempts[key] = call.attempt = attempts.get(key, 0) + 1

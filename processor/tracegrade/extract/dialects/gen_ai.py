@@ -1,0 +1,161 @@
+"""OTel GenAI semantic conventions: `gen_ai.operation.name` and, for MCP, `mcp.method.name`.
+
+Covers the tool spans of v1.31 to today, messages as attributes (v1.37 on) and messages as span events (before).
+"""
+
+from tracegrade import semconv as s
+from tracegrade.extract.messages import read_message, read_messages
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, ToolEvents
+from tracegrade.extract.unwrap import Output, unwrap_output
+from tracegrade.extract.values import decode
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span, SpanEvent
+
+_KINDS: dict[str, SpanKind] = {
+    "execute_tool": "tool",
+    "chat": "chat",
+    "generate_content": "chat",
+    "text_completion": "chat",
+    "invoke_agent": "agent",
+}
+# What instrumentations tag execute_tool beside real calls: ADK's span around a parallel batch, OpenLIT's tool listing.
+_NO_TOOLS = frozenset({"(merged tools)", "mcp_list_tools"})
+_TOOL_SPAN_PREFIX = "execute_tool "
+_AGENT_SPAN_PREFIX = "invoke_agent "
+_MCP_CALL = "tools/call"
+# The Agent Development Kit records a result that is no object as {"result": ...}.
+_ADK_SCOPE = "gcp.vertex.agent"
+
+_INPUT_EVENTS = {
+    s.MESSAGE_EVENT_SYSTEM: "system",
+    s.MESSAGE_EVENT_USER: "user",
+    s.MESSAGE_EVENT_ASSISTANT: "assistant",
+    s.MESSAGE_EVENT_TOOL: "tool",
+}
+
+
+def _classify(span: Span) -> SpanKind | None:
+    attributes = span.attributes
+    operation = attributes.get(s.OPERATION_NAME)
+    if type(operation) is not str:
+        method = attributes.get(s.MCP_METHOD)
+        return None if method is None else "tool" if method == _MCP_CALL else "other"
+    kind = _KINDS.get(operation, "other")
+    return kind if kind != "tool" or _is_call(span) else "other"
+
+
+def _is_call(span: Span) -> bool:
+    """Whether an execute_tool span is a tool call: not a batch, a listing, another MCP method, or a retriever."""
+    attributes = span.attributes
+    name = attributes.get(s.TOOL_NAME)
+    if type(name) is str and name in _NO_TOOLS:
+        return False
+    if attributes.get(s.TOOL_TYPE) == "retriever":
+        return False
+    return attributes.get(s.MCP_METHOD, _MCP_CALL) == _MCP_CALL
+
+
+def _tool_name(span: Span) -> str:
+    """From a span name: ``execute_tool X``, ``tools/call X``, ``MCP send tools/call X``."""
+    if span.name.startswith(_TOOL_SPAN_PREFIX):
+        return span.name[len(_TOOL_SPAN_PREFIX) :].strip()
+    return span.name.partition(_MCP_CALL)[2].strip()
+
+
+def _agent_name(span: Span) -> str:
+    return span.name[len(_AGENT_SPAN_PREFIX) :].strip() if span.name.startswith(_AGENT_SPAN_PREFIX) else ""
+
+
+def _outputs(span: Span) -> list[Message]:
+    messages = read_messages(span.attributes.get(s.OUTPUT_MESSAGES))
+    if messages or not span.events:
+        return messages
+    for event in span.events:
+        if event.name == s.INFERENCE_EVENT:
+            messages += read_messages(event.attributes.get(s.OUTPUT_MESSAGES))
+        elif event.name == s.MESSAGE_EVENT_CHOICE:
+            messages.append(_event_message(event, "assistant", len(messages)))
+    return messages
+
+
+def _inputs(span: Span) -> list[Message]:
+    messages = read_messages(span.attributes.get(s.INPUT_MESSAGES))
+    if messages or not span.events:
+        return messages
+    for event in span.events:
+        if event.name == s.INFERENCE_EVENT:
+            messages += read_messages(event.attributes.get(s.INPUT_MESSAGES))
+        elif (role := _INPUT_EVENTS.get(event.name)) is not None:
+            messages.append(_event_message(event, role, len(messages)))
+    return messages
+
+
+def _event_message(event: SpanEvent, role: str, position: int) -> Message:
+    """A message event: flat attributes, or the whole message in one of them; any of them as JSON text."""
+    body: dict[str, JsonValue] = dict(event.attributes)
+    message = decode(body.get("message")).value
+    if isinstance(message, dict):
+        body.update(message)
+    elif message is not None:
+        body["content"] = message
+    content = decode(body.get("content")).value
+    if isinstance(content, list):
+        body["content"] = content
+    return read_message(body, position, role)
+
+
+def _tool_events(span: Span) -> ToolEvents:
+    """On a tool span, a tool message and then a choice are what the tool got and gave (Strands)."""
+    arguments: JsonValue = None
+    output: JsonValue = None
+    for event in span.events:
+        if event.name == s.MESSAGE_EVENT_TOOL:
+            arguments = event.attributes.get("content")
+        elif event.name == s.MESSAGE_EVENT_CHOICE:
+            output = event.attributes.get("message")
+    return ToolEvents(arguments, output) if output is not None else ToolEvents()
+
+
+def _read_output(span: Span, raw: JsonValue) -> Output:
+    return unwrap_output(decode(raw), result_member=span.scope == _ADK_SCOPE)
+
+
+def _schemas(span: Span) -> dict[str, JsonValue]:
+    found: dict[str, JsonValue] = {}
+    definitions = decode(span.attributes.get(s.TOOL_DEFINITIONS)).value
+    for item in definitions if isinstance(definitions, list) else []:
+        if isinstance(item, dict):
+            function = item.get("function")
+            body = function if isinstance(function, dict) else item
+            name = body.get("name")
+            if isinstance(name, str):
+                found[name] = body.get("parameters")
+    return found
+
+
+DIALECT = Dialect(
+    name="gen_ai",
+    classify=_classify,
+    keys=Keys(
+        tool_name=(s.TOOL_NAME,),
+        call_id=(s.TOOL_CALL_ID,),
+        arguments=(s.TOOL_CALL_ARGUMENTS,),
+        output=(s.TOOL_CALL_RESULT,),
+        schema=(s.TOOL_JSON_SCHEMA,),
+        agent=(s.AGENT_NAME,),
+        session=(s.CONVERSATION_ID,),
+        user=(s.USER_ID, s.ENDUSER_ID),
+        model=(s.RESPONSE_MODEL, s.REQUEST_MODEL),
+    ),
+    attributes=frozenset(
+        {s.OPERATION_NAME, s.TOOL_TYPE, s.TOOL_DEFINITIONS, s.INPUT_MESSAGES, s.OUTPUT_MESSAGES, s.MCP_METHOD}
+    ),
+    events=frozenset({s.INFERENCE_EVENT, s.MESSAGE_EVENT_CHOICE, *_INPUT_EVENTS}),
+    outputs=_outputs,
+    inputs=_inputs,
+    tool_events=_tool_events,
+    read_output=_read_output,
+    schemas=_schemas,
+    tool_name=_tool_name,
+    agent_name=_agent_name,
+)

@@ -1,0 +1,30 @@
+"""A bare tool name and nothing that says what the span is: the seeds' own form, and early GenAI instrumentations.
+
+A span with `tool.name` (not synthesized) is a call: arguments in `input.value`, output in `output.value`. Last in
+precedence. Source: the seed evaluators' reading of spans.
+"""
+
+from tracegrade import semconv as s
+from tracegrade.extract.reading import Dialect, Keys, SpanKind
+from tracegrade.extract.unwrap import Output
+from tracegrade.extract.values import Decoded, decode
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
+
+
+def _classify(span: Span) -> SpanKind | None:
+    attributes = span.attributes
+    if not attributes.get(s.OI_TOOL_NAME) and not attributes.get(s.TOOL_NAME):
+        return None
+    return "other" if attributes.get(s.OI_TOOL_SYNTHESIZED) in (True, "true") else "tool"
+
+
+def _output(span: Span, raw: JsonValue) -> Output:
+    """An object's `content` if it has one, else the whole object; any other text as it came."""
+    decoded = decode(raw)
+    if isinstance(value := decoded.value, dict):
+        return Output(Decoded(value["content"], decoded.status) if "content" in value else decoded)
+    return Output(Decoded(raw, decoded.status) if isinstance(raw, str) and decoded.is_readable else decoded)
+
+
+DIALECT = Dialect(name="tool_name", classify=_classify, keys=Keys(), read_output=_output)

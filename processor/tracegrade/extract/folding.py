@@ -1,0 +1,188 @@
+"""Several spans of one call, made one: an agent's, an MCP client's and server's, a second instrumentation's."""
+
+from collections.abc import Sequence
+
+from tracegrade.extract.asks import Ask
+from tracegrade.extract.nodes import MAX_CHAIN, Node
+from tracegrade.extract.tool_spans import Execution
+from tracegrade.extract.values import canonical
+
+# Two instrumentations of one call start and end their spans this close to each other.
+NEAR_NS = 5_000_000
+# How many executions of one name or id are compared with a further one.
+MAX_COMPARED = 32
+
+_QUALIFIERS = ("__", "-", ".", "/", ":")
+
+
+def fold(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[Node]) -> list[Execution]:
+    """One execution for each call, in order of start; the others are merged into it and listed in its `also`.
+
+    Args:
+        executions: in order of start.
+        asks: an id that was asked for more than once is used again, not shown again.
+        nodes: all nodes of the trace.
+    """
+    if len(executions) < 2:
+        return list(executions)
+    kept = _fold_same_id(executions, asks)
+    kept = _fold_nested(kept)
+    return _fold_near(kept, {node.span.scope for node in nodes if node.kind == "chat"})
+
+
+def only_mcp_servers(executions: Sequence[Execution], nodes: Sequence[Node]) -> bool:
+    """Whether the trace shows nothing but the server side of MCP calls, which their clients' traces show as well."""
+    if any(node.kind != "tool" for node in nodes):
+        return False
+    servers = {execution.node for execution in executions if execution.is_mcp_server}
+    return bool(servers) and all(_is_within(execution.node, servers) for execution in executions)
+
+
+def names_match(one: str, other: str) -> bool:
+    """Whether two names may be of one tool: equal, or one is the other behind a server's or plugin's name."""
+    if one == other:
+        return True
+    if len(one) < len(other):
+        one, other = other, one
+    return any(one.endswith(qualifier + other) for qualifier in _QUALIFIERS)
+
+
+def short_name(name: str) -> str:
+    """A name without the MCP server in front of it."""
+    return name.rpartition("__")[2] or name
+
+
+def _is_within(node: Node, others: set[Node]) -> bool:
+    at: Node | None = node
+    for _ in range(MAX_CHAIN):
+        if at is None or at in others:
+            break
+        at = at.parent
+    return at in others
+
+
+def _fold_same_id(executions: Sequence[Execution], asks: Sequence[Ask]) -> list[Execution]:
+    asked: dict[str, int] = {}
+    for ask in asks:
+        if ask.call.call_id is not None:
+            asked[ask.call.call_id] = asked.get(ask.call.call_id, 0) + 1
+    kept: list[Execution] = []
+    by_id: dict[str, list[Execution]] = {}
+    for execution in executions:
+        found = None
+        if execution.call_id is not None:
+            seen = by_id.setdefault(execution.call_id, [])
+            again = asked.get(execution.call_id, 0) > 1
+            found = next((e for e in seen[-MAX_COMPARED:] if _is_same_id_call(e, execution, again)), None)
+        if found is None:
+            kept.append(execution)
+            if execution.call_id is not None:
+                seen.append(execution)
+        else:
+            outer = _merge(found, execution)
+            if outer is not found:
+                kept[kept.index(found)] = outer
+                seen[seen.index(found)] = outer
+    return kept
+
+
+def _is_same_id_call(first: Execution, second: Execution, again: bool) -> bool:
+    if not names_match(first.name, second.name) or not _arguments_agree(first, second):
+        return False
+    if first.node.is_below(second.node) or second.node.is_below(first.node):
+        return True
+    one, other = first.node.span, second.node.span
+    if one.end_ns > other.start_ns:  # at the same time; `first` started first
+        return True
+    # One after the other: the id was asked for again, or the call was tried again because it had failed.
+    return not again and not (first.error is not None and one.scope == other.scope)
+
+
+def _fold_nested(executions: list[Execution]) -> list[Execution]:
+    """Fold an execution into one of the same tool that encloses it, with no agent or model call in between."""
+    by_node = {execution.node: execution for execution in executions}
+    for execution in executions:
+        for other in execution.also:
+            by_node[other] = execution
+    into: dict[Execution, Execution] = {}
+    for execution in executions:
+        above = execution.node.parent
+        for _ in range(MAX_CHAIN):
+            if above is None or above.kind != "tool":
+                break
+            outer = by_node.get(above)
+            if outer is not None and outer is not execution and _is_nested_call(outer, execution):
+                while outer in into:
+                    outer = into[outer]
+                if outer is not execution:
+                    into[execution] = outer
+                break
+            above = above.parent
+    for execution in executions:
+        outer = execution
+        while outer in into:
+            outer = into[outer]
+        if outer is not execution:
+            outer.absorb(execution)
+    return [execution for execution in executions if execution not in into]
+
+
+def _is_nested_call(outer: Execution, inner: Execution) -> bool:
+    if not names_match(outer.name, inner.name):
+        return False
+    if outer.call_id is not None and inner.call_id is not None and outer.call_id != inner.call_id:
+        return False
+    if outer.is_mcp or inner.is_mcp:
+        return _arguments_agree(outer, inner)
+    one, other = outer.node.span, inner.node.span
+    if not (one.start_ns <= other.start_ns and other.end_ns <= one.end_ns):
+        return False
+    if outer.arguments.is_readable and inner.arguments.is_readable:
+        return _arguments_agree(outer, inner)
+    return one.scope != other.scope
+
+
+def _fold_near(executions: list[Execution], chat_scopes: set[str]) -> list[Execution]:
+    """Fold what two instrumentations show side by side into the one that shows the model calls as well."""
+    if len({execution.node.span.scope for execution in executions}) < 2:
+        return executions
+    gone: set[Execution] = set()
+    by_name: dict[str, list[Execution]] = {}
+    for execution in executions:
+        seen = by_name.setdefault(execution.name, [])
+        start_ns = execution.node.span.start_ns
+        seen[:] = [other for other in seen if start_ns - other.node.span.start_ns <= NEAR_NS][-MAX_COMPARED:]
+        twin = next((other for other in seen if _is_twin(other, execution)), None)
+        if twin is None:
+            seen.append(execution)
+            continue
+        seen.remove(twin)  # one to one
+        keep, drop = sorted((twin, execution), key=lambda e: (e.node.span.scope not in chat_scopes, e is execution))
+        keep.absorb(drop)
+        gone.add(drop)
+    return [execution for execution in executions if execution not in gone]
+
+
+def _is_twin(one: Execution, other: Execution) -> bool:
+    if one.node.span.scope == other.node.span.scope:
+        return False
+    if one.call_id is not None and other.call_id is not None and one.call_id != other.call_id:
+        return False
+    return abs(one.node.span.end_ns - other.node.span.end_ns) <= NEAR_NS and _arguments_agree(one, other)
+
+
+def _arguments_agree(one: Execution, other: Execution) -> bool:
+    """Equal, as far as both are readable."""
+    if not one.arguments.is_readable or not other.arguments.is_readable:
+        return True
+    return one.arguments.value == other.arguments.value or canonical(one.arguments.value) == canonical(
+        other.arguments.value
+    )
+
+
+def _merge(first: Execution, second: Execution) -> Execution:
+    """Merge two executions of one call into the outer one, or the one that started first; returns it."""
+    if first.node.is_below(second.node):
+        first, second = second, first
+    first.absorb(second)
+    return first

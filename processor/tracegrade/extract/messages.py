@@ -1,0 +1,117 @@
+"""Chat messages as JSON: the conventions' parts, the providers' own shapes, and mixtures of both.
+
+A message is an object with a role and any of ``parts`` (OTel GenAI), ``content`` (a text, or content blocks), and
+``tool_calls`` (chat completions, LiteLLM beside ``parts``).
+"""
+
+from tracegrade.extract.reading import Message, RequestedCall, ShownResult
+from tracegrade.extract.values import call_id, decode
+from tracegrade.model.json_value import JsonValue
+
+_CALL_TYPES = frozenset({"tool_call", "server_tool_call", "tool_use", "tool-call", "function_call"})
+_RESULT_TYPES = frozenset({"tool_call_response", "server_tool_call_response", "tool_result", "tool-result"})
+
+
+def read_messages(raw: JsonValue) -> list[Message]:
+    """The messages in an attribute: a list, an object with a list, or the JSON text of either; [] for all else."""
+    value = decode(raw).value
+    if isinstance(value, dict):
+        inner = value.get("messages")
+        value = inner if isinstance(inner, list) else [value]
+    if not isinstance(value, list):
+        return []
+    return [read_message(item, position) for position, item in enumerate(value) if isinstance(item, dict)]
+
+
+def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> Message:
+    """One message; `position` is its place among its turn's messages, `role` its role where it does not say one."""
+    found = value.get("role")
+    role = found if isinstance(found, str) else role
+    texts: list[str] = []
+    calls: list[RequestedCall] = []
+    results: list[ShownResult] = []
+    content = value.get("content")
+    for key in ("parts", "content"):
+        parts = value.get(key)
+        if isinstance(parts, list):
+            for index, part in enumerate(parts):
+                if isinstance(part, dict):
+                    _read_part(part, f"{position}/{index}", texts, calls, results)
+                elif isinstance(part, str):
+                    texts.append(part)
+    tool_calls = decode(value.get("tool_calls")).value
+    if isinstance(tool_calls, list) and not calls:
+        for index, item in enumerate(tool_calls):
+            if isinstance(item, dict) and (call := _chat_completions_call(item, f"{position}/{index}")):
+                calls.append(call)
+    if role == "tool" and not results and not calls and (content is not None or texts):
+        shown = "\n".join(texts) if texts else content
+        results.append(ShownResult(call_id(value.get("tool_call_id") or value.get("id")), shown))
+        texts.clear()
+    elif isinstance(content, str):
+        texts.append(content)
+    return Message(role, "\n".join(texts), tuple(calls), tuple(results))
+
+
+def last_text(messages: list[Message], roles: tuple[str, ...]) -> str | None:
+    """The text of the last message of one of `roles` that has one."""
+    for message in reversed(messages):
+        if message.text and message.role in roles:
+            return message.text
+    return None
+
+
+def _read_part(
+    part: dict[str, JsonValue],
+    path: str,
+    texts: list[str],
+    calls: list[RequestedCall],
+    results: list[ShownResult],
+) -> None:
+    kind = part.get("type")
+    if kind == "text" or (kind is None and "text" in part):
+        text = part.get("content", part.get("text"))
+        if isinstance(text, str):
+            texts.append(text)
+    elif isinstance(kind, str) and kind in _CALL_TYPES:
+        if call := _part_call(part, path):
+            calls.append(call)
+    elif isinstance(kind, str) and kind in _RESULT_TYPES:
+        results.append(_part_result(part))
+    elif isinstance(inner := part.get("toolUse"), dict):  # Bedrock and Strands
+        if call := _part_call(inner, path):
+            calls.append(call)
+    elif isinstance(inner := part.get("toolResult"), dict):
+        results.append(_part_result(inner))
+
+
+def _part_call(part: dict[str, JsonValue], path: str) -> RequestedCall | None:
+    inner = part.get("server_tool_call")
+    arguments = next((part[key] for key in ("arguments", "input", "args") if key in part), None)
+    if arguments is None and isinstance(inner, dict):
+        arguments = inner.get("arguments", inner)
+    name = part.get("name", part.get("toolName"))
+    if not isinstance(name, str) or not name:
+        return _chat_completions_call(part, path)
+    return RequestedCall(name, _part_id(part), arguments, path)
+
+
+def _part_result(part: dict[str, JsonValue]) -> ShownResult:
+    # The official examples say `result` where the schema says `response`.
+    keys = ("response", "result", "server_tool_call_response", "output", "content")
+    return ShownResult(_part_id(part), next((part[key] for key in keys if key in part), None))
+
+
+def _part_id(part: dict[str, JsonValue]) -> str | None:
+    keys = ("id", "tool_call_id", "tool_use_id", "toolUseId", "toolCallId", "call_id")
+    return next((found for key in keys if key in part and (found := call_id(part[key]))), None)
+
+
+def _chat_completions_call(item: dict[str, JsonValue], path: str) -> RequestedCall | None:
+    """``{id, type, function: {name, arguments}}``, also with name and arguments beside the id."""
+    function = item.get("function")
+    body = function if isinstance(function, dict) else item
+    name = body.get("name")
+    if not isinstance(name, str) or not name:
+        return None
+    return RequestedCall(name, _part_id(item), body.get("arguments", body.get("args")), path)

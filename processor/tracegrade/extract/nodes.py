@@ -1,0 +1,94 @@
+"""The spans of a trace that say something about agents and tools, and how they enclose one another."""
+
+from collections.abc import Sequence
+
+from tracegrade.extract.reading import Dialect, Message, SpanKind
+from tracegrade.model.span import Span
+
+# An agent's tool span, an MCP client's, an MCP server's, the tool's own; twice that to be safe. Longer chains are
+# not one call.
+MAX_CHAIN = 8
+
+
+class Node:
+    """A span that some dialect reads, with its nearest enclosing one.
+
+    ``agent_above`` is the nearest enclosing agent node. ``run`` is the agent run that the node belongs to (for an
+    agent node that is a run: itself; None: outside of any), ``agent`` an agent node's name; both set by `runs`.
+    """
+
+    __slots__ = ("_outputs", "agent", "agent_above", "dialect", "kind", "parent", "run", "span")
+
+    def __init__(self, span: Span, kind: SpanKind, dialect: Dialect) -> None:
+        self.span = span
+        self.kind = kind
+        self.dialect = dialect
+        self.parent: Node | None = None
+        self.agent_above: Node | None = None
+        self.agent = ""
+        self.run: Node | None = None
+        self._outputs: list[Message] | None = None
+
+    def outputs(self) -> list[Message]:
+        """The messages that the span put out, read once."""
+        if self._outputs is None:
+            self._outputs = self.dialect.outputs(self.span)
+        return self._outputs
+
+    def is_below(self, other: "Node") -> bool:
+        """Whether `other` encloses this one, at most `MAX_CHAIN` levels up."""
+        node = self.parent
+        for _ in range(MAX_CHAIN):
+            if node is None:
+                return False
+            if node is other:
+                return True
+            node = node.parent
+        return False
+
+
+def enclose(nodes: Sequence[Node], spans: Sequence[Span]) -> list[Node]:
+    """Set each node's parent, the nearest node up its chain of parent spans, and its `agent_above`.
+
+    Linear in spans; a cycle of parents is cut where it is first met.
+
+    Returns:
+        The nodes, every one after its parent.
+    """
+    by_id = {node.span.span_id: node for node in nodes}
+    parents = {span.span_id: span.parent_span_id for span in spans}
+    found: dict[bytes, Node | None] = {}  # nearest node above a span that is no node itself
+    for node in nodes:
+        at = node.span.parent_span_id
+        if at in by_id:
+            node.parent = by_id[at]
+            continue
+        passed: list[bytes] = []
+        while at in parents and at not in by_id and at not in found:
+            found[at] = None  # a cycle ends here
+            passed.append(at)
+            at = parents[at]
+        above = by_id.get(at) or found.get(at)
+        for span_id in passed:
+            found[span_id] = above
+        node.parent = above
+    return _top_down(nodes)
+
+
+def _top_down(nodes: Sequence[Node]) -> list[Node]:
+    ordered: list[Node] = []
+    done: set[Node] = set()
+    for node in nodes:
+        chain: list[Node] = []
+        at: Node | None = node
+        while at is not None and at not in done:
+            done.add(at)
+            chain.append(at)
+            at = at.parent
+        if at is not None and at in chain:
+            chain[-1].parent = None
+        for item in reversed(chain):
+            above = item.parent
+            item.agent_above = above if above is None or above.kind == "agent" else above.agent_above
+        ordered += reversed(chain)
+    return ordered

@@ -1,0 +1,260 @@
+"""Requests, executions and results of one trace, joined: one `ToolCall` for each real call."""
+
+from collections.abc import Callable, Sequence
+
+from tracegrade.extract.asks import Ask
+from tracegrade.extract.folding import short_name
+from tracegrade.extract.nodes import Node
+from tracegrade.extract.reading import ShownResult
+from tracegrade.extract.tool_spans import Execution, read_arguments
+from tracegrade.extract.unwrap import Output, properties
+from tracegrade.extract.values import ABSENT, Decoded, canonical
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolError
+
+# Calls without a known place among the requests come after those that have one, at the same start.
+_UNASKED = 1 << 60
+_MAX_SAME_ID = 32
+_UUID_LENGTH = 36
+
+
+class PairedCall:
+    """A call on its way to becoming a `ToolCall`: an execution, a request, or both."""
+
+    __slots__ = ("arguments", "ask", "error", "execution", "node", "output")
+
+    def __init__(self, execution: Execution | None, ask: Ask | None, node: Node) -> None:
+        self.execution = execution
+        self.ask = ask
+        self.node = node
+        self.arguments: Decoded = execution.arguments if execution is not None else ABSENT
+        self.output: Decoded = execution.output if execution is not None else ABSENT
+        self.error: ToolError | None = execution.error if execution is not None else None
+
+    @property
+    def order(self) -> tuple[int, int, int, bytes]:
+        """The one total order: start, position in the asking message, end, span id."""
+        span = self.node.span
+        return span.start_ns, self.ask.order if self.ask is not None else _UNASKED, span.end_ns, span.span_id
+
+
+def pair(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[Node]) -> list[PairedCall]:
+    """Join executions with the requests for them, and both with the results that later messages show.
+
+    A request that no tool span shows is a call of its own, unless its run has tool spans and no later message shows a
+    result: then it was asked for and never run (the run was aborted, or it was the framework's way to end the run).
+
+    Args:
+        executions: one for each call.
+        asks: one for each request, in order.
+        nodes: all nodes, in order of start.
+    """
+    asked_by = _match(executions, asks)
+    _drop_handoffs(asks, nodes)
+    results = _Results(nodes)
+    schemas = _Schemas(nodes)
+    calls = []
+    for execution in executions:
+        paired = PairedCall(execution, asked_by.get(execution), execution.node)
+        _complete(paired, results, schemas)
+        calls.append(paired)
+    runs_with_spans = {execution.node.run for execution in executions}
+    for ask in asks:
+        if ask.taken:
+            continue
+        shown = results.of(ask)
+        if shown is None and ask.node.run in runs_with_spans:
+            continue
+        calls.append(_from_message(ask, shown, schemas))
+    calls.sort(key=lambda paired: paired.order)
+    return calls
+
+
+def _match(executions: Sequence[Execution], asks: Sequence[Ask]) -> dict[Execution, Ask]:
+    """Which request each execution answers: by call id, else by name and arguments in order, else by name in order."""
+    matched: dict[Execution, Ask] = {}
+    if not asks:
+        return matched
+    by_id: dict[str, list[Ask]] = {}
+    for ask in asks:
+        if ask.call.call_id is not None:
+            by_id.setdefault(ask.call.call_id, []).append(ask)
+    rest: list[Execution] = []
+    for execution in executions:
+        ask = _by_id(execution, by_id)
+        if ask is not None:
+            ask.taken = True
+            matched[execution] = ask
+        elif execution.call_id is None or len(execution.call_id) == _UUID_LENGTH:
+            rest.append(execution)  # some senders record a run's UUID where they know no id
+    for key_of_execution, key_of_ask in _PASSES:
+        if not rest:
+            break
+        waiting: dict[object, list[Ask]] = {}
+        for ask in reversed(asks):
+            if not ask.taken:
+                waiting.setdefault(key_of_ask(ask), []).append(ask)
+        unmatched = []
+        for execution in rest:
+            if candidates := waiting.get(key_of_execution(execution)):
+                ask = candidates.pop()
+                ask.taken = True
+                matched[execution] = ask
+            else:
+                unmatched.append(execution)
+        rest = unmatched
+    return matched
+
+
+def _by_id(execution: Execution, by_id: dict[str, list[Ask]]) -> Ask | None:
+    if execution.call_id is None:
+        return None
+    candidates = [ask for ask in by_id.get(execution.call_id, [])[:_MAX_SAME_ID] if not ask.taken]
+    same_name = [ask for ask in candidates if short_name(ask.call.name) == short_name(execution.name)]
+    same_run = [ask for ask in same_name if ask.node.run is execution.node.run]
+    return next(iter(same_run or same_name or candidates), None)
+
+
+def _ask_arguments(ask: Ask) -> str:
+    return canonical(read_arguments(ask.call.arguments, None).value)
+
+
+_PASSES: tuple[tuple[Callable[[Execution], object], Callable[[Ask], object]], ...] = (
+    (
+        lambda e: (e.node.run, short_name(e.name), canonical(e.arguments.value)),
+        lambda a: (a.node.run, short_name(a.call.name), _ask_arguments(a)),
+    ),
+    (lambda e: (e.node.run, short_name(e.name)), lambda a: (a.node.run, short_name(a.call.name))),
+    (lambda e: short_name(e.name), lambda a: short_name(a.call.name)),
+)
+
+
+def _drop_handoffs(asks: Sequence[Ask], nodes: Sequence[Node]) -> None:
+    """The request that a handoff span answers is no tool call: take the latest one before it that nothing answers."""
+    for node in nodes:
+        if node.kind == "handoff":
+            for ask in reversed(asks):
+                if not ask.taken and ask.node.run is node.run and ask.node.span.start_ns <= node.span.start_ns:
+                    ask.taken = True
+                    break
+
+
+def _complete(paired: PairedCall, results: "_Results", schemas: "_Schemas") -> None:
+    """Fill in from messages what the tool span does not hold."""
+    execution, ask = paired.execution, paired.ask
+    if execution is None:
+        return
+    if not isinstance(paired.arguments.value, dict):
+        if ask is not None:
+            asked = read_arguments(ask.call.arguments, None)
+            if isinstance(asked.value, dict):
+                paired.arguments = asked
+        if paired.arguments.status == "text" and execution.parameters is None:
+            paired.arguments = read_arguments(execution.raw_arguments, schemas.of(execution.name))
+    if paired.output.status in ("absent", "redacted", "truncated") and paired.error is None:
+        shown = results.of(ask) if ask is not None else results.by_id(execution.call_id)
+        if shown is not None:
+            output = paired.node.dialect.read_output(paired.node.span, shown.output)
+            if output.result.status != "absent":
+                paired.output = output.result
+                paired.error = _message_error(output)
+
+
+def _from_message(ask: Ask, shown: ShownResult | None, schemas: "_Schemas") -> PairedCall:
+    paired = PairedCall(None, ask, ask.node)
+    paired.arguments = read_arguments(ask.call.arguments, schemas.of(ask.call.name))
+    if shown is not None:
+        output = ask.node.dialect.read_output(ask.node.span, shown.output)
+        paired.output = output.result
+        paired.error = _message_error(output)
+        if ask.call.call_id is None and shown.call_id is not None:
+            ask.call = ask.call._replace(call_id=shown.call_id)
+    return paired
+
+
+def _message_error(output: Output) -> ToolError | None:
+    if not output.failed:
+        return None
+    value = output.result.value
+    return ToolError("", value if isinstance(value, str) else "")
+
+
+class _Results:
+    """What later messages tell the model about calls. Reads no message before it is asked."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._chats = [node for node in nodes if node.kind == "chat"]
+        self._next: dict[Node, Node] = {}
+        self._trailing: dict[Node, list[ShownResult]] = {}
+        self._by_id: dict[str, ShownResult] | None = None
+
+    def of(self, ask: Ask) -> ShownResult | None:
+        """The result of a requested call: in the asking run's next model call, else anywhere by its id."""
+        following = self._following(ask.node)
+        if following is not None:
+            trailing = self._trailing_of(following)
+            wanted = ask.call.call_id
+            if wanted is not None:
+                found = next((result for result in trailing if result.call_id == wanted), None)
+                if found is not None:
+                    return found
+            elif ask.position < len(trailing):
+                return trailing[ask.position]
+        return self.by_id(ask.call.call_id)
+
+    def by_id(self, call_id: str | None) -> ShownResult | None:
+        """The first result shown for a call id, in the order of model calls."""
+        if call_id is None:
+            return None
+        if self._by_id is None:
+            self._by_id = {}
+            for chat in self._chats:
+                for message in (*chat.dialect.inputs(chat.span), *chat.outputs()):
+                    for result in message.results:
+                        if result.call_id is not None:
+                            self._by_id.setdefault(result.call_id, result)
+        return self._by_id.get(call_id)
+
+    def _following(self, node: Node) -> Node | None:
+        if not self._next and self._chats:
+            latest: dict[Node | None, Node] = {}
+            for chat in self._chats:
+                before = latest.get(chat.run)
+                if before is not None and chat.is_below(before):
+                    continue  # the same model call, shown by a second span
+                if before is not None:
+                    self._next[before] = chat
+                latest[chat.run] = chat
+        at: Node | None = node
+        while at is not None and at.kind == "chat" and at not in self._next:
+            at = at.parent
+        return self._next.get(at) if at is not None else None
+
+    def _trailing_of(self, chat: Node) -> list[ShownResult]:
+        """The results at the end of the history that a model call was given: those of the message before it."""
+        if chat not in self._trailing:
+            found: list[ShownResult] = []
+            for message in chat.dialect.inputs(chat.span):
+                if message.calls:
+                    found = []
+                found += message.results
+            self._trailing[chat] = found
+        return self._trailing[chat]
+
+
+class _Schemas:
+    """The tool definitions that model calls were given; read when first asked for."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._nodes = nodes
+        self._found: dict[str, JsonValue] | None = None
+
+    def of(self, name: str) -> dict[str, JsonValue] | None:
+        """The parameters of a tool in their order, None where no definition is shown."""
+        if self._found is None:
+            self._found = {}
+            for node in self._nodes:
+                if node.kind != "tool":
+                    for tool, schema in node.dialect.schemas(node.span).items():
+                        self._found.setdefault(tool, schema)
+        return properties(self._found.get(name))

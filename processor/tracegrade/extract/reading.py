@@ -1,0 +1,104 @@
+"""What dialects say about spans: raw values and where they stand, before anything is paired or decoded."""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeAlias
+
+from tracegrade.extract.unwrap import Output, unwrap_output
+from tracegrade.extract.values import decode
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
+
+# What a span is. `handoff` passes control to another agent and is no call. `other`: claimed by the dialect, and none
+# of these. `mcp_list`-like spans that look like tool calls but are none are `other` too.
+SpanKind: TypeAlias = Literal["tool", "chat", "agent", "handoff", "other"]
+
+
+class RequestedCall(NamedTuple):
+    """A tool call that an assistant message asks for; ``path`` is "message/part" within the turn's output."""
+
+    name: str
+    call_id: str | None
+    arguments: JsonValue
+    path: str
+
+
+class ShownResult(NamedTuple):
+    """A tool's result that a message tells the model."""
+
+    call_id: str | None
+    output: JsonValue
+
+
+class Message(NamedTuple):
+    """One chat message: its role, its text ("" when it has none), the calls it asks for and the results it tells."""
+
+    role: str
+    text: str = ""
+    calls: tuple[RequestedCall, ...] = ()
+    results: tuple[ShownResult, ...] = ()
+
+
+class Keys(NamedTuple):
+    """Attribute keys of one dialect by what they hold, each in order of preference."""
+
+    tool_name: tuple[str, ...] = ()
+    call_id: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
+    schema: tuple[str, ...] = ()  # a tool's own JSON Schema, on its span
+    agent: tuple[str, ...] = ()
+    session: tuple[str, ...] = ()
+    user: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()
+    prompt: tuple[str, ...] = ()  # on an agent span: what was asked, as text
+    answer: tuple[str, ...] = ()  # on an agent span: what was answered, as text
+
+
+class ToolEvents(NamedTuple):
+    """What the events of a tool span say."""
+
+    arguments: JsonValue = None
+    output: JsonValue = None
+
+
+def _no_messages(span: Span) -> list[Message]:
+    return []
+
+
+def _no_tool_events(span: Span) -> ToolEvents:
+    return ToolEvents()
+
+
+def _no_schemas(span: Span) -> dict[str, JsonValue]:
+    return {}
+
+
+def _unwrap(span: Span, raw: JsonValue) -> Output:
+    return unwrap_output(decode(raw))
+
+
+def _no_name(span: Span) -> str:
+    return ""
+
+
+class Dialect(NamedTuple):
+    """One way in which instrumentations write agent runs, model calls and tool calls.
+
+    All functions are total: whatever a span holds, they return. ``classify`` answers None for a span that is not
+    written in this dialect. ``outputs`` and ``inputs`` are the messages of a chat or agent span. ``schemas`` are the
+    tool definitions that a chat span was given: tool name to its JSON Schema.
+    """
+
+    name: str
+    classify: Callable[[Span], SpanKind | None]
+    keys: Keys
+    attributes: frozenset[str] = frozenset()  # further attributes that the functions read
+    prefixes: tuple[str, ...] = ()
+    events: frozenset[str] = frozenset()
+    outputs: Callable[[Span], list[Message]] = _no_messages
+    inputs: Callable[[Span], list[Message]] = _no_messages
+    tool_events: Callable[[Span], ToolEvents] = _no_tool_events
+    read_output: Callable[[Span, JsonValue], Output] = _unwrap  # the result in a raw value
+    schemas: Callable[[Span], dict[str, JsonValue]] = _no_schemas
+    tool_name: Callable[[Span], str] = _no_name  # where no key holds it
+    agent_name: Callable[[Span], str] = _no_name

@@ -1,0 +1,165 @@
+"""Which agent runs a trace holds, and what was asked and answered in each."""
+
+from collections.abc import Sequence
+
+from tracegrade.extract.messages import last_text
+from tracegrade.extract.nodes import Node
+from tracegrade.extract.reading import Keys
+from tracegrade.extract.values import decode
+from tracegrade.model.agent_run import AgentRun
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
+from tracegrade.model.trace import Trace
+
+_ASSISTANT = ("assistant", "model", "ai", "")
+_USER = ("user", "human")
+# Members that hold the answer's text where a framework records its whole result object.
+_ANSWER_MEMBERS = ("raw", "final_output", "output", "answer", "response", "result", "content", "text")
+
+
+def find_runs(top_down: Sequence[Node], keys: Keys) -> None:
+    """Settle which agent nodes are runs, name them, and set every node's run.
+
+    An agent span that no attribute names is a run only if it is outermost or has tool calls of its own: some
+    instrumentations tag every graph node called "agent". One without calls and chats of its own that encloses another
+    agent is a wrapper, and one directly below an agent of the same name is the same agent, shown twice.
+    """
+    agents = [node for node in top_down if node.kind == "agent"]
+    if not agents:
+        return
+    named = set()
+    for node in agents:
+        name = first_text(node.span, keys.agent)
+        if name:
+            named.add(node)
+        node.agent = name or node.dialect.agent_name(node.span)
+    busy = {node.agent_above for node in top_down if node.kind == "tool"}
+    chatty = {node.agent_above for node in top_down if node.kind == "chat"}
+    enclosing = {node.agent_above for node in agents}
+    for node in top_down:
+        above = node.parent
+        node.run = above.run if above is not None else None
+        if node.kind != "agent":
+            continue
+        if above is not None and above.kind == "agent" and above.run is above and above.agent == node.agent:
+            continue
+        if node in enclosing and node not in named and node not in busy and node not in chatty:
+            continue
+        if node in named or node in busy or node.run is None:
+            node.run = node
+
+
+def first_text(span: Span, keys: tuple[str, ...]) -> str:
+    """The first non-empty text under one of `keys`, "" when there is none."""
+    attributes = span.attributes
+    for key in keys:
+        value = attributes.get(key)
+        if type(value) is str and value:
+            return value
+        if type(value) is int:
+            return str(value)
+    return ""
+
+
+def describe_runs(trace: Trace, spans: Sequence[Span], nodes: Sequence[Node], keys: Keys, stray: bool) -> list[AgentRun]:
+    """The trace's runs in order of start, still without their calls.
+
+    Args:
+        trace: for its root.
+        spans: all spans, in order of start.
+        nodes: the nodes of the trace in order of start, with their runs settled.
+        keys: attribute keys of all dialects.
+        stray: whether some call belongs to no run; the local root is then a run as well.
+    """
+    members: dict[Node | None, list[Node]] = {}
+    for node in nodes:
+        members.setdefault(node.run, []).append(node)
+    sessions = _Sessions(spans, keys)
+    runs = [
+        _describe(node.span, node, members[node], keys, sessions) for node in nodes if node.run is node
+    ]
+    if stray or not runs:
+        root = trace.root or spans[0]
+        runs.append(_describe(root, None, members.get(None, []), keys, sessions))
+    runs.sort(key=lambda run: (run.start_ns, run.end_ns, run.span_id))
+    return runs
+
+
+class _Sessions:
+    """Session and user of spans: own, else the first found in the trace (older tool spans have none)."""
+
+    def __init__(self, spans: Sequence[Span], keys: Keys) -> None:
+        self._spans = spans
+        self._keys = keys
+        self._first: dict[tuple[str, ...], str | None] = {}
+
+    def of(self, span: Span, keys: tuple[str, ...], members: Sequence[Node]) -> str | None:
+        return (
+            first_text(span, keys)
+            or next((text for node in members if (text := first_text(node.span, keys))), None)
+            or self.first(keys)
+        )
+
+    def first(self, keys: tuple[str, ...]) -> str | None:
+        if keys not in self._first:
+            # By key first: a conversation id anywhere beats a weaker key on an earlier span.
+            texts = (first_text(span, (key,)) for key in keys for span in self._spans)
+            self._first[keys] = next((text for text in texts if text), None)
+        return self._first[keys]
+
+
+def _describe(span: Span, node: Node | None, members: Sequence[Node], keys: Keys, sessions: _Sessions) -> AgentRun:
+    chats = [member for member in members if member.kind == "chat"]
+    parent = node.parent.run if node is not None and node.parent is not None else None
+    agent = node.agent if node is not None else first_text(span, keys.agent)
+    if not agent:
+        agent = next((name for member in members if (name := first_text(member.span, keys.agent))), "")
+    return AgentRun(
+        span_id=span.span_id.hex(),
+        agent=agent,
+        parent_span_id=parent.span.span_id.hex() if parent is not None else None,
+        prompt=_prompt(span, node, chats, keys),
+        final_answer=_answer(span, node, chats, keys),
+        session=sessions.of(span, keys.session, members),
+        user=sessions.of(span, keys.user, members),
+        model=next((model for chat in chats if (model := first_text(chat.span, keys.model))), None)
+        or first_text(span, keys.model)
+        or None,
+        start_ns=span.start_ns,
+        end_ns=span.end_ns,
+    )
+
+
+def _prompt(span: Span, node: Node | None, chats: Sequence[Node], keys: Keys) -> str | None:
+    for source in (*((node,) if node is not None else ()), *chats[:1]):
+        if (text := last_text(source.dialect.inputs(source.span), _USER)) is not None:
+            return text
+    return _plain_text(span, keys.prompt)
+
+
+def _answer(span: Span, node: Node | None, chats: Sequence[Node], keys: Keys) -> str | None:
+    if node is not None:
+        outputs = node.outputs()
+        if outputs and outputs[-1].text and outputs[-1].role in _ASSISTANT:
+            return outputs[-1].text
+    if (text := _plain_text(span, keys.answer)) is not None:
+        return text
+    if not chats:
+        return None
+    outputs = chats[-1].outputs()
+    # A run that stopped while it was asking for tools gave no answer, whatever it said beside.
+    if any(message.calls for message in outputs):
+        return None
+    return last_text(outputs, _ASSISTANT)
+
+
+def _plain_text(span: Span, keys: tuple[str, ...]) -> str | None:
+    """A text, or the one text member of a small result object that is known to hold it."""
+    for key in keys:
+        decoded = decode(span.attributes.get(key))
+        value: JsonValue = decoded.value
+        if isinstance(value, dict):
+            value = next((value[name] for name in _ANSWER_MEMBERS if isinstance(value.get(name), str)), None)
+        if isinstance(value, str) and value and decoded.status != "truncated":
+            return value
+    return None

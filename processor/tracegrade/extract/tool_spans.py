@@ -1,0 +1,193 @@
+"""One tool span read: name, id, arguments, result and error, from whichever of its attributes hold them best."""
+
+from tracegrade import semconv as s
+from tracegrade.extract.nodes import Node
+from tracegrade.extract.reading import Keys
+from tracegrade.extract.unwrap import Output, name_lone_argument, properties, unwrap_arguments
+from tracegrade.extract.values import ABSENT, Decoded, call_id, decode
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import KIND_SERVER, STATUS_ERROR, Span
+from tracegrade.model.tool_call import ReadFrom, ToolError
+
+_FAILED_WORDS = frozenset({"error", "failed", "failure"})
+
+
+class Execution:
+    """One execution of a tool as its spans show it; `pairing` merges further spans of the same call into it."""
+
+    __slots__ = (
+        "also",
+        "arguments",
+        "call_id",
+        "error",
+        "error_end_ns",
+        "name",
+        "node",
+        "output",
+        "own_error",
+        "parameters",
+        "raw_arguments",
+        "raw_name",
+        "read_from",
+    )
+
+    def __init__(self, node: Node, name: str) -> None:
+        self.node = node
+        self.raw_name = name
+        self.name = name
+        self.call_id: str | None = None
+        self.arguments: Decoded = ABSENT
+        self.raw_arguments: JsonValue = None
+        self.parameters: dict[str, JsonValue] | None = None
+        self.output: Decoded = ABSENT
+        self.error: ToolError | None = None
+        self.own_error: ToolError | None = None  # without what other spans of the call say
+        self.error_end_ns = 0  # of the absorbed span that says the error
+        self.read_from: ReadFrom = "span"
+        self.also: list[Node] = []
+
+    def absorb(self, other: "Execution") -> None:
+        """Take over what a further span of the same call shows and this one does not."""
+        self.also += (other.node, *other.also)
+        self.call_id = self.call_id or other.call_id
+        self.parameters = self.parameters or other.parameters
+        if not self.arguments.is_readable and other.arguments.status != "absent":
+            self.arguments, self.raw_arguments = other.arguments, other.raw_arguments
+        if self.output.status in ("absent", "redacted", "truncated") and other.output.status != "absent":
+            self.output = other.output
+        # Of several tries inside one call the last one counts; of spans inside one another any.
+        span = other.node.span
+        if self.own_error is None and (self.error is None or self.error_end_ns <= span.start_ns):
+            self.error = other.error
+            self.error_end_ns = span.end_ns
+
+    @property
+    def is_mcp(self) -> bool:
+        """Whether the span is an MCP client's or server's."""
+        return s.MCP_METHOD in self.node.span.attributes
+
+    @property
+    def is_mcp_server(self) -> bool:
+        """Whether the span is an MCP server's: the other side of a call that an agent made elsewhere."""
+        return self.node.span.kind == KIND_SERVER and self.is_mcp
+
+
+def read_execution(node: Node, keys: Keys) -> Execution | None:
+    """What a tool span says, None when it does not even say which tool."""
+    span, dialect = node.span, node.dialect
+    attributes = span.attributes
+    name = ""
+    for key in keys.tool_name:
+        value = attributes.get(key)
+        if type(value) is str and value:
+            name = value
+            break
+    name = name or dialect.tool_name(span)
+    if not name:
+        return None
+    execution = Execution(node, name)
+    for key in keys.call_id:
+        if key in attributes and (found := call_id(attributes[key])) is not None:
+            execution.call_id = found
+            break
+    _read_values(execution, keys)
+    if name[0] == "{":
+        _read_json_name(execution, name)
+    execution.error = execution.own_error = _error(execution) or execution.error
+    return execution
+
+
+def _read_values(execution: Execution, keys: Keys) -> None:
+    node = execution.node
+    span, dialect = node.span, node.dialect
+    attributes = span.attributes
+    for key in keys.schema:
+        if key in attributes and (found := properties(decode(attributes[key]).value)) is not None:
+            execution.parameters = found
+            break
+    # A key that may also hold the schema (tool.parameters) is no arguments where it does.
+    _read_arguments(
+        execution,
+        [
+            attributes[key]
+            for key in keys.arguments
+            if key in attributes and not (key in keys.schema and properties(decode(attributes[key]).value) is not None)
+        ],
+    )
+    output: Output | None = None
+    for key in keys.output:
+        if key in attributes:
+            output = dialect.read_output(span, attributes[key])
+            if output.result.status not in ("absent", "redacted", "truncated"):
+                break
+    if span.events and (output is None or not execution.arguments.is_readable):
+        events = dialect.tool_events(span)
+        if events.arguments is not None and not execution.arguments.is_readable:
+            _read_arguments(execution, [events.arguments])
+            execution.read_from = "event"
+        if events.output is not None and (output is None or not output.result.is_readable):
+            output = dialect.read_output(span, events.output)
+            execution.read_from = "event"
+    if output is not None:
+        execution.output = output.result
+        execution.call_id = execution.call_id or output.call_id
+        if output.failed:
+            value = output.result.value
+            execution.error = ToolError("", value if isinstance(value, str) else "")
+
+
+def _read_arguments(execution: Execution, raws: list[JsonValue]) -> None:
+    """The first of `raws` that is an object, else the first that is anything."""
+    for raw in raws:
+        decoded = read_arguments(raw, execution.parameters)
+        if isinstance(decoded.value, dict):
+            execution.arguments, execution.raw_arguments = decoded, raw
+            return
+        if execution.arguments.status in ("absent", "redacted"):
+            execution.arguments, execution.raw_arguments = decoded, raw
+
+
+def read_arguments(raw: JsonValue, parameters: dict[str, JsonValue] | None) -> Decoded:
+    """Arguments without their envelope: an object, or (status text, if it was readable at all) what else there is."""
+    if raw == "":
+        return Decoded({}, "repaired")  # how some models call a tool that takes nothing
+    decoded = unwrap_arguments(decode(raw), parameters)
+    if isinstance(decoded.value, dict) or decoded.status in ("absent", "redacted", "truncated"):
+        return decoded
+    named = name_lone_argument(raw, decoded, parameters)
+    return named if isinstance(named.value, dict) else Decoded(decoded.value, "text")
+
+
+def _read_json_name(execution: Execution, raw_name: str) -> None:
+    """Some models write the whole call as JSON into the name."""
+    value = decode(raw_name).value
+    if not isinstance(value, dict) or not isinstance(name := value.get("name"), str) or not name:
+        return
+    execution.name = name
+    inner = value.get("arguments", value.get("parameters"))
+    if not execution.arguments.value and inner is not None:
+        execution.arguments = read_arguments(inner, execution.parameters)
+
+
+def _error(execution: Execution) -> ToolError | None:
+    """The error that the span records; a status of OK does not prove success, so any sign of failure counts."""
+    span = execution.node.span
+    attributes = span.attributes
+    raised = next((event for event in reversed(span.events) if event.name == s.EXCEPTION_EVENT), None)
+    kind = attributes.get(s.ERROR_TYPE)
+    if span.status_code != STATUS_ERROR and raised is None and kind is None:
+        if _text(attributes.get(s.TOOL_STATUS)) not in _FAILED_WORDS:
+            return None
+    message = _text(attributes.get(s.ERROR_MESSAGE)) or span.status_message
+    exception = ""
+    if raised is not None:
+        exception = _text(raised.attributes.get(s.EXCEPTION_TYPE))
+        message = _text(raised.attributes.get(s.EXCEPTION_MESSAGE)) or message
+    if not message and execution.error is not None:
+        message = execution.error.message
+    return ToolError(exception or _text(kind), message)
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+

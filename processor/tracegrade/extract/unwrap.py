@@ -1,0 +1,182 @@
+"""Envelopes: what frameworks put around the arguments that a tool got and the result that it gave.
+
+They are told by their shape, never by who sent them, because instrumentations wrap one another.
+"""
+
+import ast
+import re
+from typing import NamedTuple
+
+from tracegrade.extract.values import Decoded, call_id, decode
+from tracegrade.model.json_value import JsonValue
+
+MAX_ENVELOPES = 5
+
+_BOUND_CALL = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
+_FUNCTION_RESPONSE = frozenset({"id", "name", "response"})
+# Beside `content` these say that an object is a message about a result and not the result itself.
+_MESSAGE_KEYS = frozenset({"tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "isError", "is_error"})
+_BLOCK_KEYS = frozenset({"type", "text", "annotations", "_meta", "meta", "id", "cache_control", "citations", "block_type"})
+
+_MESSAGE_REPR = re.compile(r"""content=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
+_REPR_CALL_ID = re.compile(r"\btool_call_id='([^']*)'")
+_REPR_FAILED = re.compile(r"\bstatus='error'")
+_MAX_REPR_CHARS = 100_000
+
+
+class Output(NamedTuple):
+    """A tool's result without its envelopes, and what they said beside it."""
+
+    result: Decoded
+    call_id: str | None = None
+    failed: bool = False
+
+
+def unwrap_output(decoded: Decoded, *, result_member: bool = False) -> Output:
+    """The result inside ToolMessage shapes, content blocks, MCP results and function responses.
+
+    Args:
+        decoded: what the sender recorded as the result.
+        result_member: also take ``X`` for ``{"result": X}`` (ADK wraps scalars so; elsewhere it is the result).
+    """
+    found_id: str | None = None
+    failed = False
+    for _ in range(MAX_ENVELOPES):
+        layer = _open(decoded.value, result_member)
+        if layer is None:
+            break
+        content, layer_id, layer_failed = layer
+        found_id = found_id or layer_id
+        failed = failed or layer_failed
+        inner = Decoded(None, "ok") if content is None else decode(content)
+        if inner.status == "ok" and decoded.status in ("repaired", "python_repr"):
+            inner = Decoded(inner.value, decoded.status)
+        decoded = inner
+    return Output(decoded, found_id, failed)
+
+
+def _open(value: JsonValue, result_member: bool) -> tuple[JsonValue, str | None, bool] | None:
+    """One layer: (content, call id, failed), None when `value` is not an envelope."""
+    if isinstance(value, dict):
+        return _open_object(value, result_member)
+    if isinstance(value, list):
+        return _open_blocks(value)
+    if isinstance(value, str) and value.startswith("content="):
+        return _open_repr(value)
+    return None
+
+
+def _open_object(value: dict[str, JsonValue], result_member: bool) -> tuple[JsonValue, str | None, bool] | None:
+    inner = value.get("data")
+    if value.get("type") == "tool" and isinstance(inner, dict) and "content" in inner:
+        return _open_message(inner)
+    inner = value.get("kwargs")
+    if value.get("type") == "constructor" and isinstance(inner, dict) and "content" in inner:  # LangChain's dumpd
+        return _open_message(inner)
+    if "content" in value and (len(value) == 1 or not _MESSAGE_KEYS.isdisjoint(value) or value.get("role") == "tool"):
+        return _open_message(value)
+    if "blocks" in value and "is_error" in value:  # LlamaIndex's ToolOutput
+        raw = value.get("raw_output")
+        return (raw if isinstance(raw, dict | list) else value["blocks"]), None, value["is_error"] is True
+    if "response" in value and "name" in value and _FUNCTION_RESPONSE.issuperset(value):
+        response = value["response"]
+        if isinstance(response, dict) and len(response) == 1 and "result" in response:
+            response = response["result"]
+        return response, call_id(value.get("id")), False
+    if len(value) == 1:
+        output = value.get("output")
+        if isinstance(output, str | dict) and _open(output, False) is not None:
+            return output, None, False
+        if result_member and "result" in value:
+            return value["result"], None, False
+    return None
+
+
+def _open_message(message: dict[str, JsonValue]) -> tuple[JsonValue, str | None, bool]:
+    found = next((message[key] for key in ("tool_call_id", "toolCallId", "toolUseId", "tool_use_id") if key in message), None)
+    failed = message.get("status") == "error" or message.get("isError") is True or message.get("is_error") is True
+    content = message["content"]
+    if not content and isinstance(structured := message.get("structuredContent"), dict):
+        content = structured
+    return content, call_id(found), failed
+
+
+def _open_blocks(blocks: list[JsonValue]) -> tuple[JsonValue, str | None, bool] | None:
+    """Content blocks, all of text, or one of JSON (Anthropic, MCP, Bedrock and Strands)."""
+    if len(blocks) == 1 and isinstance(only := blocks[0], dict) and only.keys() == {"json"}:
+        return only["json"], None, False
+    texts = []
+    for block in blocks:
+        if not isinstance(block, dict) or not isinstance(text := block.get("text"), str):
+            return None
+        if not _BLOCK_KEYS.issuperset(block) or block.get("type", "text") not in ("text", "output_text"):
+            return None
+        texts.append(text)
+    return ("\n".join(texts), None, False) if texts else None
+
+
+def _open_repr(text: str) -> tuple[JsonValue, str | None, bool] | None:
+    """The ``repr`` of a LangChain ToolMessage: ``content='...' name='...' tool_call_id='...'``."""
+    if len(text) > _MAX_REPR_CHARS or (match := _MESSAGE_REPR.match(text)) is None:
+        return None
+    rest = text[match.end() :]
+    if (found := _REPR_CALL_ID.search(rest)) is None:
+        return None
+    try:
+        content = ast.literal_eval(match[1])
+    except (ValueError, SyntaxError):
+        return None
+    return content, call_id(found[1]), _REPR_FAILED.search(rest) is not None
+
+
+def properties(schema: JsonValue) -> dict[str, JsonValue] | None:
+    """The parameters that a JSON Schema names, in its order; None when `schema` is something else, such as arguments.
+
+    Two forms: an object schema, and (smolagents) an object whose members all have a type and a description.
+    """
+    if not isinstance(schema, dict):
+        return None
+    inner = schema.get("properties")
+    if schema.get("type") == "object" and isinstance(inner, dict):
+        return inner
+    if schema and all(isinstance(item, dict) and "type" in item and "description" in item for item in schema.values()):
+        return schema
+    return None
+
+
+def unwrap_arguments(decoded: Decoded, parameters: dict[str, JsonValue] | None) -> Decoded:
+    """The arguments inside the record of a bound Python call, ``{"args": [...], "kwargs": {...}}``.
+
+    Args:
+        decoded: what the sender recorded as the arguments.
+        parameters: the tool's parameters in order, None where unknown; they name positional arguments.
+    """
+    value = decoded.value
+    if not isinstance(value, dict) or not isinstance(keyword := value.get("kwargs"), dict):
+        return decoded
+    if not _BOUND_CALL.issuperset(value) or (parameters is not None and "kwargs" in parameters):
+        return decoded
+    positional = value.get("args") or []
+    if not isinstance(positional, list):
+        return decoded
+    if not positional:
+        return Decoded(keyword, decoded.status)
+    if parameters is not None and len(positional) <= len(parameters):
+        return Decoded({**dict(zip(parameters, positional, strict=False)), **keyword}, decoded.status)
+    return decoded
+
+
+def name_lone_argument(
+    raw: JsonValue, decoded: Decoded, parameters: dict[str, JsonValue] | None
+) -> Decoded:
+    """An object for an argument whose name the sender lost, when the tool has exactly one parameter.
+
+    LangChain's callbacks record a tool's only text argument as the bare text.
+    """
+    if parameters is None or len(parameters) != 1 or isinstance(decoded.value, dict):
+        return decoded
+    if decoded.status not in ("ok", "text", "repaired", "python_repr"):
+        return decoded
+    name, schema = next(iter(parameters.items()))
+    is_text = isinstance(schema, dict) and schema.get("type") == "string"
+    return Decoded({name: raw if is_text and isinstance(raw, str) else decoded.value}, "repaired")

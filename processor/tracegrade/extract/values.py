@@ -1,0 +1,295 @@
+"""Decoding what frameworks write into attributes: JSON, JSON in JSON, Python literals, cut-off and masked texts.
+
+Everything here is total: any input gives a value and a status, in time linear in its length.
+"""
+
+import ast
+import json
+import math
+import re
+import warnings
+from typing import NamedTuple
+
+import orjson
+
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ValueStatus
+
+# JSON inside JSON inside JSON: MLflow quotes, Vercel stringifies, tool content sits in message content.
+MAX_ENCODINGS = 3
+# orjson writes at most 254 levels; deeper values could be read but never stored.
+MAX_NESTING = 100
+# Python's own parser builds a tree many times the size of its text.
+MAX_LITERAL_CHARS = 100_000
+# Python refuses to print integers longer than this (sys.int_info.default_max_str_digits).
+MAX_DIGITS = 4300
+
+# What senders write where they have, or give, no value.
+_ABSENT = frozenset({"<not specified>", "<not serializable>", "None", "N/A"})
+_REDACTED = frozenset({"[redacted]", "<redacted>", "__redacted__"})  # in any case
+_NO_CALL_ID = _ABSENT | {"unknown", "null", ""}
+_LONGEST_SENTINEL = max(map(len, _ABSENT | _REDACTED))
+
+# Lengths at which senders cut texts: OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT settings and hard-coded bounds seen.
+_ROUND_LIMITS = frozenset(
+    {128, 250, 256, 500, 512, 1000, 1024, 2000, 2048, 4000, 4095, 4096, 8000, 8191, 8192, 10000, 10240, 16000, 16384}
+    | {20000, 32000, 32766, 32767, 32768, 50000, 64000, 65535, 65536, 100000, 131072, 262144}
+)
+
+# Numbers are not among them: 1_000 is a number to Python and a name to everybody else.
+_LITERAL_START = ("{", "[", "(", "'", '"', "b'", 'b"')
+_LITERAL_WORDS: dict[str, JsonValue] = {"True": True, "False": False}
+_UNCLOSED = ("was never closed", "unterminated", "unexpected EOF")
+_JSON_WORDS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Decoded(NamedTuple):
+    """A value and how it was read."""
+
+    value: JsonValue
+    status: ValueStatus
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the value was decoded, rather than kept as text or missing."""
+        return self.status in ("ok", "repaired", "python_repr")
+
+
+ABSENT = Decoded(None, "absent")
+REDACTED = Decoded(None, "redacted")
+
+
+def decode(raw: JsonValue) -> Decoded:
+    """The JSON value that an attribute stands for.
+
+    Args:
+        raw: an attribute's value; None where there is none.
+
+    Returns:
+        The value, with status ok (structured, or strict JSON), repaired (JSON in JSON, NaN, duplicate keys, lone
+        surrogates), python_repr, text or truncated (both keep the text as it came), redacted or absent (None).
+    """
+    if type(raw) is not str:
+        return ABSENT if raw is None else Decoded(raw, "ok")
+    text = raw.strip()
+    if len(text) <= _LONGEST_SENTINEL:
+        if not text:
+            return Decoded(raw, "text")
+        if text in _ABSENT:
+            return ABSENT
+        if text.lower() in _REDACTED:
+            return REDACTED
+    return _decode_text(raw, text, 1)
+
+
+def call_id(raw: JsonValue) -> str | None:
+    """A call id, None where it is missing or a sentinel."""
+    if type(raw) is str and raw not in _NO_CALL_ID and raw.lower() not in _REDACTED:
+        return raw
+    if type(raw) is int:
+        return str(raw)
+    return None
+
+
+def canonical(value: JsonValue) -> str:
+    """A text that is equal for equal values: object members in any order, lists in theirs."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except (TypeError, ValueError):  # integers beyond 64 bits
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _decode_text(raw: str, text: str, encodings: int) -> Decoded:
+    parsed = _parse_json(text)
+    if parsed is None:
+        return _decode_other(raw, text)
+    value = parsed.value
+    if type(value) is str and value[:1] in ("{", "[", '"') and encodings < MAX_ENCODINGS:
+        inner = _decode_text(value, value.strip(), encodings + 1)
+        if inner.status == "ok":
+            return Decoded(inner.value, "repaired" if type(inner.value) is not str else "ok")
+        return inner if inner.is_readable or inner.status == "truncated" else parsed
+    return parsed
+
+
+def _parse_json(text: str) -> Decoded | None:
+    """`text` as JSON, None when it is not."""
+    try:
+        value: JsonValue = orjson.loads(text)
+    except ValueError:
+        return _parse_loose_json(text, repaired=True) if text[0] in '{["' else None
+    if type(value) is dict or type(value) is list:
+        keys, exact = _survey(value)
+        # Every member has one colon: as many colons as members means that no member overwrote another.
+        if not exact or (keys != text.count(":") and _has_duplicates(text)):
+            return _parse_loose_json(text, repaired=False)
+        if keys < 0:
+            return None
+    elif type(value) is float and abs(value) >= 2**63:
+        return _parse_loose_json(text, repaired=False)
+    return Decoded(value, "ok")
+
+
+def _survey(value: JsonValue) -> tuple[int, bool]:
+    """How many object members `value` has (-1: nested too deep), and whether all its integers are surely exact."""
+    keys, exact, depth = 0, True, 0
+    level: list[JsonValue] = [value]
+    while level:
+        depth += 1
+        if depth > MAX_NESTING:
+            return -1, exact
+        below: list[JsonValue] = []
+        for item in level:
+            kind = type(item)
+            if kind is dict:
+                keys += len(item)  # type: ignore[arg-type]  # checked by kind: isinstance costs twice as much
+                below += item.values()  # type: ignore[union-attr]
+            elif kind is list:
+                below += item  # type: ignore[arg-type]
+            elif kind is float and (item >= 2**63 or item <= -(2**63)):  # type: ignore[operator]
+                exact = False  # orjson reads integers beyond 64 bits as floats
+        level = below
+    return keys, exact
+
+
+class _Repairs:
+    """Hooks for the standard library's parser that note what had to be mended."""
+
+    def __init__(self, repaired: bool = False) -> None:
+        self.repaired = repaired
+
+    def constant(self, name: str) -> str:
+        self.repaired = True
+        return name  # NaN and the infinities by their names, as the protobuf JSON mapping has them
+
+    def integer(self, digits: str) -> int | str:
+        return int(digits) if len(digits) <= MAX_DIGITS else digits
+
+    def number(self, text: str) -> float | str:
+        value = float(text)
+        return value if math.isfinite(value) else text
+
+    def members(self, pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+        value = dict(pairs)
+        if len(value) != len(pairs):
+            self.repaired = True
+        return value
+
+
+def _has_duplicates(text: str) -> bool:
+    repairs = _Repairs()
+    json.loads(text, object_pairs_hook=repairs.members, parse_int=repairs.integer)
+    return repairs.repaired
+
+
+def _parse_loose_json(text: str, *, repaired: bool) -> Decoded | None:
+    """What the standard library accepts beyond orjson: exact integers, NaN, lone surrogates, control characters."""
+    repairs = _Repairs(repaired)
+    try:
+        value = json.loads(
+            text,
+            strict=False,
+            parse_constant=repairs.constant,
+            parse_int=repairs.integer,
+            parse_float=repairs.number,
+            object_pairs_hook=repairs.members,
+        )
+        if _survey(value)[0] < 0:
+            return None
+        mended = canonical(value)
+    except (ValueError, RecursionError):
+        return None
+    if _SURROGATE.search(mended):
+        repairs.repaired = True
+        value = _without_surrogates(value)
+    return Decoded(value, "repaired" if repairs.repaired else "ok")
+
+
+def _without_surrogates(value: JsonValue) -> JsonValue:
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {_SURROGATE.sub("\ufffd", key): _without_surrogates(item) for key, item in value.items()}
+    return value
+
+
+def _decode_other(raw: str, text: str) -> Decoded:
+    """A text that is not JSON: a Python literal, a cut-off value, or just text."""
+    if text in _LITERAL_WORDS:
+        return Decoded(_LITERAL_WORDS[text], "python_repr")
+    cut = len(raw) in _ROUND_LIMITS
+    if text.startswith(_LITERAL_START):
+        opens = text[0] in "{["
+        cut = cut or (opens and _is_cut_json(text))
+        if not cut and len(text) <= MAX_LITERAL_CHARS:
+            found = _parse_literal(text)
+            if isinstance(found, Decoded):
+                return found
+            cut = opens and found == "cut"
+    return Decoded(raw, "truncated" if cut else "text")
+
+
+def _is_cut_json(text: str) -> bool:
+    """Whether `text` is the beginning of a JSON value that does not end."""
+    try:
+        json.loads(text, parse_int=_Repairs().integer)
+    except json.JSONDecodeError as error:
+        rest = text[error.pos :]
+        return (
+            error.msg.startswith("Unterminated string")
+            or not rest
+            or (len(rest) < 10 and any(word.startswith(rest) for word in _JSON_WORDS))
+            or (error.msg.startswith("Invalid \\u") and len(rest) < 6)
+        )
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def _parse_literal(text: str) -> "Decoded | str | None":
+    """`text` as a Python literal, "cut" when it is the beginning of one, None when it is neither."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "\d" in a text is the sender's business
+            literal = ast.literal_eval(text)
+        return Decoded(_json_of(literal, 0), "python_repr")
+    except SyntaxError as error:
+        return "cut" if any(hint in error.msg for hint in _UNCLOSED) else None
+    except (ValueError, TypeError, RecursionError, MemoryError):
+        return None
+
+
+def _json_of(literal: object, depth: int) -> JsonValue:
+    """A Python literal as JSON.
+
+    Raises:
+        ValueError: it holds something JSON has no word for, or is nested too deep.
+    """
+    if depth > MAX_NESTING:
+        raise ValueError("nested too deep")
+    if literal is None or isinstance(literal, bool):
+        return literal
+    if isinstance(literal, str):
+        return _SURROGATE.sub("\ufffd", literal)
+    if isinstance(literal, int):
+        if literal.bit_length() > MAX_DIGITS * 3:
+            raise ValueError("too many digits")
+        return literal
+    if isinstance(literal, float):
+        return literal if math.isfinite(literal) else str(literal)
+    if isinstance(literal, bytes):
+        return literal.decode("utf-8", "replace")
+    if isinstance(literal, list | tuple):
+        return [_json_of(item, depth + 1) for item in literal]
+    if isinstance(literal, set | frozenset):
+        # A set has no order of its own, and Python's changes with the hash seed.
+        return sorted((_json_of(item, depth + 1) for item in literal), key=canonical)
+    if isinstance(literal, dict):
+        return {
+            key if isinstance(key, str) else canonical(_json_of(key, depth + 1)): _json_of(item, depth + 1)
+            for key, item in literal.items()
+        }
+    raise ValueError(f"no JSON for {type(literal).__name__}")
