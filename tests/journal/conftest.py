@@ -11,16 +11,20 @@ from tracegrade.journal import Encoding, Entry, JournalReader, JournalSettings, 
 from tracegrade.journal.disk import Disk
 
 
-class SmallSettings(JournalSettings):
-    """Bounds that a test reaches with a handful of records; `SIZE` bytes of payload make 200-byte records."""
-
-    @property
-    def max_bytes(self) -> int:
-        return 4000
+class SmallSegments(JournalSettings):
+    """Segments that a test fills with a handful of records; `SIZE` bytes of payload make 200-byte records."""
 
     @property
     def segment_bytes(self) -> int:
         return 500
+
+
+class SmallSettings(SmallSegments):
+    """A size bound that a test reaches, too."""
+
+    @property
+    def max_bytes(self) -> int:
+        return 4000
 
 
 SIZE = 200 - 40 - len("default")

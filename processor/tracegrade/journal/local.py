@@ -29,6 +29,7 @@ TICK_S = 0.025  # how often the published clock moves on without traffic
 GAUGES_EVERY_NS = 1_000_000_000
 MAX_WAITING_BYTES = 64 * 1024 * 1024  # appended and not yet durable
 
+_MIB = 1024**2
 _GIB = 1024**3
 
 
@@ -200,9 +201,7 @@ class LocalJournal:
             if decision.delete:
                 sync_folder(self._folder / FOLDER_NAME)
             for consumer, state in consumers.items():
-                self.telemetry.set(
-                    "tracegrade.journal.position", state.position, journal=self._name, consumer=consumer
-                )
+                self.telemetry.set("tracegrade.journal.position", state.position, journal=self._name, consumer=consumer)
             return lost
 
     def close(self) -> None:
@@ -248,8 +247,7 @@ class LocalJournal:
         if used + waiting > bound:
             held = f" waiting for {', '.join(self._held_by)}" if self._held_by else ""
             raise JournalFull(
-                f"journal is full{held} ({used / _GIB:.1f} of {bound / _GIB:.1f} GiB, the bound journal.max_size_mib); "
-                "the sender should retry"
+                f"journal is full{held} ({_sizes(used, bound)}, the bound journal.max_size_mib); the sender should retry"
             )
 
     def _run(self) -> None:
@@ -353,3 +351,8 @@ def _first_received_ns(folder: Path, base: int, otherwise: int) -> int:
     with segment_path(folder, base).open("rb") as file:
         header = decode_header(file.read(HEADER_BYTES + MAX_TENANT_BYTES), 0, base)
     return otherwise if isinstance(header, Unreadable) else header.received_ns
+
+
+def _sizes(used: int, bound: int) -> str:
+    unit, name = (_GIB, "GiB") if bound >= _GIB else (_MIB, "MiB")
+    return f"{used / unit:.1f} of {bound / unit:.1f} {name}"

@@ -69,12 +69,12 @@ class JournalReader:
         budget = max_bytes
         while position < durable.end and budget > 0:
             base, limit = self._segment_of(position, durable.end)
-            found, reached = self._read_segment(base, position, limit, budget)
+            found, reached = self._read_segment(base, position, limit, budget, at_least_one=not records)
             records += found
             budget -= reached - position if found else 0
-            position = reached
-            if found and reached < limit:
+            if reached == position or (found and reached < limit):
                 break
+            position = reached
         return records
 
     def close(self) -> None:
@@ -82,8 +82,10 @@ class JournalReader:
         self._close_segment()
         self._published.close()
 
-    def _read_segment(self, base: int, position: int, limit: int, budget: int) -> tuple[list[Record], int]:
-        """Records of the segment at `base` from `position` on, and where to go on."""
+    def _read_segment(
+        self, base: int, position: int, limit: int, budget: int, *, at_least_one: bool
+    ) -> tuple[list[Record], int]:
+        """Records of the segment at `base` from `position` on, and where to go on: `position` when none fits."""
         if position in self._skips:
             return [], self._skips[position]
         wanted = min(budget, limit - position)
@@ -92,6 +94,8 @@ class JournalReader:
         if records:
             return records, reached
         if (size := self._size_of_record(base, position)) > wanted:
+            if not at_least_one:
+                return [], position
             records, reached = _records(self._bytes(base, position, min(size, limit - position)), position)
             if records:
                 return records, reached

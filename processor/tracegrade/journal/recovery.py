@@ -4,10 +4,10 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracegrade.journal.disk import Disk, read_readable
+from tracegrade.journal.disk import Disk
 from tracegrade.journal.published import Durable
 from tracegrade.journal.record import Header
-from tracegrade.journal.segments import Gap, scan, segment_bases, segment_path
+from tracegrade.journal.segments import Gap, read_segment, scan, segment_bases, segment_path
 
 SET_ASIDE_NAME = "set_aside"
 
@@ -59,7 +59,7 @@ def _recover_segment(
     folder: Path, base: int, following: int | None, published_end: int, found: Recovery, disk: Disk
 ) -> None:
     path = segment_path(folder, base)
-    data = _read(path, following - base if following is not None else None)
+    data = read_segment(path, following - base if following is not None else None)
     readable_end = base
     for part in scan(data, base):
         if isinstance(part, Header):
@@ -89,15 +89,6 @@ def _set_aside(folder: Path, base: int, data: bytes, gap: Gap, found: Recovery) 
     except OSError:
         return  # a full disk must not stop the start; the bytes are still in their segment
     found.set_aside.append(path)
-
-
-def _read(path: Path, length: int | None) -> bytes:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        size = os.fstat(fd).st_size
-        return read_readable(fd, size if length is None else min(size, length), 0)
-    finally:
-        os.close(fd)
 
 
 def _cut(path: Path, length: int, disk: Disk) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from tracegrade.journal.record import Header, Signal
-from tracegrade.journal.segments import scan, segment_path
+from tracegrade.journal.segments import read_segment, scan, segment_path
 
 WhenFull = Literal["refuse", "drop_oldest"]
 
@@ -66,7 +66,7 @@ def decide(
 
 def count_items(folder: Path, segment: Segment, positions: Mapping[str, int]) -> dict[str, Counter[Signal]]:
     """Items by signal of the segment's readable records, per consumer from its position on."""
-    data = segment_path(folder, segment.base).read_bytes()[: segment.end - segment.base]
+    data = read_segment(segment_path(folder, segment.base), segment.end - segment.base)
     lost: dict[str, Counter[Signal]] = {name: Counter() for name in positions}
     for part in scan(data, segment.base):
         if isinstance(part, Header):

@@ -4,11 +4,13 @@ A segment is named by the position of its first byte, twenty digits, so names so
 next one begins; bytes of its file beyond that are not part of the journal.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
+from tracegrade.journal.disk import read_readable
 from tracegrade.journal.record import MAGIC, Header, Unreadable, decode_header
 
 FOLDER_NAME = "segments"
@@ -32,6 +34,16 @@ def segment_bases(folder: Path) -> list[int]:
     """Where the segments begin, in order."""
     names = (path.name.removesuffix(SUFFIX) for path in (folder / FOLDER_NAME).glob(f"*{SUFFIX}"))
     return sorted(int(name) for name in names if name.isdecimal())
+
+
+def read_segment(path: Path, length: int | None = None) -> bytes:
+    """All of a segment file, or its first `length` bytes; zeros where the disk cannot read."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        size = os.fstat(fd).st_size
+        return read_readable(fd, size if length is None else min(size, length), 0)
+    finally:
+        os.close(fd)
 
 
 def scan(data: bytes, base: int, offset: int = 0) -> Iterator[Header | Gap]:
