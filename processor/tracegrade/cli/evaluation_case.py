@@ -14,6 +14,7 @@ from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.gate import gate
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.evaluate.tool_call_accuracy import band
+from tracegrade.extract.registry import extract
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.evaluation import Outcome
 from tracegrade.model.json_value import JsonValue
@@ -203,8 +204,6 @@ def _read_spans(spans: list[dict[str, Any]]) -> list[ToolCall]:
         missing=[],
         revision=len(read),
     )
-    from tracegrade.extract.registry import extract
-
     return extract(trace).calls
 
 

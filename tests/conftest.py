@@ -1,0 +1,12 @@
+"""Options of the whole suite."""
+
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tracegrade")
+    group.addoption("--corpus", type=Path, help="a folder of captures, each with what is expected to be read from it")
+    group.addoption("--vectors", type=Path, help="a folder of conformance vectors; our own when omitted")
+    group.addoption("--update-golden", action="store_true", help="write expected records instead of comparing them")

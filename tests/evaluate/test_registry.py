@@ -1,0 +1,114 @@
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracegrade.evaluate.errors import EvaluatorError
+from tracegrade.evaluate.evaluator import Evaluator, Evidence
+from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.model.tool_call import ToolCall
+
+_FOLDER = Path(import_module("tracegrade.evaluate").__path__[0])
+
+
+def test_every_evaluator_of_the_folder_is_in_the_dict_under_its_name() -> None:
+    modules = [import_module(f"tracegrade.evaluate.{path.stem}") for path in _FOLDER.glob("*.py")]
+    found = {module.EVALUATOR.name: module.EVALUATOR for module in modules if hasattr(module, "EVALUATOR")}
+    assert found == EVALUATORS
+
+
+@pytest.mark.parametrize("evaluator", EVALUATORS.values(), ids=list(EVALUATORS))
+def test_every_field_of_an_evaluator_is_written_either_way(evaluator: Evaluator[Any, Any]) -> None:
+    assert not evaluator.Criteria.model_fields.keys() & evaluator.Settings.model_fields.keys()
+    for model in (evaluator.Criteria, evaluator.Settings):
+        for name in model.model_fields:
+            assert name in model.model_json_schema()["properties"]
+
+
+def test_camel_case_is_taken_as_well() -> None:
+    accuracy = EVALUATORS["tool-call-accuracy"]
+    assert accuracy.read_settings({"argumentMatchThreshold": 0.5}) == accuracy.Settings(argument_match_threshold=0.5)
+    order = EVALUATORS["tool-call-order"]
+    settings = order.read_settings({"defaultEvaluationCriteria": {"toolCallsOrder": ["a"]}})
+    assert settings.default_evaluation_criteria == order.Criteria(tool_calls_order=["a"])
+    with pytest.raises(EvaluatorError, match="unknown key 'toolCallsOrder'"):
+        order.read_criteria({"tool_calls_order": ["a"], "toolCallsOrder": ["b"]})
+
+
+def test_default_criteria_serve_when_none_are_given_and_are_replaced_whole(score: Any) -> None:
+    default = {"tool_calls_order": ["a", "b"]}
+    assert score("tool-call-order", None, ["a", "b"], default_evaluation_criteria=default).score == 1.0
+    found = score("tool-call-order", {"tool_calls_order": ["c"]}, ["a", "b"], default_evaluation_criteria=default)
+    assert found.score == 0.0
+
+
+@pytest.mark.parametrize("name", sorted(EVALUATORS.keys() - {"tool-call-accuracy"}))
+def test_no_criteria_at_all_is_an_error(score: Any, name: str) -> None:
+    with pytest.raises(EvaluatorError, match=f"{name}: no evaluation criteria; give tool_") as error:
+        score(name, None, ["a"])
+    assert error.value.type == "no_criteria"
+
+
+def test_wrong_default_criteria_are_wrong_criteria(score: Any) -> None:
+    with pytest.raises(EvaluatorError, match=r"default_evaluation_criteria\.tool_calls_order") as error:
+        score("tool-call-order", None, [], default_evaluation_criteria={"tool_calls_order": []})
+    assert error.value.type == "invalid_criteria"
+
+
+def test_criteria_are_literal_on_request() -> None:
+    args = EVALUATORS["tool-call-args"]
+    written = {"tool_calls": [{"name": "a", "args": {"x": {"$gte": 1}}}]}
+    criteria = args.read_criteria(written, matchers=False)
+    assert criteria.tool_calls[0].args.source == {"x": {"$gte": 1}}
+    assert criteria.model_dump() == written
+    with pytest.raises(EvaluatorError, match="not in this version"):
+        args.read_criteria(written)
+
+
+names = st.sampled_from("ab")
+arguments = st.dictionaries(st.sampled_from("xy"), st.integers(0, 1), max_size=2)
+expectations = st.lists(st.tuples(names, arguments), min_size=1, max_size=4)
+
+
+@given(expected=expectations, actual=expectations, data=st.data())
+def test_scores_are_within_0_and_1_and_the_same_each_time(expected: Any, actual: Any, data: st.DataObject) -> None:
+    criteria = {
+        "tool-call-order": {"tool_calls_order": [name for name, _ in expected]},
+        "tool-call-args": {"tool_calls": [{"name": name, "args": args} for name, args in expected]},
+        "tool-call-output": {"tool_outputs": [{"name": name, "output": args} for name, args in expected]},
+        "tool-call-count": {"tool_calls_count": {name: ["=", len(args)] for name, args in expected}},
+        "tool-call-accuracy": {"reference_tool_calls": [{"name": name, "args": args} for name, args in expected]},
+    }
+    name = data.draw(st.sampled_from(sorted(EVALUATORS)))
+    evaluator = EVALUATORS[name]
+    settings = evaluator.read_settings(
+        {field: data.draw(st.booleans()) for field in ("strict", "subset") if field in evaluator.Settings.model_fields}
+    )
+    calls = [
+        ToolCall(
+            name=called,
+            raw_name=called,
+            call_id=None,
+            arguments=args,
+            arguments_status="ok",
+            output=args,
+            output_status="ok",
+            error=None,
+            start_ns=0,
+            end_ns=0,
+            span_id="",
+            agent="",
+            agent_span_id="",
+            batch=data.draw(st.none() | st.integers(0, 1)),
+        )
+        for called, args in actual
+    ]
+    read = evaluator.read_criteria(criteria[name])
+    first = evaluator.evaluate(Evidence(calls), read, settings)
+    assert first.score is not None
+    assert 0 <= first.score <= 1
+    assert first.explanation.endswith(".")
+    assert evaluator.evaluate(Evidence(calls), evaluator.read_criteria(criteria[name]), settings) == first

@@ -1,0 +1,94 @@
+from typing import Any
+
+import pytest
+
+
+def _expect(*calls: tuple[str, Any]) -> dict[str, Any]:
+    return {"tool_outputs": [{"name": name, "output": output} for name, output in calls]}
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "equal"),
+    [
+        ("done", "done", True),
+        ("done", "Done", False),
+        ("done", "done\n", False),
+        # JSON texts of the same value, and values against texts
+        ('{"x":1,"y":2}', '{"y": 2, "x": 1.0}', True),
+        ('{"x":1}', {"x": 1}, True),
+        ({"x": 1}, '{"x": 1}', True),
+        ({"x": 1}, {"x": 1.0}, True),
+        ({"x": 1}, '{"x": 1, "y": 2}', False),
+        ("[1, 2]", [1, 2], True),
+        ([1, 2], "[2, 1]", False),
+        # scalars as the sender wrote them, and as they were decoded
+        ("42", 42, True),
+        ("true", True, True),
+        ("true", "True", False),
+        (42, "42", True),
+        (True, 1, False),
+        ("1.0", "1", False),
+        # null and absent are the empty text
+        ("", None, True),
+        (None, None, True),
+        (None, "", True),
+        (None, "null", False),
+        ("null", None, False),
+        ("x", None, False),
+        # matchers
+        ({"status": {"$regex": "^ok"}}, '{"status": "okay"}', True),
+        ({"$regex": "okay"}, '{"status": "okay"}', True),  # a text is searched as it is
+        ({"$regex": "okay"}, {"status": "okay"}, False),
+        ({"$literal": {"$regex": "a"}}, '{"$regex": "a"}', True),
+    ],
+)
+def test_outputs_are_compared_whole(score: Any, call: Any, expected: Any, actual: Any, equal: bool) -> None:
+    found = score("tool-call-output", _expect(("a", expected)), [call("a", output=actual)])
+    assert found.score == float(equal)
+    assert bool(found.details["differences"]) is not equal
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "share", "strict"),
+    [
+        ("a1 a2", "a1 a2", 1.0, 1.0),
+        ("a2 a1", "a1 a2", 1.0, 0.0),  # strict compares the second with the second
+        ("a2", "a1 a2", 1.0, 0.0),  # a retry
+        ("a1", "a1 a2", 1.0, 1.0),  # further calls are free
+        ("b2 a1", "a1 b2", 1.0, 1.0),  # order across tools never matters
+        ("a1 a1", "a1", 0.5, 0.0),
+        ("a1 b1 c1", "a1 b2 c1", 2 / 3, 0.0),
+        ("a1", "b1", 0.0, 0.0),
+        ("", "", 1.0, 1.0),
+        ("", "a1", 0.0, 0.0),
+        ("a1", "", 0.0, 0.0),
+    ],
+)
+def test_the_score_is_the_share_of_expected_outputs(
+    score: Any, call: Any, expected: str, actual: str, share: float, strict: float
+) -> None:
+    criteria = _expect(*((part[0], part[1]) for part in expected.split()))
+    calls = [call(part[0], output=part[1]) for part in actual.split()]
+    assert score("tool-call-output", criteria, calls).score == pytest.approx(share)
+    assert score("tool-call-output", criteria, calls, strict=True).score == strict
+
+
+def test_every_expected_output_is_justified(score: Any, call: Any) -> None:
+    found = score(
+        "tool-call-output",
+        _expect(("a", {"status": "ok", "n": [1]}), ("a", "done"), ("b", 1)),
+        [call("a", output='{"status": "failed", "n": [1]}'), call("a", output="over")],
+    )
+    assert found.details["explained_tool_calls_outputs"] == {
+        "a_0": 'Actual: "{\\"status\\": \\"failed\\", \\"n\\": [1]}", Expected: {"status": "ok", "n": [1]}, Score: 0.0',
+        "a_1": 'Actual: "over", Expected: "done", Score: 0.0',
+        "b_0": "Actual: not called, Expected: 1, Score: 0.0",
+    }
+    assert found.details["differences"] == [
+        {"call": "a_0", "path": "output.status", "problem": "different", "expected": "ok", "found": "failed"},
+        {"call": "a_1", "path": "output", "problem": "different", "expected": "done", "found": "over"},
+    ]
+    assert found.explanation == (
+        "0 of 3 expected calls made with the expected output; not called often enough: b; "
+        "not as expected: a_0 output.status (different), a_1 output (different)."
+    )

@@ -1,0 +1,54 @@
+import subprocess
+import sys
+from textwrap import dedent
+
+import pytest
+
+SERVERS = ("grpc", "starlette", "uvicorn", "sqlalchemy", "requests", "opentelemetry", "asyncio")
+
+
+def _run(program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", dedent(program)], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_evaluators_load_no_server() -> None:
+    loaded = _run(
+        f"""
+        import sys
+        import tracegrade.evaluate.registry
+        print([name for name in {SERVERS!r} if name in sys.modules])
+        """
+    )
+    assert loaded == "[]"
+
+
+def test_the_front_door_loads_nothing_that_it_does_not_need() -> None:
+    loaded = _run(
+        """
+        import sys
+        import tracegrade
+        print([name for name in ("pydantic", "tracegrade.evaluate.registry", "yaml") if name in sys.modules])
+        """
+    )
+    assert loaded == "[]"
+
+
+def test_evaluators_work_without_anything_around_them(capsys: pytest.CaptureFixture[str]) -> None:
+    seconds, score = _run(
+        """
+        from time import perf_counter
+        started = perf_counter()
+        from tracegrade.evaluate.evaluator import Evidence
+        from tracegrade.evaluate.registry import EVALUATORS
+        from tracegrade.model.tool_call import ToolCall
+        took = perf_counter() - started
+        call = ToolCall("search", "search", None, {}, "ok", None, "absent", None, 0, 0, "", "", "")
+        order = EVALUATORS["tool-call-order"]
+        criteria = order.read_criteria({"tool_calls_order": ["search", "book"]})
+        print(took, order.evaluate(Evidence([call]), criteria, order.Settings()).score)
+        """
+    ).split()
+    assert score == "0.5"
+    with capsys.disabled():
+        print(f" (importing the evaluators took {float(seconds):.2f} s) ", end="")
