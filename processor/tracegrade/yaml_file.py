@@ -304,7 +304,7 @@ def problems(document: Document, error: ValidationError, model: type[BaseModel],
     found = []
     for item in error.errors(include_url=False):
         location = _in_document(document, (*base, *item["loc"]))
-        found.append(document.problem(location, _message(item, model)))
+        found.append(document.problem(location, message_of(item, model)))
     return sorted(set(found), key=lambda problem: (problem.line, problem.column, problem.message))
 
 
@@ -322,7 +322,8 @@ def _in_document(document: Document, location: Location) -> Location:
     return tuple(known)
 
 
-def _message(item: Any, model: type[BaseModel]) -> str:
+def message_of(item: Any, model: type[BaseModel]) -> str:
+    """One of `ValidationError.errors()` of `model`, in words for whoever wrote the file."""
     kind = item["type"]
     last = item["loc"][-1] if item["loc"] else ""
     if kind == "extra_forbidden":

@@ -80,7 +80,7 @@ def _read_with(evaluator: Evaluator[Any, Any], value: dict[str, Any]) -> Evaluat
         try:
             read.append(model.model_validate(part))  # without a context, matchers are on
         except ValidationError as error:
-            mistakes.extend(mistakes_of(error))
+            mistakes.extend(mistakes_of(error, model))
     if mistakes:
         raise refuse(mistakes)
     head, criteria, settings = read
@@ -109,7 +109,7 @@ def _spellings(model: type[BaseModel], field: str) -> Iterable[str]:
 def _own_names(evaluator: Evaluator[Any, Any]) -> list[str]:
     """The keys of an item in snake_case: what a message proposes."""
     models = (_Head, evaluator.Criteria, evaluator.Settings)
-    return [name for model in models for name in model.model_fields if name not in _NOT_IN_RULES]
+    return list(dict.fromkeys(name for model in models for name in model.model_fields if name not in _NOT_IN_RULES))
 
 
 class _ItemSchema:

@@ -1,10 +1,11 @@
 """Mistakes as pydantic reports them, for validators that look deeper into a value than pydantic does."""
 
 from collections.abc import Iterable
-from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails
+
+from tracegrade.yaml_file import message_of
 
 
 def mistake(message: str, *location: str | int) -> InitErrorDetails:
@@ -17,10 +18,6 @@ def refuse(mistakes: Iterable[InitErrorDetails]) -> ValidationError:
     return ValidationError.from_exception_data("rule", list(mistakes))
 
 
-def mistakes_of(error: ValidationError) -> list[InitErrorDetails]:
-    """The mistakes that another model found, to be reported together with one's own."""
-    return [_repeated(item) for item in error.errors(include_url=False)]
-
-
-def _repeated(item: Any) -> InitErrorDetails:
-    return InitErrorDetails(type=item["type"], loc=item["loc"], input=item["input"], ctx=item.get("ctx", {}))
+def mistakes_of(error: ValidationError, model: type[BaseModel]) -> list[InitErrorDetails]:
+    """The mistakes that `model` found in a part of the value, to be reported together with one's own."""
+    return [mistake(message_of(item, model), *item["loc"]) for item in error.errors(include_url=False)]

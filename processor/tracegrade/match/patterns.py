@@ -161,11 +161,11 @@ class _Collector:
             self.exact.add(text)
 
     def regex(self, value: dict[str, JsonValue]) -> None:
-        if unknown := sorted(value.keys() - {"$regex"}):
-            raise ValueError(f"this version cannot judge {unknown[0]!r} in a clause; remove it, or use {{$regex: ...}}")
-        pattern = value.get("$regex")
+        if later := sorted(key for key in value if key.startswith("$") and key != "$regex"):
+            raise ValueError(f"this version cannot judge {later[0]!r} in a clause; remove it, or use {{$regex: ...}}")
+        pattern = value.get("$regex") if len(value) == 1 else None
         if not isinstance(pattern, str):
-            raise ValueError(f"expected {{$regex: TEXT}}, found {value!r}")
+            raise ValueError(f"expected {{$regex: TEXT}}, found an object of {', '.join(value) or 'nothing'}")
         regex_expression(pattern)
         self.regexes.append(pattern)
 
@@ -174,6 +174,8 @@ def _collect(written: Any, add: Callable[[_Collector, Any], None]) -> Patterns:
     if isinstance(written, Patterns):
         return written
     collector = _Collector()
+    if written is None:
+        raise ValueError("expected a value, found nothing; remove the clause or fill it")
     if written == []:
         raise ValueError("expected at least one value, found an empty list, which nothing can match")
     for position, item in enumerate(written) if isinstance(written, list) else ((None, written),):
@@ -234,13 +236,17 @@ _REGEX = {
     "required": ["$regex"],
     "additionalProperties": False,
 }
-_as_written = PlainSerializer(lambda patterns: patterns.written)
+_as_written = PlainSerializer(lambda patterns: patterns and patterns.written)
 
+# None is a clause that was left out; one that is there must hold something.
 Names: TypeAlias = Annotated[
-    Patterns, PlainValidator(lambda value: _collect(value, _add_name)), _as_written, _one_or_more(_TEXT)
+    Patterns | None, PlainValidator(lambda value: _collect(value, _add_name)), _as_written, _one_or_more(_TEXT)
 ]
 Prompts: TypeAlias = Annotated[
-    Patterns, PlainValidator(lambda value: _collect(value, _add_prompt)), _as_written, _one_or_more(_TEXT, _REGEX)
+    Patterns | None,
+    PlainValidator(lambda value: _collect(value, _add_prompt)),
+    _as_written,
+    _one_or_more(_TEXT, _REGEX),
 ]
 AttributeValues: TypeAlias = Annotated[
     Patterns,

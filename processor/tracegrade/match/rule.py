@@ -39,30 +39,19 @@ def _cannot_judge(what: str, instead: str = "remove it") -> BeforeValidator:
     return BeforeValidator(refuse_value)
 
 
-def _present(value: object) -> object:
-    if value is None:
-        raise ValueError("expected a value, found nothing; remove the clause or fill it")
-    return value
-
-
-# A clause may be left out, but not left empty.
-NamesClause: TypeAlias = Annotated[Names | SkipJsonSchema[None], BeforeValidator(_present)]
-PromptClause: TypeAlias = Annotated[Prompts | SkipJsonSchema[None], BeforeValidator(_present)]
-
-
 class Clauses(FileModel):
     """What a subject must be; all clauses must hold, and a list means any of its items."""
 
-    service: NamesClause = Field(default=None, description="service.name of the subject's resource.")
-    environment: NamesClause = Field(
+    service: Names = Field(default=None, description="service.name of the subject's resource.")
+    environment: Names = Field(
         default=None, description="deployment.environment.name, else deployment.environment, of the resource."
     )
-    release: NamesClause = Field(default=None, description="service.version of the resource.")
-    agent: NamesClause = Field(default=None, description="The agent's name; of a trace its outermost agent's.")
-    tools: NamesClause = Field(
+    release: Names = Field(default=None, description="service.version of the resource.")
+    agent: Names = Field(default=None, description="The agent's name; of a trace its outermost agent's.")
+    tools: Names = Field(
         default=None, description="At least one of these was called; with scope tool-call: the calls judged."
     )
-    prompt: PromptClause = Field(
+    prompt: Prompts = Field(
         default=None, description="The run's prompt: exact text, whitespace aside, or {$regex: ...}; never a glob."
     )
     attributes: dict[str, AttributeValues] = Field(
@@ -101,15 +90,19 @@ class BelowAlert(FileModel):
         return value
 
 
+def _present(value: object) -> object:
+    if value is None:
+        raise ValueError("expected a value, found nothing; remove the clause or fill it")
+    return value
+
+
 def _refuse_no_clauses(unless: Clauses) -> Clauses:
     if not any(unless.named()):
         raise ValueError("expected at least one clause; without any, it would exclude everything")
     return unless
 
 
-UnlessClauses: TypeAlias = Annotated[
-    Clauses | SkipJsonSchema[None], BeforeValidator(_present), AfterValidator(_refuse_no_clauses)
-]
+UnlessClauses: TypeAlias = Annotated[Clauses | None, BeforeValidator(_present), AfterValidator(_refuse_no_clauses)]
 
 
 def _refuse_session(value: object) -> object:

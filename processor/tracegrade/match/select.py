@@ -46,7 +46,7 @@ def match(rule_set: RuleSet, extraction: Extraction) -> list[Match]:
         for subject in SUBJECTS[scope](extraction):
             facts = reader.read(subject)
             for rule in index.candidates(facts):
-                clause, not_evaluable = _unmatched(rule, facts)
+                clause, not_evaluable = unmatched(rule, facts)
                 if clause is None:
                     found.append(Match(rule, subject, not_evaluable))
     return found
@@ -56,11 +56,11 @@ def explain(rule: Rule, extraction: Extraction) -> list[Explanation]:
     """What becomes of every subject that the rule's scope has in this trace; empty when it has none."""
     reader = FactReader(extraction.trace)
     return [
-        Explanation(subject, *_unmatched(rule, reader.read(subject))) for subject in SUBJECTS[rule.scope](extraction)
+        Explanation(subject, *unmatched(rule, reader.read(subject))) for subject in SUBJECTS[rule.scope](extraction)
     ]
 
 
-def _unmatched(rule: Rule, facts: Facts) -> tuple[str | None, str | None]:
+def unmatched(rule: Rule, facts: Facts) -> tuple[str | None, str | None]:
     """The clause that keeps the rule from judging the subject, if any; else why it cannot judge it, if so."""
     unreadable = False
     for clause, patterns in rule.match_clauses:
