@@ -157,3 +157,8 @@ def request_of() -> Callable[..., ExportTraceServiceRequest]:
 def wire(request_of: Callable[..., ExportTraceServiceRequest]) -> bytes:
     """A trace request with one good span."""
     return request_of().SerializeToString()
+
+
+@pytest.fixture
+def journal() -> FakeJournal:
+    return FakeJournal()
