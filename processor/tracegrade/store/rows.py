@@ -45,7 +45,8 @@ class Rows:
         """
         trace = judged.trace
         service = storable(trace["service"])
-        origin = (service, trace["release"])
+        release = trace["release"]
+        origin = (service, storable(release) if release is not None else None)
         minute, complete = trace["last_received_ns"] // MINUTE_NS, bool(trace["complete"])
         self.by_table["traces"].append(_trace_row(number, key, service, judged))
         agents = self._add_evaluations(number, key, origin, minute, complete, judged.evaluations)

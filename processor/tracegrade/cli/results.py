@@ -1,0 +1,173 @@
+"""``tracegrade results``: stored evaluations."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracegrade.cli.output import (
+    EXIT_FAILED,
+    format_option,
+    json_text,
+    outcome_text,
+    print_json,
+    print_table,
+    reports_errors,
+)
+from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.times import TIME, time_text
+from tracegrade.cli.trace_id_argument import TRACE_ID
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
+
+_OUTCOMES = ["pass", "fail", "not_evaluable", "error"]
+
+
+@click.group()
+def command() -> None:
+    """Show stored evaluations."""
+
+
+@command.command("list")
+@click.option("--rule", metavar="ID", help="Only of this rule.")
+@click.option("--outcome", type=click.Choice(_OUTCOMES), help="Only with this outcome.")
+@click.option("--service", help="Only of this service.")
+@click.option("--agent", help="Only of this agent.")
+@click.option("--trace-id", type=TRACE_ID, help="Only of this trace.")
+@click.option("--since", type=TIME, help="Only of traces first received at this time or later.")
+@click.option("--until", type=TIME, help="Only of traces first received before this time.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, the newest.")
+@settings_options
+@format_option
+@reports_errors
+def list_(
+    config: "Config", output_format: str, limit: int, since: int | None, until: int | None, **wanted: Any
+) -> None:
+    """List evaluations, the newest first.
+
+    JSON: one evaluation a line, with every field and value.
+    """
+    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.read import Filter, full_evaluations, results
+
+    with reading(open_store(config.store_url, read_only=True)) as connection:
+        found = results(connection, Filter(since_ns=since, until_ns=until, **wanted), limit)
+        if output_format == "json":
+            print_json(full_evaluations(connection, found))
+            return
+    print_table(
+        "",
+        ["time (UTC)", "outcome", "rule", "evaluation", "score", "agent", "service", "trace"],
+        [
+            [
+                time_text(result.time),
+                outcome_text(result.outcome),
+                result.rule_id,
+                result.evaluation + (f" · {result.case}" if result.case else ""),
+                result.score,
+                result.agent,
+                result.service,
+                result.trace_id,
+            ]
+            for result in found
+        ],
+        empty="No such evaluations.",
+    )
+    if len(found) == limit:
+        click.echo(f"The newest {limit}; --limit shows more, --since, --rule or --outcome narrow it down.", err=True)
+
+
+@command.command()
+@click.argument("trace_id", type=TRACE_ID)
+@click.option("--rule", metavar="ID", help="Only of this rule.")
+@settings_options
+@format_option
+@reports_errors
+def show(config: "Config", output_format: str, trace_id: bytes, rule: str | None) -> None:
+    """Show all evaluations of one trace, with what was found and expected.
+
+    Exit code 1 when the store has none.
+    """
+    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.read import stored_traces
+
+    with reading(open_store(config.store_url, read_only=True)) as connection:
+        stored = stored_traces(connection, trace_id)
+    found = [item for trace in stored for item in trace.evaluations if rule is None or item["rule_id"] == rule]
+    if not found:
+        what = f"of rule {rule} " if rule is not None else ""
+        click.echo(f"No evaluations {what}of trace {trace_id.hex()}; 'tracegrade why' says why.", err=True)
+        sys.exit(EXIT_FAILED)
+    if output_format == "json":
+        print_json(found)
+        return
+    for item in found:
+        show_evaluation(item)
+
+
+def show_evaluation(item: dict[str, Any]) -> None:
+    """Print one evaluation (its JSON object) with its explanation and details."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+    score = "" if item["score"] is None else f"  score {item['score']:.4g} of {item['threshold']:.4g}"
+    case = f" · {item['case']}" if item["case"] else ""
+    head = outcome_text(item["outcome"]) + Text(f"  {item['rule_id']}/{item['evaluation']}{case}{score}", style="bold")
+    console.print(head)
+    who = f"agent {item['agent']}" if item["agent"] else "no agent named"
+    lines = [f"{item['subject']['kind']} {item['subject']['id']}, {who}, service {item['service'] or 'unnamed'}"]
+    if not item["complete"]:
+        lines.append(f"incomplete trace: {', '.join(item['missing'])} missing")
+    lines += [text for text in (item["explanation"], item["reason"]) if text]
+    lines += [f"{key}: {json_text(value)}" for key, value in item["details"].items()]
+    for line in lines:
+        console.print(Text(f"    {line}"))
+    console.print()
+
+
+@command.command()
+@click.option("--rule", metavar="ID", help="Only of this rule.")
+@click.option("--service", help="Only of this service.")
+@click.option("--agent", help="Only of this agent.")
+@click.option("--since", type=TIME, help="Only of traces received since, by the minute.")
+@click.option("--until", type=TIME, help="Only of traces received before, by the minute.")
+@settings_options
+@format_option
+@reports_errors
+def stats(config: "Config", output_format: str, since: int | None, until: int | None, **wanted: Any) -> None:
+    """Show how often rules and their evaluations pass, by service.
+
+    Of complete traces; the others are counted beside them. The line of a rule as a whole has no evaluation.
+    """
+    from dataclasses import asdict
+
+    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.rates import rates
+    from tracegrade.store.read import Filter
+
+    with reading(open_store(config.store_url, read_only=True)) as connection:
+        found = rates(connection, Filter(since_ns=since, until_ns=until, **wanted), evaluation=None)
+    if output_format == "json":
+        print_json({**asdict(rate), "pass_rate": rate.pass_rate} for rate in found)
+        return
+    print_table(
+        "",
+        ["rule", "evaluation", "service", "pass rate", "pass", "fail", "not_evaluable", "error", "incomplete"],
+        [
+            [
+                rate.rule_id,
+                rate.evaluation,
+                rate.service,
+                "unknown" if rate.pass_rate is None else f"{rate.pass_rate:.1%}",
+                rate.passed,
+                rate.failed,
+                rate.not_evaluable or None,
+                rate.errors or None,
+                rate.incomplete or None,
+            ]
+            for rate in found
+        ],
+        empty="No evaluations.",
+    )

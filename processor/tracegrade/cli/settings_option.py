@@ -1,0 +1,35 @@
+"""The two options by which a command finds its settings: ``-c`` and ``--data-dir``."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tracegrade.cli.output import reports_errors
+
+R = TypeVar("R")
+
+
+def settings_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Add ``-c/--config`` and ``--data-dir``; the command is called with ``config``, read and checked."""
+
+    @click.option(
+        "-c",
+        "--config",
+        "config_path",
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar="TRACEGRADE_CONFIG",
+        show_envvar=True,
+        help="The settings file; defaults without one.",
+    )
+    @click.option("--data-dir", metavar="FOLDER", help="Where journal and store are, whatever the settings say.")
+    @wraps(function)
+    @reports_errors
+    def wrapper(config_path: Path | None, data_dir: str | None, **arguments: Any) -> R:
+        from tracegrade.config import load_config
+
+        return function(config=load_config(config_path, data_dir=data_dir), **arguments)
+
+    return wrapper

@@ -1,0 +1,255 @@
+"""``tracegrade traces``: stored traces."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracegrade.cli.output import (
+    EXIT_FAILED,
+    format_option,
+    json_text,
+    outcome_text,
+    print_json,
+    print_table,
+    reports_errors,
+)
+from tracegrade.cli.results import show_evaluation
+from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.times import TIME, elapsed_text, time_text
+from tracegrade.cli.trace_id_argument import TRACE_ID
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+    from tracegrade.config import Config
+    from tracegrade.model.span import Span
+    from tracegrade.store.read import StoredTrace, TraceHead
+
+
+@click.group()
+def command() -> None:
+    """Show stored traces."""
+
+
+@command.command("list")
+@click.option("--service", help="Only of this service.")
+@click.option("--agent", help="Only with an evaluation of this agent.")
+@click.option("--rule", metavar="ID", help="Only with an evaluation by this rule.")
+@click.option(
+    "--outcome",
+    type=click.Choice(["pass", "fail", "not_evaluable", "error"]),
+    help="Only with an evaluation of this outcome.",
+)
+@click.option("--since", type=TIME, help="Only first received at this time or later.")
+@click.option("--until", type=TIME, help="Only first received before this time.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, the newest.")
+@settings_options
+@format_option
+@reports_errors
+def list_(
+    config: "Config", output_format: str, limit: int, since: int | None, until: int | None, **wanted: Any
+) -> None:
+    """List traces, the latest judged first."""
+    from dataclasses import asdict
+
+    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.read import Filter, trace_heads
+
+    with reading(open_store(config.store_url, read_only=True)) as connection:
+        found = trace_heads(connection, Filter(since_ns=since, until_ns=until, **wanted), limit)
+    if output_format == "json":
+        print_json({key: value for key, value in asdict(head).items() if key != "number"} for head in found)
+        return
+    print_table(
+        "",
+        ["start (UTC)", "trace", "service", "root", "spans", "calls", "took", "closed", "evaluations"],
+        [
+            [
+                time_text(head.start_ns),
+                head.trace_id,
+                head.service,
+                head.root_name,
+                head.span_count,
+                head.call_count,
+                elapsed_text(head.end_ns - head.start_ns),
+                _closing(head),
+                _outcome_counts(head),
+            ]
+            for head in found
+        ],
+        empty="No such traces.",
+    )
+    if len(found) == limit:
+        click.echo(f"The newest {limit}; --limit shows more, --since or --service narrow it down.", err=True)
+
+
+def _closing(head: "TraceHead") -> str:
+    return head.close_reason + ("" if head.complete else ", incomplete") + (", cut" if head.cut_by else "")
+
+
+def _outcome_counts(head: "TraceHead") -> Any:
+    from rich.text import Text
+
+    return Text("  ").join([Text(f"{count} ") + outcome_text(outcome) for outcome, count in head.outcomes.items()])
+
+
+@command.command()
+@click.argument("trace_id", type=TRACE_ID)
+@settings_options
+@format_option
+@reports_errors
+def show(config: "Config", output_format: str, trace_id: bytes) -> None:
+    """Show one trace: its spans, its tool calls, its evaluations.
+
+    JSON: {trace, tool_calls, evaluations, decisions, spans}. Exit code 1 when the store does not hold it.
+    """
+    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.read import stored_traces
+
+    with reading(open_store(config.store_url, read_only=True)) as connection:
+        found = stored_traces(connection, trace_id)
+    if not found:
+        click.echo(
+            f"Trace {trace_id.hex()} is not in the store; 'tracegrade why' says what may be the cause.", err=True
+        )
+        sys.exit(EXIT_FAILED)
+    for stored in found:
+        if output_format == "json":
+            print_json([_as_json(stored)])
+        else:
+            _print_trace(stored)
+
+
+def _as_json(stored: "StoredTrace") -> dict[str, Any]:
+    from tracegrade.store.kept_spans import decode_spans
+
+    spans, _ = decode_spans(stored.spans)
+    return {
+        "trace": stored.trace,
+        "tool_calls": stored.tool_calls,
+        "evaluations": stored.evaluations,
+        "decisions": stored.decisions,
+        "spans": [_span_json(span) for span in spans],
+    }
+
+
+def _span_json(span: "Span") -> dict[str, Any]:
+    return {
+        "span_id": span.span_id.hex(),
+        "parent_span_id": span.parent_span_id.hex() or None,
+        "name": span.name,
+        "kind": span.kind,
+        "start_ns": span.start_ns,
+        "end_ns": span.end_ns,
+        "status_code": span.status_code,
+        "status_message": span.status_message,
+        "attributes": span.attributes,
+        "events": [
+            {"name": event.name, "time_ns": event.time_ns, "attributes": event.attributes} for event in span.events
+        ],
+        "scope": span.scope,
+        "resource": span.resource.attributes,
+    }
+
+
+def _print_trace(stored: "StoredTrace") -> None:
+    from rich.console import Console
+
+    from tracegrade.store.kept_spans import decode_spans
+
+    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+    trace = stored.trace
+    missing = "complete" if trace["complete"] else f"incomplete, missing {', '.join(trace['missing'])}"
+    session = f", session {trace['session']}" if trace["session"] else ""
+    release = f" {trace['release']}" if trace["release"] else ""
+    cut = f", cut by {trace['cut_by']}: results may depend on when its spans came" if trace["cut_by"] else ""
+    console.print(f"[bold]trace {trace['trace_id']}[/]", soft_wrap=True)
+    for line in (
+        f"service {trace['service'] or 'unnamed'}{release}{session}, tenant {trace['tenant']}",
+        f"started {time_text(trace['start_ns'])} UTC, took {elapsed_text(trace['end_ns'] - trace['start_ns'])}",
+        f"{missing}; closed: {trace['close_reason']}, revision {trace['revision']}{cut}",
+    ):
+        console.print(f"  {line}", markup=False)
+    console.print()
+    spans, _ = decode_spans(stored.spans)
+    for tree in _span_trees(spans):
+        console.print(tree)
+    _print_calls(stored.tool_calls, trace["start_ns"])
+    if stored.evaluations:
+        console.print()
+    for item in stored.evaluations:
+        show_evaluation(item)
+
+
+def _span_trees(spans: "list[Span]") -> "list[Tree]":
+    """The spans as trees: one for each root, and for each span whose parent is missing."""
+    from rich.text import Text
+    from rich.tree import Tree
+
+    known = {span.span_id for span in spans}
+    base = min(span.start_ns for span in spans)
+    nodes: dict[bytes, Tree] = {}
+    for span in spans:
+        label = Text(span.name or "(no name)")
+        label.append(f"  {elapsed_text(span.end_ns - span.start_ns)}", style="dim")
+        label.append(f"  +{elapsed_text(span.start_ns - base)}", style="dim")
+        label.append(f"  {span.span_id.hex()}", style="dim")
+        if span.status_code == 2:
+            label.append(f"  ✗ error {span.status_message}".rstrip(), style="bold red")
+        if span.parent_span_id and span.parent_span_id not in known and not span.is_local_root:
+            label.append(f"  parent {span.parent_span_id.hex()} is missing", style="yellow")
+        nodes[span.span_id] = Tree(label, guide_style="dim")
+    parents = {span.span_id: span.parent_span_id for span in spans}
+    roots = []
+    for span in spans:
+        if span.parent_span_id in known and not _leads_back(span.span_id, parents):
+            nodes[span.parent_span_id].children.append(nodes[span.span_id])
+        else:
+            roots.append(nodes[span.span_id])
+    return roots
+
+
+def _leads_back(span_id: bytes, parents: dict[bytes, bytes]) -> bool:
+    """Whether the parents of a span lead back to it: senders can write circles."""
+    seen = {span_id}
+    above = parents[span_id]
+    while above in parents and above not in seen:
+        seen.add(above)
+        above = parents[above]
+    return above == span_id
+
+
+def _print_calls(calls: list[dict[str, Any]], start_ns: int) -> None:
+    from rich.text import Text
+
+    def value(item: dict[str, Any], name: str) -> str:
+        status = item[f"{name}_status"]
+        if status == "absent":
+            return "(absent)"
+        return json_text(item[name]) + ("" if status == "ok" else f" ({status})")
+
+    def outcome(item: dict[str, Any]) -> Any:
+        error = item["error"]
+        if error is None:
+            return value(item, "output")
+        return Text(f"✗ {error['type']} {error['message']}".strip(), style="bold red")
+
+    print_table(
+        "",
+        ["#", "tool call", "arguments", "output", "agent", "batch", "at", "took"],
+        [
+            [
+                number,
+                "  " * item["depth"] + item["name"] + (f" (attempt {item['attempt']})" if item["attempt"] > 1 else ""),
+                value(item, "arguments"),
+                outcome(item),
+                item["agent"],
+                item["batch"],
+                f"+{elapsed_text(item['start_ns'] - start_ns)}" if item["start_ns"] else None,
+                elapsed_text(item["end_ns"] - item["start_ns"]) if item["start_ns"] else None,
+            ]
+            for number, item in enumerate(calls, 1)
+        ],
+        empty="\nNo tool calls.",
+    )

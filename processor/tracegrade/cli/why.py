@@ -1,0 +1,176 @@
+"""``tracegrade why``: what became of every rule on one trace."""
+
+import sys
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracegrade.cli.output import EXIT_FAILED, format_option, outcome_text, print_json, print_table, reports_errors
+from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.times import time_text
+from tracegrade.cli.trace_id_argument import TRACE_ID
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
+    from tracegrade.match.rule_set import RuleSet
+    from tracegrade.model.extraction import Extraction
+    from tracegrade.store.read import StoredTrace
+
+_UNKNOWN = """Trace {} is not in the store. It may
+  - be open still: a trace is judged when it is finished (traces.settle, idle_timeout, max_age),
+  - wait in the journal: 'tracegrade.judge.lag' on /metrics says how far the judge is behind,
+  - be older than store.retention,
+  - have come to another data_dir: this is {},
+  - never have come here, or have been refused: 'tracegrade.receiver.requests' on /metrics counts by reason."""
+
+
+@click.command()
+@click.argument("trace_id", type=TRACE_ID)
+@click.option("--rules", "rule_paths", multiple=True, metavar="PATH", help="These rules instead of the settings'.")
+@settings_options
+@format_option
+@reports_errors
+def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: tuple[str, ...]) -> None:
+    """Say why a trace was judged as it was, or not at all.
+
+    Decisions are stored for all rules that matched; which clause kept a rule from judging is found by matching the
+    stored trace again, with the rules in force now.
+
+    JSON: one line for each (subject, rule) pair: {rule_id, subject, decision, outcome, reason, evaluations}.
+
+    Exit code 1 when the store does not hold the trace.
+    """
+    from tracegrade.match.load import load_rules
+    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.read import stored_traces
+
+    rule_set = load_rules(list(rule_paths or config.rules.paths))
+    with reading(open_store(config.store_url, read_only=True)) as connection:
+        found = stored_traces(connection, trace_id)
+    if not found:
+        click.echo(_UNKNOWN.format(trace_id.hex(), config.data_path.resolve()), err=True)
+        sys.exit(EXIT_FAILED)
+    for stored in found:
+        pairs = [*_stored_pairs(stored), *_derived_pairs(stored, rule_set)]
+        if output_format == "json":
+            print_json(pairs)
+        else:
+            _print_head(stored, rule_set)
+            _print_pairs(pairs)
+
+
+def _stored_pairs(stored: "StoredTrace") -> list[dict[str, Any]]:
+    """What was decided when the trace was judged."""
+    evaluations: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
+    for item in stored.evaluations:
+        evaluations[item["rule_id"], item["subject"]["kind"], item["subject"]["id"]].append(
+            {key: item[key] for key in ("evaluation", "case", "outcome", "score", "threshold", "explanation", "reason")}
+        )
+    return [
+        {
+            "rule_id": item["rule_id"],
+            "subject": {"kind": item["subject_kind"], "id": item["subject_id"]},
+            "decision": item["kind"],
+            "outcome": item["outcome"],
+            "reason": item["reason"],
+            "evaluations": evaluations[item["rule_id"], item["subject_kind"], item["subject_id"]],
+        }
+        for item in stored.decisions
+    ]
+
+
+def _derived_pairs(stored: "StoredTrace", rule_set: "RuleSet") -> list[dict[str, Any]]:
+    """What the rules in force say of the trace beyond what was stored: mostly which clause did not match."""
+    from tracegrade.match.select import explain
+
+    decided = {(item["rule_id"], item["subject_kind"], item["subject_id"]) for item in stored.decisions}
+    pairs = []
+    extraction = _extraction(stored)
+    for rule in rule_set.rules:
+        explained = explain(rule, extraction)
+        if not explained:
+            pairs.append(_pair(rule.id, rule.scope, "", "not_matched", f"no subject: the trace has no {rule.scope}"))
+        for item in explained:
+            subject = item.subject
+            if (rule.id, subject.kind, subject.id) in decided:
+                continue
+            if item.clause is not None:
+                pairs.append(_pair(rule.id, subject.kind, subject.id, "not_matched", _clause_text(item.clause)))
+            else:
+                reason = "it matches now, but was not in force (or was another) when the trace was judged"
+                pairs.append(_pair(rule.id, subject.kind, subject.id, "not_judged", reason))
+    return pairs
+
+
+def _pair(rule_id: str, kind: str, subject_id: str, decision: str, reason: str) -> dict[str, Any]:
+    subject = {"kind": kind, "id": subject_id}
+    return {
+        "rule_id": rule_id,
+        "subject": subject,
+        "decision": decision,
+        "outcome": None,
+        "reason": reason,
+        "evaluations": [],
+    }
+
+
+def _clause_text(clause: str) -> str:
+    return "excluded: all clauses of unless hold" if clause == "unless" else f"match.{clause} does not hold"
+
+
+def _extraction(stored: "StoredTrace") -> "Extraction":
+    """The stored trace, extracted again as it was when it was judged."""
+    from tracegrade.extract.registry import extract
+    from tracegrade.model.trace import Trace
+    from tracegrade.store.kept_spans import decode_spans
+
+    head = stored.trace
+    spans, replaced = decode_spans(stored.spans)
+    return extract(
+        Trace(
+            trace_id=bytes.fromhex(head["trace_id"]),
+            tenant=head["tenant"],
+            spans=spans,
+            close_reason=head["close_reason"],
+            missing=head["missing"],
+            revision=head["revision"],
+            cut_by=head["cut_by"],
+            replaced=replaced,
+        )
+    )
+
+
+def _print_head(stored: "StoredTrace", rule_set: "RuleSet") -> None:
+    head = stored.trace
+    completeness = "complete" if head["complete"] else f"incomplete ({', '.join(head['missing'])} missing)"
+    click.echo(f"trace {head['trace_id']} of {head['service'] or 'an unnamed service'}, tenant {head['tenant']}")
+    click.echo(
+        f"  {completeness}, closed {time_text(head['closed_ns'])} UTC ({head['close_reason']}), revision "
+        f"{head['revision']}, {head['span_count']} spans, {head['call_count']} tool calls"
+    )
+    if head["cut_by"]:
+        click.echo(f"  cut short by {head['cut_by']}: spans beyond that bound were not judged")
+    if head["rule_set_hash"] != rule_set.hash:
+        click.echo("  judged by other rules than those in force now; what did not match is told by those in force now")
+
+
+def _print_pairs(pairs: list[dict[str, Any]]) -> None:
+    rows: list[list[object]] = []
+    for pair in pairs:
+        subject = f"{pair['subject']['kind']} {pair['subject']['id']}".strip()
+        rows.append([_decision_text(pair), pair["rule_id"], subject, pair["reason"]])
+        for item in pair["evaluations"]:
+            case = f" · {item['case']}" if item["case"] else ""
+            score = "" if item["score"] is None else f"{item['score']:.4g} of {item['threshold']:.4g}: "
+            text = item["explanation"] or item["reason"]
+            if text and text == pair["reason"]:
+                text = ""
+            rows.append(["", "  " + item["evaluation"] + case, outcome_text(item["outcome"]), score + text])
+    print_table("", ["decision", "rule", "subject", "because"], rows, empty="\nNo rules: give --rules PATH, or -c.")
+
+
+def _decision_text(pair: dict[str, Any]) -> Any:
+    if pair["decision"] in ("evaluated", "not_evaluable", "error"):
+        return outcome_text(pair["outcome"] or pair["decision"])
+    return f"  {pair['decision']}"
