@@ -24,6 +24,7 @@ _READ_BYTES = 8 * 1024 * 1024
 _LOOK_EVERY_S = 0.03
 _COMMIT_EVERY_S = 0.2
 _MEASURE_EVERY_S = 1.0
+_QUIET_S = 60.0
 
 Result = TypeVar("Result")
 
@@ -69,9 +70,9 @@ class Forwarder:
     """Sends every request of the journal to one peer, unchanged, and accounts for each.
 
     In every snapshot taken when nothing is being received: requests accepted (of the signals that the exporter takes,
-    since the position was first loaded) = sent + queued + failed by reason; loops are not journalled. The position
-    moves only behind requests that are finished, so a restart sends again what was not, and nothing else after an
-    orderly stop; after a kill also what was finished since the last commit, a fraction of a second before.
+    and counted from the position on) = sent + queued + failed by reason; loops are not journalled. The position moves
+    only up to the oldest request that is not finished, and a restart goes on there: nothing is left out, and what was
+    finished behind it, or in the fraction of a second before a kill, is sent again.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Forwarder:
         self._stop_within_s = 0.0
         self._attempts: set[asyncio.Task[None]] = set()
         self._pauses: set[asyncio.Task[None]] = set()
-        self._trouble = ""
+        self._quiet_until_s: dict[str, float] = {}  # by kind of trouble
         # Journal and position are files: one thread of our own keeps the event loop free and their calls in order.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"forward-{name}")
 
@@ -157,7 +158,7 @@ class Forwarder:
         self._stopping.set()
 
     async def measure(self) -> None:
-        """Count the backlog up to the durable end and set the gauges; done each second, and before a snapshot."""
+        """Count the backlog up to the durable end; done each second, and for whoever wants a sum that is exact now."""
         end = (await self._in_thread(self._reader.durable)).end
         while self._backlog.counted_to < end:
             try:
@@ -167,8 +168,7 @@ class Forwarder:
             if not records:
                 break
             self._backlog.count(records)
-        self._telemetry.set("tracegrade.exporter.queued_requests", self.queued, exporter=self.name)
-        self._telemetry.set("tracegrade.journal.position", self._ledger.position, journal="journal", consumer=self.name)
+        self._show_queued()
 
     async def _in_thread(self, call: Callable[..., Result], *arguments: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
@@ -207,6 +207,7 @@ class Forwarder:
                 with suppress(SegmentDeleted):  # retention goes on meanwhile: the next read meets it again
                     await self._skip_to(deleted.first)
         self._backlog.count(records)
+        self._show_queued()
         if records:
             self._read_to = records[-1].end
         return records
@@ -219,6 +220,7 @@ class Forwarder:
             left.count(records, up_to=self._backlog.counted_to)
         for signal, requests in self._backlog.replace(left).items():
             self._count_failed(signal, "dropped", requests)
+        self._show_queued()
         _log.warning(
             "exporter %s: retention deleted journal positions %d to %d before they were sent",
             self.name,
@@ -259,7 +261,9 @@ class Forwarder:
             if self._stopping.is_set():
                 return
             await self._pause(delay)
+        # No await since the answer was counted: a snapshot sees the request as queued or as finished, never as both.
         self._ledger.finish(record.position)
+        self._show_queued()
 
     async def _pause(self, delay_s: float) -> None:
         """Wait; a stop need not wait for it."""
@@ -276,20 +280,21 @@ class Forwarder:
         self._telemetry.add("tracegrade.exporter.sent_requests", exporter=self.name, signal=word)
         if answer.rejected:
             self._telemetry.add("tracegrade.exporter.rejected_items", answer.rejected, exporter=self.name, signal=word)
-        if self._trouble:
-            _log.info("exporter %s: %s: delivers again", self.name, self._settings.endpoint)
-            self._trouble = ""
 
     def _count_failed(self, signal: Signal, reason: str, requests: int = 1) -> None:
         self._telemetry.add(
             "tracegrade.exporter.failed_requests", requests, exporter=self.name, signal=_word(signal), reason=reason
         )
 
+    def _show_queued(self) -> None:
+        self._telemetry.set("tracegrade.exporter.queued_requests", self.queued, exporter=self.name)
+
     def _report(self, answer: Answer, given_up: bool) -> None:
-        """Log a kind of trouble when it begins, not for every request that meets it."""
+        """Log each kind of trouble now and then, not for every request that meets it."""
         trouble = f"{answer.reason}, {'given up' if given_up else 'will try again'}"
-        if trouble != self._trouble:
-            self._trouble = trouble
+        now_s = self._waiting.now_s()
+        if now_s >= self._quiet_until_s.get(trouble, now_s):
+            self._quiet_until_s[trouble] = now_s + _QUIET_S
             _log.warning("exporter %s: %s: %s: %s", self.name, self._settings.endpoint, trouble, answer.message)
 
 
