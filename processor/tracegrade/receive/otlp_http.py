@@ -87,7 +87,9 @@ class OtlpHttpServer:
     async def stop(self, grace_s: float) -> None:
         """Take no new connections, finish the requests in work for at most `grace_s` seconds."""
         if self._server is not None and self._running is not None:
-            self._server.config.timeout_graceful_shutdown = ceil(grace_s)
+            self._server.config.timeout_graceful_shutdown = max(
+                1, ceil(grace_s)
+            )  # 0 would time out at once, and say so
             self._server.should_exit = True
             await self._running
 
