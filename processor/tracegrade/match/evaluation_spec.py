@@ -74,7 +74,7 @@ def _read_with(evaluator: Evaluator[Any, Any], value: dict[str, Any]) -> Evaluat
         if key in fields:
             parts[fields[key]][key] = member
         else:
-            mistakes.append(mistake(f"unknown key {key!r}{did_you_mean(key, _own_names(evaluator))}", key))
+            mistakes.append(mistake(f"unknown key {key!r}{did_you_mean(key, field_names(evaluator))}", key))
     read: list[Any] = []
     for model, part in parts.items():
         try:
@@ -106,8 +106,8 @@ def _spellings(model: type[BaseModel], field: str) -> Iterable[str]:
     return {field, *(choice for choice in choices if isinstance(choice, str))}
 
 
-def _own_names(evaluator: Evaluator[Any, Any]) -> list[str]:
-    """The keys of an item in snake_case: what a message proposes."""
+def field_names(evaluator: Evaluator[Any, Any]) -> list[str]:
+    """The keys that an item of this evaluator may hold, in snake_case."""
     models = (_Head, evaluator.Criteria, evaluator.Settings)
     return list(dict.fromkeys(name for model in models for name in model.model_fields if name not in _NOT_IN_RULES))
 
@@ -120,19 +120,18 @@ class _ItemSchema:
 
 
 def _shape(evaluator: Evaluator[Any, Any], handler: GetJsonSchemaHandler) -> dict[str, Any]:
-    properties: dict[str, Any] = {}
-    required = ["evaluator"]
-    for model in (_Head, evaluator.Criteria, evaluator.Settings):
-        schema = handler.resolve_ref_schema(handler(model.__pydantic_core_schema__))
-        properties = schema["properties"] | properties  # an item's own name is not the evaluator's
-        required += [name for name in schema.get("required", ()) if name not in required]
-    properties["evaluator"] = {"const": evaluator.name}
+    models = (_Head, evaluator.Criteria, evaluator.Settings)
+    schemas = [handler.resolve_ref_schema(handler(model.__pydantic_core_schema__)) for model in models]
+    properties: dict[str, Any] = {"evaluator": {"const": evaluator.name}}
+    for schema in schemas:
+        fields = schema["properties"].items()
+        properties |= {name: field for name, field in fields if name not in properties and name not in _NOT_IN_RULES}
     return {
         "title": evaluator.name,
         "description": evaluator.summary,
         "type": "object",
-        "properties": {name: schema for name, schema in properties.items() if name not in _NOT_IN_RULES},
-        "required": required,
+        "properties": properties,
+        "required": [name for schema in schemas for name in schema.get("required", ())],
         "additionalProperties": False,
     }
 

@@ -140,7 +140,7 @@ class Rule(FileModel):
     status: Status = Field(default="stable", description="experimental rules never alert.")
     level: Level = Field(default="medium", description="How much a fail matters.")
     scope: Annotated[RuleScope, BeforeValidator(_refuse_session)] = "agent"
-    match: Clauses = Field(default=Clauses(), description="What is judged; everything in scope when omitted.")
+    match: Clauses = Field(default_factory=Clauses, description="What is judged; everything in scope when omitted.")
     unless: UnlessClauses = Field(default=None, description="Excludes a subject when all these clauses hold.")
     sample: Annotated[float, BeforeValidator(_refuse_sampling)] = Field(default=1.0, ge=1, le=1)
     evaluate: list[EvaluationItem] = Field(min_length=1)

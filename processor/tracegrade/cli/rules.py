@@ -1,0 +1,175 @@
+"""``tracegrade rules``: rule files checked, tested and listed."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracegrade.cli.output import EXIT_FAILED, format_option, outcome_text, print_json, print_table, reports_errors
+
+if TYPE_CHECKING:
+    from tracegrade.cli.rule_tests import Result
+    from tracegrade.match.rule import Rule
+    from tracegrade.match.rule_set import RuleSet
+
+_paths = click.argument("paths", nargs=-1, metavar="[PATH...]")
+
+
+@click.group()
+def command() -> None:
+    """Check, test and list rule files.
+
+    PATH is a rule file, a folder in which rule.yaml and *.rule.yaml count, or builtin:NAME. Without one: the folder
+    ./rules where there is one, else all ready-made rules.
+    """
+
+
+@command.command()
+@_paths
+@format_option
+@reports_errors
+def check(paths: Sequence[str], output_format: str) -> None:
+    """Say everything that is wrong with rule files; exit 2 if anything is."""
+    rule_set = _load(paths)
+    if output_format == "json":
+        print_json([{"rules": len(rule_set), "hash": rule_set.hash}])
+    else:
+        count = f"{len(rule_set)} rule{'' if len(rule_set) == 1 else 's'}"
+        click.echo(f"{count}, nothing wrong (rule set {rule_set.hash})")
+
+
+@command.command(name="list")
+@_paths
+@click.option("--evaluators", is_flag=True, help="The evaluators that rules may name, instead of rules.")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "json", "markdown"]),
+    default="table",
+    show_default=True,
+    help="A table, one JSON object per line, or a table for a README.",
+)
+@reports_errors
+def list_(paths: Sequence[str], evaluators: bool, output_format: str) -> None:
+    """Show rules, or the evaluators they may name."""
+    if evaluators:
+        rows = _evaluator_rows()
+        columns = ["evaluator", "judges", "fields"]
+    else:
+        rows = _rule_rows(paths)
+        columns = ["rule", "title", "level", "status", "scope", "evaluators"]
+    if output_format == "json":
+        print_json(rows)
+    elif output_format == "markdown":
+        click.echo(_markdown(columns, rows))
+    else:
+        print_table("", columns, [_cells(row, columns) for row in rows], empty="no rules")
+
+
+@command.command()
+def schema() -> None:
+    """Print the JSON Schema of a rule file, for editors."""
+    import json
+
+    from tracegrade.match.schema import rule_schema
+
+    click.echo(json.dumps(rule_schema(), indent=2, ensure_ascii=False))
+
+
+@command.command()
+@_paths
+@format_option
+@reports_errors
+def test(paths: Sequence[str], output_format: str) -> None:
+    """Run the tests beside rules: each trace is judged, and each outcome must be as expected.
+
+    Exit 1 when a test fails, when a known gap is closed, or when a rule has no trace that fails it or none that
+    passes it.
+    """
+    from tracegrade.cli.rule_tests import run_tests
+
+    results = [result for rule, path in _rules(paths) for result in run_tests(rule, Path(path))]
+    if output_format == "json":
+        print_json(_result_json(result) for result in results)
+    else:
+        _print_results(results)
+    if any(result.failure for result in results):
+        sys.exit(EXIT_FAILED)
+
+
+def _load(paths: Sequence[str]) -> "RuleSet":
+    from tracegrade.match.load import builtin_rules, load_rules
+
+    local = Path("rules")
+    return load_rules(paths or [local if local.is_dir() else builtin_rules()])
+
+
+def _rules(paths: Sequence[str]) -> "list[tuple[Rule, str]]":
+    rule_set = _load(paths)
+    return [(rule, rule_set.paths[rule.id]) for rule in rule_set.rules]
+
+
+def _rule_rows(paths: Sequence[str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "rule": rule.id,
+            "title": rule.title,
+            "level": rule.level,
+            "status": rule.status,
+            "scope": rule.scope,
+            "evaluators": list(dict.fromkeys(spec.evaluator.name for spec in rule.evaluate)),
+            "hash": rule.hash,
+            "path": path,
+        }
+        for rule, path in _rules(paths)
+    ]
+
+
+def _evaluator_rows() -> list[dict[str, Any]]:
+    from tracegrade.evaluate.registry import EVALUATORS
+    from tracegrade.match.evaluation_spec import field_names
+
+    return [
+        {"evaluator": evaluator.name, "judges": evaluator.summary, "fields": field_names(evaluator)}
+        for evaluator in EVALUATORS.values()
+    ]
+
+
+def _cells(row: dict[str, Any], columns: Sequence[str]) -> list[str]:
+    return [", ".join(cell) if isinstance(cell := row[column], list) else cell for column in columns]
+
+
+def _markdown(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
+    lines = [list(columns), ["---"] * len(columns), *(_cells(row, columns) for row in rows)]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _result_json(result: "Result") -> dict[str, Any]:
+    test = result.test
+    return {
+        "rule": result.rule_id,
+        "test": test.description if test else None,
+        "traces": test.traces if test else [],
+        "expect": test.expect if test else None,
+        "found": result.found,
+        "known_gap": test.known_gap if test else None,
+        "outcome": "fail" if result.failure else "pass",
+        "message": result.failure,
+    }
+
+
+def _print_results(results: "Sequence[Result]") -> None:
+    from tracegrade.cli.rule_tests import shown
+
+    rows = []
+    for result in results:
+        said = result.failure or (shown(result.found) if result.found else "")
+        if result.test and result.test.known_gap and not result.failure:
+            said = f"known gap: {result.test.known_gap}"
+        description = result.test.description if result.test else "the rule's tests"
+        rows.append((result.rule_id, description, outcome_text("fail" if result.failure else "pass"), said))
+    print_table("", ["rule", "test", "", "found"], rows, empty="no rules")
+    failed = sum(bool(result.failure) for result in results)
+    click.echo(f"{len(results) - failed} passed, {failed} failed")
