@@ -256,6 +256,7 @@ def test_a_failed_sync_ends_the_segment_and_nothing_refused_is_read(
     assert len(read_all(reader)) == before
     journal.append(entry(b"after")).result(5)
     assert [record.payload for record in read_all(reader)] == [*expected, b"after"]
+    assert opener.last_segment().name == f"{200 * before:020d}.segment"  # a new one, right after what was answered
 
     monkeypatch.undo()
     journal.close()
@@ -265,6 +266,21 @@ def test_a_failed_sync_ends_the_segment_and_nothing_refused_is_read(
 
 def fails_to_cut(fd: int, length: int) -> None:
     raise OSError(EIO, "i/o error")
+
+
+def test_after_a_failed_sync_the_same_file_is_not_written_again(opener: Opener) -> None:
+    disk = FailingDisk()
+    journal = opener(disk=disk)
+    disk.fail_sync = OSError(EIO, "i/o error")
+    written_to: list[int] = []
+    with pytest.raises(JournalUnavailable):
+        journal.append(entry(b"refused")).result(5)
+    written_to.append(opener.last_segment().stat().st_ino)
+    keeps_its_inode = opener.last_segment().open("rb")
+    with keeps_its_inode:
+        journal.append(entry(b"after")).result(5)
+        written_to.append(opener.last_segment().stat().st_ino)
+    assert written_to[0] != written_to[1]
 
 
 def test_a_disk_that_keeps_failing_refuses_every_time(opener: Opener) -> None:

@@ -135,6 +135,17 @@ def test_stamps_go_on_after_the_last_one_found(opener: Opener) -> None:
     assert second.received_ns == first.received_ns == 10**18
 
 
+def test_stamps_are_found_before_an_empty_last_segment(opener: Opener) -> None:
+    journal = opener(now_ns=FakeClock(10**18))
+    end = journal.append(entry(b"first")).result(5)
+    journal.close()
+    (opener.folder / "durable").unlink()
+    (opener.folder / "segments" / f"{end:020d}.segment").touch()
+    journal = opener(now_ns=FakeClock(5), monotonic_ns=lambda: 0)
+    journal.append(entry(b"second")).result(5)
+    assert [record.received_ns for record in read_all(opener.reader())] == [10**18, 10**18]
+
+
 def test_a_full_disk_does_not_stop_the_start(opener: Opener) -> None:
     journal = opener()
     journal.append(entry(b"first")).result(5)

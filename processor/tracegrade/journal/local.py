@@ -245,10 +245,7 @@ class LocalJournal:
         used = self._writer.end - self._writer.bases[0] if self._writer.bases else 0
         bound = self._settings.max_bytes
         if used + waiting > bound:
-            held = f" waiting for {', '.join(self._held_by)}" if self._held_by else ""
-            raise JournalFull(
-                f"journal is full{held} ({_sizes(used, bound)}, the bound journal.max_size_mib); the sender should retry"
-            )
+            raise JournalFull(_full_message(used, bound, self._held_by))
 
     def _run(self) -> None:
         """The writer thread."""
@@ -353,6 +350,8 @@ def _first_received_ns(folder: Path, base: int, otherwise: int) -> int:
     return otherwise if isinstance(header, Unreadable) else header.received_ns
 
 
-def _sizes(used: int, bound: int) -> str:
+def _full_message(used: int, bound: int, held_by: list[str]) -> str:
     unit, name = (_GIB, "GiB") if bound >= _GIB else (_MIB, "MiB")
-    return f"{used / unit:.1f} of {bound / unit:.1f} {name}"
+    waiting = f" waiting for {', '.join(held_by)}" if held_by else ""
+    sizes = f"{used / unit:.1f} of {bound / unit:.1f} {name}"
+    return f"journal is full{waiting} ({sizes}, the bound journal.max_size_mib); the sender should retry"

@@ -143,8 +143,6 @@ class JournalReader:
         return self._fd
 
     def _list(self, durable: Durable) -> None:
-        # An open file may have been replaced by one of the same name, after a failed sync.
-        self._close_segment()
         self._bases = segment_bases(self._folder)
         self._listed = durable.segments
 
