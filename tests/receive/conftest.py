@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,16 +22,23 @@ INSTANCE_ID = "instance-under-test"
 
 @dataclass
 class FakeJournal:
-    """Keeps entries. ``refuse_with`` is raised by append, ``fail_with`` set on its future; ``hold`` leaves it open."""
+    """Keeps entries.
+
+    ``refuse_with`` is raised by every append, ``refuse_first`` by the first ones; ``fail_with`` is set on the future,
+    and ``hold`` leaves it open.
+    """
 
     entries: list[Entry] = field(default_factory=list)
     futures: list[Future[int]] = field(default_factory=list)
     appended: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    refuse_first: list[Exception] = field(default_factory=list)
     refuse_with: Exception | None = None
     fail_with: Exception | None = None
     hold: bool = False
 
     def append(self, entry: Entry) -> Future[int]:
+        if self.refuse_first:
+            raise self.refuse_first.pop(0)
         if self.refuse_with is not None:
             raise self.refuse_with
         future: Future[int] = Future()
@@ -162,3 +170,27 @@ def wire(request_of: Callable[..., ExportTraceServiceRequest]) -> bytes:
 @pytest.fixture
 def journal() -> FakeJournal:
     return FakeJournal()
+
+
+class PeakMemory:
+    """How far this process's resident memory rose above where it stood when this was made."""
+
+    def __init__(self) -> None:
+        # The peak of a process is for ever unless it is reset: 5 does that (proc(5), clear_refs).
+        Path("/proc/self/clear_refs").write_text("5")
+        self._start_mib = self._peak_mib()
+
+    def growth_mib(self) -> float:
+        return self._peak_mib() - self._start_mib
+
+    def _peak_mib(self) -> float:
+        status = Path("/proc/self/status").read_text()
+        [line] = [line for line in status.splitlines() if line.startswith("VmHWM")]
+        return int(line.split()[1]) / 1024
+
+
+@pytest.fixture
+def peak_memory() -> Callable[[], PeakMemory]:
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("needs Linux's /proc/self/clear_refs to measure memory")
+    return PeakMemory

@@ -210,22 +210,16 @@ def mebibytes(size: float) -> bytes:
 )
 @pytest.mark.parametrize("content_type", [PROTOBUF, JSON])
 def test_28_oversize_raw_or_decompressed_is_413_and_memory_stays_flat(
-    serve: Serve, body: Any, headers: dict[str, str], content_type: str
+    serve: Serve, body: Any, headers: dict[str, str], content_type: str, peak_memory: Callable[[], Any]
 ) -> None:
     served = serve(http={"max_request_body_size_mib": 1})
-    before = peak_rss_mib()
+    memory = peak_memory()
     answer = send(served, iter(body) if isinstance(body, list) else body, content_type, **headers)
     assert (answer.status, answer.content_type) == (413, content_type)
     assert "larger than 1048576 bytes" in answer.message()
     assert served.requests(outcome="refused", reason="too_large") == 1
     assert served.ingest.in_flight.taken_bytes == 0
-    assert peak_rss_mib() - before < 16
-
-
-def peak_rss_mib() -> float:
-    status = Path("/proc/self/status").read_text()
-    [line] = [line for line in status.splitlines() if line.startswith("VmHWM")]
-    return int(line.split()[1]) / 1024
+    assert memory.growth_mib() < 16
 
 
 @pytest.mark.parametrize(
