@@ -1,0 +1,76 @@
+"""Judged traces as the judge writes them."""
+
+from typing import Any
+
+import pytest
+
+from tracegrade.deliver.record import JudgedTrace
+from tracegrade.model.evaluation import evaluation_id
+
+TRACE_ID = "5b8e9d3c17a0f2e15b8e9d3c17a0f2e1"
+SPAN_ID = "00f067aa0ba902b7"
+
+
+def _evaluation(revision: int, **changes: Any) -> dict[str, Any]:
+    found = {
+        "tenant": "default",
+        "run": "live",
+        "rule_id": "checkout-order",
+        "rule_hash": "0123456789abcdef",
+        "evaluation": "tool-call-order",
+        "evaluator": "tool-call-order",
+        "case": None,
+        "subject": {"kind": "agent", "id": SPAN_ID},
+        "trace_id": TRACE_ID,
+        "span_id": SPAN_ID,
+        "session": None,
+        "agent": "support",
+        "service": "shop",
+        "release": None,
+        "level": "high",
+        "score": 1.0,
+        "threshold": 0.9,
+        "outcome": "pass",
+        "reason": "",
+        "explanation": "all 3 calls in order",
+        "details": {"found": ["4111 1111"]},
+        "close_reason": "settled",
+        "complete": True,
+        "missing": [],
+        "revision": revision,
+        "probability": 1.0,
+        "time": 1_700_000_000_000_000_009,
+    } | changes
+    found["label"] = found["outcome"]
+    found["id"] = evaluation_id(
+        tenant=found["tenant"],
+        run=found["run"],
+        subject_kind=found["subject"]["kind"],
+        subject_id=found["subject"]["id"],
+        rule_id=found["rule_id"],
+        rule_hash=found["rule_hash"],
+        evaluation=found["evaluation"],
+        case_id=found["case"],
+        revision=revision,
+    )
+    return found
+
+
+def _judged(*changes: dict[str, Any], revision: int = 3, supersedes: int | None = None, **trace: Any) -> JudgedTrace:
+    """A judged trace with one evaluation for each of `changes`, which say how it differs from the usual one."""
+    described = {
+        "tenant": "default",
+        "run": "live",
+        "trace_id": TRACE_ID,
+        "revision": revision,
+        "supersedes": supersedes,
+        "service": "shop",
+        "resource": {"service.name": "shop", "k8s.pod.name": "shop-1", "weights": [1, 2.5, True, None, {"a": "b"}]},
+    } | trace
+    return JudgedTrace(described, b"", [], [_evaluation(revision, **change) for change in changes], [])
+
+
+@pytest.fixture
+def judged():
+    """Makes a `JudgedTrace`: see `_judged`."""
+    return _judged

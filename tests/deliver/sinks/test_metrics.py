@@ -1,0 +1,83 @@
+import asyncio
+
+from tracegrade.deliver.sink import DONE
+from tracegrade.deliver.sinks.metrics import MetricsSink
+from tracegrade.telemetry import Telemetry
+
+
+def deliver(sink, *batch):
+    assert asyncio.run(sink.deliver(list(batch))) == DONE
+
+
+def decided(record, *kinds):
+    record.decisions = [{"rule_id": "checkout-order", "kind": kind} for kind in kinds]
+    return record
+
+
+def revisions(telemetry):
+    found = telemetry.snapshot()["metrics"].get("tracegrade.revisions", [])
+    return {(point["labels"]["from"], point["labels"]["to"]): point["value"] for point in found}
+
+
+def test_first_revisions_count_by_outcome_and_their_scores_are_recorded(judged):
+    telemetry = Telemetry("judge")
+    fail = {"outcome": "fail", "score": 0.5}
+    missing = {"outcome": "not_evaluable", "score": None}
+    first = decided(judged({}, fail, missing), "evaluated", "not_evaluable")
+    deliver(MetricsSink(telemetry), first, decided(judged({}), "evaluated"))
+    labels = {
+        "rule": "checkout-order",
+        "rule_hash": "01234567",
+        "evaluation": "tool-call-order",
+        "agent": "support",
+        "service": "shop",
+    }
+    counted = {
+        outcome: telemetry.value("tracegrade.evaluations", **labels, outcome=outcome)
+        for outcome in ("pass", "fail", "not_evaluable", "error")
+    }
+    assert counted == {"pass": 2, "fail": 1, "not_evaluable": 1, "error": 0}
+    [scores] = telemetry.snapshot()["metrics"]["tracegrade.evaluation.score"]
+    assert scores["labels"] == labels
+    assert sum(scores["counts"]) == 3
+    assert scores["sum"] == 2.5
+    assert telemetry.value("tracegrade.decisions", rule="checkout-order", kind="evaluated") == 2
+    assert telemetry.value("tracegrade.decisions", rule="checkout-order", kind="not_evaluable") == 1
+    assert revisions(telemetry) == {}
+
+
+def test_a_higher_revision_counts_only_what_it_changed(judged):
+    telemetry = Telemetry("judge")
+    sink = MetricsSink(telemetry)
+    args = {"evaluation": "args"}
+    deliver(sink, judged({}, args, revision=1))
+    deliver(sink, decided(judged({"outcome": "fail", "score": 0.0}, args, revision=2, supersedes=1), "evaluated"))
+    deliver(sink, judged({"outcome": "error", "score": None}, args, revision=3, supersedes=2))
+    assert revisions(telemetry) == {("pass", "fail"): 1, ("fail", "error"): 1}
+    assert telemetry.value("tracegrade.evaluations") == 2
+    assert telemetry.value("tracegrade.decisions") == 0
+
+
+def test_an_outcome_that_is_no_longer_in_memory_is_unknown(judged):
+    telemetry = Telemetry("judge")
+    sink = MetricsSink(telemetry, most_remembered=1)
+    deliver(sink, judged({}, {"evaluation": "args"}, revision=1))
+    deliver(sink, judged({"evaluation": "args"}, revision=2, supersedes=1))  # remembered, and the same
+    assert revisions(telemetry) == {}
+    deliver(sink, judged({}, revision=2, supersedes=1))
+    assert revisions(telemetry) == {("unknown", "pass"): 1}
+
+
+def test_outcomes_of_other_subjects_traces_and_cases_are_kept_apart(judged):
+    telemetry = Telemetry("judge")
+    sink = MetricsSink(telemetry)
+    others = [
+        {"subject": {"kind": "agent", "id": "other"}},
+        {"trace_id": "00" * 16},
+        {"case": "paris"},
+        {"rule_id": "other"},
+        {"tenant": "other"},
+    ]
+    deliver(sink, judged({}, *({**other, "outcome": "fail"} for other in others), revision=1))
+    deliver(sink, judged({}, revision=2, supersedes=1))
+    assert revisions(telemetry) == {}
