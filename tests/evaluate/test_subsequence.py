@@ -58,9 +58,15 @@ def test_names_that_nobody_expects_cost_nothing() -> None:
     assert work.left == 9
 
 
+def test_what_is_all_there_costs_one_scan() -> None:
+    work = Work(3000)
+    assert longest_common_subsequence(["a"] * 3000, [["a"]] * 3000, work) == list(range(3000))
+    assert work.left == 0
+
+
 def test_work_is_bounded() -> None:
     with pytest.raises(EvaluatorError, match="steps") as error:
-        longest_common_subsequence(["a"] * 3000, [["a"]] * 3000, Work())
+        longest_common_subsequence(["a"] * 3000 + ["b"], [["a"]] * 3000, Work())
     assert error.value.type == "work_bound"
     with pytest.raises(EvaluatorError, match="steps"):
         longest_common_subsequence(["a"] * 1000, [["a", "a"]] * 20, Work())

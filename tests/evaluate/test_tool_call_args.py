@@ -30,6 +30,9 @@ def _expect(*calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
             {"subset": True},
             0.5,
         ),
+        ([("a", {"x": 2}), ("a", {"x": 1})], [("a", {"x": 1}), ("a", {"x": 2})], {"pairing": "positional"}, 0.0),
+        ([("a", {"x": 1})], [("a", {"x": 0}), ("a", {"x": 1})], {"pairing": "positional"}, 0.0),
+        ([("b", {}), ("a", {"x": 1})], [("a", {"x": 1}), ("b", {})], {"pairing": "positional"}, 1.0),
         # all or nothing
         ([("a", {"x": 1}), ("b", {})], [("a", {"x": 1})], {"strict": True}, 0.0),
         # empty sides

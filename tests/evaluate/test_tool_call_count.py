@@ -46,7 +46,7 @@ def test_every_count_is_justified_and_with_strict_the_first_that_fails(score: An
             "c": "Actual: 0, Expected: = 1, Score: 0.0",
         }
     }
-    assert found.explanation == "1 of 3 tools called as often as expected; not: b, c."
+    assert found.explanation == "1 of 3 listed tools called as often as expected; not: b, c."
     strict = score("tool-call-count", criteria, ["a", "b"], strict=True)
     assert strict.details == {"explained_tool_calls_count": {"b": "Actual: 1, Expected: > 2, Score: 0.0"}}
 

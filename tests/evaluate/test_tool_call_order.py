@@ -100,7 +100,7 @@ def test_expecting_nothing_is_a_mistake(score: Any) -> None:
     ("expected", "actual", "strict", "explanation"),
     [
         ("ab", "axb", False, "All 2 expected calls were made in the expected order."),
-        ("a", "a", True, "Exactly the 1 expected call were made, in the expected order."),
+        ("a", "a", True, "The expected call was made in exactly the expected order, and no other."),
         (
             "abcd",
             "ba",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from tracegrade.evaluate.calls import counted, listed
+from tracegrade.evaluate.calls import all_of, counted, listed
 from tracegrade.evaluate.evaluator import Score
 from tracegrade.evaluate.expected import Difference
 from tracegrade.evaluate.pairing import nearest_unpaired
@@ -32,7 +32,7 @@ class Comparison:
     names: Sequence[str]
     calls: Sequence[ToolCall]
     pairs: Sequence[int | None]
-    expected: Callable[[int], JsonValue]
+    expected: Callable[[int], str]
     actual: Callable[[int], JsonValue]
     differences: Callable[[int, int], Iterator[Difference]]
 
@@ -44,13 +44,14 @@ class Comparison:
         if not self.names:
             return self._score_nothing_expected()
         matched = sum(position is not None for position in self.pairs)
-        shown = nearest_unpaired(self.names, self.calls, self.pairs)
+        all_matched = matched == len(self.names)
+        shown = self.pairs if all_matched else nearest_unpaired(self.names, self.calls, self.pairs)
         keys = keys_of(self.names)
         found = listed_differences(self.root, self._failed(keys, shown))
         details: dict[str, JsonValue] = {self.key: self._explained(keys, shown), "differences": found}
         uncalled = [name for name, position in zip(self.names, shown, strict=True) if position is None]
-        share = matched / len(self.names)
-        return Score(float(share == 1.0) if all_or_nothing else share, details, self._explain(matched, uncalled, found))
+        score = float(all_matched) if all_or_nothing else matched / len(self.names)
+        return Score(score, details, self._explain(matched, uncalled, found))
 
     def _score_nothing_expected(self) -> Score:
         text = "No calls were expected and none were made."
@@ -67,16 +68,16 @@ class Comparison:
         return {
             key: line(
                 "not called" if position is None else excerpt(self.actual(position)),
-                excerpt(self.expected(index)),
+                self.expected(index),
                 self.pairs[index] is not None,
             )
             for index, (key, position) in islice(enumerate(zip(keys, shown, strict=True)), MAX_EXPLAINED)
         }
 
     def _explain(self, matched: int, uncalled: Sequence[str], found: Sequence[JsonValue]) -> str:
-        expected = counted(len(self.names), "expected call")
         if matched == len(self.names):
-            return f"All {expected} were made with the expected {self.compared}."
+            return f"{all_of(matched, 'expected call')} made with the expected {self.compared}."
+        expected = counted(len(self.names), "expected call")
         reasons = [f"not called often enough: {listed(uncalled)}"] if uncalled else []
         if paths := paths_of(found):
             reasons.append(f"not as expected: {listed(paths)}")

@@ -33,3 +33,8 @@ def listed(names: Iterable[str]) -> str:
 def counted(count: int, noun: str) -> str:
     """``1 call``, ``2 calls``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def all_of(count: int, noun: str) -> str:
+    """``The expected call was``, ``All 2 expected calls were``."""
+    return f"The {noun} was" if count == 1 else f"All {count} {noun}s were"

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tracegrade.evaluate.values import json_equal
-from tracegrade.evaluate.work import Work
+from tracegrade.evaluate.values import excerpt, json_equal
+from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -14,10 +14,18 @@ Path: TypeAlias = tuple[str | int, ...]
 class Expected:
     """A compiled criterion for one value; ``source`` is the criterion as written."""
 
-    __slots__ = ("source",)
+    __slots__ = ("_text", "source")
 
     def __init__(self, source: JsonValue) -> None:
         self.source = source
+        self._text: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The JSON of `source`, cut if long; made once."""
+        if self._text is None:
+            self._text = excerpt(self.source)
+        return self._text
 
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether `actual` is what was expected.
@@ -42,6 +50,9 @@ class LiteralValue(Expected):
 
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether `actual` is equal as a JSON value."""
+        if type(self.source) is str and type(actual) is str and len(actual) < CHARACTERS_PER_STEP:
+            work.spend()
+            return self.source == actual
         return json_equal(self.source, actual, work)
 
     def opened(self) -> Expected:

@@ -33,15 +33,20 @@ def pair_first(names: Sequence[str], calls: Sequence[ToolCall], satisfied: Satis
     return pairs
 
 
-def pair_in_turn(names: Sequence[str], calls: Sequence[ToolCall]) -> list[int | None]:
-    """For each expected call, the call of its name of the same rank: the second with the second. None: not called."""
+def pair_in_turn(names: Sequence[str], calls: Sequence[ToolCall], satisfied: Satisfied, work: Work) -> list[int | None]:
+    """For each expected call, the call of its name of the same rank (the second with the second), if it satisfies it.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
     by_name = positions_by_name(calls)
     turns = dict.fromkeys(names, 0)
     pairs: list[int | None] = []
-    for name in names:
-        positions = by_name.get(name, [])
-        pairs.append(positions[turns[name]] if turns[name] < len(positions) else None)
+    for index, name in enumerate(names):
+        work.spend()
+        positions, turn = by_name.get(name, []), turns[name]
         turns[name] += 1
+        pairs.append(positions[turn] if turn < len(positions) and satisfied(index, positions[turn]) else None)
     return pairs
 
 

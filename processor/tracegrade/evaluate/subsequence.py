@@ -23,23 +23,43 @@ def longest_common_subsequence(expected: Sequence[str], groups: Groups, work: Wo
         EvaluatorError: ``work_bound``.
     """
     wanted = set(expected)
-    counts = [Counter(name for name in group if name in wanted) for group in groups]
-    counts = [count for count in counts if count]
+    kept = [names for group in groups if (names := [name for name in group if name in wanted])]
+    if _contain_all(expected, kept, work):
+        return list(range(len(expected)))
     best = [[0] * (len(expected) + 1)]
-    for count in counts:
-        best.append(_next_row(expected, count, best[-1], work))
-    return _positions(expected, counts, best)
+    for group in kept:
+        best.append((_row_after_one if len(group) == 1 else _row_after)(expected, group, best[-1], work))
+    return _positions(expected, kept, best)
 
 
-def _next_row(expected: Sequence[str], count: Counter[str], before: list[int], work: Work) -> list[int]:
-    if count.total() == 1:
-        work.spend(len(expected))
-        (only,) = count
-        row = [0]
-        for j, name in enumerate(expected, 1):
-            taken = before[j - 1] + 1 if name == only else 0
-            row.append(max(row[-1], before[j], taken))
-        return row
+def _contain_all(expected: Sequence[str], groups: Groups, work: Work) -> bool:
+    """Whether `groups` contain all of `expected` in order: each takes of what is left as much as it holds."""
+    work.spend(len(groups))
+    done = 0
+    for group in groups:
+        if len(group) == 1:
+            done += done < len(expected) and expected[done] == group[0]
+            continue
+        left = list(group)
+        while done < len(expected) and expected[done] in left:
+            work.spend(len(left))
+            left.remove(expected[done])
+            done += 1
+    return done == len(expected)
+
+
+def _row_after_one(expected: Sequence[str], group: Sequence[str], before: list[int], work: Work) -> list[int]:
+    work.spend(len(expected))
+    only = group[0]
+    row = [0]
+    for j, name in enumerate(expected, 1):
+        taken = before[j - 1] + 1 if name == only else 0
+        row.append(max(row[-1], before[j], taken))
+    return row
+
+
+def _row_after(expected: Sequence[str], group: Sequence[str], before: list[int], work: Work) -> list[int]:
+    count = Counter(group)
     row = [0]
     for j in range(1, len(expected) + 1):
         work.spend(j)
@@ -61,17 +81,17 @@ def _choices(expected: Sequence[str], count: Counter[str], before: list[int], j:
     return choices
 
 
-def _positions(expected: Sequence[str], counts: Sequence[Counter[str]], best: Sequence[list[int]]) -> list[int]:
+def _positions(expected: Sequence[str], groups: Groups, best: Sequence[list[int]]) -> list[int]:
     """Walk back through `best` and note what each group contained."""
     positions: list[int] = []
     j = len(expected)
-    for count, before in zip(reversed(counts), reversed(best[:-1]), strict=True):
-        choices = _choices(expected, count, before, j)
+    for group, before in zip(reversed(groups), reversed(best[:-1]), strict=True):
+        left = Counter(group)
+        choices = _choices(expected, left, before, j)
         i = j - choices.index(max(choices))
-        left = dict(count)
         for position in range(j - 1, i - 1, -1):
             name = expected[position]
-            if left.get(name, 0):
+            if left[name]:
                 left[name] -= 1
                 positions.append(position)
         j = i
@@ -83,7 +103,7 @@ def is_arrangement(expected: Sequence[str], groups: Groups) -> bool:
     start = 0
     for group in groups:
         end = start + len(group)
-        if end > len(expected) or Counter(expected[start:end]) != Counter(group):
+        if sorted(expected[start:end]) != sorted(group):
             return False
         start = end
     return start == len(expected)

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from tracegrade.evaluate.call_by_call import keys_of, listed_differences, paths_of
-from tracegrade.evaluate.calls import arguments_of, counted, listed
+from tracegrade.evaluate.calls import all_of, arguments_of, counted, listed
 from tracegrade.evaluate.criteria import ExpectedArguments
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
 from tracegrade.evaluate.expected import differences
@@ -151,7 +151,7 @@ def _fit(reference: ReferenceCall, actual: dict[str, JsonValue], settings: Setti
 
 def _explain(matched: int, actual: int, references: int, uncalled: list[str], paths: list[str]) -> str:
     if matched == actual == references:
-        return f"The {counted(references, 'call')} made are the reference calls."
+        return f"{all_of(references, 'reference call')} made, and no other."
     reasons = [f"{matched} of {counted(actual, 'call')} and of {counted(references, 'reference call')} match"]
     reasons += [f"not called often enough: {listed(uncalled)}"] if uncalled else []
     reasons += [f"not as expected: {listed(paths)}"] if paths else []

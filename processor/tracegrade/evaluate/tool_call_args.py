@@ -4,9 +4,12 @@ Each expected call, in order, takes the first unused call of its name whose argu
 expected calls that found one; with ``strict`` it is 1 when all did, else 0. Arguments match whole: the same names with
 equal values, or, with ``subset``, at least the expected ones (nested values are still compared whole). Neither the
 order of calls nor further calls matter. Nothing expected and nothing called is 1, only one of them empty is 0.
+
+With ``pairing: positional`` the second expected call of a name is compared with the second call of that name, whatever
+the first was; the seed documents read either way, and their evaluator takes the first that matches.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -15,7 +18,7 @@ from tracegrade.evaluate.calls import arguments_of
 from tracegrade.evaluate.criteria import ExpectedArguments
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
 from tracegrade.evaluate.expected import differences
-from tracegrade.evaluate.pairing import pair_first
+from tracegrade.evaluate.pairing import pair_first, pair_in_turn
 from tracegrade.evaluate.work import Work
 
 
@@ -38,6 +41,10 @@ class Settings(ParameterModel):
     name: str = "ToolCallArgsEvaluator"
     strict: Annotated[bool, Field(description="1 when every expected call was made, else 0.")] = False
     subset: Annotated[bool, Field(description="Calls may have further arguments than the expected ones.")] = False
+    pairing: Annotated[
+        Literal["first", "positional"],
+        Field(description="Calls of one name: the first that matches, or the second with the second."),
+    ] = "first"
     default_evaluation_criteria: Criteria | None = None
 
 
@@ -52,14 +59,15 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         match = args.matches_within if settings.subset else args.matches
         return match(actual[position], work)
 
+    pair = pair_in_turn if settings.pairing == "positional" else pair_first
     comparison = Comparison(
         key="explained_tool_calls_args",
         compared="arguments",
         root="args",
         names=names,
         calls=evidence.calls,
-        pairs=pair_first(names, evidence.calls, satisfied, work),
-        expected=lambda index: expected[index].args.source,
+        pairs=pair(names, evidence.calls, satisfied, work),
+        expected=lambda index: expected[index].args.text,
         actual=lambda position: actual[position],
         differences=lambda index, position: differences(
             expected[index].args, actual[position], work, partly=settings.subset

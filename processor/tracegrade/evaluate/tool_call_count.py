@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from tracegrade.evaluate.call_by_call import MAX_EXPLAINED, line
-from tracegrade.evaluate.calls import counted, listed
+from tracegrade.evaluate.calls import all_of, counted, listed
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
 from tracegrade.model.json_value import JsonValue
 from tracegrade.yaml_file import did_you_mean
@@ -112,10 +112,9 @@ def _score_nothing_expected(calls: int) -> Score:
 
 def _explain(expected: int, failed: list[str]) -> str:
     if not failed:
-        return f"{counted(expected, 'tool')} called as often as expected."
-    return (
-        f"{expected - len(failed)} of {counted(expected, 'tool')} called as often as expected; not: {listed(failed)}."
-    )
+        return f"{all_of(expected, 'listed tool')} called as often as expected."
+    tools = counted(expected, "listed tool")
+    return f"{expected - len(failed)} of {tools} called as often as expected; not: {listed(failed)}."
 
 
 EVALUATOR = Evaluator(

@@ -9,12 +9,11 @@ were made together when they are adjacent and share a batch of one agent run.
 """
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tracegrade.evaluate.calls import counted, listed
+from tracegrade.evaluate.calls import all_of, counted, listed
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
 from tracegrade.evaluate.subsequence import Groups, is_arrangement, longest_common_subsequence
 from tracegrade.evaluate.work import Work
@@ -64,16 +63,21 @@ def _groups(calls: Sequence[ToolCall], settings: Settings) -> Groups:
     """The names, grouped where several calls were made together."""
     if settings.concurrency == "sequential":
         return [[call.name] for call in calls]
-    keys = [
-        (call.agent_span_id, call.batch) if call.batch is not None else position for position, call in enumerate(calls)
-    ]
-    grouped = groupby(zip(keys, calls, strict=True), key=lambda item: item[0])
-    return [[call.name for _, call in group] for _, group in grouped]
+    groups: list[list[str]] = []
+    last: tuple[str, int] | None = None
+    for call in calls:
+        key = (call.agent_span_id, call.batch) if call.batch is not None else None
+        if key is not None and key == last:
+            groups[-1].append(call.name)
+        else:
+            groups.append([call.name])
+        last = key
+    return groups
 
 
 def _explain(expected: Sequence[str], actual: Sequence[str], matched: Sequence[int]) -> str:
     if len(matched) == len(expected):
-        return f"All {counted(len(expected), 'expected call')} were made in the expected order."
+        return f"{all_of(len(expected), 'expected call')} made in the expected order."
     absent = set(range(len(expected))) - set(matched)
     called = set(actual)
     missing = listed(expected[position] for position in sorted(absent) if expected[position] not in called)
@@ -85,7 +89,7 @@ def _explain(expected: Sequence[str], actual: Sequence[str], matched: Sequence[i
 
 def _explain_strict(expected: Sequence[str], actual: Sequence[str], matched: Sequence[int]) -> str:
     if matched:
-        return f"Exactly the {counted(len(expected), 'expected call')} were made, in the expected order."
+        return f"{all_of(len(expected), 'expected call')} made in exactly the expected order, and no other."
     pairs = zip(expected, actual, strict=False)
     at = next((i for i, (wanted, found) in enumerate(pairs) if wanted != found), min(len(expected), len(actual)))
     found = f"{listed([actual[at]])} was called" if at < len(actual) else "nothing more was called"

@@ -115,22 +115,15 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     def satisfied(index: int, position: int) -> bool:
         return expected[index].output.equals(actual[position], work)
 
-    if settings.strict:
-        in_turn = pair_in_turn(names, evidence.calls)
-        pairs = [
-            position if position is not None and satisfied(index, position) else None
-            for index, position in enumerate(in_turn)
-        ]
-    else:
-        pairs = pair_first(names, evidence.calls, satisfied, work)
+    pair = pair_in_turn if settings.strict else pair_first
     comparison = Comparison(
         key="explained_tool_calls_outputs",
         compared="output",
         root="output",
         names=names,
         calls=evidence.calls,
-        pairs=pairs,
-        expected=lambda index: expected[index].output.source,
+        pairs=pair(names, evidence.calls, satisfied, work),
+        expected=lambda index: expected[index].output.text,
         actual=lambda position: actual[position].value,
         differences=lambda index, position: _differences(expected[index].output, actual[position], work),
     )

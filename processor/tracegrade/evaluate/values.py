@@ -11,6 +11,9 @@ from tracegrade.model.json_value import JsonValue
 _MAX_DIGITS_SHOWN = 1000
 
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def json_equal(left: JsonValue, right: JsonValue, work: Work) -> bool:
     """Whether two values are the same JSON value.
 
@@ -71,6 +74,9 @@ def _refuse_constant(name: str) -> Never:
 
 def excerpt(value: JsonValue, limit: int = 400) -> str:
     """The JSON text of `value`, cut with an ellipsis after `limit` characters; costs no more, at any size and depth."""
+    if _room_left(value, limit) >= 0:
+        whole = _encode(value)
+        return whole if len(whole) <= limit else whole[:limit] + "…"
     parts: list[str] = []
     length = 0
     levels = [_Level(iter([("", value)]), "")]
@@ -88,6 +94,28 @@ def excerpt(value: JsonValue, limit: int = 400) -> str:
         length += len(text)
     whole = "".join(parts)
     return whole if len(whole) <= limit else whole[:limit] + "…"
+
+
+def _room_left(value: JsonValue, room: int) -> int:
+    """About how many of `room` characters the JSON text of `value` leaves; negative: too long, or no quick telling."""
+    if room < 0:
+        return room
+    kind = type(value)
+    if kind is str:
+        return room - len(value) - 2  # type: ignore[arg-type]  # checked by kind: isinstance costs twice as much
+    if kind is dict:
+        for key, member in value.items():  # type: ignore[union-attr]
+            if (room := _room_left(member, room - len(key) - 6)) < 0:
+                break
+        return room - 2
+    if kind is list:
+        for member in value:  # type: ignore[union-attr]
+            if (room := _room_left(member, room - 2)) < 0:
+                break
+        return room - 2
+    if kind is int:
+        return room - 20 if -(2**63) <= value < 2**63 else -1  # type: ignore[operator]
+    return room - 5
 
 
 class _Level:
@@ -114,11 +142,11 @@ def _opened(value: JsonValue, levels: list[_Level], limit: int) -> str:
 
 
 def _text_excerpt(text: str, limit: int) -> str:
-    return json.dumps(text[: limit + 1], ensure_ascii=False)
+    return _encode(text[: limit + 1])
 
 
 def scalar_text(value: bool | int | float | None) -> str:
     """The JSON text of a number, true, false or null."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > _MAX_DIGITS_SHOWN * 3:
         return f"an integer of {value.bit_length()} bits"
-    return json.dumps(value)
+    return _encode(value)
