@@ -86,30 +86,49 @@ def _take_out_bad_items(signal: Signal, request: Message) -> tuple[int, dict[str
     rejected: dict[str, int] = {}
     items = 0
     for container in containers(signal, request):
-        if signal is Signal.TRACES:
-            bad = {index: reason for index, span in enumerate(container) if (reason := _bad_id(span))}
-            if bad:
-                kept = [span for index, span in enumerate(container) if index not in bad]
-                del container[:]
-                container.extend(kept)
-                for reason in bad.values():
-                    rejected[reason] = rejected.get(reason, 0) + 1
-            items += len(container)
-        elif signal is Signal.METRICS:
+        if signal is Signal.METRICS:
             items += sum(map(_data_points, container))
-        else:
-            items += len(container)
+            continue
+        if signal is Signal.TRACES and not _all_ids_are_whole(container):
+            _take_out_bad_spans(container, rejected)
+        items += len(container)
     return items, rejected
+
+
+def _all_ids_are_whole(spans: Any) -> bool:
+    """`_bad_id` of every span at once, without a call for each: all of the work that is done per span."""
+    for span in spans:
+        trace_id, span_id, parent_span_id = span.trace_id, span.span_id, span.parent_span_id
+        if (
+            len(trace_id) != 16
+            or len(span_id) != 8
+            or (parent_span_id and len(parent_span_id) != 8)
+            or trace_id == _ZERO_TRACE_ID
+            or span_id == _ZERO_SPAN_ID
+        ):
+            return False
+    return True
+
+
+def _take_out_bad_spans(spans: Any, rejected: dict[str, int]) -> None:
+    kept = []
+    for span in spans:
+        if reason := _bad_id(span):
+            rejected[reason] = rejected.get(reason, 0) + 1
+        else:
+            kept.append(span)
+    # One by one from within would take quadratic time.
+    del spans[:]
+    spans.extend(kept)
 
 
 def _bad_id(span: Any) -> str:
     """The reason to reject `span`, "" when its ids are whole."""
-    trace_id, span_id, parent_span_id = span.trace_id, span.span_id, span.parent_span_id
-    if len(trace_id) != 16 or trace_id == _ZERO_TRACE_ID:
+    if len(span.trace_id) != 16 or span.trace_id == _ZERO_TRACE_ID:
         return "invalid_trace_id"
-    if len(span_id) != 8 or span_id == _ZERO_SPAN_ID:
+    if len(span.span_id) != 8 or span.span_id == _ZERO_SPAN_ID:
         return "invalid_span_id"
-    if parent_span_id and len(parent_span_id) != 8:
+    if span.parent_span_id and len(span.parent_span_id) != 8:
         return "invalid_parent_span_id"
     return ""
 
