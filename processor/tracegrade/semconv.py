@@ -80,14 +80,9 @@ ERROR_TYPE_OTHER = "_OTHER"  # the convention's word for an error without a clas
 
 # The operation name of a carrier span. Source: proposed for the GenAI conventions; OpenSearch's SDK writes it too.
 OPERATION_EVALUATION = "evaluation"
-GEN_AI_OPERATION_NAME = "gen_ai.operation.name"
-GEN_AI_AGENT_NAME = "gen_ai.agent.name"
-GEN_AI_CONVERSATION_ID = "gen_ai.conversation.id"
 
 # OpenInference's evaluations on a carrier span. Source: Arize-ai/openinference, spec/annotations.md.
-OPENINFERENCE_SPAN_KIND = "openinference.span.kind"
 SPAN_KIND_EVALUATOR = "EVALUATOR"
-SESSION_ID = "session.id"
 EVALUATIONS_PREFIX = {"trace": "trace.evaluations", "session": "session.evaluations"}  # any other subject: a span
 EVALUATIONS_SPAN_PREFIX = "evaluations"
 ANNOTATOR_KIND_CODE = "CODE"

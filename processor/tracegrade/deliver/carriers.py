@@ -68,8 +68,8 @@ def _derived_id(parts: list[str], size: int) -> bytes:
 def _attributes(group: Group, include_values: bool) -> bytes:
     first = group.first
     parts = [
-        attribute(SPAN_ATTRIBUTES, semconv.GEN_AI_OPERATION_NAME, semconv.OPERATION_EVALUATION),
-        attribute(SPAN_ATTRIBUTES, semconv.OPENINFERENCE_SPAN_KIND, semconv.SPAN_KIND_EVALUATOR),
+        attribute(SPAN_ATTRIBUTES, semconv.OPERATION_NAME, semconv.OPERATION_EVALUATION),
+        attribute(SPAN_ATTRIBUTES, semconv.OPENINFERENCE_KIND, semconv.SPAN_KIND_EVALUATOR),
         shared_attributes(SPAN_ATTRIBUTES, group),
         attribute(SPAN_ATTRIBUTES, semconv.OUTCOME, group.outcome),
         unkept_attribute(SPAN_ATTRIBUTES, semconv.SUBJECT_ID, first["subject"]["id"]),
@@ -78,7 +78,7 @@ def _attributes(group: Group, include_values: bool) -> bytes:
         ),
     ]
     if first["agent"]:
-        parts.append(attribute(SPAN_ATTRIBUTES, semconv.GEN_AI_AGENT_NAME, first["agent"]))
+        parts.append(attribute(SPAN_ATTRIBUTES, semconv.AGENT_NAME, first["agent"]))
     if first["subject"]["kind"] == "session":
         parts.append(unkept_attribute(SPAN_ATTRIBUTES, semconv.SESSION_ID, first["subject"]["id"]))
     if group.outcome == "error":

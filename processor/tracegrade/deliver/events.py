@@ -52,9 +52,9 @@ def _attributes(evaluation: dict[str, Any], include_values: bool) -> Iterator[by
     if evaluation["outcome"] == "error":
         yield attribute(LOG_RECORD_ATTRIBUTES, semconv.ERROR_TYPE, error_type(evaluation))
     if evaluation["agent"]:
-        yield attribute(LOG_RECORD_ATTRIBUTES, semconv.GEN_AI_AGENT_NAME, evaluation["agent"])
+        yield attribute(LOG_RECORD_ATTRIBUTES, semconv.AGENT_NAME, evaluation["agent"])
     if evaluation["session"]:
-        yield unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.GEN_AI_CONVERSATION_ID, evaluation["session"])
+        yield unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.CONVERSATION_ID, evaluation["session"])
     yield unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.EVALUATION_ID, evaluation["id"])
     yield unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.SUBJECT_ID, evaluation["subject"]["id"])
     yield attribute(LOG_RECORD_ATTRIBUTES, semconv.OUTCOME, evaluation["outcome"])
