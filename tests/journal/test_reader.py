@@ -152,9 +152,7 @@ def test_a_record_inside_a_damaged_payload_is_not_taken_for_one(opener: Opener) 
     journal.append(entry(b"<" + inner + b">")).result(5)
     journal.append(entry(b"after")).result(5)
     with opener.last_segment().open("r+b") as file:
-        file.seek(journal.end - len(inner) - 60)
-        at = opener.last_segment().read_bytes().index(b"<" + inner)
-        file.seek(at)
+        file.seek(opener.last_segment().read_bytes().index(b"<" + inner))
         file.write(b"!")
     assert payloads(opener.folder, outer_at) == [b"after"]
 
@@ -201,3 +199,27 @@ def test_a_deleted_position_names_the_first_one_left(opener: Opener) -> None:
             one.read(400)
         assert (caught.value.position, caught.value.first, one.first()) == (400, 800, 800)
         assert len(one.read(800)) == 2
+
+
+def test_records_read_before_the_next_segment_was_deleted_are_returned(opener: Opener) -> None:
+    journal = opener()
+    for i in range(6):
+        journal.append(entry(bytes([i]) * SIZE)).result(5)
+    reader = opener.reader()
+    reader.read(0, 1)
+    for path in sorted((opener.folder / "segments").iterdir())[:2]:
+        path.unlink()
+    assert [record.payload[0] for record in reader.read(0)] == [0, 1]
+    with pytest.raises(SegmentDeleted):
+        reader.read(400)
+
+
+def test_a_segment_missing_in_the_middle_is_skipped_and_counted(opener: Opener) -> None:
+    journal = opener()
+    for i in range(6):
+        journal.append(entry(bytes([i]) * SIZE)).result(5)
+    reader = opener.reader()
+    reader.read(0, 1)
+    sorted((opener.folder / "segments").iterdir())[1].unlink()
+    assert [record.payload[0] for record in read_all(reader)] == [0, 1, 4, 5]
+    assert reader.lost_bytes == 400

@@ -55,7 +55,10 @@ class LocalJournal:
         """Use `open`."""
         self.recovery = recovery
         self._folder = folder
-        self._settings = settings
+        self._max_bytes = settings.max_bytes
+        self._segment_bytes = settings.segment_bytes
+        self._max_age_ns = int(settings.max_age * 1e9)
+        self._sync_interval_ns = int(settings.sync_interval * 1e9)
         self._writer = writer
         self._publisher = publisher
         self._clock = clock
@@ -188,8 +191,8 @@ class LocalJournal:
                 sealed,
                 self._writer.end,
                 consumers,
-                expired_ns=self._publisher.last.clock_ns - int(self._settings.max_age * 1e9),
-                keep_bytes=self._settings.max_bytes * 7 // 8,
+                expired_ns=self._publisher.last.clock_ns - self._max_age_ns,
+                keep_bytes=self._max_bytes * 7 // 8,
             )
             self._held_by = decision.held_by
             lost: dict[str, Counter[Signal]] = {}
@@ -243,9 +246,8 @@ class LocalJournal:
                 f"the disk is too slow: {self._waiting_bytes / 1e6:.0f} MB wait to be written; the sender should retry"
             )
         used = self._writer.end - self._writer.bases[0] if self._writer.bases else 0
-        bound = self._settings.max_bytes
-        if used + waiting > bound:
-            raise JournalFull(_full_message(used, bound, self._held_by))
+        if used + waiting > self._max_bytes:
+            raise JournalFull(_full_message(used, self._max_bytes, self._held_by))
 
     def _run(self) -> None:
         """The writer thread."""
@@ -277,7 +279,7 @@ class LocalJournal:
         run: list[Request] = []
         used = self._writer.segment_used
         for request in requests:
-            if run and used + request.size > self._settings.segment_bytes:
+            if run and used + request.size > self._segment_bytes:
                 yield run
                 run = []
                 used = 0
@@ -320,7 +322,7 @@ class LocalJournal:
         now_ns = self._clock.read()
         try:
             if self._writer.unsynced and now_ns >= self._sync_due_ns:
-                self._sync_due_ns = now_ns + int(self._settings.sync_interval * 1e9)
+                self._sync_due_ns = now_ns + self._sync_interval_ns
                 self._writer.sync()
             if now_ns >= self._gauges_due_ns:
                 self._gauges_due_ns = now_ns + GAUGES_EVERY_NS
@@ -338,8 +340,8 @@ class LocalJournal:
 
     def _end_old_segment(self, now_ns: int) -> None:
         """With little traffic, a segment ends after an eighth of ``max_age``, so that its records can be deleted."""
-        age_ns = int(self._settings.max_age * 1e9) // 8
-        if self._writer.segment_used and now_ns - self._writer.begun_ns[self._writer.bases[-1]] > age_ns:
+        used = self._writer.segment_used
+        if used and now_ns - self._writer.begun_ns[self._writer.bases[-1]] > self._max_age_ns // 8:
             self._writer.begin_segment(now_ns)
 
 

@@ -68,8 +68,17 @@ class JournalReader:
         records: list[Record] = []
         budget = max_bytes
         while position < durable.end and budget > 0:
-            base, limit = self._segment_of(position, durable.end)
-            found, reached = self._read_segment(base, position, limit, budget, at_least_one=not records)
+            index = bisect_right(self._bases, position) - 1
+            if index < 0:
+                if records:
+                    break
+                raise SegmentDeleted(position, self.first())
+            base, limit = self._bases[index], min([*self._bases[index + 1 : index + 2], durable.end])
+            try:
+                found, reached = self._read_segment(base, position, limit, budget, at_least_one=not records)
+            except FileNotFoundError:  # deleted since it was listed
+                self._list(durable)
+                continue
             records += found
             budget -= reached - position if found else 0
             if reached == position or (found and reached < limit):
@@ -119,26 +128,14 @@ class JournalReader:
             )
         return resumed
 
-    def _segment_of(self, position: int, end: int) -> tuple[int, int]:
-        """The base of the segment that holds `position`, and where in the journal that segment ends."""
-        index = bisect_right(self._bases, position) - 1
-        if index < 0:
-            raise SegmentDeleted(position, min(self._bases[0], end) if self._bases else end)
-        following = self._bases[index + 1] if index + 1 < len(self._bases) else end
-        return self._bases[index], min(following, end)
-
     def _bytes(self, base: int, position: int, length: int) -> bytes:
         """Up to `length` bytes at `position`, fewer where the file ends early."""
-        return read_readable(self._segment_fd(base, position), length, position - base)
+        return read_readable(self._segment_fd(base), length, position - base)
 
-    def _segment_fd(self, base: int, position: int) -> int:
+    def _segment_fd(self, base: int) -> int:
         if base != self._open_base:
             self._close_segment()
-            try:
-                self._fd = os.open(segment_path(self._folder, base), os.O_RDONLY)
-            except FileNotFoundError:
-                self._list(self.durable())
-                raise SegmentDeleted(position, self.first()) from None
+            self._fd = os.open(segment_path(self._folder, base), os.O_RDONLY)
             self._open_base = base
         return self._fd
 

@@ -82,10 +82,11 @@ MAX_TENANT_BYTES = 1024
 MAX_PAYLOAD_BYTES = 2**31
 MAX_ITEMS = 2**32 - 1
 
-# magic, header crc, payload length, payload crc, items, tenant length, signal, encoding, position, received_ns
-_HEADER = Struct("<4sIIIIHBBQQ")
-_UNCHECKED = 8  # magic and the checksum itself
-HEADER_BYTES = _HEADER.size
+_PREFIX = Struct("<4sI")  # magic, checksum of the body and the tenant
+_BODY = Struct(
+    "<IIIHBBQQ"
+)  # payload length, payload crc, items, tenant length, signal, encoding, position, received_ns
+HEADER_BYTES = _PREFIX.size + _BODY.size
 _SIGNALS = {int(signal): signal for signal in Signal}
 _ENCODINGS = {int(encoding): encoding for encoding in Encoding}
 
@@ -108,10 +109,8 @@ def checked_tenant(entry: Entry) -> bytes:
 
 def encode_head(entry: Entry, tenant: bytes, payload_crc: int, position: int, received_ns: int) -> bytes:
     """Header and tenant of the record that `entry` becomes at `position`; its payload follows as it is."""
-    head = bytearray(
-        _HEADER.pack(
-            MAGIC,
-            0,
+    body = (
+        _BODY.pack(
             len(entry.payload),
             payload_crc,
             entry.items,
@@ -121,10 +120,9 @@ def encode_head(entry: Entry, tenant: bytes, payload_crc: int, position: int, re
             position,
             received_ns,
         )
+        + tenant
     )
-    head += tenant
-    head[4:_UNCHECKED] = crc32(memoryview(head)[_UNCHECKED:]).to_bytes(4, "little")
-    return bytes(head)
+    return _PREFIX.pack(MAGIC, crc32(body)) + body
 
 
 def decode_header(data: bytes, offset: int, position: int) -> Header | Unreadable:
@@ -135,15 +133,17 @@ def decode_header(data: bytes, offset: int, position: int) -> Header | Unreadabl
     """
     if len(data) - offset < HEADER_BYTES:
         return Unreadable.TORN if data.startswith(MAGIC[: len(data) - offset], offset) else Unreadable.CORRUPT
-    magic, crc, payload_length, payload_crc, items, tenant_length, signal, encoding, found_position, received_ns = (
-        _HEADER.unpack_from(data, offset)
+    magic, crc = _PREFIX.unpack_from(data, offset)
+    body_at = offset + _PREFIX.size
+    payload_length, payload_crc, items, tenant_length, signal, encoding, found_position, received_ns = (
+        _BODY.unpack_from(data, body_at)
     )
     if magic != MAGIC or found_position != position or tenant_length > MAX_TENANT_BYTES:
         return Unreadable.CORRUPT
     head_end = offset + HEADER_BYTES + tenant_length
     if head_end > len(data):
         return Unreadable.TORN
-    if crc32(data[offset + _UNCHECKED : head_end]) != crc or signal not in _SIGNALS or encoding not in _ENCODINGS:
+    if crc32(data[body_at:head_end]) != crc or signal not in _SIGNALS or encoding not in _ENCODINGS:
         return Unreadable.CORRUPT
     return Header(
         position,

@@ -91,10 +91,10 @@ class SegmentWriter:
         self.sync()
         path = segment_path(self._folder, self.end)
         if self.bases and self.bases[-1] == self.end:
-            # Nothing in that file was ever published: a new one takes its name, and no page cache with it.
             self._close()
-            path.unlink(missing_ok=True)
             self.bases.pop()
+        # Nothing in a file of that name was ever published: a new one takes its place, with a page cache of its own.
+        path.unlink(missing_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         try:
             sync_folder(path.parent)
