@@ -6,7 +6,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -125,17 +125,32 @@ def _print_results(config: "Config", titles: dict[str, str]) -> None:
     from tracegrade.store.open import open_store
     from tracegrade.store.read import stored_traces
 
-    rows = []
+    rows: list[list[object]] = []
     engine = open_store(config.store_url, read_only=True)
     with engine.connect() as connection:
         for trace_id, title in titles.items():
             for stored in stored_traces(connection, bytes.fromhex(trace_id)):
-                for evaluation in stored.evaluations:
-                    rule = f"{evaluation['rule_id']}/{evaluation['evaluation']}"
-                    outcome = outcome_text(evaluation["outcome"])
-                    rows.append([title, outcome, evaluation["score"], rule, evaluation["explanation"]])
+                rows += _rows(title, stored.evaluations)
     engine.dispose()
     print_table("", ["the agent ...", "outcome", "score", "rule/evaluation", "why"], rows)
+
+
+def _rows(title: str, evaluations: list[dict[str, Any]]) -> list[list[object]]:
+    """One row for a run without fault, else one for each evaluation that did not pass."""
+    faults = [evaluation for evaluation in evaluations if evaluation["outcome"] != "pass"]
+    if not faults:
+        rules = len({evaluation["rule_id"] for evaluation in evaluations})
+        return [[title, outcome_text("pass"), 1.0, f"all {rules} rules", ""]]
+    return [
+        [
+            title if number == 0 else "",
+            outcome_text(fault["outcome"]),
+            fault["score"],
+            f"{fault['rule_id']}/{fault['evaluation']}",
+            fault["explanation"],
+        ]
+        for number, fault in enumerate(faults)
+    ]
 
 
 def _usual_ports() -> dict[str, int]:

@@ -7,6 +7,7 @@ ended.
 import asyncio
 import logging
 import signal
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -47,9 +48,12 @@ class JudgeProcess:
         pause_s = 0.2
         while not stop.is_set():
             started_s = time.monotonic()
-            process = await asyncio.create_subprocess_exec(*self._command, stdin=asyncio.subprocess.PIPE)
+            # Not asyncio's: uvloop forks for it, and gRPC minds; this one uses vfork and exec.
+            process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
             self.pid = process.pid
             reason = await self._watch(process, stop)
+            assert process.stdin is not None
+            process.stdin.close()
             if stop.is_set():
                 return
             if process.returncode == EXIT_USAGE:
@@ -63,10 +67,10 @@ class JudgeProcess:
             )
             await wait(stop, pause_s)
 
-    async def _watch(self, process: asyncio.subprocess.Process, stop: asyncio.Event) -> str:
+    async def _watch(self, process: subprocess.Popen[bytes], stop: asyncio.Event) -> str:
         """Wait until the process ends, or end it: because of `stop`, or because it hangs. Why, for counting."""
         started_ns = time.monotonic_ns()
-        while process.returncode is None:
+        while (exit_code := process.poll()) is None:
             if await wait(stop, LOOK_EVERY_S):
                 await self._end(process)
                 return "stopped"
@@ -74,19 +78,19 @@ class JudgeProcess:
             if self._settings.watchdog and self._hangs(beat, started_ns):
                 self._set_aside(beat)
                 process.kill()
-                await process.wait()
+                process.wait()
                 return "hung"
-        self._count_crash(process.returncode)
+        self._count_crash(exit_code)
         return "crashed"
 
-    async def _end(self, process: asyncio.subprocess.Process) -> None:
+    async def _end(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None
         process.stdin.close()  # end of file: the judge commits and leaves
         try:
-            await asyncio.wait_for(process.wait(), STOP_WITHIN_S)
-        except TimeoutError:
+            await asyncio.to_thread(process.wait, STOP_WITHIN_S)
+        except subprocess.TimeoutExpired:
             process.kill()
-            await process.wait()
+            process.wait()
 
     def _hangs(self, beat: Beat | None, started_ns: int) -> bool:
         last_sign_ns = max(started_ns, beat.changed_ns if beat is not None else 0)

@@ -12,7 +12,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from tracegrade.alert.loop import AlertLoop, receivers
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
@@ -27,7 +28,7 @@ from tracegrade.journal.errors import JournalRefused, SegmentDeleted
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
-from tracegrade.journal.record import Encoding, Entry
+from tracegrade.journal.record import Encoding, Entry, Record
 from tracegrade.journal.retention import Consumer
 from tracegrade.match.load import load_rules
 from tracegrade.model.signal import Signal
@@ -44,6 +45,7 @@ from tracegrade.telemetry import Labels, Telemetry, series
 
 POLL_S = 0.03
 COMMIT_EVERY_S = 0.2
+APPENDED_TOGETHER = 256  # judged traces; results leave while a burst of closings is still being judged
 SNAPSHOT_EVERY_S = 1.0
 RETENTION_EVERY_S = 60.0
 DRAIN_AT_STOP_S = 5.0
@@ -115,25 +117,33 @@ class JudgeRole:
             except SegmentDeleted as error:
                 position = error.first  # the receive role counts what it deleted unread
                 continue
-            judged: list[Judged] = []
-            for record in records:
-                judged += self._judge.read(record)
+            caught_up = not records or records[-1].end >= durable.end
+            judged = self._judged(records, max(durable.clock_ns, self._judge.clock_ns) if caught_up else None)
+            appended = 0
+            while some := list(islice(judged, APPENDED_TOGETHER)):
+                if not self._append(some):
+                    return
+                appended += len(some)
+                self._publish()
             if records:
                 position = records[-1].end
-            if position >= durable.end:
-                judged += self._judge.tick(max(durable.clock_ns, self._judge.clock_ns))
             self._heartbeat.beat(position)
-            if judged and not self._append(judged):
-                return
             self._publish()
             now_s = time.monotonic()
-            if now_s >= commit_due_s or judged:
+            if now_s >= commit_due_s or appended:
                 commit_due_s = now_s + COMMIT_EVERY_S
                 self._commit(position)
             if not records:
                 self._release_stored()
                 self._stop.wait(POLL_S)
         self._commit(position)
+
+    def _judged(self, records: Sequence[Record], clock_ns: int | None) -> Iterator[Judged]:
+        """What `records` close, then, when there are no more, what is due by `clock_ns`."""
+        for record in records:
+            yield from self._judge.read(record)
+        if clock_ns is not None:
+            yield from self._judge.tick(max(clock_ns, self._judge.clock_ns))
 
     def _append(self, judged: list[Judged]) -> bool:
         """Make the results durable; waits while their journal is full, False when stopped meanwhile."""
