@@ -1,0 +1,202 @@
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tracegrade.cli import main
+from tracegrade.match.load import builtin_rules
+
+DEMO_RULE = "order-steps-out-of-order"
+
+
+@pytest.fixture
+def rule(tmp_path: Path) -> Path:
+    """A copy of a ready-made rule with its tests and traces."""
+    folder = tmp_path / "rules" / DEMO_RULE
+    shutil.copytree(builtin_rules() / "demo" / DEMO_RULE, folder)
+    return folder
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["rules", *map(str, arguments)], catch_exceptions=False)
+
+
+def rows(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def change(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+class TestCheck:
+    def test_good_rules_exit_0(self, rule: Path) -> None:
+        result = run("check", rule)
+        assert result.exit_code == 0
+        assert result.stdout.startswith("1 rule, nothing wrong (rule set ")
+
+    def test_every_mistake_is_said_on_its_line_and_exits_2(self, rule: Path) -> None:
+        change(rule / "rule.yaml", "level: high", "levle: high")
+        change(rule / "rule.yaml", "tool-call-order\n", "tool-call-ordr\n")
+        result = run("check", rule)
+        assert result.exit_code == 2
+        assert result.stdout == ""
+        assert [line.partition("rule.yaml:")[2] for line in result.stderr.splitlines()] == [
+            "8:1: levle: unknown key 'levle'; did you mean 'level'?",
+            "14:5: evaluate[0].evaluator: no evaluator 'tool-call-ordr'; did you mean 'tool-call-order'? "
+            "('tracegrade rules list --evaluators' shows all)",
+        ]
+
+    def test_json_says_how_many_rules_and_their_hash(self) -> None:
+        [row] = rows(run("check", "--format", "json", "builtin:demo"))
+        assert row["rules"] == 3
+        assert len(row["hash"]) == 16
+
+    def test_without_a_path_the_local_folder_is_read(self, rule: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(rule.parents[1])
+        assert run("check").stdout.startswith("1 rule,")
+
+    def test_without_a_local_folder_the_ready_made_rules_are_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert run("check").stdout.startswith("3 rules,")
+
+
+class TestList:
+    def test_rules_are_shown_with_what_they_are(self) -> None:
+        [row] = rows(run("list", "--format", "json", f"builtin:{DEMO_RULE}"))
+        assert row["path"].endswith(f"rules/demo/{DEMO_RULE}/rule.yaml")
+        assert {name: row[name] for name in ("rule", "level", "status", "scope", "evaluators")} == {
+            "rule": DEMO_RULE,
+            "level": "high",
+            "status": "stable",
+            "scope": "agent",
+            "evaluators": ["tool-call-order"],
+        }
+
+    def test_evaluators_are_shown_with_their_fields(self) -> None:
+        found = {row["evaluator"]: row["fields"] for row in rows(run("list", "--evaluators", "--format", "json"))}
+        assert found["tool-call-order"][:5] == ["evaluator", "name", "threshold", "tool_calls_order", "strict"]
+
+    def test_the_table_names_every_rule(self) -> None:
+        assert DEMO_RULE in run("list", "builtin:demo").stdout
+
+    def test_markdown_escapes_what_would_end_a_cell(self, rule: Path) -> None:
+        change(rule / "rule.yaml", "title: An order", "title: a | b, an order")
+        assert "| a \\| b, an order was" in run("list", "--format", "markdown", rule).stdout
+
+
+def test_the_schema_is_json() -> None:
+    assert json.loads(run("schema").stdout)["title"] == "Rule"
+
+
+class TestTest:
+    def test_rules_whose_tests_hold_exit_0(self, rule: Path) -> None:
+        result = run("test", rule)
+        assert result.exit_code == 0
+        assert "6 passed, 0 failed" in result.stdout
+
+    def test_json_has_one_object_a_test(self, rule: Path) -> None:
+        found = rows(run("test", "--format", "json", rule))
+        assert found[1] == {
+            "rule": DEMO_RULE,
+            "test": "ordered first, validated last",
+            "traces": ["ordered_before_validated.json"],
+            "expect": {"tool-call-order": "fail"},
+            "found": {"tool-call-order": "fail"},
+            "known_gap": None,
+            "outcome": "pass",
+            "message": "",
+        }
+        assert found[-1]["found"] == "not_matched"
+
+    def failures(self, rule: Path) -> list[str]:
+        result = run("test", "--format", "json", rule)
+        messages = [row["message"] for row in rows(result) if row["outcome"] == "fail"]
+        assert result.exit_code == (1 if messages else 0)
+        return messages
+
+    def test_another_outcome_than_expected_exits_1(self, rule: Path) -> None:
+        change(rule / "rule.yaml", "[validate_user, check_inventory, create_order]", "[create_order]")
+        assert self.failures(rule) == [
+            "expected tool-call-order: fail, found tool-call-order: pass",
+            "expected tool-call-order: fail, found tool-call-order: pass",
+            "no trace that fails it",
+        ]
+
+    def test_a_rule_that_no_longer_matches_fails_its_tests(self, rule: Path) -> None:
+        change(rule / "rule.yaml", "demo-shop*", "other")
+        found = self.failures(rule)
+        assert found[0] == "expected tool-call-order: pass, found not_matched"
+        assert found[-1] == "no trace that fails it and no trace that passes it"
+
+    def test_a_rule_that_matches_too_much_fails_its_tests(self, rule: Path) -> None:
+        change(rule / "rule.yaml", "  tools: [create_order]\n", "")
+        assert self.failures(rule) == ["expected not_matched, found tool-call-order: fail"]
+
+    def test_a_known_gap_must_still_miss(self, rule: Path) -> None:
+        change(rule / "tests.yaml", "expect: not_matched", "expect: {tool-call-order: fail}\n  known_gap: some day")
+        assert self.failures(rule) == []
+        change(rule / "tests.yaml", "expect: {tool-call-order: fail}\n  known_gap", "expect: not_matched\n  known_gap")
+        assert self.failures(rule) == ["the known gap is closed: remove 'known_gap'"]
+
+    def test_a_known_gap_is_no_proof_that_a_rule_can_fail(self, rule: Path) -> None:
+        change(rule / "tests.yaml", "expect: {tool-call-order: fail}", "expect: not_matched\n  known_gap: some day")
+        assert self.failures(rule) == ["no trace that fails it"]
+
+    def test_several_files_are_one_input(self, rule: Path) -> None:
+        traces = rule / "traces"
+        request = json.loads((traces / "validated_checked_ordered.json").read_text())
+        spans = request["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        for name, part in (("first.json", spans[:4]), ("second.json", spans[4:])):
+            request["resourceSpans"][0]["scopeSpans"][0]["spans"] = part
+            (traces / name).write_text(json.dumps(request))
+        change(rule / "tests.yaml", "trace: validated_checked_ordered.json", "trace: [second.json, first.json]")
+        assert self.failures(rule) == []
+
+    def test_of_several_subjects_the_worst_outcome_counts(self, rule: Path) -> None:
+        good, bad = (
+            rule / "traces" / f"{name}.json" for name in ("validated_checked_ordered", "ordered_before_validated")
+        )
+        good.write_text(json.dumps(json.loads(good.read_text())) + "\n" + json.dumps(json.loads(bad.read_text())))
+        assert self.failures(rule) == ["expected tool-call-order: pass, found tool-call-order: fail"]
+
+    def test_a_rule_without_tests_fails(self, rule: Path) -> None:
+        (rule / "tests.yaml").unlink()
+        assert self.failures(rule) == ["no tests.yaml beside rule.yaml"]
+
+    def test_a_named_rule_has_named_tests(self, rule: Path) -> None:
+        (rule / "rule.yaml").rename(rule / "steps.rule.yaml")
+        assert self.failures(rule) == ["no steps.tests.yaml beside steps.rule.yaml"]
+        (rule / "tests.yaml").rename(rule / "steps.tests.yaml")
+        assert self.failures(rule) == []
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            (
+                "expect: {tool-call-order: pass}",
+                "expect: {tool-call-ordr: pass}",
+                "3:12: [0].expect.tool-call-ordr: no evaluation 'tool-call-ordr'; did you mean 'tool-call-order'?",
+            ),
+            ("validated_checked_ordered.json", "missing.json", "2:3: [0].trace: no file 'missing.json' in "),
+            ("- description: validated", "- descripton: validated", "1:3: [0]: key 'description' is missing"),
+        ],
+    )
+    def test_a_mistake_in_the_tests_is_placed_and_exits_2(self, rule: Path, old: str, new: str, message: str) -> None:
+        change(rule / "tests.yaml", old, new)
+        result = run("test", rule)
+        assert result.exit_code == 2
+        assert f"tests.yaml:{message}" in result.stderr
+
+    def test_an_outcome_that_does_not_exist_is_refused(self, rule: Path) -> None:
+        change(rule / "tests.yaml", "{tool-call-order: fail}", "{tool-call-order: failed}")
+        result = run("test", rule)
+        assert result.exit_code == 2
+        assert "expected 'pass', 'fail', 'not_evaluable' or 'error', found 'failed'" in result.stderr

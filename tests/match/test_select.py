@@ -1,0 +1,281 @@
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tracegrade.match.rule import Rule
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.match.select import UNREADABLE_PROMPT, explain, match
+from tracegrade.model import AgentRun, Extraction, Resource, Span, ToolCall, Trace
+
+ROOT, SUB, TOOL = "aa" * 8, "bb" * 8, "cc" * 8
+SHOP = Resource({"service.name": "shop-eu", "service.version": "1.4.0", "deployment.environment.name": "prod"})
+
+
+def span_of(span_id: str, parent: str = "", resource: Resource = SHOP, **attributes: Any) -> Span:
+    ids = (bytes(16), bytes.fromhex(span_id), bytes.fromhex(parent))
+    return Span(*ids, span_id, 1, 1, 2, 0, 0, "", attributes, [], 0, "agents", resource)
+
+
+def call_of(name: str, span_id: str = TOOL, run: str = ROOT, **fields: Any) -> ToolCall:
+    known: dict[str, Any] = {"raw_name": name, "message_path": None} | fields
+    return ToolCall(
+        name=name,
+        call_id=None,
+        arguments={},
+        arguments_status="ok",
+        output=None,
+        output_status="absent",
+        error=None,
+        start_ns=1,
+        end_ns=2,
+        span_id=span_id,
+        agent="support",
+        agent_span_id=run,
+        **known,
+    )
+
+
+def extraction_of(
+    runs: Sequence[AgentRun] | None = None, spans: Sequence[Span] | None = None, session: str | None = None
+) -> Extraction:
+    """One support run that created an order, unless said otherwise."""
+    if runs is None:
+        runs = [AgentRun(ROOT, "support", prompt="Please  order 2 pens", final_answer="done")]
+        runs[0].calls = [call_of("create_order")]
+    trace = Trace(bytes(16), "default", list(spans or [span_of(ROOT), span_of(TOOL, ROOT)]), "settled", [], 2)
+    return Extraction(trace, list(runs), [call for run in runs for call in run.calls], session=session)
+
+
+def rule_of(rule_id: str = "one", **fields: Any) -> Rule:
+    evaluate = [{"evaluator": "tool-call-order", "tool_calls_order": ["create_order"]}]
+    return Rule.model_validate({"id": rule_id, "evaluate": evaluate, **fields})
+
+
+def why_not(extraction: Extraction, **fields: Any) -> str | None:
+    """The clause that kept the rule from the only subject; what `match` says must agree."""
+    rule = rule_of(**fields)
+    [explanation] = explain(rule, extraction)
+    matches = match(RuleSet([rule]), extraction)
+    assert len(matches) == (explanation.clause is None)
+    assert all(found.not_evaluable == explanation.not_evaluable for found in matches)
+    return explanation.clause
+
+
+@pytest.mark.parametrize(
+    ("clauses", "unmatched"),
+    [
+        ({}, None),
+        ({"service": "shop-*"}, None),
+        ({"service": ["bank", "shop-eu"]}, None),
+        ({"service": "Shop-*"}, "service"),
+        ({"service": "shop"}, "service"),
+        ({"environment": "prod"}, None),
+        ({"environment": "staging"}, "environment"),
+        ({"release": "1.*"}, None),
+        ({"release": "2.*"}, "release"),
+        ({"agent": "sup*"}, None),
+        ({"agent": "sales"}, "agent"),
+        ({"tools": "create_order"}, None),
+        ({"tools": ["refund", "create_*"]}, None),
+        ({"tools": "refund"}, "tools"),
+        ({"prompt": " Please order\n2 pens "}, None),
+        ({"prompt": "Please order*"}, "prompt"),
+        ({"prompt": {"$regex": "(?i)PLEASE ORDER"}}, "prompt"),
+        ({"prompt": {"$regex": "(?i)PLEASE +ORDER"}}, None),
+        ({"prompt": ["no", {"$regex": "pens$"}]}, None),
+        ({"service": "shop-eu", "agent": "sales", "tools": "refund"}, "agent"),
+        ({"service": "shop-eu", "agent": "support", "tools": "create_order", "release": "1.4.0"}, None),
+        ({"attributes": {"tenant.tier": "gold"}}, "attributes.tenant.tier"),
+    ],
+)
+def test_a_rule_matches_when_all_its_clauses_hold(clauses: dict[str, Any], unmatched: str | None) -> None:
+    assert why_not(extraction_of(), match=clauses) == unmatched
+
+
+@pytest.mark.parametrize(
+    ("unless", "unmatched"),
+    [
+        ({"environment": "prod"}, "unless"),
+        ({"environment": "staging"}, None),
+        ({"environment": "prod", "agent": "support"}, "unless"),
+        ({"environment": "prod", "agent": "sales"}, None),
+        ({"prompt": {"$regex": "pens"}}, "unless"),
+    ],
+)
+def test_a_subject_is_excluded_when_all_clauses_of_unless_hold(unless: dict[str, Any], unmatched: str | None) -> None:
+    assert why_not(extraction_of(), unless=unless) == unmatched
+
+
+def test_match_is_named_before_unless() -> None:
+    assert why_not(extraction_of(), match={"agent": "sales"}, unless={"environment": "prod"}) == "agent"
+
+
+class TestWithoutAReadablePrompt:
+    extraction = extraction_of([AgentRun(ROOT, "support")])
+
+    def judged(self, **fields: Any) -> list[str | None]:
+        return [found.not_evaluable for found in match(RuleSet([rule_of(**fields)]), self.extraction)]
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"match": {"prompt": "Please order"}},
+            {"match": {"prompt": {"$regex": "order"}}},
+            {"match": {"service": "shop-eu", "prompt": "Please order"}},
+            {"unless": {"prompt": "Please order"}},
+            {"unless": {"environment": "prod", "prompt": "Please order"}},
+        ],
+    )
+    def test_a_rule_that_only_the_prompt_could_decide_is_not_evaluable(self, fields: dict[str, Any]) -> None:
+        assert self.judged(**fields) == [UNREADABLE_PROMPT]
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"match": {"service": "bank", "prompt": "Please order"}},
+            {"match": {"prompt": "Please order"}, "unless": {"environment": "prod"}},
+        ],
+    )
+    def test_another_clause_decides_all_the_same(self, fields: dict[str, Any]) -> None:
+        assert self.judged(**fields) == []
+
+    @pytest.mark.parametrize("fields", [{}, {"unless": {"environment": "staging", "prompt": "Please order"}}])
+    def test_a_rule_that_needs_no_prompt_judges(self, fields: dict[str, Any]) -> None:
+        assert self.judged(**fields) == [None]
+
+
+class TestAttributes:
+    def why_not(self, name: str, expected: Any) -> str | None:
+        shop = Resource({"service.name": "shop", "where": "resource", "tier": "bronze"})
+        tool_resource = Resource({"service.name": "shop", "rack": 7})
+        spans = [
+            span_of(ROOT, resource=shop, **{"where": "root", "tier": "gold", "flag": True, "list": ["a", "b"]}),
+            span_of(TOOL, ROOT, resource=tool_resource, **{"where": "span"}),
+        ]
+        return why_not(extraction_of(spans=spans), scope="tool-call", match={"attributes": {name: expected}})
+
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [("where", "span"), ("tier", "gold"), ("rack", 7), ("flag", True), ("list", "b"), ("tier", ["x", "g*"])],
+    )
+    def test_are_looked_up_on_the_span_then_the_root_then_the_resource(self, name: str, expected: Any) -> None:
+        assert self.why_not(name, expected) is None
+
+    @pytest.mark.parametrize(
+        ("name", "expected"), [("where", "root"), ("tier", "bronze"), ("rack", "7"), ("flag", 1), ("absent", "*")]
+    )
+    def test_what_stands_nearer_wins_and_what_is_absent_does_not_match(self, name: str, expected: Any) -> None:
+        assert self.why_not(name, expected) == f"attributes.{name}"
+
+
+@pytest.mark.parametrize("name", ["deployment.environment.name", "deployment.environment"])
+def test_the_environment_is_read_under_its_new_and_its_old_name(name: str) -> None:
+    extraction = extraction_of(spans=[span_of(ROOT, resource=Resource({name: "prod"}))])
+    assert why_not(extraction, match={"environment": "prod"}) is None
+
+
+def test_what_the_resource_does_not_say_matches_no_glob() -> None:
+    extraction = extraction_of(spans=[span_of(ROOT, resource=Resource({}))])
+    assert why_not(extraction, match={"environment": "*"}) == "environment"
+    assert why_not(extraction, match={"release": "*"}) == "release"
+    assert why_not(extraction, unless={"environment": "*"}) is None
+
+
+def test_a_run_in_another_service_is_judged_by_its_own_service() -> None:
+    gateway = Resource({"service.name": "gateway"})
+    extraction = extraction_of(
+        runs=[AgentRun(SUB, "support")], spans=[span_of(ROOT, resource=gateway), span_of(SUB, ROOT)]
+    )
+    assert why_not(extraction, match={"service": "shop-*"}) is None
+    assert why_not(extraction, scope="trace", match={"service": "shop-*"}) == "service"
+
+
+def sub_agents() -> Extraction:
+    outer = AgentRun(ROOT, "support", prompt="order", final_answer="ordered", calls=[call_of("ask_buyer")])
+    inner = AgentRun(SUB, "buyer", parent_span_id=ROOT, prompt="buy", calls=[call_of("create_order", "dd" * 8, SUB)])
+    return extraction_of(runs=[outer, inner], spans=[span_of(ROOT), span_of(SUB, ROOT)], session="chat-1")
+
+
+def test_scope_agent_judges_each_run_with_its_own_calls() -> None:
+    subjects = [found.subject for found in match(RuleSet([rule_of()]), sub_agents())]
+    assert [(subject.kind, subject.id, subject.agent, subject.prompt) for subject in subjects] == [
+        ("agent", ROOT, "support", "order"),
+        ("agent", SUB, "buyer", "buy"),
+    ]
+    assert [[call.name for call in subject.calls] for subject in subjects] == [["ask_buyer"], ["create_order"]]
+    assert {subject.session for subject in subjects} == {"chat-1"}
+
+
+def test_scope_trace_judges_all_calls_as_the_outermost_run() -> None:
+    [subject] = [found.subject for found in match(RuleSet([rule_of(scope="trace")]), sub_agents())]
+    assert (subject.kind, subject.id, subject.span_id) == ("trace", "00" * 16, ROOT)
+    assert (subject.agent, subject.prompt, subject.final_answer) == ("support", "order", "ordered")
+    assert [call.name for call in subject.calls] == ["ask_buyer", "create_order"]
+
+
+def test_a_trace_without_its_root_is_attached_to_the_earliest_span() -> None:
+    extraction = extraction_of(runs=[AgentRun(TOOL, "support")], spans=[span_of(TOOL, ROOT)])
+    [subject] = [found.subject for found in match(RuleSet([rule_of(scope="trace")]), extraction)]
+    assert subject.span_id == TOOL
+
+
+def test_scope_tool_call_judges_the_calls_that_tools_names() -> None:
+    rule = rule_of(scope="tool-call", match={"tools": "create_*"})
+    [found] = match(RuleSet([rule]), sub_agents())
+    subject = found.subject
+    assert (subject.kind, subject.id, subject.agent, subject.prompt) == ("tool-call", "dd" * 8, "support", "buy")
+    assert [call.name for call in subject.calls] == ["create_order"]
+    assert [(each.subject.calls[0].name, each.clause) for each in explain(rule, sub_agents())] == [
+        ("ask_buyer", "tools"),
+        ("create_order", None),
+    ]
+
+
+def test_a_call_read_from_a_message_has_its_place_in_its_id() -> None:
+    run = AgentRun(ROOT, "support", calls=[call_of("create_order", message_path="1/0")])
+    [found] = match(RuleSet([rule_of(scope="tool-call")]), extraction_of([run]))
+    assert found.subject.id == f"{TOOL}/1/0"
+    assert found.subject.span_id == TOOL
+
+
+def test_tools_may_name_a_call_as_the_sender_wrote_it() -> None:
+    run = AgentRun(ROOT, "support", calls=[call_of("create_order", raw_name="shop__create_order")])
+    for name in ("create_order", "shop__*"):
+        assert why_not(extraction_of([run]), match={"tools": name}) is None
+
+
+def test_without_tool_calls_there_is_nothing_to_judge_in_scope_tool_call() -> None:
+    extraction = extraction_of([AgentRun(ROOT, "support")])
+    assert explain(rule_of(scope="tool-call"), extraction) == []
+    assert match(RuleSet([rule_of(scope="tool-call")]), extraction) == []
+
+
+def test_without_tool_calls_a_run_is_judged() -> None:
+    assert len(match(RuleSet([rule_of()]), extraction_of([AgentRun(ROOT, "support")]))) == 1
+
+
+def test_matches_come_by_scope_then_subject_then_rule_id() -> None:
+    rules = [rule_of("b"), rule_of("a"), rule_of("d", scope="tool-call"), rule_of("c", scope="trace")]
+    found = [(each.subject.id, each.rule.id) for each in match(RuleSet(rules), sub_agents())]
+    assert found == [
+        (ROOT, "a"),
+        (ROOT, "b"),
+        (SUB, "a"),
+        (SUB, "b"),
+        ("00" * 16, "c"),
+        (TOOL, "d"),
+        ("dd" * 8, "d"),
+    ]
+
+
+def test_every_pair_of_subject_and_rule_is_explained_once() -> None:
+    rules = [rule_of("a"), rule_of("b", match={"agent": "buyer"}), rule_of("c", unless={"agent": "buyer"})]
+    matched = {(each.rule.id, each.subject.id) for each in match(RuleSet(rules), sub_agents())}
+    explained = {(rule.id, each.subject.id): each.clause for rule in rules for each in explain(rule, sub_agents())}
+    assert len(explained) == 6
+    assert {pair for pair, clause in explained.items() if clause is None} == matched
+    assert {pair: clause for pair, clause in explained.items() if clause} == {
+        ("b", ROOT): "agent",
+        ("c", SUB): "unless",
+    }

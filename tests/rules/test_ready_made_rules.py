@@ -1,0 +1,86 @@
+"""What must hold for every rule that ships with the package."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import yaml
+from yamlcore import CoreLoader
+
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.cli.rule_tests import run_tests
+from tracegrade.match.load import builtin_rules, load_rules
+from tracegrade.match.rule import Rule
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.match.schema import rule_schema
+from tracegrade.otlp.file import read_sources
+from tracegrade.pipeline.replay import replay_sources
+
+FOLDER = builtin_rules()
+RULES = load_rules([FOLDER])
+PATHS = [Path(RULES.paths[rule.id]) for rule in RULES.rules]
+
+
+@pytest.mark.parametrize("rule", RULES.rules, ids=lambda rule: rule.id)
+def test_its_own_tests_hold(rule: Rule) -> None:
+    results = list(run_tests(rule, Path(RULES.paths[rule.id])))
+    assert [result.failure for result in results if result.failure] == []
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES.rules if rule.status == "stable"], ids=lambda rule: rule.id)
+def test_a_stable_rule_failed_and_passed_on_traces_of_two_dialects(rule: Rule) -> None:
+    dialects: dict[str, set[str]] = {"pass": set(), "fail": set()}
+    for path in (Path(RULES.paths[rule.id]).parent / "traces").iterdir():
+        for item in replay_sources(read_sources([str(path)]), TracesSettings(), RuleSet([rule]), "test"):
+            for decision in item.judgement.decisions:
+                if decision.outcome in ("pass", "fail"):
+                    dialects[decision.outcome] |= {call.dialect for call in item.judgement.extraction.calls}
+    assert {outcome: len(found) >= 2 for outcome, found in dialects.items()} == {"pass": True, "fail": True}, dialects
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.parent.name)
+def test_its_folder_is_called_like_its_id(path: Path) -> None:
+    assert load_rules([path]).rules[0].id == path.parent.name
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.parent.name)
+def test_every_trace_beside_it_is_used_by_a_test(path: Path) -> None:
+    used = {entry["trace"] for entry in plain(path.with_name("tests.yaml"))}
+    assert {trace.name for trace in (path.parent / "traces").iterdir()} == used
+
+
+@pytest.mark.parametrize("rule", RULES.rules, ids=lambda rule: rule.id)
+def test_it_says_what_it_is(rule: Rule) -> None:
+    assert rule.title
+    assert rule.description
+    assert rule.false_positives
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.parent.name)
+def test_it_fits_the_schema_that_editors_use(path: Path) -> None:
+    jsonschema_rs.Draft202012Validator(rule_schema()).validate(plain(path))
+    first = path.read_text().splitlines()[0]
+    assert first.startswith("# yaml-language-server: $schema=")
+    assert (path.parent / first.partition("=")[2]).resolve() == (FOLDER / "schema.json").resolve()
+
+
+def test_the_schema_in_the_folder_is_the_one_of_the_code() -> None:
+    assert json.loads((FOLDER / "schema.json").read_text()) == rule_schema(), (
+        "out of date: tracegrade rules schema > rules/schema.json"
+    )
+
+
+def test_the_index_in_the_readme_is_the_one_of_the_rules() -> None:
+    readme = (FOLDER / "README.md").read_text()
+    _, _, rest = readme.partition("<!-- made by: tracegrade rules list --format markdown rules -->\n")
+    index, _, _ = rest.partition("<!-- end -->")
+    command = [sys.executable, "-m", "tracegrade", "rules", "list", "--format", "markdown", str(FOLDER)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == index
+
+
+def plain(path: Path) -> Any:
+    return yaml.load(path.read_text(), Loader=CoreLoader)
