@@ -96,6 +96,11 @@ def test_the_justification_names_what_differs(score: Any) -> None:
     )
 
 
+def test_arguments_where_none_are_asked_for_are_named(score: Any) -> None:
+    found = score("tool-call-accuracy", _reference(("a", {})), [("a", {"x": 1})], mode="flexible")
+    assert found.details["differences"] == [{"call": "a_0", "path": "args.x", "problem": "unexpected", "found": 1}]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -90,6 +90,13 @@ def test_details_show_what_was_called_together(score: Any, call: Any) -> None:
     assert found.details["called_together"] == [["b", "c"]]
 
 
+def test_details_are_bounded(score: Any) -> None:
+    found = score("tool-call-order", {"tool_calls_order": ["a"]}, ["b" * 10_000] + ["a"] * 5000)
+    names = found.details["actual_tool_calls_order"]
+    assert (len(names), len(names[0])) == (1000, 257)
+    assert found.score == 1.0
+
+
 def test_expecting_nothing_is_a_mistake(score: Any) -> None:
     with pytest.raises(EvaluatorError, match=r"tool_calls_order: .*at least 1") as error:
         score("tool-call-order", {"tool_calls_order": []}, ["a"])

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Sequence
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
 
-_MAX_NAME = 80
-_MAX_LISTED = 3
+MAX_LISTED = 1000  # calls in the details of one evaluation
+_MAX_NAME = 80  # characters, in a sentence
+_MAX_NAMES = 3  # in a sentence
+_MAX_NAME_IN_DETAILS = 256
 
 
 def arguments_of(call: ToolCall) -> dict[str, JsonValue]:
@@ -25,9 +27,18 @@ def positions_by_name(calls: Sequence[ToolCall]) -> dict[str, list[int]]:
 def listed(names: Iterable[str]) -> str:
     """The distinct names as words of a sentence: the first three, and how many more there are."""
     distinct = list(dict.fromkeys(names))
-    shown = ", ".join(name if len(name) <= _MAX_NAME else name[:_MAX_NAME] + "…" for name in distinct[:_MAX_LISTED])
-    rest = len(distinct) - _MAX_LISTED
+    shown = ", ".join(_cut(name, _MAX_NAME) for name in distinct[:_MAX_NAMES])
+    rest = len(distinct) - _MAX_NAMES
     return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def detailed(names: Sequence[str]) -> list[JsonValue]:
+    """The names for the details: the first `MAX_LISTED`, and of each no more than anybody reads."""
+    return [_cut(name, _MAX_NAME_IN_DETAILS) for name in names[:MAX_LISTED]]
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[:length] + "…"
 
 
 def counted(count: int, noun: str) -> str:

@@ -14,7 +14,7 @@ import re2
 
 from tracegrade.evaluate.expected import Expected, ExpectedList, ExpectedObject, LiteralValue, Path
 from tracegrade.evaluate.values import excerpt, scalar_text
-from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work
+from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.yaml_file import did_you_mean
 
@@ -72,7 +72,7 @@ class RegexMatcher(Expected):
         if actual is None or isinstance(actual, dict | list):
             return False
         text = actual if isinstance(actual, str) else scalar_text(actual)
-        work.spend(1 + len(text) // CHARACTERS_PER_STEP)
+        work.spend(1 + len(text) // CHARACTERS_READ_PER_STEP)
         return self._expression.search(text.encode("utf-8", "replace")) is not None
 
 

@@ -11,15 +11,16 @@ with some by half. What does not fit at all is never taken. Without reference ca
 calls the score is 0.
 """
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from tracegrade.evaluate.call_by_call import keys_of, listed_differences, paths_of
-from tracegrade.evaluate.calls import all_of, arguments_of, counted, listed
+from tracegrade.evaluate.calls import MAX_LISTED, all_of, arguments_of, counted, listed
 from tracegrade.evaluate.criteria import ExpectedArguments
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
-from tracegrade.evaluate.expected import differences
+from tracegrade.evaluate.expected import Difference, differences
 from tracegrade.evaluate.pairing import nearest_unpaired
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -96,7 +97,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     found = listed_differences(
         "args",
         (
-            (keys[i], differences(references[i].args, actual[position], work, partly=settings.mode == "flexible"))
+            (keys[i], _differences(references[i], actual[position], settings, work))
             for i, position in enumerate(shown)
             if position is not None and taken_by[i] is None
         ),
@@ -106,7 +107,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         "true_positives": matched,
         "precision": precision,
         "recall": recall,
-        "matched": [position in takers for position in range(len(actual))],
+        "matched": [position in takers for position in range(min(len(actual), MAX_LISTED))],
         "band": band(score),
         "differences": found,
     }
@@ -147,6 +148,14 @@ def _fit(reference: ReferenceCall, actual: dict[str, JsonValue], settings: Setti
     if not args.members:
         return _UNASKED_ARGUMENTS if actual else 1.0
     return args.matched_members(actual, work) / len(args.members)
+
+
+def _differences(
+    reference: ReferenceCall, actual: dict[str, JsonValue], settings: Settings, work: Work
+) -> Iterator[Difference]:
+    # Further arguments are free, unless there should be none at all.
+    partly = settings.mode == "flexible" and bool(reference.args.members)
+    return differences(reference.args, actual, work, partly=partly)
 
 
 def _explain(matched: int, actual: int, references: int, uncalled: list[str], paths: list[str]) -> str:

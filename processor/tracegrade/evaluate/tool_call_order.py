@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tracegrade.evaluate.calls import all_of, counted, listed
+from tracegrade.evaluate.calls import MAX_LISTED, all_of, counted, detailed, listed
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
 from tracegrade.evaluate.subsequence import Groups, is_arrangement, longest_common_subsequence
 from tracegrade.evaluate.work import Work
@@ -48,13 +48,13 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         matched = longest_common_subsequence(expected, groups, Work())
     actual = [call.name for call in evidence.calls]
     details: dict[str, JsonValue] = {
-        "actual_tool_calls_order": list[JsonValue](actual),
-        "expected_tool_calls_order": list[JsonValue](expected),
-        "lcs": [expected[position] for position in matched],
+        "actual_tool_calls_order": detailed(actual),
+        "expected_tool_calls_order": detailed(expected),
+        "lcs": detailed([expected[position] for position in matched]),
         "lcs_length": len(matched),
     }
-    if together := [list[JsonValue](group) for group in groups if len(group) > 1]:
-        details["called_together"] = list[JsonValue](together)
+    if together := [group for group in groups if len(group) > 1]:
+        details["called_together"] = [detailed(group) for group in together[:MAX_LISTED]]
     explain = _explain_strict if settings.strict else _explain
     return Score(len(matched) / len(expected), details, explain(expected, actual, matched))
 

@@ -22,7 +22,7 @@ from tracegrade.evaluate.expected import Difference, Expected, LiteralValue, dif
 from tracegrade.evaluate.matchers import compile_expected
 from tracegrade.evaluate.pairing import pair_first, pair_in_turn
 from tracegrade.evaluate.values import decoded, decoded_container, scalar_text
-from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work
+from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
 
 
@@ -40,7 +40,7 @@ class ActualOutput:
         if not isinstance(self.value, str):
             return self.value
         if not self._decoded:
-            work.spend(1 + len(self.value) // CHARACTERS_PER_STEP)
+            work.spend(1 + len(self.value) // CHARACTERS_READ_PER_STEP)
             self._decoded.append(decoded(self.value))
         return self._decoded[0]
 
