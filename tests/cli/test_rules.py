@@ -199,4 +199,8 @@ class TestTest:
         change(rule / "tests.yaml", "{tool-call-order: fail}", "{tool-call-order: failed}")
         result = run("test", rule)
         assert result.exit_code == 2
-        assert "expected 'pass', 'fail', 'not_evaluable' or 'error', found 'failed'" in result.stderr
+        assert [line.partition("tests.yaml:")[2] for line in result.stderr.splitlines()] == [
+            f"{line}:12: [{test}].expect.tool-call-order: "
+            "expected 'pass', 'fail', 'not_evaluable' or 'error', found 'failed'"
+            for line, test in ((6, 1), (15, 4))
+        ]

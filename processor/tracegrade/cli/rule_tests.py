@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, RootModel
+from pydantic import Discriminator, Field, RootModel, Tag
 
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.match.rule import Rule
@@ -32,8 +32,15 @@ class RuleTest(FileModel):
     """One entry of a tests.yaml."""
 
     description: str = Field(min_length=1)
-    trace: str | Annotated[list[str], Field(min_length=1)]
-    expect: Literal["not_matched"] | Annotated[dict[str, Outcome], Field(min_length=1)]
+    trace: Annotated[
+        Annotated[str, Tag("one")] | Annotated[list[str], Field(min_length=1), Tag("several")],
+        Discriminator(lambda value: "several" if isinstance(value, list) else "one"),
+    ]
+    expect: Annotated[
+        Annotated[Literal["not_matched"], Tag("word")]
+        | Annotated[dict[str, Outcome], Field(min_length=1), Tag("outcomes")],
+        Discriminator(lambda value: "outcomes" if isinstance(value, dict) else "word"),
+    ]
     known_gap: str | None = Field(default=None, min_length=1)
 
     @property
