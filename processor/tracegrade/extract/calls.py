@@ -28,11 +28,15 @@ def build_calls(
     stray = next((run for run in runs if run.span_id not in agents), runs[0])
     depths = _depths(paired_calls, top_down)
     batches = _batches(paired_calls)
+    names = {run.agent for run in runs}
     calls = []
     for paired, batch in zip(paired_calls, batches, strict=True):
         node = paired.node
         run = by_id[node.run.span.span_id.hex()] if node.run is not None else stray
-        call = _build(paired, run, depths[node], batch, agent_keys)
+        # A tool span may name the agent that executes it, but some senders name their SDK there.
+        own = first_text(node.span, agent_keys)
+        agent = own if own in names or not run.agent else run.agent
+        call = _build(paired, run, agent, depths[node], batch)
         calls.append(call)
         run.calls.append(call)
     for run in runs:
@@ -40,9 +44,7 @@ def build_calls(
     return calls
 
 
-def _build(
-    paired: PairedCall, run: AgentRun, depth: int, batch: int | None, agent_keys: tuple[str, ...]
-) -> ToolCall:
+def _build(paired: PairedCall, run: AgentRun, agent: str, depth: int, batch: int | None) -> ToolCall:
     execution, ask, span = paired.execution, paired.ask, paired.node.span
     arguments, output = paired.arguments, paired.output
     if execution is not None:
@@ -51,7 +53,6 @@ def _build(
         also = [node.span.span_id.hex() for node in execution.also]
         if call_id is None and ask is not None:
             call_id = ask.call.call_id
-        agent = first_text(span, agent_keys) or run.agent
         path = None
     else:
         assert ask is not None  # noqa: S101  # a paired call has one of both
@@ -59,7 +60,6 @@ def _build(
         call_id, path = ask.call.call_id, ask.call.path
         start_ns = end_ns = 0
         also = []
-        agent = run.agent
     return ToolCall(
         name=name,
         raw_name=raw_name,

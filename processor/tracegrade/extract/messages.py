@@ -5,7 +5,7 @@ A message is an object with a role and any of ``parts`` (OTel GenAI), ``content`
 """
 
 from tracegrade.extract.reading import Message, RequestedCall, ShownResult
-from tracegrade.extract.values import call_id, decode
+from tracegrade.extract.values import call_id, decode, is_masked
 from tracegrade.model.json_value import JsonValue
 
 _CALL_TYPES = frozenset({"tool_call", "server_tool_call", "tool_use", "tool-call", "function_call"})
@@ -54,10 +54,10 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
 
 
 def last_text(messages: list[Message], roles: tuple[str, ...]) -> str | None:
-    """The text of the last message of one of `roles` that has one."""
+    """The text of the last message of one of `roles` that has one, trimmed; masked texts are none."""
     for message in reversed(messages):
-        if message.text and message.role in roles:
-            return message.text
+        if message.role in roles and (text := message.text.strip()) and not is_masked(text):
+            return text
     return None
 
 

@@ -85,25 +85,39 @@ def _match(executions: Sequence[Execution], asks: Sequence[Ask]) -> dict[Executi
         if ask is not None:
             ask.taken = True
             matched[execution] = ask
-        elif execution.call_id is None or len(execution.call_id) == _UUID_LENGTH:
-            rest.append(execution)  # some senders record a run's UUID where they know no id
+        else:
+            rest.append(execution)
     for key_of_execution, key_of_ask in _PASSES:
-        if not rest:
-            break
-        waiting: dict[object, list[Ask]] = {}
-        for ask in reversed(asks):
-            if not ask.taken:
-                waiting.setdefault(key_of_ask(ask), []).append(ask)
-        unmatched = []
-        for execution in rest:
-            if candidates := waiting.get(key_of_execution(execution)):
-                ask = candidates.pop()
-                ask.taken = True
-                matched[execution] = ask
-            else:
-                unmatched.append(execution)
-        rest = unmatched
+        if rest:
+            waiting = _waiting(asks, key_of_ask)
+            rest = [execution for execution in rest if not _take(execution, key_of_execution(execution), waiting, matched)]
     return matched
+
+
+def _waiting(asks: Sequence[Ask], key_of_ask: Callable[[Ask], object]) -> dict[tuple[object, bool], list[Ask]]:
+    """The requests not yet answered by key and whether they have an id, the first one last."""
+    waiting: dict[tuple[object, bool], list[Ask]] = {}
+    for ask in reversed(asks):
+        if not ask.taken:
+            waiting.setdefault((key_of_ask(ask), ask.call.call_id is not None), []).append(ask)
+    return waiting
+
+
+def _take(
+    execution: Execution,
+    key: object,
+    waiting: dict[tuple[object, bool], list[Ask]],
+    matched: dict[Execution, Ask],
+) -> bool:
+    # Two ids that differ are two calls, but some senders record a run's UUID where they know no id.
+    is_certain = execution.call_id is not None and len(execution.call_id) != _UUID_LENGTH
+    candidates = waiting.get((key, False)) or (None if is_certain else waiting.get((key, True)))
+    if not candidates:
+        return False
+    ask = candidates.pop()
+    ask.taken = True
+    matched[execution] = ask
+    return True
 
 
 def _by_id(execution: Execution, by_id: dict[str, list[Ask]]) -> Ask | None:

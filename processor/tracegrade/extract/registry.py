@@ -10,7 +10,7 @@ from tracegrade.extract.folding import NEAR_NS, fold, names_match, only_mcp_serv
 from tracegrade.extract.nodes import Node, enclose
 from tracegrade.extract.pairing import pair
 from tracegrade.extract.reading import Dialect, Keys
-from tracegrade.extract.runs import describe_runs, find_runs, first_text
+from tracegrade.extract.runs import describe_runs, find_runs, root_of
 from tracegrade.extract.tool_spans import read_execution
 from tracegrade.extract.values import canonical
 from tracegrade.model.extraction import Extraction
@@ -73,14 +73,14 @@ def extract(trace: Trace) -> Extraction:
     asks = find_asks(nodes)
     paired = pair(fold(executions, asks, nodes), asks, nodes)
     stray = any(call.node.run is None for call in paired)
-    runs = describe_runs(trace, spans, nodes, KEYS, stray)
+    runs = describe_runs(spans, nodes, KEYS, stray)
     calls = build_calls(paired, runs, top_down, KEYS.agent[:1])
     return Extraction(
         trace=trace,
         runs=runs,
         calls=calls,
         session=next((run.session for run in runs if run.session), None),
-        release=_release(trace),
+        release=_release(spans),
         unread_tool_spans=unread,
     )
 
@@ -143,6 +143,6 @@ def _scan(spans: Iterable[Span]) -> list[Node]:
     return nodes
 
 
-def _release(trace: Trace) -> str | None:
-    version = trace.resource.attributes.get(s.SERVICE_VERSION)
+def _release(spans: Sequence[Span]) -> str | None:
+    version = root_of(spans).resource.attributes.get(s.SERVICE_VERSION)
     return version if isinstance(version, str) and version else None

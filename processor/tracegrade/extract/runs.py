@@ -9,11 +9,11 @@ from tracegrade.extract.values import decode
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
-from tracegrade.model.trace import Trace
 
 _ASSISTANT = ("assistant", "model", "ai", "")
 _USER = ("user", "human")
-# Members that hold the answer's text where a framework records its whole result object.
+# Members that hold the text where a framework records its whole call or result object.
+_PROMPT_MEMBERS = ("task", "input", "prompt", "query", "question", "message", "user_prompt", "user_input", "user_msg")
 _ANSWER_MEMBERS = ("raw", "final_output", "output", "answer", "response", "result", "content", "text")
 
 
@@ -61,11 +61,15 @@ def first_text(span: Span, keys: tuple[str, ...]) -> str:
     return ""
 
 
-def describe_runs(trace: Trace, spans: Sequence[Span], nodes: Sequence[Node], keys: Keys, stray: bool) -> list[AgentRun]:
+def root_of(spans: Sequence[Span]) -> Span:
+    """The earliest local root, else the earliest span; `spans` in order of start."""
+    return next((span for span in spans if span.is_local_root), spans[0])
+
+
+def describe_runs(spans: Sequence[Span], nodes: Sequence[Node], keys: Keys, stray: bool) -> list[AgentRun]:
     """The trace's runs in order of start, still without their calls.
 
     Args:
-        trace: for its root.
         spans: all spans, in order of start.
         nodes: the nodes of the trace in order of start, with their runs settled.
         keys: attribute keys of all dialects.
@@ -79,8 +83,11 @@ def describe_runs(trace: Trace, spans: Sequence[Span], nodes: Sequence[Node], ke
         _describe(node.span, node, members[node], keys, sessions) for node in nodes if node.run is node
     ]
     if stray or not runs:
-        root = trace.root or spans[0]
-        runs.append(_describe(root, None, members.get(None, []), keys, sessions))
+        root = root_of(spans)
+        # A tool span that is the root: what the tool got and gave is no prompt and no answer.
+        is_tool = any(node.kind == "tool" and node.span is root for node in nodes)
+        own = keys._replace(prompt=(), answer=()) if is_tool else keys
+        runs.append(_describe(root, None, members.get(None, []), own, sessions))
     runs.sort(key=lambda run: (run.start_ns, run.end_ns, run.span_id))
     return runs
 
@@ -131,35 +138,39 @@ def _describe(span: Span, node: Node | None, members: Sequence[Node], keys: Keys
 
 
 def _prompt(span: Span, node: Node | None, chats: Sequence[Node], keys: Keys) -> str | None:
-    for source in (*((node,) if node is not None else ()), *chats[:1]):
-        if (text := last_text(source.dialect.inputs(source.span), _USER)) is not None:
+    """What an agent span says that it was asked, else what its first model call was, else what the root took in."""
+    if node is not None:
+        text = last_text(node.dialect.inputs(span), _USER) or _plain_text(span, keys.prompt, _PROMPT_MEMBERS)
+        if text is not None:
             return text
-    return _plain_text(span, keys.prompt)
+    for chat in chats:
+        if (text := last_text(chat.dialect.inputs(chat.span), _USER)) is not None:
+            return text
+    return _plain_text(span, keys.prompt, _PROMPT_MEMBERS)
 
 
 def _answer(span: Span, node: Node | None, chats: Sequence[Node], keys: Keys) -> str | None:
+    """What an agent span says that it answered, else what its last model call said, else what the root gave out."""
     if node is not None:
         outputs = node.outputs()
-        if outputs and outputs[-1].text and outputs[-1].role in _ASSISTANT:
-            return outputs[-1].text
-    if (text := _plain_text(span, keys.answer)) is not None:
-        return text
-    if not chats:
-        return None
-    outputs = chats[-1].outputs()
-    # A run that stopped while it was asking for tools gave no answer, whatever it said beside.
-    if any(message.calls for message in outputs):
-        return None
-    return last_text(outputs, _ASSISTANT)
+        if outputs and (text := last_text(outputs[-1:], _ASSISTANT)) is not None:
+            return text
+        if (text := _plain_text(span, keys.answer, _ANSWER_MEMBERS)) is not None:
+            return text
+    for chat in reversed(chats):
+        if outputs := chat.outputs():
+            # A run that stopped while it was asking for tools gave no answer, whatever it said beside.
+            return None if any(message.calls for message in outputs) else last_text(outputs, _ASSISTANT)
+    return _plain_text(span, keys.answer, _ANSWER_MEMBERS)
 
 
-def _plain_text(span: Span, keys: tuple[str, ...]) -> str | None:
-    """A text, or the one text member of a small result object that is known to hold it."""
+def _plain_text(span: Span, keys: tuple[str, ...], members: tuple[str, ...]) -> str | None:
+    """A text, or the text member of a recorded object that is known to hold it."""
     for key in keys:
         decoded = decode(span.attributes.get(key))
         value: JsonValue = decoded.value
         if isinstance(value, dict):
-            value = next((value[name] for name in _ANSWER_MEMBERS if isinstance(value.get(name), str)), None)
-        if isinstance(value, str) and value and decoded.status != "truncated":
-            return value
+            value = next((value[name] for name in members if isinstance(value.get(name), str)), None)
+        if isinstance(value, str) and decoded.status != "truncated" and (text := value.strip()):
+            return text
     return None

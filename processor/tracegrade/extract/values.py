@@ -78,14 +78,19 @@ def decode(raw: JsonValue) -> Decoded:
             return Decoded(raw, "text")
         if text in _ABSENT:
             return ABSENT
-        if text.lower() in _REDACTED:
+        if is_masked(text):
             return REDACTED
     return _decode_text(raw, text, 1)
 
 
+def is_masked(text: str) -> bool:
+    """Whether a sender wrote this in place of a text that it does not show."""
+    return len(text) <= _LONGEST_SENTINEL and text.lower() in _REDACTED
+
+
 def call_id(raw: JsonValue) -> str | None:
     """A call id, None where it is missing or a sentinel."""
-    if type(raw) is str and raw not in _NO_CALL_ID and raw.lower() not in _REDACTED:
+    if type(raw) is str and raw not in _NO_CALL_ID and not is_masked(raw):
         return raw
     if type(raw) is int:
         return str(raw)

@@ -1,0 +1,127 @@
+"""``tracegrade extract``: the tool calls read from traces, whatever framework wrote them."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+
+from tracegrade.cli.output import format_option, json_text, print_json, print_table, reports_errors
+from tracegrade.model.agent_run import AgentRun
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.tool_call import ToolCall
+
+_MAX_CELL = 60
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@format_option
+@reports_errors
+def command(sources: tuple[str, ...], output_format: str) -> None:
+    """Show the tool calls read from traces.
+
+    A SOURCE is a file or folder of OTLP (JSON or protobuf, plain, gzip or zstd), or - for standard input. Several are
+    one input: a trace may be spread over them. Exit code 2: a source cannot be read.
+    """
+    from tracegrade.extract.registry import extract, fold_across
+    from tracegrade.otlp.file import read_sources
+    from tracegrade.pipeline.replay import read_traces
+
+    stdin = sys.stdin.buffer if "-" in sources else None
+    traces = read_traces(read_sources(sources, stdin))
+    # By time, so that the same spans in other files print the same.
+    traces.sort(key=lambda trace: (min(span.start_ns for span in trace.spans), trace.trace_id))
+    extractions = [extract(trace) for trace in traces]
+    fold_across(extractions)
+    if output_format == "json":
+        print_json(_trace_row(extraction) for extraction in extractions)
+        return
+    print_table(
+        f"{sum(len(extraction.calls) for extraction in extractions)} tool calls in {len(extractions)} traces",
+        ("trace", "agent", "call", "arguments", "output", "error", "batch", "read from"),
+        _table_rows(extractions),
+        empty=f"no tool calls in {len(extractions)} traces",
+    )
+
+
+def _trace_row(extraction: Extraction) -> dict[str, Any]:
+    """One documented JSON object a trace; `agents` are the names of its runs, each once, in order of start."""
+    return {
+        "trace_id": extraction.trace.trace_id.hex(),
+        "session": extraction.session,
+        "agents": list(dict.fromkeys(run.agent for run in extraction.runs if run.agent)),
+        "tool_calls": [_call_row(call) for call in extraction.calls],
+        "runs": [_run_row(run) for run in extraction.runs],
+        "release": extraction.release,
+        "unread_tool_spans": extraction.unread_tool_spans,
+    }
+
+
+def _call_row(call: ToolCall) -> dict[str, Any]:
+    error = None if call.error is None else {"type": call.error.type, "message": call.error.message}
+    return {
+        "name": call.name,
+        "arguments": call.arguments,
+        "arguments_status": call.arguments_status,
+        "output": call.output,
+        "output_status": call.output_status,
+        "error": error,
+        "call_id": call.call_id,
+        "agent": call.agent,
+        "span_id": call.span_id,
+        "batch": call.batch,
+        "raw_name": call.raw_name,
+        "agent_span_id": call.agent_span_id,
+        "depth": call.depth,
+        "attempt": call.attempt,
+        "start_ns": call.start_ns,
+        "end_ns": call.end_ns,
+        "read_from": call.read_from,
+        "dialect": call.dialect,
+        "message_path": call.message_path,
+        "also_seen_in": call.also_seen_in,
+        "duplicate_of": call.duplicate_of,
+    }
+
+
+def _run_row(run: AgentRun) -> dict[str, Any]:
+    return {
+        "agent": run.agent,
+        "span_id": run.span_id,
+        "parent_span_id": run.parent_span_id,
+        "prompt": run.prompt,
+        "final_answer": run.final_answer,
+        "session": run.session,
+        "user": run.user,
+        "model": run.model,
+        "start_ns": run.start_ns,
+        "end_ns": run.end_ns,
+    }
+
+
+def _table_rows(extractions: Iterable[Extraction]) -> Iterator[tuple[object, ...]]:
+    for extraction in extractions:
+        trace_id = extraction.trace.trace_id.hex()
+        for call in extraction.calls:
+            yield (
+                trace_id,
+                call.agent,
+                "  " * call.depth + call.name,
+                _value(call.arguments, call.arguments_status),
+                _value(call.output, call.output_status),
+                "" if call.error is None else _short(call.error.type or call.error.message or "error"),
+                call.batch,
+                f"{call.dialect} {call.read_from}" + (f", also in {call.duplicate_of}" if call.duplicate_of else ""),
+            )
+
+
+def _value(value: object, status: str) -> str:
+    if status in ("absent", "redacted"):
+        return f"({status})"
+    return _short(value if isinstance(value, str) else json_text(value))
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_CELL else line[: _MAX_CELL - 1] + "…"

@@ -1,0 +1,56 @@
+"""Traces from a short form: what YAML cases and tests of extraction are written in."""
+
+from typing import Any
+
+from tracegrade.model.span import Resource, Span, SpanEvent
+from tracegrade.model.trace import Trace
+
+TRACE_ID = bytes(15) + b"\x01"
+_STATUS = {"unset": 0, "ok": 1, "error": 2}
+_KINDS = {"internal": 1, "server": 2, "client": 3}
+
+
+def make_trace(spans: list[dict[str, Any]], trace_id: bytes = TRACE_ID) -> Trace:
+    """A trace of spans in the short form.
+
+    Each has ``id`` (a small number), and optionally ``parent``, ``name``, ``at: [start, end]`` (ms; default: in the
+    order given), ``kind``, ``scope``, ``status`` (ok, error, or the message of an error), ``attributes`` and ``events``
+    (objects of event name to attributes).
+    """
+    made = [_make_span(short, place, trace_id) for place, short in enumerate(spans)]
+    made.sort(key=lambda span: (span.start_ns, span.end_ns, span.span_id))
+    return Trace(trace_id, "default", made, "end_of_input", [], len(made))
+
+
+def span_id(number: int) -> str:
+    """The hex id of the span with this number."""
+    return f"{number:016x}"
+
+
+def _make_span(short: dict[str, Any], place: int, trace_id: bytes) -> Span:
+    unknown = short.keys() - {"id", "parent", "name", "at", "kind", "scope", "status", "attributes", "events"}
+    assert not unknown, f"span {short['id']}: unknown {sorted(unknown)}"
+    start_ms, end_ms = short.get("at", [place * 10, place * 10 + 5])
+    status = short.get("status", "unset")
+    parent = short.get("parent")
+    return Span(
+        trace_id=trace_id,
+        span_id=int(short["id"]).to_bytes(8, "big"),
+        parent_span_id=b"" if parent is None else int(parent).to_bytes(8, "big"),
+        name=short.get("name", "span"),
+        kind=_KINDS[short.get("kind", "internal")],
+        start_ns=round(start_ms * 1_000_000),
+        end_ns=round(end_ms * 1_000_000),
+        flags=0x101,
+        status_code=_STATUS.get(status, 2),
+        status_message="" if status in _STATUS else status,
+        attributes=dict(short.get("attributes", {})),
+        events=[
+            SpanEvent(name, round(end_ms * 1_000_000), dict(attributes or {}))
+            for event in short.get("events", [])
+            for name, attributes in event.items()
+        ],
+        dropped_attributes_count=0,
+        scope=short.get("scope", "test"),
+        resource=Resource({"service.name": "shop", "service.version": "1.2.3"}),
+    )

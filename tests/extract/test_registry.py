@@ -1,0 +1,218 @@
+"""What must hold for every trace: any order of spans, any content, several traces."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+from extract.spans import make_trace, span_id
+from extract.test_cases import CASES, records
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracegrade.cli.output import json_text
+from tracegrade.extract.registry import (
+    DIALECTS,
+    FIELD_ORDER,
+    READ_ATTRIBUTES,
+    READ_EVENTS,
+    READ_PREFIXES,
+    extract,
+    fold_across,
+)
+from tracegrade.model.trace import Trace
+
+
+def read_case(path: Path) -> list[dict[str, Any]]:
+    spans: list[dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))["spans"]
+    return spans
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_the_order_of_spans_does_not_matter(path: Path) -> None:
+    trace = make_trace(read_case(path))
+    expected = records(extract(trace))
+    for seed in range(5):
+        random.Random(seed).shuffle(trace.spans)
+        assert records(extract(trace)) == expected
+
+
+def test_extracting_changes_nothing_in_the_trace() -> None:
+    for path in CASES:
+        trace, untouched = make_trace(read_case(path)), make_trace(read_case(path))
+        extract(trace)
+        assert trace == untouched
+
+
+_PRINT_RECORDS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from extract.test_registry import read_case
+from extract.test_cases import CASES, records
+from extract.spans import make_trace
+from tracegrade.cli.output import json_text
+from tracegrade.extract.registry import extract
+for path in CASES:
+    print(json_text(records(extract(make_trace(read_case(path))))))
+"""
+
+
+def test_records_are_the_same_under_every_hash_seed() -> None:
+    tests = str(Path(__file__).parents[1])
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", _PRINT_RECORDS, tests],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "4242")
+    }
+    assert len(outputs) == 1
+    assert outputs.pop().count(b"\n") == len(CASES)
+
+
+def test_every_dialect_has_its_place_in_both_orders() -> None:
+    assert set(FIELD_ORDER) == set(DIALECTS)
+
+
+def test_assembly_keeps_what_dialects_read() -> None:
+    """Cases hold whole spans; what is read from them must be the same after assembly dropped the rest."""
+    for path in CASES:
+        spans = read_case(path)
+        expected = records(extract(make_trace(spans)))
+        for span in spans:
+            attributes = span.get("attributes", {})
+            span["attributes"] = {
+                key: value
+                for key, value in attributes.items()
+                if key in READ_ATTRIBUTES or key.startswith(READ_PREFIXES)
+            }
+            span["events"] = [event for event in span.get("events", []) if set(event) <= READ_EVENTS]
+        assert records(extract(make_trace(spans))) == expected
+
+
+_KINDS = ["TOOL", "LLM", "AGENT", "CHAIN", "execute_tool", "chat", "invoke_agent", "tools/call", "retriever"]
+_SNIPPETS = [
+    '[{"role":"assistant","parts":[{"type":"tool_call","id":"c1","name":"a","arguments":{}}]}]',
+    '[{"role":"tool","parts":[{"type":"tool_call_response","id":"c1","response":null}]}]',
+    '[{"role":["x"],"parts":{"a":1},"tool_calls":[{"function":{"name":7}},{"name":"b"}],"content":[null,{"type":{}}]}]',
+    '{"type":"tool","data":{"content":null,"tool_call_id":{}}}',
+    '{"args":{},"kwargs":{"a":1}}',
+    '{"kwargs":{},"args":[1,2]}',
+    '{"name":"x","arguments":"{"}',
+    "content='x' tool_call_id='c1'",
+    "handoff to x",
+]
+_values = st.one_of(
+    st.sampled_from(_KINDS + _SNIPPETS),
+    st.text(max_size=20),
+    st.integers(),
+    st.booleans(),
+    st.none(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.lists(st.sampled_from(_KINDS), max_size=2),
+    st.dictionaries(st.sampled_from(["content", "data", "type", "kwargs", "name"]), st.text(max_size=5), max_size=3),
+)
+_keys = st.sampled_from(
+    [
+        *sorted(READ_ATTRIBUTES),
+        "llm.output_messages.0.message.role",
+        "llm.output_messages.x.message.role",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.name",
+        "llm.output_messages.0.message.tool_calls.9.tool_call.id",
+        "llm.output_messages.0.message.contents.1.message_content.text",
+        "llm.input_messages.3.message.tool_call_id",
+        "llm.input_messages.3.message.content",
+        "llm.tools.0.tool.json_schema",
+        "llm.output_messages..message.",
+    ]
+)
+_attributes = st.dictionaries(_keys, _values, max_size=8)
+_spans = st.fixed_dictionaries(
+    {"attributes": _attributes},
+    optional={
+        "parent": st.integers(1, 6),
+        "name": st.sampled_from(["execute_tool x", "handoff to y", "invoke_agent z", "tools/call", ""]),
+        "kind": st.sampled_from(["internal", "server", "client"]),
+        "scope": st.sampled_from(["one", "two"]),
+        "status": st.sampled_from(["ok", "error", "boom"]),
+        "at": st.tuples(st.integers(0, 9), st.integers(0, 9)).map(list),
+        "events": st.lists(st.dictionaries(st.sampled_from(sorted(READ_EVENTS)), _attributes, max_size=2), max_size=2),
+    },
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_spans, max_size=6))
+def test_any_spans_give_an_extraction(spans: list[dict[str, Any]]) -> None:
+    trace = make_trace([{"id": place + 1, **span} for place, span in enumerate(spans)])
+    extraction = extract(trace)
+    json_text(records(extraction))
+    assert bool(extraction.runs) == bool(spans)
+    # One span is at most one tool call, and every call is in exactly one run.
+    from_spans = [call.span_id for call in extraction.calls if call.read_from != "message"]
+    assert len(from_spans) == len(set(from_spans))
+    in_runs = [id(call) for run in extraction.runs for call in run.calls]
+    assert sorted(in_runs) == sorted(map(id, extraction.calls))
+    trace.spans.reverse()
+    assert records(extract(trace)) == records(extraction)
+
+
+def test_a_long_chain_of_nested_tools_is_read_in_linear_time() -> None:
+    def chain(length: int) -> Trace:
+        return make_trace(
+            [
+                {"id": n, "parent": n - 1 or None, "at": [n, 10_000], "attributes": {"tool.name": f"t{n}"}}
+                for n in range(1, length + 1)
+            ]
+        )
+
+    assert extract(chain(3000)).calls[-1].depth == 2999
+
+
+def test_parents_in_a_circle_are_read() -> None:
+    trace = make_trace([{"id": n, "parent": n % 3 + 1, "attributes": {"tool.name": "t"}} for n in (1, 2, 3)])
+    assert [call.span_id for call in extract(trace).calls] == [span_id(1), span_id(2), span_id(3)]
+
+
+def test_an_empty_trace_has_neither_runs_nor_calls() -> None:
+    extraction = extract(make_trace([]))
+    assert (extraction.runs, extraction.calls, extraction.session) == ([], [], None)
+
+
+def test_release_is_the_version_of_the_service() -> None:
+    assert extract(make_trace([{"id": 1}])).release == "1.2.3"
+
+
+def test_a_tool_span_without_a_name_is_reported() -> None:
+    trace = make_trace([{"id": 5, "name": "work", "attributes": {"gen_ai.operation.name": "execute_tool"}}])
+    assert extract(trace).unread_tool_spans == [span_id(5)]
+
+
+def test_calls_that_a_second_instrumentation_shows_in_another_trace_are_marked() -> None:
+    def calls(scope: str, trace_number: int, offset_ms: int, chat: bool) -> Trace:
+        arguments = orjson.dumps({"q": 1}).decode()
+        tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find"}
+        tool["gen_ai.tool.call.arguments"] = arguments
+        spans: list[dict[str, Any]] = [
+            {"id": 1, "scope": scope, "at": [0, 100], "name": "root"},
+            {"id": 2, "parent": 1, "scope": scope, "at": [10 + offset_ms, 20 + offset_ms], "attributes": tool},
+            {"id": 3, "parent": 1, "scope": scope, "at": [50 + offset_ms, 60], "attributes": tool},
+        ]
+        if chat:
+            model = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
+            spans.append({"id": 4, "parent": 1, "scope": scope, "at": [1, 2], "attributes": model})
+        return make_trace(spans, trace_number.to_bytes(16, "big"))
+
+    first, second = extract(calls("one", 1, 0, False)), extract(calls("two", 2, 1, True))
+    unrelated = extract(calls("one", 3, 30, False))
+    fold_across([first, second, unrelated])
+    stays = second.trace.trace_id.hex()
+    assert [call.duplicate_of for call in first.calls] == [f"{stays}/{span_id(2)}", f"{stays}/{span_id(3)}"]
+    assert [call.duplicate_of for call in (*second.calls, *unrelated.calls)] == [None] * 4
