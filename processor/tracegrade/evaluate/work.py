@@ -7,7 +7,7 @@ WORK_LIMIT = 5_000_000
 # Comparing this many characters counts as one step more: text is compared by the machine, not by Python.
 CHARACTERS_PER_STEP = 1024
 # Decoding or searching text takes longer than comparing it.
-CHARACTERS_READ_PER_STEP = 64
+CHARACTERS_READ_PER_STEP = 16
 
 
 class Work:
