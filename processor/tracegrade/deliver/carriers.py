@@ -6,6 +6,7 @@ trace whose root is missing gets no children from us: nobody knows yet where the
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -23,6 +24,7 @@ from tracegrade.deliver.results import (
     json_text,
     shared_attributes,
 )
+from tracegrade.model.json_value import JsonValue
 from tracegrade.otlp.encode import SPAN_ATTRIBUTES, attribute, unkept_attribute
 
 _SAMPLED = 1
@@ -67,21 +69,18 @@ def _derived_id(parts: list[str], size: int) -> bytes:
 
 def _attributes(group: Group, include_values: bool) -> bytes:
     first = group.first
+    outcome = group.outcome
     parts = [
-        attribute(SPAN_ATTRIBUTES, semconv.OPERATION_NAME, semconv.OPERATION_EVALUATION),
-        attribute(SPAN_ATTRIBUTES, semconv.OPENINFERENCE_KIND, semconv.SPAN_KIND_EVALUATOR),
+        _KIND,
         shared_attributes(SPAN_ATTRIBUTES, group),
-        attribute(SPAN_ATTRIBUTES, semconv.OUTCOME, group.outcome),
-        unkept_attribute(SPAN_ATTRIBUTES, semconv.SUBJECT_ID, first["subject"]["id"]),
+        attribute(SPAN_ATTRIBUTES, semconv.OUTCOME, outcome),
         unkept_attribute(
             SPAN_ATTRIBUTES, semconv.EVALUATION_IDS, [evaluation["id"] for evaluation in group.evaluations]
         ),
     ]
-    if first["agent"]:
-        parts.append(attribute(SPAN_ATTRIBUTES, semconv.AGENT_NAME, first["agent"]))
     if first["subject"]["kind"] == "session":
         parts.append(unkept_attribute(SPAN_ATTRIBUTES, semconv.SESSION_ID, first["subject"]["id"]))
-    if group.outcome == "error":
+    if outcome == "error":
         failed = next(evaluation for evaluation in group.evaluations if evaluation["outcome"] == "error")
         parts.append(attribute(SPAN_ATTRIBUTES, semconv.ERROR_TYPE, error_type(failed)))
     prefix = semconv.EVALUATIONS_PREFIX.get(first["subject"]["kind"], semconv.EVALUATIONS_SPAN_PREFIX)
@@ -90,21 +89,34 @@ def _attributes(group: Group, include_values: bool) -> bytes:
     return b"".join(parts)
 
 
+_KIND = attribute(SPAN_ATTRIBUTES, semconv.OPERATION_NAME, semconv.OPERATION_EVALUATION) + attribute(
+    SPAN_ATTRIBUTES, semconv.OPENINFERENCE_KIND, semconv.SPAN_KIND_EVALUATOR
+)
+
+
 def _evaluation(prefix: str, evaluation: dict[str, Any], include_values: bool) -> Iterator[bytes]:
-    name = full_name(evaluation)
-    yield attribute(SPAN_ATTRIBUTES, prefix + "name", name)
-    if evaluation["score"] is not None:
-        yield attribute(SPAN_ATTRIBUTES, prefix + "score", float(evaluation["score"]))
-    yield attribute(SPAN_ATTRIBUTES, prefix + "label", evaluation["label"])
+    score, case = evaluation["score"], evaluation["case"]
+    yield _known(prefix, full_name(evaluation), None if score is None else score + 0.0, evaluation["label"], case)
     if text := explanation(evaluation, include_values):
-        yield attribute(SPAN_ATTRIBUTES, prefix + "explanation", text)
-    yield attribute(SPAN_ATTRIBUTES, prefix + "annotator_kind", semconv.ANNOTATOR_KIND_CODE)
-    # The same in every revision: a backend that files results by it replaces the earlier one.
-    case = evaluation["case"]
-    yield attribute(SPAN_ATTRIBUTES, prefix + "identifier", f"{name}/{case}" if case is not None else name)
+        yield unkept_attribute(SPAN_ATTRIBUTES, prefix + "explanation", text)
     metadata = {key: evaluation[key] for key in ("id", "evaluator", "threshold", "rule_hash", "revision")}
     if case is not None:
         metadata["case"] = case
     if include_values:
         metadata["details"] = details_json(evaluation)
     yield unkept_attribute(SPAN_ATTRIBUTES, prefix + "metadata", json_text(metadata))
+
+
+@lru_cache(maxsize=8192)
+def _known(prefix: str, name: str, score: float | None, label: str, case: str | None) -> bytes:
+    """The part that repeats from trace to trace, kept as one block."""
+    pairs: list[tuple[str, JsonValue]] = [
+        ("name", name),
+        ("label", label),
+        ("annotator_kind", semconv.ANNOTATOR_KIND_CODE),
+        # The same in every revision: a backend that files results by it replaces the earlier one.
+        ("identifier", name if case is None else f"{name}/{case}"),
+    ]
+    if score is not None:
+        pairs.append(("score", score))
+    return b"".join(attribute(SPAN_ATTRIBUTES, prefix + key, value) for key, value in pairs)
