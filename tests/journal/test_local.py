@@ -365,3 +365,34 @@ def test_nothing_appended_together_is_answered_with_the_end(opener: Opener) -> N
     end = journal.append(entry()).result(5)
     empty: list[Entry] = []
     assert journal.append_all(empty).result(5) == end
+
+
+def test_a_failed_interval_sync_is_counted_and_writing_goes_on_in_a_new_segment(opener: Opener) -> None:
+    now = FakeClock(10**18)
+    disk = FailingDisk()
+    journal = opener(JournalSettings(sync="interval", sync_interval="10s"), disk=disk, now_ns=now)
+    disk.fail_sync = OSError(EIO, "i/o error")
+    end = journal.append(entry(b"first")).result(5)
+    eventually(lambda: journal.telemetry.value("tracegrade.journal.failed_commits", reason="disk_error") == 1)
+    journal.append(entry(b"second")).result(5)
+    assert opener.last_segment().name == f"{end:020d}.segment"
+    assert payloads(opener.folder) == [b"first", b"second"]
+
+
+def test_should_the_writer_thread_die_nobody_waits_for_ever(opener: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    uncaught: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", uncaught.append)
+    disk = GatedDisk()
+    journal = opener(JournalSettings(), disk=disk)
+    first = journal.append(entry())
+    assert disk.reached.wait(5)
+    waiting = journal.append(entry())
+    monkeypatch.setattr(journal, "_gauges_due_ns", "a bug")
+    disk.go_on.set()
+    assert first.result(5)
+    assert isinstance(waiting.exception(5), JournalUnavailable)
+    with pytest.raises(JournalClosed):
+        journal.append(entry())
+    journal.close()
+    assert len(uncaught) == 1
+    assert opener().end > 0

@@ -63,7 +63,7 @@ def test_at_the_bound_a_refuse_consumer_has_appends_refused_until_it_has_read_on
     assert journal.trim({"otlp": Consumer(0, "refuse")}) == {}
     with pytest.raises(
         JournalFull,
-        match=r"journal is full waiting for otlp \(0.0 of 0.0 MiB, the bound journal.max_size_mib\); the sender should",
+        match=r"journal is full \(0.0 of 0.0 MiB, the bound journal.max_size_mib\), waiting for otlp; the",
     ):
         journal.append(entry(bytes(SIZE)))
     assert journal.trim({"otlp": Consumer(2000, "refuse")}) == {}

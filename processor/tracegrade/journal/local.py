@@ -69,6 +69,7 @@ class LocalJournal:
         self._waiting: list[Request] = []
         self._waiting_bytes = 0  # with those being committed
         self._closing = False
+        self._closed = False
         self._held_by: list[str] = []
         self._trimming = threading.Lock()
         self._gauges_due_ns = 0
@@ -209,9 +210,10 @@ class LocalJournal:
 
     def close(self) -> None:
         """Commit what waits, refuse what comes later, publish for the last time, give the lock back."""
+        if self._closed:
+            return
+        self._closed = True
         with self._wake:
-            if self._closing:
-                return
             self._closing = True
             self._wake.notify()
         self._thread.join()
@@ -250,7 +252,16 @@ class LocalJournal:
             raise JournalFull(_full_message(used, self._max_bytes, self._held_by))
 
     def _run(self) -> None:
-        """The writer thread."""
+        """The writer thread; should a bug end it, nobody waits for ever."""
+        try:
+            self._commit_until_closed()
+        finally:
+            with self._wake:
+                self._closing = True
+                left, self._waiting = self._waiting, []
+            answer(left, JournalUnavailable("the journal's writer has ended; restart this process"))
+
+    def _commit_until_closed(self) -> None:
         while True:
             with self._wake:
                 if not self._waiting and not self._closing:
@@ -354,6 +365,6 @@ def _first_received_ns(folder: Path, base: int, otherwise: int) -> int:
 
 def _full_message(used: int, bound: int, held_by: list[str]) -> str:
     unit, name = (_GIB, "GiB") if bound >= _GIB else (_MIB, "MiB")
-    waiting = f" waiting for {', '.join(held_by)}" if held_by else ""
     sizes = f"{used / unit:.1f} of {bound / unit:.1f} {name}"
-    return f"journal is full{waiting} ({sizes}, the bound journal.max_size_mib); the sender should retry"
+    waiting = f", waiting for {', '.join(held_by)}" if held_by else ""
+    return f"journal is full ({sizes}, the bound journal.max_size_mib){waiting}; the sender should retry"

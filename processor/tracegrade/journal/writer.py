@@ -90,9 +90,6 @@ class SegmentWriter:
         """
         self.sync()
         path = segment_path(self._folder, self.end)
-        if self.bases and self.bases[-1] == self.end:
-            self._close()
-            self.bases.pop()
         # Nothing in a file of that name was ever published: a new one takes its place, with a page cache of its own.
         path.unlink(missing_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
@@ -105,7 +102,8 @@ class SegmentWriter:
         self._close()
         self._fd = fd
         self.begun_ns[self.end] = clock_ns
-        self.bases.append(self.end)
+        if not self.bases or self.bases[-1] != self.end:
+            self.bases.append(self.end)
         self._generation += 1
 
     def publish(self, clock_ns: int) -> None:
