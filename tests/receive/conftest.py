@@ -13,7 +13,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from tracegrade.journal.record import Entry
 from tracegrade.receive.ingest import Ingest
-from tracegrade.receive.receiver import OtlpReceiver
+from tracegrade.receive.otlp_grpc import OtlpGrpcServer
+from tracegrade.receive.otlp_http import OtlpHttpServer
 from tracegrade.receive.settings import OtlpReceiverSettings
 from tracegrade.telemetry import Telemetry
 
@@ -54,30 +55,33 @@ class FakeJournal:
 
 
 class Served:
-    """A started receiver; ``run`` runs a coroutine in its loop."""
+    """A receiver with both protocols started; ``run`` runs a coroutine in its loop."""
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        receiver: OtlpReceiver,
-        ingest: Ingest,
-        journal: FakeJournal,
-        telemetry: Telemetry,
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, settings: OtlpReceiverSettings, journal: FakeJournal) -> None:
+        protocols = settings.protocols
+        assert protocols.grpc is not None
+        assert protocols.http is not None
         self.loop = loop
-        self.receiver = receiver
-        self.ingest = ingest
         self.journal = journal
-        self.telemetry = telemetry
+        self.telemetry = Telemetry("receive")
+        self.ingest = Ingest(journal, self.telemetry, INSTANCE_ID, settings.max_in_flight_bytes)
+        self._servers = (OtlpGrpcServer(protocols.grpc, self.ingest), OtlpHttpServer(protocols.http, self.ingest))
 
     @property
     def grpc_address(self) -> str:
-        return f"127.0.0.1:{self.receiver.grpc_port}"
+        return f"127.0.0.1:{self._servers[0].port}"
 
     @property
     def http_port(self) -> int:
-        assert self.receiver.http_port
-        return self.receiver.http_port
+        return self._servers[1].port
+
+    async def start(self) -> None:
+        for server in self._servers:
+            await server.start()
+
+    async def stop(self, grace_s: float) -> None:
+        self.ingest.stop()
+        await asyncio.gather(*(server.stop(grace_s) for server in self._servers))
 
     def submit(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
@@ -122,21 +126,19 @@ def serve(loop: asyncio.AbstractEventLoop) -> Iterator[Callable[..., Served]]:
         **other: Any,
     ) -> Served:
         settings = receiver_settings(grpc, http, **other)
-        kept, telemetry = journal or FakeJournal(), Telemetry("receive")
 
         async def begin() -> Served:
-            ingest = Ingest(kept, telemetry, INSTANCE_ID, settings.max_in_flight_bytes)
-            receiver = OtlpReceiver(settings, ingest)
-            await receiver.start()
-            return Served(loop, receiver, ingest, kept, telemetry)
+            served = Served(loop, settings, journal or FakeJournal())
+            started.append(served)
+            await served.start()
+            return served
 
         served: Served = asyncio.run_coroutine_threadsafe(begin(), loop).result(20)
-        started.append(served)
         return served
 
     yield start
     for served in started:
-        served.run(served.receiver.stop(0))
+        served.run(served.stop(0))
 
 
 TRACE_ID = bytes(range(1, 17))

@@ -241,7 +241,7 @@ def test_22_stopping_finishes_what_is_in_work(serve: Serve, wire: bytes) -> None
     with channel_to(served) as channel:
         call = channel.unary_unary(EXPORT).future(wire, timeout=20)
         assert served.journal.appended.acquire(timeout=10)
-        stopping = served.submit(served.receiver.stop(10))
+        stopping = served.submit(served.stop(10))
         served.run(served.ingest.wait_stopping())
         assert not call.done()
         served.loop.call_soon_threadsafe(served.journal.futures[0].set_result, 1)
@@ -318,3 +318,21 @@ def test_tls_is_served_and_a_client_authority_is_asked_for(
     known = authority.issue_cert("client")
     credentials = grpc.ssl_channel_credentials(roots, known.private_key_pem.bytes(), known.cert_chain_pems[0].bytes())
     assert export_securely(served, wire, credentials) == b""
+
+
+def test_21_old_connections_are_closed_so_that_clients_spread_again(serve: Serve, wire: bytes) -> None:
+    served = serve(grpc={"keepalive": {"server_parameters": {"max_connection_age": "100ms"}}})
+    states: list[grpc.ChannelConnectivity] = []
+    was_closed = threading.Event()
+
+    def note(state: grpc.ChannelConnectivity) -> None:
+        states.append(state)
+        if grpc.ChannelConnectivity.READY in states and state is grpc.ChannelConnectivity.IDLE:
+            was_closed.set()
+
+    with channel_to(served) as channel:
+        channel.subscribe(note)
+        channel.unary_unary(EXPORT)(wire, timeout=20)
+        assert was_closed.wait(20)
+        channel.unary_unary(EXPORT)(wire, timeout=20)
+    assert len(served.journal.entries) == 2

@@ -258,7 +258,7 @@ def test_22_stopping_finishes_what_is_in_work(serve: Serve, wire: bytes) -> None
     sender = threading.Thread(target=lambda: answers.append(send(served, wire)))
     sender.start()
     assert served.journal.appended.acquire(timeout=10)
-    stopping = served.submit(served.receiver.stop(10))
+    stopping = served.submit(served.stop(10))
     served.run(served.ingest.wait_stopping())
     served.loop.call_soon_threadsafe(served.journal.futures[0].set_result, 1)
     stopping.result(20)
