@@ -98,3 +98,9 @@ def test_values_that_senders_invent_are_not_remembered_for_ever() -> None:
     for number in range(10_000):
         assert len(index.candidates(facts_of(agent=f"support-{number}"))) == 1
     assert len(index._clauses["agent"]._memo) <= 4096
+
+
+def test_long_values_are_not_remembered_at_all() -> None:
+    index = Index([rule_of(1, {"attributes": {"document": "a*"}})])
+    assert len(index.candidates(facts_of(attributes=[{"document": "a" * 1000}]))) == 1
+    assert index._attributes["document"]._memo == {}

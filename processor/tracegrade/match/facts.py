@@ -32,10 +32,14 @@ class Facts:
     tools: list[str]
     prompt: str | None
     attributes: list[dict[str, JsonValue]]
-    normalised_prompt: str | None = field(init=False)
+    _normalised_prompt: str | None = field(default=None, init=False)
 
-    def __post_init__(self) -> None:
-        self.normalised_prompt = None if self.prompt is None else normalised(self.prompt)
+    @property
+    def normalised_prompt(self) -> str | None:
+        """The prompt as `normalised`; made when the first rule asks, since prompts can be long."""
+        if self._normalised_prompt is None and self.prompt is not None:
+            self._normalised_prompt = normalised(self.prompt)
+        return self._normalised_prompt
 
     def attribute(self, name: str) -> JsonValue:
         """The value of an attribute, None when no place has it."""

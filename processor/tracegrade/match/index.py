@@ -10,14 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tracegrade.match.facts import Facts
-from tracegrade.match.patterns import Patterns, Scalar, glob_expression, scalar_key
+from tracegrade.match.patterns import LONGEST_REMEMBERED, MEMO_SIZE, Patterns, Scalar, glob_expression, scalar_key
 from tracegrade.match.rule import Rule
 from tracegrade.model.json_value import JsonValue
 
 # A glob tells less than a value: it is chosen only over values that more rules share than this.
 _GLOB_WEIGHT = 16
-# Distinct values remembered per clause; beyond that forget, never grow.
-_MEMO_SIZE = 4096
 
 
 class Index:
@@ -110,12 +108,17 @@ class _Places:
             return self._exact.get(key, ())
         found = self._memo.get(key)
         if found is None:
-            found = list(self._exact.get(key, ()))
-            sought = value.encode("utf-8", "replace")
-            for expression, positions in self._globs.values():
-                if expression.search(sought) is not None:
-                    found.extend(positions)
-            if len(self._memo) >= _MEMO_SIZE:
+            found = self._find_anew(key, value)
+            if len(self._memo) >= MEMO_SIZE:
                 self._memo.clear()
-            self._memo[key] = found
+            if len(value) <= LONGEST_REMEMBERED:
+                self._memo[key] = found
+        return found
+
+    def _find_anew(self, key: Scalar, value: str) -> list[int]:
+        found = list(self._exact.get(key, ()))
+        sought = value.encode("utf-8", "replace")
+        for expression, positions in self._globs.values():
+            if expression.search(sought) is not None:
+                found.extend(positions)
         return found

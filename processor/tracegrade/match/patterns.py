@@ -17,9 +17,10 @@ from tracegrade.model.json_value import JsonValue
 
 # The largest program of one expression, bytes: far above any pattern a person writes, far below what hurts.
 _MAX_PATTERN_BYTES = 1 << 20
-# Distinct values remembered per clause: service, agent and tool names are few; beyond that forget, never grow.
-_MEMO_SIZE = 4096
-_LONGEST_NAME = 256  # names repeat and are remembered, longer texts are prompts and are not
+# Distinct values remembered per clause: service, agent and tool names are few; beyond that forget, never grow. Longer
+# texts are prompts and documents: they do not repeat, and are not remembered.
+MEMO_SIZE = 4096
+LONGEST_REMEMBERED = 256
 
 Scalar: TypeAlias = str | int | float | tuple[str, bool]
 
@@ -61,9 +62,9 @@ class Patterns:
         if found is None:
             sought = text.encode("utf-8", "replace")
             found = any(expression.search(sought) is not None for expression in self._expressions)
-            if len(self._memo) >= _MEMO_SIZE:
+            if len(self._memo) >= MEMO_SIZE:
                 self._memo.clear()
-            if len(text) <= _LONGEST_NAME:
+            if len(text) <= LONGEST_REMEMBERED:
                 self._memo[text] = found
         return found
 
@@ -88,7 +89,7 @@ def is_glob(text: str) -> bool:
     return any(sign in text for sign in "*?[")
 
 
-@lru_cache(maxsize=_MEMO_SIZE)
+@lru_cache(maxsize=MEMO_SIZE)
 def glob_expression(glob: str) -> Any:
     """The RE2 expression of a glob, covering the whole text.
 
@@ -122,7 +123,7 @@ def _character_class(inner: str) -> str:
     return f"[{negated}{escaped}]"
 
 
-@lru_cache(maxsize=_MEMO_SIZE)
+@lru_cache(maxsize=MEMO_SIZE)
 def regex_expression(pattern: str) -> Any:
     """The RE2 expression `pattern`, to be found anywhere in a text.
 
