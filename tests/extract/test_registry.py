@@ -7,14 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 import yaml
-from extract.spans import make_trace, span_id
-from extract.test_cases import CASES, records
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extract.spans import make_trace, span_id
+from extract.test_cases import CASES, records
 from tracegrade.cli.output import json_text
 from tracegrade.extract.registry import (
     DIALECTS,
@@ -23,7 +22,6 @@ from tracegrade.extract.registry import (
     READ_EVENTS,
     READ_PREFIXES,
     extract,
-    fold_across,
 )
 from tracegrade.model.trace import Trace
 
@@ -193,26 +191,3 @@ def test_release_is_the_version_of_the_service() -> None:
 def test_a_tool_span_without_a_name_is_reported() -> None:
     trace = make_trace([{"id": 5, "name": "work", "attributes": {"gen_ai.operation.name": "execute_tool"}}])
     assert extract(trace).unread_tool_spans == [span_id(5)]
-
-
-def test_calls_that_a_second_instrumentation_shows_in_another_trace_are_marked() -> None:
-    def calls(scope: str, trace_number: int, offset_ms: int, chat: bool) -> Trace:
-        arguments = orjson.dumps({"q": 1}).decode()
-        tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find"}
-        tool["gen_ai.tool.call.arguments"] = arguments
-        spans: list[dict[str, Any]] = [
-            {"id": 1, "scope": scope, "at": [0, 100], "name": "root"},
-            {"id": 2, "parent": 1, "scope": scope, "at": [10 + offset_ms, 20 + offset_ms], "attributes": tool},
-            {"id": 3, "parent": 1, "scope": scope, "at": [50 + offset_ms, 60], "attributes": tool},
-        ]
-        if chat:
-            model = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
-            spans.append({"id": 4, "parent": 1, "scope": scope, "at": [1, 2], "attributes": model})
-        return make_trace(spans, trace_number.to_bytes(16, "big"))
-
-    first, second = extract(calls("one", 1, 0, False)), extract(calls("two", 2, 1, True))
-    unrelated = extract(calls("one", 3, 30, False))
-    fold_across([first, second, unrelated])
-    stays = second.trace.trace_id.hex()
-    assert [call.duplicate_of for call in first.calls] == [f"{stays}/{span_id(2)}", f"{stays}/{span_id(3)}"]
-    assert [call.duplicate_of for call in (*second.calls, *unrelated.calls)] == [None] * 4

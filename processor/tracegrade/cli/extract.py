@@ -24,7 +24,8 @@ def command(sources: tuple[str, ...], output_format: str) -> None:
     A SOURCE is a file or folder of OTLP (JSON or protobuf, plain, gzip or zstd), or - for standard input. Several are
     one input: a trace may be spread over them. Exit code 2: a source cannot be read.
     """
-    from tracegrade.extract.registry import extract, fold_across
+    from tracegrade.extract.across import fold_across
+    from tracegrade.extract.registry import extract
     from tracegrade.otlp.file import read_sources
     from tracegrade.pipeline.replay import read_traces
 

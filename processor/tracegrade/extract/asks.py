@@ -6,13 +6,15 @@ from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import RequestedCall
 from tracegrade.extract.values import canonical, decode
 
-
 # How many model calls at the same time are compared with each other: more are not one call shown twice.
 MAX_OPEN_TURNS = 32
 
 
 class Ask:
-    """One requested call. ``order`` numbers the requests of the trace, ``turn`` its asking messages, ``position`` one's calls."""
+    """One requested call.
+
+    ``order`` numbers the requests of the trace, ``turn`` its asking messages, ``position`` the calls of one message.
+    """
 
     __slots__ = ("call", "node", "order", "position", "taken", "turn")
 

@@ -55,7 +55,7 @@ def _build(paired: PairedCall, run: AgentRun, agent: str, depth: int, batch: int
             call_id = ask.call.call_id
         path = None
     else:
-        assert ask is not None  # noqa: S101  # a paired call has one of both
+        assert ask is not None  # a paired call has one of both
         name = raw_name = ask.call.name
         call_id, path = ask.call.call_id, ask.call.path
         start_ns = end_ns = 0

@@ -81,16 +81,18 @@ def _match(executions: Sequence[Execution], asks: Sequence[Ask]) -> dict[Executi
             by_id.setdefault(ask.call.call_id, []).append(ask)
     rest: list[Execution] = []
     for execution in executions:
-        ask = _by_id(execution, by_id)
-        if ask is not None:
-            ask.taken = True
-            matched[execution] = ask
+        found = _by_id(execution, by_id)
+        if found is not None:
+            found.taken = True
+            matched[execution] = found
         else:
             rest.append(execution)
     for key_of_execution, key_of_ask in _PASSES:
         if rest:
             waiting = _waiting(asks, key_of_ask)
-            rest = [execution for execution in rest if not _take(execution, key_of_execution(execution), waiting, matched)]
+            rest = [
+                execution for execution in rest if not _take(execution, key_of_execution(execution), waiting, matched)
+            ]
     return matched
 
 

@@ -6,16 +6,14 @@ from tracegrade import semconv as s
 from tracegrade.extract.asks import find_asks
 from tracegrade.extract.calls import build_calls
 from tracegrade.extract.dialects import gen_ai, openinference, tool_name
-from tracegrade.extract.folding import NEAR_NS, fold, names_match, only_mcp_servers
+from tracegrade.extract.folding import fold, only_mcp_servers
 from tracegrade.extract.nodes import Node, enclose
 from tracegrade.extract.pairing import pair
 from tracegrade.extract.reading import Dialect, Keys
 from tracegrade.extract.runs import describe_runs, find_runs, root_of
 from tracegrade.extract.tool_spans import read_execution
-from tracegrade.extract.values import canonical
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
-from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace import Trace
 
 # In order of preference where they disagree on what a span is.
@@ -26,7 +24,12 @@ DIALECTS: dict[str, Dialect] = {
 # In order of preference where several hold one fact.
 FIELD_ORDER: tuple[str, ...] = ("gen_ai", "openinference", "tool_name")
 
-KEYS = Keys(*(tuple(dict.fromkeys(key for name in FIELD_ORDER for key in DIALECTS[name].keys[i])) for i in range(len(Keys._fields))))
+KEYS = Keys(
+    *(
+        tuple(dict.fromkeys(key for name in FIELD_ORDER for key in DIALECTS[name].keys[i]))
+        for i in range(len(Keys._fields))
+    )
+)
 # An MCP session is a connection rather than a conversation: better than nothing.
 KEYS = KEYS._replace(session=(*KEYS.session, s.MCP_SESSION_ID))
 
@@ -82,45 +85,6 @@ def extract(trace: Trace) -> Extraction:
         session=next((run.session for run in runs if run.session), None),
         release=_release(spans),
         unread_tool_spans=unread,
-    )
-
-
-def fold_across(extractions: Sequence[Extraction]) -> None:
-    """Mark calls that a second instrumentation shows in another trace: sets their `duplicate_of`.
-
-    Twins have different scopes, the same tool and equal arguments, and start and end within a few milliseconds of
-    each other. The one that stays is in the trace that shows model calls as well, else the earlier one.
-    """
-    found: list[tuple[ToolCall, Extraction, str, bool]] = []
-    for extraction in extractions:
-        scopes = {span.span_id.hex(): span.scope for span in extraction.trace.spans}
-        has_chats = any(run.model is not None for run in extraction.runs)
-        found += (
-            (call, extraction, scopes.get(call.span_id, ""), has_chats)
-            for call in extraction.calls
-            if call.start_ns and call.arguments_status in ("ok", "repaired", "python_repr")
-        )
-    found.sort(key=lambda item: (item[0].start_ns, item[1].trace.trace_id, item[0].span_id))
-    open_calls: dict[str, list[tuple[ToolCall, Extraction, str, bool]]] = {}
-    for item in found:
-        call, extraction, scope, has_chats = item
-        seen = open_calls.setdefault(canonical(call.arguments), [])
-        seen[:] = [other for other in seen if call.start_ns - other[0].start_ns <= NEAR_NS][-32:]
-        twin = next((other for other in seen if _are_twins(other, item)), None)
-        if twin is None:
-            seen.append(item)
-            continue
-        seen.remove(twin)
-        keep, drop = (item, twin) if has_chats and not twin[3] else (twin, item)
-        drop[0].duplicate_of = f"{keep[1].trace.trace_id.hex()}/{keep[0].subject_id}"
-
-
-def _are_twins(one: tuple[ToolCall, Extraction, str, bool], other: tuple[ToolCall, Extraction, str, bool]) -> bool:
-    return (
-        one[1] is not other[1]
-        and one[2] != other[2]
-        and names_match(one[0].name, other[0].name)
-        and abs(one[0].end_ns - other[0].end_ns) <= NEAR_NS
     )
 
 

@@ -79,9 +79,7 @@ def describe_runs(spans: Sequence[Span], nodes: Sequence[Node], keys: Keys, stra
     for node in nodes:
         members.setdefault(node.run, []).append(node)
     sessions = _Sessions(spans, keys)
-    runs = [
-        _describe(node.span, node, members[node], keys, sessions) for node in nodes if node.run is node
-    ]
+    runs = [_describe(node.span, node, members[node], keys, sessions) for node in nodes if node.run is node]
     if stray or not runs:
         root = root_of(spans)
         # A tool span that is the root: what the tool got and gave is no prompt and no answer.

@@ -6,7 +6,7 @@ from tracegrade.extract.reading import Keys
 from tracegrade.extract.unwrap import Output, name_lone_argument, properties, unwrap_arguments
 from tracegrade.extract.values import ABSENT, Decoded, call_id, decode
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.span import KIND_SERVER, STATUS_ERROR, Span
+from tracegrade.model.span import KIND_SERVER, STATUS_ERROR
 from tracegrade.model.tool_call import ReadFrom, ToolError
 
 _FAILED_WORDS = frozenset({"error", "failed", "failure"})
@@ -175,9 +175,9 @@ def _error(execution: Execution) -> ToolError | None:
     attributes = span.attributes
     raised = next((event for event in reversed(span.events) if event.name == s.EXCEPTION_EVENT), None)
     kind = attributes.get(s.ERROR_TYPE)
-    if span.status_code != STATUS_ERROR and raised is None and kind is None:
-        if _text(attributes.get(s.TOOL_STATUS)) not in _FAILED_WORDS:
-            return None
+    marked = kind is not None or _text(attributes.get(s.TOOL_STATUS)) in _FAILED_WORDS
+    if span.status_code != STATUS_ERROR and raised is None and not marked:
+        return None
     message = _text(attributes.get(s.ERROR_MESSAGE)) or span.status_message
     exception = ""
     if raised is not None:
@@ -190,4 +190,3 @@ def _error(execution: Execution) -> ToolError | None:
 
 def _text(value: JsonValue) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
-

@@ -16,7 +16,9 @@ _BOUND_CALL = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 _FUNCTION_RESPONSE = frozenset({"id", "name", "response"})
 # Beside `content` these say that an object is a message about a result and not the result itself.
 _MESSAGE_KEYS = frozenset({"tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "isError", "is_error"})
-_BLOCK_KEYS = frozenset({"type", "text", "annotations", "_meta", "meta", "id", "cache_control", "citations", "block_type"})
+_BLOCK_KEYS = frozenset(
+    {"type", "text", "annotations", "_meta", "meta", "id", "cache_control", "citations", "block_type"}
+)
 
 _MESSAGE_REPR = re.compile(r"""content=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
 _REPR_CALL_ID = re.compile(r"\btool_call_id='([^']*)'")
@@ -93,7 +95,9 @@ def _open_object(value: dict[str, JsonValue], result_member: bool) -> tuple[Json
 
 
 def _open_message(message: dict[str, JsonValue]) -> tuple[JsonValue, str | None, bool]:
-    found = next((message[key] for key in ("tool_call_id", "toolCallId", "toolUseId", "tool_use_id") if key in message), None)
+    found = next(
+        (message[key] for key in ("tool_call_id", "toolCallId", "toolUseId", "tool_use_id") if key in message), None
+    )
     failed = message.get("status") == "error" or message.get("isError") is True or message.get("is_error") is True
     content = message["content"]
     if not content and isinstance(structured := message.get("structuredContent"), dict):
@@ -166,9 +170,7 @@ def unwrap_arguments(decoded: Decoded, parameters: dict[str, JsonValue] | None) 
     return decoded
 
 
-def name_lone_argument(
-    raw: JsonValue, decoded: Decoded, parameters: dict[str, JsonValue] | None
-) -> Decoded:
+def name_lone_argument(raw: JsonValue, decoded: Decoded, parameters: dict[str, JsonValue] | None) -> Decoded:
     """An object for an argument whose name the sender lost, when the tool has exactly one parameter.
 
     LangChain's callbacks record a tool's only text argument as the bare text.

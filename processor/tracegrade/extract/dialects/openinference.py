@@ -1,6 +1,5 @@
 """OpenInference: `openinference.span.kind`, values in `input.value` and `output.value`, messages as flattened keys."""
 
-
 from tracegrade import semconv as s
 from tracegrade.extract.reading import Dialect, Keys, Message, RequestedCall, ShownResult, SpanKind
 from tracegrade.extract.values import call_id, decode
