@@ -9,7 +9,7 @@ from tracegrade.model.trace import Trace
 
 def test_calls_that_a_second_instrumentation_shows_in_another_trace_are_marked() -> None:
     def calls(scope: str, trace_number: int, offset_ms: int, chat: bool) -> Trace:
-            tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find"}
+        tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find"}
         tool["gen_ai.tool.call.arguments"] = '{"q": 1}'
         spans: list[dict[str, Any]] = [
             {"id": 1, "scope": scope, "at": [0, 100], "name": "root"},
