@@ -70,9 +70,17 @@ def test_a_kubernetes_volume_shows_each_rule_once(tmp_path: Path) -> None:
     assert ids(tmp_path) == ["one"]
 
 
-def test_a_file_reached_twice_is_read_once(tmp_path: Path) -> None:
+def test_hidden_folders_are_left_out(tmp_path: Path) -> None:
+    write(tmp_path / "one" / "rule.yaml", "one")
+    write(tmp_path / ".drafts" / "two" / "rule.yaml", "two")
+    assert ids(tmp_path) == ["one"]
+
+
+def test_a_file_reached_twice_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "one" / "rule.yaml", "one")
-    assert ids(tmp_path, path, tmp_path / "one") == ["one"]
+    (tmp_path / "link.rule.yaml").symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    assert ids(tmp_path, path, Path("one"), "one/rule.yaml") == ["one"]
 
 
 def test_two_rules_of_one_id_are_refused_naming_both(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def _rule_files(path: str | Path) -> Sequence[Path]:
 def _rules_in(folder: Path) -> Iterator[Path]:
     """Rule files at any depth, in order of path; hidden folders are left out, as are links to folders."""
     for current, folders, names in os.walk(folder):
-        # A Kubernetes volume shows each file twice: as a link, and in a hidden folder that the link leads to.
+        # Where a Kubernetes volume keeps the files that its links lead to, and where tools keep theirs.
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             if name == "rule.yaml" or name.endswith(".rule.yaml"):
