@@ -203,6 +203,7 @@ def test_sending_again_sends_the_same_bytes_again_on_the_same_connection():
         asyncio.run(export(http_settings(peer.port), (Signal.TRACES, PAYLOAD), (Signal.TRACES, PAYLOAD)))
     first, again = peer.got
     assert first == again
+    assert first[2][4:8] == bytes(4)  # gzip's header would hold the time
 
 
 def test_http_goes_through_the_proxy_that_the_environment_names(monkeypatch):
