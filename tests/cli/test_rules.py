@@ -96,6 +96,24 @@ def test_the_schema_is_json() -> None:
     assert json.loads(run("schema").stdout)["title"] == "Rule"
 
 
+class TestExplain:
+    def test_a_rule_is_told_in_words(self, rule: Path) -> None:
+        told = run("explain", DEMO_RULE, rule).stdout.splitlines()
+        assert told[0] == f"flags     {DEMO_RULE}"
+        assert 'judges    service: "demo-shop*"' in told
+        assert (
+            "by        tool-call-order: Were the expected tools called in the expected order? From 1 on it passes."
+            in told
+        )
+        assert "alerts    pass_rate below 0.95 over 1h, from 20 on" in told
+        assert told[-1] == f"file      {rule / 'rule.yaml'}"
+
+    def test_an_unknown_rule_exits_2_and_names_a_near_one(self, rule: Path) -> None:
+        result = run("explain", "order-steps-out-of-ordr", rule)
+        assert result.exit_code == 2
+        assert "did you mean 'order-steps-out-of-order'?" in result.stderr
+
+
 class TestTest:
     def test_rules_whose_tests_hold_exit_0(self, rule: Path) -> None:
         result = run("test", rule)

@@ -79,6 +79,22 @@ def schema() -> None:
 
 
 @command.command()
+@click.argument("rule_id", metavar="ID")
+@_paths
+@reports_errors
+def explain(rule_id: str, paths: Sequence[str]) -> None:
+    """Say in words what one rule judges, and when it alerts."""
+    from tracegrade.yaml_file import did_you_mean
+
+    rule_set = _load(paths)
+    rule = rule_set.rule(rule_id)
+    if rule is None:
+        hint = did_you_mean(rule_id, [known.id for known in rule_set.rules])
+        raise click.UsageError(f"no rule {rule_id!r} here{hint}")
+    click.echo(_explained(rule, rule_set.paths[rule.id]))
+
+
+@command.command()
 @_paths
 @format_option
 @reports_errors
@@ -125,6 +141,35 @@ def _rule_rows(paths: Sequence[str]) -> list[dict[str, Any]]:
         }
         for rule, path in _rules(paths)
     ]
+
+
+def _explained(rule: "Rule", path: str) -> str:
+    from tracegrade.cli.output import json_text
+    from tracegrade.yaml_file import duration_text
+
+    facts = [
+        ("flags", rule.id),
+        ("title", rule.title),
+        ("is", f"{rule.level}, {rule.status}, of scope {rule.scope}, hash {rule.hash}"),
+        ("because", rule.description),
+        *(("judges", f"{clause}: {json_text(patterns.written)}") for clause, patterns in rule.match_clauses),
+        *(("unless", f"{clause}: {json_text(patterns.written)}") for clause, patterns in rule.unless_clauses),
+        *(
+            ("by", f"{spec.name}: {spec.evaluator.summary} From {spec.threshold:g} on it passes.")
+            for spec in rule.evaluate
+        ),
+        *(
+            (
+                "alerts",
+                f"{alert.of} below {alert.below:g} over {duration_text(alert.over)}, from {alert.min_samples} on",
+            )
+            for alert in rule.alert
+        ),
+        *(("not when", situation) for situation in rule.false_positives),
+        *(("see", reference) for reference in rule.references),
+        ("file", path),
+    ]
+    return "\n".join(f"{label:<9} {fact}" for label, fact in facts if fact)
 
 
 def _evaluator_rows() -> list[dict[str, Any]]:
