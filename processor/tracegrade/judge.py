@@ -102,6 +102,7 @@ class _Context:
             id=evaluation_id(
                 tenant=trace.tenant,
                 run=self.run,
+                trace_id=self.trace_id,
                 subject_kind=subject.kind,
                 subject_id=subject.id,
                 rule_id=rule.id,

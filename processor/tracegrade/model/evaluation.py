@@ -17,6 +17,7 @@ def evaluation_id(
     *,
     tenant: str,
     run: str,
+    trace_id: str,
     subject_kind: str,
     subject_id: str,
     rule_id: str,
@@ -25,10 +26,13 @@ def evaluation_id(
     case_id: str | None,
     revision: int,
 ) -> str:
-    """The id of an evaluation: 32 hex digits, a hash of what makes it this one and no other (promise 4)."""
+    """The id of an evaluation: 32 hex digits, a hash of what makes it this one and no other (promise 4).
+
+    The trace id is part of it because span ids, which most subject ids are, are unique within a trace only.
+    """
     # NUL cannot be in any part: all come from YAML or OTLP text where it is refused or hex.
     text = "\0".join(
-        (tenant, run, subject_kind, subject_id, rule_id, rule_hash, evaluation, case_id or "", str(revision))
+        (tenant, run, trace_id, subject_kind, subject_id, rule_id, rule_hash, evaluation, case_id or "", str(revision))
     )
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 

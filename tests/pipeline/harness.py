@@ -1,0 +1,173 @@
+"""A judge without disk or clock: records in a list, results in a dictionary, kills wherever a test wants them."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
+
+from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.deliver.record import JudgedTrace, decode, encode
+from tracegrade.journal.record import Encoding, Record
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.model.evaluation import canonical_line
+from tracegrade.model.signal import Signal
+from tracegrade.pipeline.judged_trace import judged_trace
+from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.store.kept_spans import decode_spans
+
+NS_PER_S = 1_000_000_000
+
+
+def otlp_span(
+    trace: int, number: int, parent: int | None = None, *, start: int = 0, end: int = 0, **attributes: object
+) -> OtlpSpan:
+    """A span of trace `trace`; ``__`` in attribute names stands for a dot."""
+    made = OtlpSpan(
+        trace_id=trace.to_bytes(16, "big"),
+        span_id=number.to_bytes(8, "big"),
+        parent_span_id=b"" if parent is None else parent.to_bytes(8, "big"),
+        name=f"span {number}",
+        start_time_unix_nano=start or number,
+        end_time_unix_nano=end or 100 + number,
+        flags=0x101,
+    )
+    for key, value in attributes.items():
+        made.attributes.append(KeyValue(key=key.replace("__", "."), value=AnyValue(string_value=str(value))))
+    return made
+
+
+def tool_span(trace: int, number: int, parent: int, tool: str, arguments: str = "{}", **changes: int) -> OtlpSpan:
+    """An ``execute_tool`` span."""
+    return otlp_span(
+        trace,
+        number,
+        parent,
+        gen_ai__operation__name="execute_tool",
+        gen_ai__tool__name=tool,
+        gen_ai__tool__call__arguments=arguments,
+        gen_ai__tool__call__result='{"status": "ok"}',
+        **changes,
+    )
+
+
+def agent_span(trace: int, number: int, parent: int | None = None) -> OtlpSpan:
+    """An ``invoke_agent`` span."""
+    asked = [{"role": "user", "parts": [{"type": "text", "content": "Please order 2 of A-1 for user 123."}]}]
+    return otlp_span(
+        trace,
+        number,
+        parent,
+        end=1000,
+        gen_ai__operation__name="invoke_agent",
+        gen_ai__agent__name="order-agent",
+        gen_ai__input__messages=json.dumps(asked),
+    )
+
+
+def payload(spans: Sequence[OtlpSpan], service: str = "demo-shop") -> bytes:
+    """One export request."""
+    request = ExportTraceServiceRequest()
+    resource_spans = request.resource_spans.add()
+    resource_spans.resource.attributes.append(KeyValue(key="service.name", value=AnyValue(string_value=service)))
+    resource_spans.scope_spans.add().spans.extend(spans)
+    return request.SerializeToString()
+
+
+def records(batches: Iterable[tuple[float, Sequence[OtlpSpan]]]) -> list[Record]:
+    """Journal records of (receive time in s, spans); positions are byte offsets, as in a journal."""
+    made: list[Record] = []
+    position = 0
+    for received_s, spans in batches:
+        data = payload(spans)
+        end = position + len(data)
+        received_ns = round(received_s * NS_PER_S)
+        made.append(Record(position, end, received_ns, "default", Signal.TRACES, Encoding.PROTOBUF, len(spans), data))
+        position = end
+    return made
+
+
+@dataclass
+class Store:
+    """What survives a kill: results by trace, as the SQL store keeps them, and every delivered id with its bytes."""
+
+    traces: dict[TraceKey, JudgedTrace] = field(default_factory=dict)
+    delivered: dict[str, bytes] = field(default_factory=dict)
+
+    def write(self, payload: bytes) -> None:
+        judged = decode(payload)
+        key = (judged.trace["tenant"], bytes.fromhex(judged.trace["trace_id"]))
+        held = self.traces.get(key)
+        if held is None or held.trace["revision"] < judged.trace["revision"]:
+            self.traces[key] = judged
+        for evaluation in judged.evaluations:
+            # Promise 4: the same id never stands for two contents.
+            first = self.delivered.setdefault(evaluation["id"], payload)
+            assert first == payload, (decode(first).trace, judged.trace)
+
+    def lookup(self, keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
+        return dict(self._closed(keys))
+
+    def _closed(self, keys: Iterable[TraceKey]) -> Iterator[tuple[TraceKey, ClosedTrace]]:
+        for key in keys:
+            if (judged := self.traces.get(key)) is not None:
+                spans, replaced = decode_spans(judged.spans)
+                head = judged.trace
+                yield (
+                    key,
+                    ClosedTrace(
+                        head["closed_ns"],
+                        head["revision"],
+                        spans,
+                        replaced,
+                        head["cut_by"],
+                        head["rule_set_hash"],
+                        head["first_received_ns"],
+                        head["first_position"],
+                    ),
+                )
+
+    def canonical(self) -> list[str]:
+        """The canonical results, sorted."""
+        return sorted(canonical_line(e) for judged in self.traces.values() for e in judged.evaluations)
+
+
+class Run:
+    """One judge process after another over the same records, as `judge_role` does it."""
+
+    def __init__(self, rule_set: RuleSet, settings: TracesSettings) -> None:
+        self.store = Store()
+        self.position = 0  # committed
+        self._rule_set = rule_set
+        self._settings = settings
+        self.judge = self._start()
+
+    def _start(self) -> RecordJudge:
+        return RecordJudge(self._settings, self._rule_set, ClosedTraces(self.store.lookup))
+
+    def read(self, journal: Sequence[Record], *, kill_before_commit: bool = False) -> None:
+        """Read `journal` (all that is durable now) from where this process stands."""
+        for record in journal:
+            if record.position >= self.judge.read_position:
+                self._deliver(self.judge.read(record))
+        if not kill_before_commit:
+            oldest = self.judge.live.oldest_position
+            self.position = self.judge.read_position if oldest is None else min(oldest, self.judge.read_position)
+
+    def tick(self, clock_s: float) -> None:
+        self._deliver(self.judge.tick(max(self.judge.clock_ns, round(clock_s * NS_PER_S))))
+
+    def kill(self) -> None:
+        """The process is gone; another one starts at the committed position."""
+        self.judge = self._start()
+        self.judge.read_position = self.position
+
+    def end(self) -> None:
+        self._deliver(self.judge.end())
+
+    def _deliver(self, judged: Iterable[object]) -> None:
+        for item in judged:
+            self.store.write(encode(judged_trace(item.trace, item.judgement, "live", "hash")))

@@ -1,0 +1,155 @@
+"""Promises 2 to 5, over the objects that `serve` and `replay` share."""
+
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
+from pipeline.harness import Run, agent_span, otlp_span, records, tool_span
+
+from tracegrade.assemble.closed_traces import ClosedTraces
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.match.load import load_rules
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.model.evaluation import canonical_line
+from tracegrade.pipeline.record_judge import RecordJudge
+
+SETTINGS = TracesSettings(settle="1s", idle_timeout="3s", max_age="20s")
+
+
+@pytest.fixture(scope="module")
+def rule_set() -> RuleSet:
+    return load_rules(["builtin:demo"])
+
+
+def order_trace(trace: int, first: int = 1) -> list[OtlpSpan]:
+    """An agent run with three calls, a sub-agent with one, and a span whose parent never comes."""
+    return [
+        agent_span(trace, first),
+        tool_span(trace, first + 1, first, "validate_user", '{"user_id": 123}'),
+        tool_span(trace, first + 2, first, "check_inventory", '{"sku": "A-1", "qty": 2}'),
+        tool_span(trace, first + 3, first, "create_order", '{"user_id": 123, "sku": "A-1", "qty": 2}'),
+        agent_span(trace, first + 4, first + 1),
+        tool_span(trace, first + 5, first + 4, "check_inventory", '{"sku": "B-7", "qty": 1}'),
+        otlp_span(trace, first + 6, 999),
+    ]
+
+
+SPANS = [
+    *order_trace(1),
+    *order_trace(2),
+    # The same span twice more with other contents: the later end wins, then the greater content.
+    tool_span(2, 4, 1, "create_order", '{"user_id": 123, "sku": "A-1", "qty": 5}', end=5000),
+    tool_span(2, 4, 1, "create_order", '{"user_id": 123, "sku": "A-1", "qty": 9}', end=5000),
+]
+
+
+def clean_results(rule_set: RuleSet) -> list[str]:
+    run = Run(rule_set, SETTINGS)
+    run.read(records([(0.0, SPANS)]))
+    run.end()
+    return run.store.canonical()
+
+
+def test_the_clean_run_judges_all_there_is(rule_set: RuleSet) -> None:
+    lines = clean_results(rule_set)
+    # Two traces; four evaluations of the agent that creates orders, three of the one that does not.
+    assert len(lines) == 2 * (4 + 3)
+    assert sum('"outcome":"fail"' in line for line in lines) > 0
+    assert sum('"outcome":"pass"' in line for line in lines) > 0
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_order_batches_duplicates_lateness_and_kills_change_no_result(rule_set: RuleSet, data: st.DataObject) -> None:
+    again = data.draw(st.lists(st.sampled_from(SPANS), max_size=8), label="sent again")
+    arrivals = data.draw(st.permutations([*SPANS, *again]), label="arrival order")
+    journal = records(_batches(arrivals, data))
+    run = Run(rule_set, SETTINGS)
+    seen = 0
+    while seen < len(journal):
+        seen += data.draw(st.integers(1, 4), label="durable records more")
+        run.read(journal[:seen], kill_before_commit=data.draw(st.booleans(), label="killed before the commit"))
+        if data.draw(st.booleans(), label="killed"):
+            run.kill()
+        else:
+            run.tick(journal[min(seen, len(journal)) - 1].received_ns / 1e9)
+    run.read(journal)
+    run.end()
+    assert run.store.canonical() == clean_results(rule_set)
+
+
+def _batches(arrivals: list[OtlpSpan], data: st.DataObject) -> list[tuple[float, list[OtlpSpan]]]:
+    batches: list[tuple[float, list[OtlpSpan]]] = []
+    now_s, rest = 0.0, list(arrivals)
+    while rest:
+        size = data.draw(st.integers(1, 5), label="batch size")
+        now_s += data.draw(st.sampled_from([0.0, 0.2, 1.5, 5.0, 30.0]), label="pause")
+        batches.append((now_s, rest[:size]))
+        del rest[:size]
+    return batches
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_replay_gives_the_lines_of_the_live_run(rule_set: RuleSet, data: st.DataObject) -> None:
+    journal = records(_batches(data.draw(st.permutations(SPANS), label="arrival order"), data))
+    live = Run(rule_set, SETTINGS)
+    for record, following in pairwise([*journal, None]):
+        live.read([record])
+        # Live, the clock also moves between records; never past what the next one will be stamped.
+        idle_s = data.draw(st.sampled_from([0.0, 0.7, 2.0, 10.0]), label="idle clock")
+        clock_ns = record.received_ns + round(idle_s * 1e9)
+        live.tick((min(clock_ns, following.received_ns) if following else clock_ns) / 1e9)
+    live.end()
+    replayed: dict[bytes, list[str]] = {}
+    judge = RecordJudge(SETTINGS, rule_set, ClosedTraces(), run="replay")
+    for judged in [j for record in journal for j in judge.read(record)] + list(judge.end()):
+        replayed[judged.trace.trace_id] = [canonical_line(e.to_json()) for e in judged.judgement.evaluations]
+    assert sorted(line for lines in replayed.values() for line in lines) == live.store.canonical()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_every_span_has_one_fate_at_every_moment(rule_set: RuleSet, data: st.DataObject) -> None:
+    again = data.draw(st.lists(st.sampled_from(SPANS), max_size=8), label="sent again")
+    journal = records(_batches(data.draw(st.permutations([*SPANS, *again])), data))
+    tight = TracesSettings(settle="1s", idle_timeout="3s", max_age="20s", reopen_for="4s", max_spans_per_trace=5)
+    judge = RecordJudge(tight, rule_set, ClosedTraces())
+    for record in journal:
+        list(judge.read(record))
+        assert sum(judge.fates.values()) + judge.live.open_spans == judge.read_spans
+    list(judge.end())
+    assert judge.live.open_spans == 0
+    assert sum(judge.fates.values()) == judge.read_spans == len(SPANS) + len(again)
+
+
+def test_every_subject_and_rule_has_one_decision(rule_set: RuleSet) -> None:
+    judge = RecordJudge(SETTINGS, rule_set, ClosedTraces())
+    (record,) = records([(0.0, order_trace(1))])
+    list(judge.read(record))
+    (judged,) = judge.end()
+    pairs = [(d.subject_id, d.rule_id) for d in judged.judgement.decisions]
+    assert len(pairs) == len(set(pairs)) == 3 + 2
+
+
+_PRINT_RESULTS = """
+from pipeline.test_promises import clean_results
+from tracegrade.match.load import load_rules
+print("\\n".join(clean_results(load_rules(["builtin:demo"]))))
+"""
+
+
+def test_results_do_not_depend_on_the_hash_seed(rule_set: RuleSet) -> None:
+    expected = clean_results(rule_set)
+    for seed in ("0", "1", "4242"):
+        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[1])}
+        done = subprocess.run(
+            [sys.executable, "-c", _PRINT_RESULTS], env=environment, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.splitlines() == expected
