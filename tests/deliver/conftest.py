@@ -45,6 +45,7 @@ def _evaluation(revision: int, **changes: Any) -> dict[str, Any]:
     found["id"] = evaluation_id(
         tenant=found["tenant"],
         run=found["run"],
+        trace_id=found["trace_id"],
         subject_kind=found["subject"]["kind"],
         subject_id=found["subject"]["id"],
         rule_id=found["rule_id"],

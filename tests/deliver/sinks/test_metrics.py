@@ -81,3 +81,12 @@ def test_outcomes_of_other_subjects_traces_and_cases_are_kept_apart(judged):
     deliver(sink, judged({}, *({**other, "outcome": "fail"} for other in others), revision=1))
     deliver(sink, judged({}, revision=2, supersedes=1))
     assert revisions(telemetry) == {}
+
+
+def test_a_session_keeps_its_outcome_when_it_goes_on_in_another_trace(judged):
+    telemetry = Telemetry("judge")
+    sink = MetricsSink(telemetry)
+    session = {"subject": {"kind": "session", "id": "chat-1"}}
+    deliver(sink, judged(session, revision=1))
+    deliver(sink, judged({**session, "trace_id": "00" * 16, "outcome": "fail"}, revision=2, supersedes=1))
+    assert revisions(telemetry) == {("pass", "fail"): 1}

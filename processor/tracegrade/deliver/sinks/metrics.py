@@ -69,7 +69,7 @@ class MetricsSink:
             evaluation["tenant"],
             evaluation["run"],
             subject["kind"],
-            evaluation["trace_id"],
+            "" if subject["kind"] == "session" else evaluation["trace_id"],  # a session goes on in other traces
             subject["id"],
             evaluation["rule_id"],
             evaluation["evaluation"],
