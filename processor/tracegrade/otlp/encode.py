@@ -58,7 +58,7 @@ def unkept_attribute(number: int, key: str, value: JsonValue) -> bytes:
 
 
 def _encoded(value: JsonValue) -> bytes:
-    """The AnyValue of `value`, encoded; texts and lists by hand, in a third of the time."""
+    """The AnyValue of `value`, encoded; texts and lists by hand, in less than half of the time."""
     if isinstance(value, str):
         return repeated(1, value.encode("utf-8", "replace"))
     if isinstance(value, list):
