@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select, text
 
+from tracegrade.store.arrivals import number_range
 from tracegrade.store.json_text import from_json
 from tracegrade.store.packing import unpack
 from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS, evaluations, series, traces
@@ -113,23 +114,33 @@ def results(
     empty one; O(series x limit).
     """
     chosen = _series(connection, wanted)
+    bounds = number_range(connection, wanted.since_ns, wanted.until_ns) if _has_times(wanted) else (0, _MAX_INTEGER)
+    if bounds is None:
+        return []
     outcomes = range(len(OUTCOMES)) if wanted.outcome is None else [OUTCOMES.index(wanted.outcome)]
-    condition, values = _conditions(connection, wanted)
-    values |= {"limit": limit, "before_trace": _MAX_INTEGER, "before_place": 0}
-    if before is not None:
+    condition, values = _conditions(wanted)
+    if wanted.trace_id is not None:
+        by_id = select(traces.c.number).where(traces.c.trace_id == wanted.trace_id)
+        numbers = connection.execute(by_id).scalars().all()
+        if not numbers:
+            return []
+        condition += f" AND e.trace IN ({', '.join(map(str, numbers))})"
+    values |= {"limit": limit, "lowest": bounds[0], "before_trace": bounds[1], "before_place": _MAX_INTEGER}
+    if before is not None and before < (bounds[1], _MAX_INTEGER):
         values["before_trace"], values["before_place"] = before
-    if chosen is None:
-        # All series: walked back from the newest, or from the newest of that outcome.
-        narrowed = "" if wanted.outcome is None else f" AND e.outcome = {outcomes[0]}"
-        queries = [(condition + narrowed, values)]
-    elif len(chosen) <= _MAX_MERGED_SERIES:
+    if chosen is not None and len(chosen) <= _MAX_MERGED_SERIES:
         condition += " AND e.series = :series AND e.outcome = :outcome"
         queries = [(condition, values | {"series": s, "outcome": o}) for s in chosen for o in outcomes]
     else:
-        # The plus sign keeps SQLite from sorting all of them: it walks back from the newest instead.
-        numbers = ", ".join(map(str, chosen))
-        narrowed = "" if wanted.outcome is None else f" AND e.outcome = {outcomes[0]}"
-        queries = [(f"{condition} AND +e.series IN ({numbers}){narrowed}", values)]
+        if wanted.outcome is not None:
+            condition += " AND e.outcome = :outcome"
+            values["outcome"] = outcomes[0]
+        if wanted.outcome not in (None, "pass"):
+            condition += " AND e.outcome <> 0"  # the words by which SQLite knows its partial index
+        if chosen is not None:
+            # The plus sign keeps SQLite from sorting all of them: it walks back from the newest instead.
+            condition += f" AND +e.series IN ({', '.join(map(str, chosen))})"
+        queries = [(condition, values)]
     found = [
         _result(row) for where, named in queries for row in connection.execute(text(_RESULTS.format(where)), named)
     ]
@@ -171,6 +182,11 @@ def trace_heads(connection: Connection, wanted: Filter, limit: int, *, before: i
     for column, value in ((traces.c.service, wanted.service), (traces.c.tenant, wanted.tenant)):
         if value is not None:
             query = query.where(column == value)
+    if _has_times(wanted):
+        bounds = number_range(connection, wanted.since_ns, wanted.until_ns)
+        if bounds is None:
+            return []
+        query = query.where(traces.c.number.between(*bounds))
     if wanted.since_ns is not None:
         query = query.where(traces.c.first_received_ns >= wanted.since_ns)
     if wanted.until_ns is not None:
@@ -240,7 +256,7 @@ _RESULTS = """
 SELECT e.trace, e.place, t.trace_id, s.rule_id, s.evaluation, e.case_id, e.subject_kind, e.subject_id, e.outcome,
     e.score, s.threshold, s.level, s.service, s.agent, t.complete, e.time
 FROM evaluations AS e JOIN series AS s ON s.number = e.series JOIN traces AS t ON t.number = e.trace
-WHERE (e.trace, e.place) < (:before_trace, :before_place){}
+WHERE e.trace >= :lowest AND (e.trace, e.place) < (:before_trace, :before_place){}
 ORDER BY e.trace DESC, e.place DESC LIMIT :limit
 """
 
@@ -283,24 +299,19 @@ def _series(connection: Connection, wanted: Filter) -> list[int] | None:
     return None if len(numbers) == everything else numbers
 
 
-def _conditions(connection: Connection, wanted: Filter) -> tuple[str, dict[str, Any]]:
-    """The SQL conditions on trace id and times, and their values."""
-    condition, values = "", {}
-    if wanted.trace_id is not None:
-        numbers = connection.execute(select(traces.c.number).where(traces.c.trace_id == wanted.trace_id)).scalars()
-        condition += f" AND e.trace IN ({', '.join(map(str, numbers))})"
+def _has_times(wanted: Filter) -> bool:
+    return wanted.since_ns is not None or wanted.until_ns is not None
+
+
+def _conditions(wanted: Filter) -> tuple[str, dict[str, Any]]:
+    """The SQL conditions on times, and their values."""
+    condition = ""
+    values: dict[str, Any] = {}
     if wanted.since_ns is not None:
-        # The bound on the number keeps the walk back from going on to the oldest trace.
-        condition += (
-            " AND t.first_received_ns >= :since_ns"
-            " AND e.trace >= (SELECT min(number) FROM traces WHERE first_received_ns >= :since_ns)"
-        )
+        condition += " AND t.first_received_ns >= :since_ns"
         values["since_ns"] = wanted.since_ns
     if wanted.until_ns is not None:
-        condition += (
-            " AND t.first_received_ns < :until_ns"
-            " AND e.trace <= (SELECT max(number) FROM traces WHERE first_received_ns < :until_ns)"
-        )
+        condition += " AND t.first_received_ns < :until_ns"
         values["until_ns"] = wanted.until_ns
     return condition, values
 

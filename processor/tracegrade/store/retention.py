@@ -1,8 +1,9 @@
 """What is old goes, a little at a time."""
 
-from sqlalchemy import Engine, delete, select
+from sqlalchemy import Connection, Engine, delete, select
 
-from tracegrade.store.schema import ALERT_STATES, MINUTE_NS, alerts, counts, traces
+from tracegrade.store.arrivals import number_range
+from tracegrade.store.schema import ALERT_STATES, MINUTE_NS, alerts, arrivals, counts, traces
 from tracegrade.store.write import delete_traces
 
 _RESOLVED = ALERT_STATES.index("resolved")
@@ -17,17 +18,20 @@ def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> i
     Returns:
         The number of traces deleted, at most `max_traces`.
     """
-    oldest = (
-        select(traces.c.number)
-        .where(traces.c.first_received_ns < before_ns)
-        .order_by(traces.c.first_received_ns)
-        .limit(max_traces)
-    )
     with engine.begin() as connection:
-        numbers = list(connection.execute(oldest).scalars())
+        numbers = _oldest(connection, before_ns, max_traces)
         if numbers:
             delete_traces(connection, numbers)
         else:
             connection.execute(delete(counts).where(counts.c.minute < before_ns // MINUTE_NS))
+            connection.execute(delete(arrivals).where(arrivals.c.minute < before_ns // MINUTE_NS))
             connection.execute(delete(alerts).where(alerts.c.state == _RESOLVED, alerts.c.ends_ns < before_ns))
     return len(numbers)
+
+
+def _oldest(connection: Connection, before_ns: int, limit: int) -> list[int]:
+    bounds = number_range(connection, None, before_ns)
+    if bounds is None:
+        return []
+    query = select(traces.c.number).where(traces.c.number.between(*bounds), traces.c.first_received_ns < before_ns)
+    return list(connection.execute(query.order_by(traces.c.number).limit(limit)).scalars())

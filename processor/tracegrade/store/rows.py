@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from tracegrade.store.arrivals import Arrivals
 from tracegrade.store.counts import Sums
 from tracegrade.store.json_text import to_json
 from tracegrade.store.packing import pack
@@ -32,9 +33,10 @@ class Judged(Protocol):
 class Rows:
     """The rows of a batch, by table, each in the order of the table's columns."""
 
-    def __init__(self, series_number: SeriesNumber, sums: Sums) -> None:
+    def __init__(self, series_number: SeriesNumber, sums: Sums, arrivals: Arrivals) -> None:
         self._series_number = series_number
         self._sums = sums
+        self._arrivals = arrivals
         self.by_table: dict[str, list[Row]] = {"traces": [], "tool_calls": [], "evaluations": [], "decisions": []}
 
     def add(self, number: int, key: Key, judged: Judged) -> None:
@@ -48,6 +50,7 @@ class Rows:
         release = trace["release"]
         origin = (service, storable(release) if release is not None else None)
         minute, complete = trace["last_received_ns"] // MINUTE_NS, bool(trace["complete"])
+        self._arrivals.add(trace["first_received_ns"], number)
         self.by_table["traces"].append(_trace_row(number, key, service, judged))
         agents = self._add_evaluations(number, key, origin, minute, complete, judged.evaluations)
         self._add_decisions(number, key, origin, minute, complete, judged.decisions, agents)

@@ -10,6 +10,7 @@ from itertools import islice
 from sqlalchemy import Connection, Engine, Table, delete, func, select, text
 
 from tracegrade.store import schema
+from tracegrade.store.arrivals import Arrivals
 from tracegrade.store.counts import Sums
 from tracegrade.store.rows import Judged, Key, Rows, trace_key
 from tracegrade.store.series import SeriesNumbers
@@ -65,7 +66,8 @@ class StoreWriter:
             delete_traces(connection, replaced)
         if not newest:
             return
-        rows = Rows(lambda fields: self._series.number(connection, fields), sums)
+        arrivals = Arrivals()
+        rows = Rows(lambda fields: self._series.number(connection, fields), sums, arrivals)
         first: int = connection.execute(select(func.coalesce(func.max(schema.traces.c.number), 0) + 1)).scalar_one()
         for number, (key, judged) in enumerate(newest.items(), first):
             rows.add(number, key, judged)
@@ -74,6 +76,7 @@ class StoreWriter:
                 # Through the driver: insert() of Core takes the same rows as dicts, 1.4 times the time.
                 connection.exec_driver_sql(sql, rows.by_table[name])
         sums.write(connection)
+        arrivals.write(connection)
 
 
 def delete_traces(connection: Connection, numbers: Sequence[int]) -> None:

@@ -90,7 +90,12 @@ def upgrade() -> None:
         sa.Column("spans", sa.LargeBinary, nullable=False),
         sa.UniqueConstraint("trace_id", "tenant", "run", name="traces_by_id"),
     )
-    op.create_index("traces_by_time", "traces", ["first_received_ns"])
+    op.create_table(
+        "arrivals",
+        sa.Column("minute", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("first_number", sa.BigInteger, nullable=False),
+        sa.Column("last_number", sa.BigInteger, nullable=False),
+    )
     op.create_table(
         "evaluations",
         sa.Column("trace", sa.BigInteger, primary_key=True, autoincrement=False),

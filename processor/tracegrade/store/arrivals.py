@@ -1,0 +1,42 @@
+"""Which trace numbers a time range may hold, from a row a minute."""
+
+from sqlalchemy import Connection, func, select
+
+from tracegrade.store.schema import MINUTE_NS, arrivals
+
+
+class Arrivals:
+    """What a batch changes in ``arrivals``."""
+
+    def __init__(self) -> None:
+        self._bounds: dict[int, tuple[int, int]] = {}
+
+    def add(self, first_received_ns: int, number: int) -> None:
+        """Note the trace stored under `number`; numbers grow within a batch."""
+        minute = first_received_ns // MINUTE_NS
+        self._bounds[minute] = (self._bounds.get(minute, (number,))[0], number)
+
+    def write(self, connection: Connection) -> None:
+        """Widen what is stored by what was noted."""
+        mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
+        connection.exec_driver_sql(
+            f"INSERT INTO arrivals (minute, first_number, last_number) VALUES ({mark}, {mark}, {mark}) "
+            "ON CONFLICT (minute) DO UPDATE SET "
+            # Numbers of deleted traces are given out again: a later one may be lower.
+            "first_number = CASE WHEN excluded.first_number < arrivals.first_number THEN excluded.first_number "
+            "ELSE arrivals.first_number END, "
+            "last_number = CASE WHEN excluded.last_number > arrivals.last_number THEN excluded.last_number "
+            "ELSE arrivals.last_number END",
+            [(minute, *bounds) for minute, bounds in self._bounds.items()],
+        )
+
+
+def number_range(connection: Connection, since_ns: int | None, until_ns: int | None) -> tuple[int, int] | None:
+    """The lowest and highest number that a trace first received in this time may have; None when there is none."""
+    query = select(func.min(arrivals.c.first_number), func.max(arrivals.c.last_number))
+    if since_ns is not None:
+        query = query.where(arrivals.c.minute >= since_ns // MINUTE_NS)
+    if until_ns is not None:
+        query = query.where(arrivals.c.minute <= (until_ns - 1) // MINUTE_NS)
+    low, high = connection.execute(query).one()
+    return None if low is None else (low, high)

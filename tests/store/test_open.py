@@ -1,0 +1,131 @@
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, text
+
+from store.judged_traces import judged
+from tracegrade.store import migrations, schema
+from tracegrade.store.open import StoreError, checkpoint, open_store, reading
+from tracegrade.store.read import Filter, results
+from tracegrade.store.write import StoreWriter
+
+
+def url(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+def test_migrations_make_the_tables_that_the_code_uses(engine: Engine) -> None:
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, schema.metadata) == []
+
+
+def test_the_newest_migration_is_the_version_that_the_code_knows() -> None:
+    assert ScriptDirectory(str(Path(migrations.__file__).parent)).get_current_head() == schema.VERSION
+
+
+def test_opening_again_keeps_what_is_stored(engine: Engine) -> None:
+    StoreWriter(engine).write([judged(1)])
+    again = open_store(str(engine.url))
+    with reading(again) as connection:
+        assert len(results(connection, Filter(), 10)) == 1
+    again.dispose()
+
+
+def test_a_store_of_a_newer_version_is_refused(engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match="written by a newer TraceGrade"):
+            open_store(str(engine.url), read_only=read_only)
+
+
+def test_reading_a_store_that_is_not_there_says_who_makes_it(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"no\.db: no such store; 'tracegrade serve' makes it"):
+        open_store(url(tmp_path / "no.db"), read_only=True)
+    assert not (tmp_path / "no.db").exists()
+
+
+def test_another_program_s_database_is_not_taken_for_a_store(tmp_path: Path) -> None:
+    sqlite3.connect(tmp_path / "other.db").close()
+    (tmp_path / "text.db").write_text("this is no database " * 100)
+    with pytest.raises(StoreError, match="holds no TraceGrade results"):
+        open_store(url(tmp_path / "other.db"), read_only=True)
+    with pytest.raises(StoreError, match="not a database"):
+        open_store(url(tmp_path / "text.db"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("nonsense", "expected sqlite:///PATH or postgresql"),
+        ("mysql://host/db", "found 'mysql'"),
+        ("sqlite://", "found no path"),
+        ("postgresql+nodriver://host/db", "needs a driver"),
+    ],
+)
+def test_a_wrong_url_says_what_was_expected(wrong: str, message: str) -> None:
+    with pytest.raises(StoreError, match=message):
+        open_store(wrong)
+
+
+def test_a_password_is_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(StoreError) as caught:
+        open_store("postgresql+psycopg://user:secret@127.0.0.1:1/db")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_reader_sees_what_is_stored_while_a_writer_is_at_work(engine: Engine) -> None:
+    StoreWriter(engine).write([judged(1)])
+    reader = open_store(str(engine.url), read_only=True)
+    with engine.begin() as writing:
+        writing.execute(text("DELETE FROM evaluations"))
+        with reading(reader) as connection:
+            assert len(results(connection, Filter(), 10)) == 1
+        with reading(engine) as connection:
+            assert len(results(connection, Filter(), 10)) == 1
+    reader.dispose()
+
+
+def test_a_reader_cannot_write(engine: Engine) -> None:
+    reader = open_store(str(engine.url), read_only=True)
+    with pytest.raises(Exception, match="readonly"), reader.begin() as connection:
+        connection.execute(text("DELETE FROM traces"))
+    reader.dispose()
+
+
+def test_an_engine_serves_several_threads(engine: Engine) -> None:
+    failures: list[BaseException] = []
+
+    def work(first: int) -> None:
+        try:
+            writer = StoreWriter(engine)
+            for number in range(first, first + 10):
+                writer.write([judged(number)])
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in (0, 100, 200)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    with reading(engine) as connection:
+        assert len(results(connection, Filter(), 100)) == 30
+
+
+def test_after_a_checkpoint_one_file_holds_everything(engine: Engine, tmp_path: Path) -> None:
+    StoreWriter(engine).write([judged(1)])
+    checkpoint(engine)
+    copy = tmp_path / "copy.db"
+    copy.write_bytes((tmp_path / "tracegrade.db").read_bytes())
+    reader = open_store(url(copy), read_only=True)
+    with reading(reader) as connection:
+        assert len(results(connection, Filter(), 10)) == 1
+    reader.dispose()

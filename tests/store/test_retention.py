@@ -1,0 +1,53 @@
+from sqlalchemy import Engine, func, select
+
+from store.judged_traces import MINUTE_NS, START_NS, judged
+from tracegrade.store import schema
+from tracegrade.store.open import reading
+from tracegrade.store.read import Filter, results, trace_heads
+from tracegrade.store.retention import delete_older
+from tracegrade.store.write import StoreWriter
+
+
+def numbers(engine: Engine) -> list[int]:
+    with reading(engine) as connection:
+        return [int(head.trace_id, 16) for head in trace_heads(connection, Filter(), 100)]
+
+
+def test_older_traces_go_with_all_their_rows(engine: Engine) -> None:
+    StoreWriter(engine).write([judged(number) for number in range(6)])
+    assert delete_older(engine, START_NS + 4 * MINUTE_NS) == 4
+    assert numbers(engine) == [5, 4]
+    with reading(engine) as connection:
+        for table in (schema.tool_calls, schema.evaluations, schema.decisions):
+            assert connection.execute(select(func.count()).select_from(table)).scalar_one() == 2
+
+
+def test_a_call_deletes_no_more_than_told_oldest_first(engine: Engine) -> None:
+    StoreWriter(engine).write([judged(number) for number in range(6)])
+    assert delete_older(engine, START_NS + 4 * MINUTE_NS, max_traces=3) == 3
+    assert numbers(engine) == [5, 4, 3]
+    assert delete_older(engine, START_NS + 4 * MINUTE_NS, max_traces=3) == 1
+    assert delete_older(engine, START_NS + 4 * MINUTE_NS, max_traces=3) == 0
+
+
+def test_counts_of_that_age_go_at_the_end(engine: Engine) -> None:
+    StoreWriter(engine).write([judged(number) for number in range(6)])
+    while delete_older(engine, START_NS + 4 * MINUTE_NS):
+        pass
+    with reading(engine) as connection:
+        minutes = connection.execute(select(schema.counts.c.minute).distinct().order_by(schema.counts.c.minute))
+        assert list(minutes.scalars()) == [START_NS // MINUTE_NS + 4, START_NS // MINUTE_NS + 5]
+
+
+def test_what_is_left_is_found_by_time(engine: Engine) -> None:
+    writer = StoreWriter(engine)
+    writer.write([judged(number) for number in range(6)])
+    while delete_older(engine, START_NS + 6 * MINUTE_NS):
+        pass
+    writer.write([judged(7)])
+    with reading(engine) as connection:
+        assert len(results(connection, Filter(since_ns=START_NS + 6 * MINUTE_NS), 10)) == 1
+
+
+def test_an_empty_store_has_nothing_to_delete(engine: Engine) -> None:
+    assert delete_older(engine, START_NS) == 0
