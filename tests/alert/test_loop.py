@@ -1,0 +1,246 @@
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+
+from store.judged_traces import MINUTE_NS, START_NS, judged
+from tracegrade.alert.loop import AlertLoop
+from tracegrade.match.rule import Rule
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.store.alerts import StoredAlert, firing_alerts, recent_alerts
+from tracegrade.store.open import reading
+from tracegrade.store.write import StoreWriter
+from tracegrade.telemetry import Telemetry
+
+SECOND_NS = 1_000_000_000
+
+
+class Receiver:
+    """Takes notes; refuses while ``away``."""
+
+    def __init__(self, name: str = "pager") -> None:
+        self.name = name
+        self.told: list[tuple[str, str, str]] = []
+        self.calls = 0
+        self.away = False
+        self.closed = False
+
+    def send(self, rule_id: str, alerts: Sequence[StoredAlert]) -> str | None:
+        self.calls += 1
+        if self.away:
+            return "answered 503"
+        self.told += [(rule_id, alert.service, alert.state) for alert in alerts]
+        return None
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def rules(*alerts: dict[str, Any], **changes: Any) -> RuleSet:
+    content: dict[str, Any] = {
+        "id": "checkout-order",
+        "evaluate": [{"evaluator": "tool-call-order", "tool_calls_order": ["a", "b"]}],
+        "alert": list(alerts) or [{"below": 0.9, "over": "10m", "min_samples": 2}],
+    }
+    return RuleSet([Rule.model_validate(content | changes)])
+
+
+class Stage:
+    """A store, a loop with one receiver over it, and traces received at any minute."""
+
+    def __init__(self, engine: Engine, *receivers: Receiver) -> None:
+        self.engine = engine
+        self.rule_set = rules()
+        self.receiver = receivers[0] if receivers else Receiver()
+        self.telemetry = Telemetry("judge")
+        self.loop = AlertLoop(engine, lambda: self.rule_set, receivers or [self.receiver], self.telemetry)
+        self._next = 0
+
+    def receive(self, minute: int, *outcomes: str, **changes: Any) -> None:
+        received_ns = START_NS + minute * MINUTE_NS
+        changes = {"first_received_ns": received_ns, "last_received_ns": received_ns} | changes
+        for outcome in outcomes:
+            StoreWriter(self.engine).write([judged(self._next, outcome, **changes)])
+            self._next += 1
+
+    def step(self, minute: float) -> list[tuple[str, str, str]]:
+        """Check at `minute`; what the receiver was told in this step."""
+        before = len(self.receiver.told)
+        self.loop.step(START_NS + int(minute * MINUTE_NS))
+        return self.receiver.told[before:]
+
+    def firing(self) -> list[StoredAlert]:
+        with reading(self.engine) as connection:
+            return firing_alerts(connection)
+
+
+@pytest.fixture
+def stage(engine: Engine) -> Stage:
+    return Stage(engine)
+
+
+FIRING = [("checkout-order", "shop", "firing")]
+RESOLVED = [("checkout-order", "shop", "resolved")]
+
+
+def test_it_fires_once_then_is_resolved_once(stage: Stage) -> None:
+    stage.receive(0, "pass", "fail")
+    assert stage.step(1) == FIRING
+    assert stage.step(2) == []
+    stage.receive(2, *["pass"] * 30)
+    assert stage.step(3) == RESOLVED
+    assert stage.step(4) == []
+    assert stage.firing() == []
+
+
+def test_silence_neither_fires_nor_resolves(stage: Stage) -> None:
+    assert stage.step(0) == []
+    stage.receive(0, "fail", "fail")
+    assert stage.step(1) == FIRING
+    assert stage.step(500) == [], "the window is empty, so nobody knows whether it is better"
+    assert len(stage.firing()) == 1
+
+
+def test_too_few_samples_do_not_fire(stage: Stage) -> None:
+    stage.receive(0, "fail", "not_evaluable", "error")
+    assert stage.step(1) == []
+
+
+def test_incomplete_traces_do_not_count_unless_the_rule_says_so(stage: Stage) -> None:
+    stage.receive(0, "fail", "fail", complete=False)
+    assert stage.step(1) == []
+    stage.rule_set = rules(incomplete="count")
+    assert stage.step(1) == FIRING
+
+
+def test_experimental_rules_never_alert(stage: Stage) -> None:
+    stage.rule_set = rules(status="experimental")
+    stage.receive(0, "fail", "fail")
+    assert stage.step(1) == []
+
+
+def test_experiments_never_alert(stage: Stage) -> None:
+    stage.receive(0, "fail", "fail", run="tuning")
+    assert stage.step(1) == []
+
+
+def test_each_service_and_tenant_alerts_on_its_own(stage: Stage) -> None:
+    stage.receive(0, "fail", "fail", service="bank")
+    stage.receive(0, "pass", "pass", service="shop")
+    stage.receive(0, "fail", "fail", service="shop", tenant="other")
+    stage.step(1)
+    assert [(alert.tenant, alert.service) for alert in stage.firing()] in (
+        [("default", "bank"), ("other", "shop")],
+        [("other", "shop"), ("default", "bank")],
+    )
+
+
+def test_one_evaluation_can_be_watched_instead(stage: Stage) -> None:
+    stage.rule_set = rules({"below": 0.9, "over": "10m", "of": "tool-call-order"})
+    stage.receive(0, "fail")
+    assert stage.step(1) == FIRING
+    assert stage.firing()[0].of == "tool-call-order"
+
+
+def test_what_is_older_than_the_window_does_not_count(stage: Stage) -> None:
+    stage.receive(0, "fail", "fail")
+    stage.receive(30, "pass", "pass")
+    assert stage.step(31) == []
+
+
+def test_an_alert_whose_rule_is_gone_is_resolved(stage: Stage) -> None:
+    stage.receive(0, "fail", "fail")
+    stage.step(1)
+    stage.rule_set = RuleSet([])
+    assert stage.step(2) == RESOLVED
+
+
+def test_firing_again_is_a_new_firing_of_the_same_alert(stage: Stage) -> None:
+    stage.receive(0, "fail", "fail")
+    stage.step(1)
+    stage.receive(1, *["pass"] * 30)
+    stage.step(2)
+    stage.receive(40, "fail", "fail")
+    assert stage.step(41) == FIRING
+    with reading(stage.engine) as connection:
+        found = recent_alerts(connection, 0)
+    assert [alert.state for alert in found] == ["firing", "resolved"]
+    assert found[0].fingerprint == found[1].fingerprint
+
+
+def test_a_receiver_that_was_away_is_told_later(stage: Stage) -> None:
+    stage.receiver.away = True
+    stage.receive(0, "fail", "fail")
+    assert stage.step(1) == []
+    stage.receiver.away = False
+    assert stage.step(1.1) == [], "not before the pause is over"
+    assert stage.step(1.3) == FIRING
+
+
+def test_the_pause_after_failures_grows(stage: Stage) -> None:
+    stage.receiver.away = True
+    stage.receive(0, "fail", "fail")
+    for second in range(600):
+        stage.loop.step(START_NS + second * SECOND_NS)
+    assert stage.receiver.calls == 6, "at 0, 15, 45, 105, 225, 465 seconds"
+    assert stage.telemetry.value("tracegrade.alerts.notifications", outcome="failed") == 6
+
+
+def test_what_came_and_went_while_a_receiver_was_away_is_told_as_resolved(stage: Stage) -> None:
+    stage.receiver.away = True
+    stage.receive(0, "fail", "fail")
+    stage.step(1)
+    stage.receive(1, *["pass"] * 30)
+    stage.step(2)
+    stage.receiver.away = False
+    assert stage.step(9) == RESOLVED
+
+
+def test_what_was_told_is_remembered_over_a_restart(stage: Stage) -> None:
+    stage.receive(0, "fail", "fail")
+    stage.step(1)
+    again = Stage(stage.engine)
+    assert again.step(2) == []
+
+
+def test_a_receiver_that_is_away_does_not_keep_others_from_being_told(engine: Engine) -> None:
+    away, other = Receiver("away"), Receiver("other")
+    away.away = True
+    stage = Stage(engine, away, other)
+    stage.receive(0, "fail", "fail")
+    stage.step(1)
+    stage.step(2)
+    assert other.told == FIRING
+    assert stage.firing()[0].notified == {"other": "firing"}
+
+
+def test_what_fires_is_a_metric(stage: Stage) -> None:
+    stage.receive(0, "fail", "fail")
+    stage.step(1)
+    assert stage.telemetry.value("tracegrade.alerts.firing", rule="checkout-order") == 1
+    stage.receive(1, *["pass"] * 30)
+    stage.step(2)
+    assert stage.telemetry.value("tracegrade.alerts.firing", rule="checkout-order") == 0
+
+
+def test_a_store_that_refuses_is_asked_again(stage: Stage) -> None:
+    stage.receive(0, "fail", "fail")
+    with stage.engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE alerts RENAME TO away")
+    assert stage.step(1) == []
+    assert stage.telemetry.value("tracegrade.alerts.failed_checks") == 1
+    with stage.engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE away RENAME TO alerts")
+    assert stage.step(2) == FIRING
+
+
+def test_running_ends_when_told_and_closes_receivers(stage: Stage) -> None:
+    async def run() -> None:
+        stop = asyncio.Event()
+        stop.set()
+        await stage.loop.run(stop)
+
+    asyncio.run(run())
+    assert stage.receiver.closed

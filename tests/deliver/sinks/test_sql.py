@@ -1,0 +1,132 @@
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.exc import OperationalError
+
+from store.judged_traces import judged, trace_id
+from tracegrade.deliver.record import JudgedTrace, decode, encode
+from tracegrade.deliver.sink import DONE, Delivery
+from tracegrade.deliver.sinks.sql import SqlSink
+from tracegrade.store.open import open_store, reading
+from tracegrade.store.read import Filter, results
+from tracegrade.store.write import StoreWriter
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    return open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+
+
+def deliver(sink: SqlSink, *batches: list[JudgedTrace]) -> list[Delivery]:
+    async def run() -> list[Delivery]:
+        try:
+            return [await sink.deliver(batch) for batch in batches]
+        finally:
+            await sink.close()
+
+    return asyncio.run(run())
+
+
+def stored(engine: Engine) -> list[int]:
+    with reading(engine) as connection:
+        return sorted(int(result.trace_id, 16) for result in results(connection, Filter(), 100))
+
+
+def broken(number: int) -> JudgedTrace:
+    record = judged(number)
+    record.evaluations[0]["outcome"] = "no such outcome"
+    return record
+
+
+def test_a_batch_is_stored(engine: Engine) -> None:
+    assert deliver(SqlSink(engine), [judged(1), judged(2)]) == [DONE]
+    assert stored(engine) == [1, 2]
+
+
+def test_a_batch_delivered_twice_is_stored_once(engine: Engine) -> None:
+    batch = [judged(1), judged(2)]
+    assert deliver(SqlSink(engine), batch, batch) == [DONE, DONE]
+    assert stored(engine) == [1, 2]
+
+
+def test_a_record_that_came_through_the_results_journal_is_stored(engine: Engine) -> None:
+    deliver(SqlSink(engine), [decode(encode(judged(1)))])
+    assert stored(engine) == [1]
+
+
+@pytest.mark.parametrize("position", range(5))
+def test_a_record_that_cannot_be_stored_is_given_up_alone(engine: Engine, position: int) -> None:
+    batch = [judged(number) for number in range(5)]
+    batch[position] = broken(position)
+    assert deliver(SqlSink(engine), batch) == [Delivery("done", "not_storable", failed_records=1)]
+    assert stored(engine) == [number for number in range(5) if number != position]
+
+
+def test_a_batch_of_nothing_but_bad_records_is_given_up(engine: Engine) -> None:
+    assert deliver(SqlSink(engine), [broken(1), broken(2)]) == [Delivery("done", "not_storable", failed_records=2)]
+
+
+@pytest.mark.parametrize("cause", ["database is locked", "database or disk is full", "disk I/O error"])
+def test_a_store_that_cannot_write_now_is_worth_a_retry(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, cause: str
+) -> None:
+    def refuse(self: StoreWriter, batch: Any) -> None:
+        raise OperationalError("INSERT", {}, sqlite3.OperationalError(cause))
+
+    monkeypatch.setattr(StoreWriter, "write", refuse)
+    assert deliver(SqlSink(engine), [judged(1)]) == [Delivery("retry", "store_unavailable")]
+
+
+def test_a_store_locked_by_another_program_is_worth_a_retry_and_loses_nothing(engine: Engine) -> None:
+    async def run() -> list[Delivery]:
+        sink = SqlSink(engine)
+        other = sqlite3.connect(str(engine.url.database), isolation_level=None)
+        with engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA busy_timeout=1")
+        other.execute("BEGIN IMMEDIATE")
+        first = await sink.deliver([judged(1)])
+        other.execute("ROLLBACK")
+        other.close()
+        second = await sink.deliver([judged(1)])
+        await sink.close()
+        return [first, second]
+
+    assert asyncio.run(run()) == [Delivery("retry", "store_unavailable"), DONE]
+    assert stored(engine) == [1]
+
+
+def test_a_store_that_goes_away_between_the_halves_is_tried_again_whole(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = StoreWriter.write
+    locked = True
+
+    def sometimes(self: StoreWriter, batch: Any) -> None:
+        if locked and batch[0].trace["trace_id"] == trace_id(2):
+            raise OperationalError("INSERT", {}, sqlite3.OperationalError("database is locked"))
+        write(self, batch)
+
+    monkeypatch.setattr(StoreWriter, "write", sometimes)
+    batch = [broken(0), judged(1), judged(2), judged(3)]
+    sink = SqlSink(engine)
+
+    async def run() -> list[Delivery]:
+        nonlocal locked
+        first = await sink.deliver(batch)
+        locked = False
+        second = await sink.deliver(batch)
+        await sink.close()
+        return [first, second]
+
+    assert asyncio.run(run()) == [Delivery("retry", "store_unavailable"), Delivery("done", "not_storable", None, 1)]
+    assert stored(engine) == [1, 2, 3]
+
+
+def test_closing_leaves_one_file(engine: Engine) -> None:
+    deliver(SqlSink(engine), [judged(1)])
+    path = Path(str(engine.url.database))
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
