@@ -1,7 +1,6 @@
 from typing import Any
 
 from extract.spans import make_trace, span_id
-
 from tracegrade.extract.across import fold_across
 from tracegrade.extract.registry import extract
 from tracegrade.model.trace import Trace

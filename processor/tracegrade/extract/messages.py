@@ -5,16 +5,25 @@ A message is an object with a role and any of ``parts`` (OTel GenAI), ``content`
 """
 
 from tracegrade.extract.reading import Message, RequestedCall, ShownResult
-from tracegrade.extract.values import call_id, decode, is_masked
+from tracegrade.extract.values import call_id, decode, is_exact, is_masked, parse_plain
 from tracegrade.model.json_value import JsonValue
 
 _CALL_TYPES = frozenset({"tool_call", "server_tool_call", "tool_use", "tool-call", "function_call"})
+_ID_KEYS = ("id", "tool_call_id", "tool_use_id", "toolUseId", "toolCallId", "call_id")
 _RESULT_TYPES = frozenset({"tool_call_response", "server_tool_call_response", "tool_result", "tool-result"})
 
 
 def read_messages(raw: JsonValue) -> list[Message]:
     """The messages in an attribute: a list, an object with a list, or the JSON text of either; [] for all else."""
-    value = decode(raw).value
+    if raw is None:
+        return []
+    messages = _read_list(parse_plain(raw))
+    if all(is_exact(call.arguments) for message in messages for call in message.calls):
+        return messages
+    return _read_list(decode(raw).value)
+
+
+def _read_list(value: JsonValue) -> list[Message]:
     if isinstance(value, dict):
         inner = value.get("messages")
         value = inner if isinstance(inner, list) else [value]
@@ -31,17 +40,16 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
     calls: list[RequestedCall] = []
     results: list[ShownResult] = []
     content = value.get("content")
-    for key in ("parts", "content"):
-        parts = value.get(key)
+    for parts in (value.get("parts"), content):
         if isinstance(parts, list):
             for index, part in enumerate(parts):
                 if isinstance(part, dict):
-                    _read_part(part, f"{position}/{index}", texts, calls, results)
+                    _read_part(part, position, index, texts, calls, results)
                 elif isinstance(part, str):
                     texts.append(part)
-    tool_calls = decode(value.get("tool_calls")).value
-    if isinstance(tool_calls, list) and not calls:
-        for index, item in enumerate(tool_calls):
+    if "tool_calls" in value and not calls:
+        tool_calls = decode(value["tool_calls"]).value
+        for index, item in enumerate(tool_calls if isinstance(tool_calls, list) else []):
             if isinstance(item, dict) and (call := _chat_completions_call(item, f"{position}/{index}")):
                 calls.append(call)
     if role == "tool" and not results and not calls and (content is not None or texts):
@@ -63,7 +71,8 @@ def last_text(messages: list[Message], roles: tuple[str, ...]) -> str | None:
 
 def _read_part(
     part: dict[str, JsonValue],
-    path: str,
+    position: int,
+    index: int,
     texts: list[str],
     calls: list[RequestedCall],
     results: list[ShownResult],
@@ -74,22 +83,23 @@ def _read_part(
         if isinstance(text, str):
             texts.append(text)
     elif isinstance(kind, str) and kind in _CALL_TYPES:
-        if call := _part_call(part, path):
+        if call := _part_call(part, f"{position}/{index}"):
             calls.append(call)
     elif isinstance(kind, str) and kind in _RESULT_TYPES:
         results.append(_part_result(part))
     elif isinstance(inner := part.get("toolUse"), dict):  # Bedrock and Strands
-        if call := _part_call(inner, path):
+        if call := _part_call(inner, f"{position}/{index}"):
             calls.append(call)
     elif isinstance(inner := part.get("toolResult"), dict):
         results.append(_part_result(inner))
 
 
 def _part_call(part: dict[str, JsonValue], path: str) -> RequestedCall | None:
-    inner = part.get("server_tool_call")
-    arguments = next((part[key] for key in ("arguments", "input", "args") if key in part), None)
-    if arguments is None and isinstance(inner, dict):
-        arguments = inner.get("arguments", inner)
+    arguments = part.get("arguments")
+    if arguments is None:
+        arguments = part.get("input", part.get("args"))
+        if arguments is None and isinstance(inner := part.get("server_tool_call"), dict):
+            arguments = inner.get("arguments", inner)
     name = part.get("name", part.get("toolName"))
     if not isinstance(name, str) or not name:
         return _chat_completions_call(part, path)
@@ -103,8 +113,10 @@ def _part_result(part: dict[str, JsonValue]) -> ShownResult:
 
 
 def _part_id(part: dict[str, JsonValue]) -> str | None:
-    keys = ("id", "tool_call_id", "tool_use_id", "toolUseId", "toolCallId", "call_id")
-    return next((found for key in keys if key in part and (found := call_id(part[key]))), None)
+    for key in _ID_KEYS:
+        if key in part and (found := call_id(part[key])) is not None:
+            return found
+    return None
 
 
 def _chat_completions_call(item: dict[str, JsonValue], path: str) -> RequestedCall | None:

@@ -99,18 +99,26 @@ class _Sessions:
         self._first: dict[tuple[str, ...], str | None] = {}
 
     def of(self, span: Span, keys: tuple[str, ...], members: Sequence[Node]) -> str | None:
+        first = self._first_in_trace(keys)
+        if first is None:
+            return None
         return (
             first_text(span, keys)
             or next((text for node in members if (text := first_text(node.span, keys))), None)
-            or self.first(keys)
+            or first
         )
 
-    def first(self, keys: tuple[str, ...]) -> str | None:
+    def _first_in_trace(self, keys: tuple[str, ...]) -> str | None:
         if keys not in self._first:
             # By key first: a conversation id anywhere beats a weaker key on an earlier span.
-            texts = (first_text(span, (key,)) for key in keys for span in self._spans)
-            self._first[keys] = next((text for text in texts if text), None)
+            self._first[keys] = next((text for key in keys if (text := self._first_of(key))), None)
         return self._first[keys]
+
+    def _first_of(self, key: str) -> str | None:
+        for span in self._spans:
+            if key in span.attributes and (text := first_text(span, (key,))):
+                return text
+        return None
 
 
 def _describe(span: Span, node: Node | None, members: Sequence[Node], keys: Keys, sessions: _Sessions) -> AgentRun:

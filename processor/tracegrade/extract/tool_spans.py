@@ -101,19 +101,11 @@ def _read_values(execution: Execution, keys: Keys) -> None:
     node = execution.node
     span, dialect = node.span, node.dialect
     attributes = span.attributes
-    for key in keys.schema:
-        if key in attributes and (found := properties(decode(attributes[key]).value)) is not None:
-            execution.parameters = found
-            break
-    # A key that may also hold the schema (tool.parameters) is no arguments where it does.
-    _read_arguments(
-        execution,
-        [
-            attributes[key]
-            for key in keys.arguments
-            if key in attributes and not (key in keys.schema and properties(decode(attributes[key]).value) is not None)
-        ],
-    )
+    for key in keys.arguments:
+        if key in attributes:
+            _offer_arguments(execution, key, keys)
+            if execution.arguments.is_readable:
+                break
     output: Output | None = None
     for key in keys.output:
         if key in attributes:
@@ -123,7 +115,8 @@ def _read_values(execution: Execution, keys: Keys) -> None:
     if span.events and (output is None or not execution.arguments.is_readable):
         events = dialect.tool_events(span)
         if events.arguments is not None and not execution.arguments.is_readable:
-            _read_arguments(execution, [events.arguments])
+            execution.raw_arguments = events.arguments
+            execution.arguments = read_arguments(events.arguments, execution.parameters)
             execution.read_from = "event"
         if events.output is not None and (output is None or not output.result.is_readable):
             output = dialect.read_output(span, events.output)
@@ -136,15 +129,28 @@ def _read_values(execution: Execution, keys: Keys) -> None:
             execution.error = ToolError("", value if isinstance(value, str) else "")
 
 
-def _read_arguments(execution: Execution, raws: list[JsonValue]) -> None:
-    """The first of `raws` that is an object, else the first that is anything."""
-    for raw in raws:
-        decoded = read_arguments(raw, execution.parameters)
-        if isinstance(decoded.value, dict):
-            execution.arguments, execution.raw_arguments = decoded, raw
-            return
-        if execution.arguments.status in ("absent", "redacted"):
-            execution.arguments, execution.raw_arguments = decoded, raw
+def _offer_arguments(execution: Execution, key: str, keys: Keys) -> None:
+    """Take what `key` holds when it is an object, or when nothing was found so far."""
+    attributes = execution.node.span.attributes
+    raw = attributes[key]
+    decoded = decode(raw)
+    value = decoded.value
+    if type(value) is dict and "kwargs" not in value and key not in keys.schema:
+        execution.arguments, execution.raw_arguments = decoded, raw  # nearly all calls
+        return
+    # A key that may also hold the schema (tool.parameters) is no arguments where it does.
+    if key in keys.schema and properties(value) is not None:
+        return
+    if execution.parameters is None:
+        execution.parameters = _own_parameters(attributes, keys)
+    decoded = read_arguments(raw, execution.parameters)
+    if isinstance(decoded.value, dict) or execution.arguments.status in ("absent", "redacted"):
+        execution.arguments, execution.raw_arguments = decoded, raw
+
+
+def _own_parameters(attributes: dict[str, JsonValue], keys: Keys) -> dict[str, JsonValue] | None:
+    schemas = (properties(decode(attributes[key]).value) for key in keys.schema if key in attributes)
+    return next((schema for schema in schemas if schema is not None), None)
 
 
 def read_arguments(raw: JsonValue, parameters: dict[str, JsonValue] | None) -> Decoded:
@@ -173,7 +179,10 @@ def _error(execution: Execution) -> ToolError | None:
     """The error that the span records; a status of OK does not prove success, so any sign of failure counts."""
     span = execution.node.span
     attributes = span.attributes
-    raised = next((event for event in reversed(span.events) if event.name == s.EXCEPTION_EVENT), None)
+    raised = None
+    for event in span.events:
+        if event.name == s.EXCEPTION_EVENT:
+            raised = event
     kind = attributes.get(s.ERROR_TYPE)
     marked = kind is not None or _text(attributes.get(s.TOOL_STATUS)) in _FAILED_WORDS
     if span.status_code != STATUS_ERROR and raised is None and not marked:

@@ -41,12 +41,12 @@ def unwrap_output(decoded: Decoded, *, result_member: bool = False) -> Output:
         decoded: what the sender recorded as the result.
         result_member: also take ``X`` for ``{"result": X}`` (ADK wraps scalars so; elsewhere it is the result).
     """
+    layer = _open(decoded.value, result_member)
+    if layer is None:
+        return Output(decoded)  # nearly all results
     found_id: str | None = None
     failed = False
     for _ in range(MAX_ENVELOPES):
-        layer = _open(decoded.value, result_member)
-        if layer is None:
-            break
         content, layer_id, layer_failed = layer
         found_id = found_id or layer_id
         failed = failed or layer_failed
@@ -54,6 +54,9 @@ def unwrap_output(decoded: Decoded, *, result_member: bool = False) -> Output:
         if inner.status == "ok" and decoded.status in ("repaired", "python_repr"):
             inner = Decoded(inner.value, decoded.status)
         decoded = inner
+        layer = _open(decoded.value, result_member)
+        if layer is None:
+            break
     return Output(decoded, found_id, failed)
 
 

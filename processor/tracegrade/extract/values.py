@@ -8,6 +8,7 @@ import json
 import math
 import re
 import warnings
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import orjson
@@ -21,6 +22,8 @@ MAX_ENCODINGS = 3
 MAX_NESTING = 100
 # Python's own parser builds a tree many times the size of its text.
 MAX_LITERAL_CHARS = 100_000
+# From here on orjson reads integers as floats.
+_INEXACT = 2.0**63
 # Python refuses to print integers longer than this (sys.int_info.default_max_str_digits).
 MAX_DIGITS = 4300
 
@@ -72,6 +75,15 @@ def decode(raw: JsonValue) -> Decoded:
     """
     if type(raw) is not str:
         return ABSENT if raw is None else Decoded(raw, "ok")
+    if raw[:1] == "{":  # nearly all values: strict JSON that hides nothing
+        try:
+            value = orjson.loads(raw)
+        except ValueError:
+            value = None
+        if value is not None:
+            members, containers, exact = _survey(value)
+            if exact and containers <= MAX_NESTING and members == raw.count(":"):
+                return Decoded(value, "ok")
     text = raw.strip()
     if len(text) <= _LONGEST_SENTINEL:
         if not text:
@@ -90,7 +102,7 @@ def is_masked(text: str) -> bool:
 
 def call_id(raw: JsonValue) -> str | None:
     """A call id, None where it is missing or a sentinel."""
-    if type(raw) is str and raw not in _NO_CALL_ID and not is_masked(raw):
+    if type(raw) is str and raw not in _NO_CALL_ID and (raw[:1] not in "[<_" or not is_masked(raw)):
         return raw
     if type(raw) is int:
         return str(raw)
@@ -124,38 +136,83 @@ def _parse_json(text: str) -> Decoded | None:
         value: JsonValue = orjson.loads(text)
     except ValueError:
         return _parse_loose_json(text, repaired=True) if text[0] in '{["' else None
-    if type(value) is dict or type(value) is list:
-        keys, exact = _survey(value)
-        # Every member has one colon: as many colons as members means that no member overwrote another.
-        if not exact or (keys != text.count(":") and _has_duplicates(text)):
+    kind = type(value)
+    if kind is dict or kind is list:
+        members, containers, exact = _survey(value)
+        if not exact:
             return _parse_loose_json(text, repaired=False)
-        if keys < 0:
+        if containers > MAX_NESTING and _is_too_deep(value):
             return None
-    elif type(value) is float and abs(value) >= 2**63:
+        # Every member has one colon: as many colons as members means that no member overwrote another.
+        if members != text.count(":") and _may_have_duplicates(text, value):
+            return _parse_loose_json(text, repaired=False)
+    elif kind is float and abs(value) >= _INEXACT:  # type: ignore[arg-type]  # checked by kind
         return _parse_loose_json(text, repaired=False)
     return Decoded(value, "ok")
 
 
-def _survey(value: JsonValue) -> tuple[int, bool]:
-    """How many object members `value` has (-1: nested too deep), and whether all its integers are surely exact."""
-    keys, exact, depth = 0, True, 0
+def parse_plain(raw: JsonValue) -> JsonValue:
+    """`raw`, or the JSON that it is the text of, without a look at what a text may hide: see `is_exact`."""
+    if type(raw) is str and raw[:1] in ("[", "{"):
+        try:
+            value: JsonValue = orjson.loads(raw)
+            return value
+        except ValueError:
+            pass
+    return decode(raw).value
+
+
+def is_exact(value: JsonValue) -> bool:
+    """Whether no number in a value of `parse_plain` may have been an integer that a float cannot hold."""
+    if type(value) is dict or type(value) is list:
+        return _survey(value)[2]
+    return type(value) is not float or abs(value) < _INEXACT
+
+
+def _survey(value: JsonValue) -> tuple[int, int, bool]:
+    """How many object members and how many containers `value` has, and whether its integers are surely exact."""
+    members, containers, exact = 0, 0, True
+    stack: list[JsonValue] = [value]
+    while stack:
+        item = stack.pop()
+        containers += 1
+        inner: Iterable[JsonValue]
+        if type(item) is dict:  # checked by kind: isinstance costs twice as much, and this is every value's path
+            members += len(item)
+            inner = item.values()
+        else:
+            inner = item  # type: ignore[assignment]
+        for part in inner:
+            kind = type(part)
+            if kind is str or kind is int:
+                continue
+            if kind is dict or kind is list:
+                stack.append(part)
+            elif kind is float and not -_INEXACT < part < _INEXACT:  # type: ignore[operator]
+                exact = False
+    return members, containers, exact
+
+
+def _is_too_deep(value: JsonValue) -> bool:
     level: list[JsonValue] = [value]
-    while level:
-        depth += 1
-        if depth > MAX_NESTING:
-            return -1, exact
+    for _ in range(MAX_NESTING):
         below: list[JsonValue] = []
         for item in level:
-            kind = type(item)
-            if kind is dict:
-                keys += len(item)  # type: ignore[arg-type]  # checked by kind: isinstance costs twice as much
-                below += item.values()  # type: ignore[union-attr]
-            elif kind is list:
-                below += item  # type: ignore[arg-type]
-            elif kind is float and (item >= 2**63 or item <= -(2**63)):  # type: ignore[operator]
-                exact = False  # orjson reads integers beyond 64 bits as floats
+            if isinstance(item, dict):
+                below += item.values()
+            elif isinstance(item, list):
+                below += item
         level = below
-    return keys, exact
+    return any(isinstance(item, dict | list) for item in level)
+
+
+def _may_have_duplicates(text: str, value: JsonValue) -> bool:
+    """Whether `text` has more quotes than `value` needs; only then is it worth parsing again, and slowly."""
+    if text.count('"') == orjson.dumps(value).count(b'"'):
+        return False
+    repairs = _Repairs()
+    json.loads(text, object_pairs_hook=repairs.members, parse_int=repairs.integer)
+    return repairs.repaired
 
 
 class _Repairs:
@@ -182,12 +239,6 @@ class _Repairs:
         return value
 
 
-def _has_duplicates(text: str) -> bool:
-    repairs = _Repairs()
-    json.loads(text, object_pairs_hook=repairs.members, parse_int=repairs.integer)
-    return repairs.repaired
-
-
 def _parse_loose_json(text: str, *, repaired: bool) -> Decoded | None:
     """What the standard library accepts beyond orjson: exact integers, NaN, lone surrogates, control characters."""
     repairs = _Repairs(repaired)
@@ -200,7 +251,7 @@ def _parse_loose_json(text: str, *, repaired: bool) -> Decoded | None:
             parse_float=repairs.number,
             object_pairs_hook=repairs.members,
         )
-        if _survey(value)[0] < 0:
+        if _is_too_deep(value):
             return None
         mended = canonical(value)
     except (ValueError, RecursionError):
