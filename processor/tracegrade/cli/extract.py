@@ -38,11 +38,12 @@ def command(sources: tuple[str, ...], output_format: str) -> None:
     if output_format == "json":
         print_json(_trace_row(extraction) for extraction in extractions)
         return
+    traces_read = _count(len(extractions), "trace")
     print_table(
-        f"{sum(len(extraction.calls) for extraction in extractions)} tool calls in {len(extractions)} traces",
+        f"{_count(sum(len(extraction.calls) for extraction in extractions), 'tool call')} in {traces_read}",
         ("trace", "agent", "call", "arguments", "output", "error", "batch", "read from"),
         _table_rows(extractions),
-        empty=f"no tool calls in {len(extractions)} traces",
+        empty=f"no tool calls in {traces_read}",
     )
 
 
@@ -121,6 +122,10 @@ def _value(value: object, status: str) -> str:
     if status in ("absent", "redacted"):
         return f"({status})"
     return _short(value if isinstance(value, str) else json_text(value))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _short(text: str) -> str:

@@ -21,8 +21,8 @@ def find_runs(top_down: Sequence[Node], keys: Keys) -> None:
     """Settle which agent nodes are runs, name them, and set every node's run.
 
     An agent span that no attribute names is a run only if it is outermost or has tool calls of its own: some
-    instrumentations tag every graph node called "agent". One without calls and chats of its own that encloses another
-    agent is a wrapper, and one directly below an agent of the same name is the same agent, shown twice.
+    instrumentations tag every graph node called "agent". One without calls and chats of its own that encloses such a run
+    is a wrapper, and one directly below an agent of the same name is the same agent, shown twice.
     """
     agents = [node for node in top_down if node.kind == "agent"]
     if not agents:
@@ -35,7 +35,13 @@ def find_runs(top_down: Sequence[Node], keys: Keys) -> None:
         node.agent = name or node.dialect.agent_name(node.span)
     busy = {node.agent_above for node in top_down if node.kind == "tool"}
     chatty = {node.agent_above for node in top_down if node.kind == "chat"}
-    enclosing = {node.agent_above for node in agents}
+    enclosing: set[Node] = set()  # agents around one that is certainly a run
+    for node in agents:
+        if node in named or node in busy:
+            above = node.agent_above
+            while above is not None and above not in enclosing:
+                enclosing.add(above)
+                above = above.agent_above
     for node in top_down:
         above = node.parent
         node.run = above.run if above is not None else None

@@ -1,0 +1,89 @@
+import json
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from tracegrade.cli import main
+
+
+def _attributes(**values: str) -> list[dict[str, Any]]:
+    return [{"key": key.replace("__", "."), "value": {"stringValue": value}} for key, value in values.items()]
+
+
+def _request(trace: int, number: int, parent: int | None, attributes: list[dict[str, Any]]) -> str:
+    span = {
+        "traceId": f"{trace:032x}",
+        "spanId": f"{number:016x}",
+        "name": "span",
+        "kind": 1,
+        "startTimeUnixNano": str(1000 * trace + number),
+        "endTimeUnixNano": str(1000 * trace + number + 1),
+        "attributes": attributes,
+    }
+    if parent is not None:
+        span["parentSpanId"] = f"{parent:016x}"
+    return json.dumps({"resourceSpans": [{"scopeSpans": [{"scope": {"name": "t"}, "spans": [span]}]}]})
+
+
+AGENT = _attributes(gen_ai__operation__name="invoke_agent", gen_ai__agent__name="shop", gen_ai__conversation__id="s-1")
+CALL = _attributes(
+    gen_ai__operation__name="execute_tool",
+    gen_ai__tool__name="order",
+    gen_ai__tool__call__id="c1",
+    gen_ai__tool__call__arguments='{"sku": "A", "n": 12345678901234567890123}',
+    error__type="OutOfStock",
+)
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["extract", *arguments], catch_exceptions=False)
+
+
+def test_a_trace_spread_over_files_is_one_json_object(tmp_path: Path) -> None:
+    (tmp_path / "b.jsonl").write_text(_request(1, 1, None, AGENT) + "\n" + _request(2, 1, None, AGENT) + "\n")
+    (tmp_path / "a.jsonl").write_text(_request(1, 2, 1, CALL) + "\n")
+    result = _run("--format", "json", str(tmp_path))
+    assert result.exit_code == 0
+    first, second = (json.loads(line) for line in result.stdout.splitlines())
+    assert {key: first[key] for key in ("trace_id", "session", "agents")} == {
+        "trace_id": f"{1:032x}",
+        "session": "s-1",
+        "agents": ["shop"],
+    }
+    (call,) = first["tool_calls"]
+    documented = (
+        ("name", "order"),
+        ("arguments", {"sku": "A", "n": 12345678901234567890123}),
+        ("arguments_status", "ok"),
+        ("output", None),
+        ("output_status", "absent"),
+        ("error", {"type": "OutOfStock", "message": ""}),
+        ("call_id", "c1"),
+        ("agent", "shop"),
+        ("span_id", f"{2:016x}"),
+        ("batch", 0),
+    )
+    assert tuple(call.items())[: len(documented)] == documented
+    assert second["tool_calls"] == []
+
+
+def test_the_table_has_a_row_a_call(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(_request(1, 2, None, CALL))
+    result = _run(str(path))
+    assert result.exit_code == 0
+    assert "1 tool call in 1 trace" in result.stdout
+    assert all(text in result.stdout for text in ("order", '"sku":"A"', "(absent)", "OutOfStock", "gen_ai span"))
+
+
+def test_traces_without_calls_are_said_to_have_none(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(_request(1, 1, None, AGENT))
+    assert _run(str(path)).stdout == "no tool calls in 1 trace\n"
+
+
+def test_a_source_that_is_missing_is_named(tmp_path: Path) -> None:
+    result = _run(str(tmp_path / "none.json"))
+    assert result.exit_code == 2
+    assert "none.json" in result.stderr
