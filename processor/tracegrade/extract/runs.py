@@ -21,8 +21,8 @@ def find_runs(top_down: Sequence[Node], keys: Keys) -> None:
     """Settle which agent nodes are runs, name them, and set every node's run.
 
     An agent span that no attribute names is a run only if it is outermost or has tool calls of its own: some
-    instrumentations tag every graph node called "agent". One without calls and chats of its own that encloses such a run
-    is a wrapper, and one directly below an agent of the same name is the same agent, shown twice.
+    instrumentations tag every graph node called "agent". One without calls and chats of its own that encloses such a
+    run is a wrapper, and one directly below an agent of the same name is the same agent, shown twice.
     """
     agents = [node for node in top_down if node.kind == "agent"]
     if not agents:
