@@ -112,7 +112,7 @@ def show_evaluation(item: dict[str, Any]) -> None:
     from rich.text import Text
 
     console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
-    score = "" if item["score"] is None else f"  score {item['score']:.4g} of {item['threshold']:.4g}"
+    score = "" if item["score"] is None else f"  score {item['score']:.4g}, threshold {item['threshold']:.4g}"
     case = f" · {item['case']}" if item["case"] else ""
     head = outcome_text(item["outcome"]) + Text(f"  {item['rule_id']}/{item['evaluation']}{case}{score}", style="bold")
     console.print(head)

@@ -6,13 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.output import EXIT_FAILED, format_option, outcome_text, print_json, print_table, reports_errors
+from tracegrade.cli.output import (
+    EXIT_FAILED,
+    format_option,
+    json_text,
+    outcome_text,
+    print_json,
+    print_table,
+    reports_errors,
+)
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import time_text
 from tracegrade.cli.trace_id_argument import TRACE_ID
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
+    from tracegrade.match.rule import Rule
     from tracegrade.match.rule_set import RuleSet
     from tracegrade.model.extraction import Extraction
     from tracegrade.store.read import StoredTrace
@@ -96,7 +105,7 @@ def _derived_pairs(stored: "StoredTrace", rule_set: "RuleSet") -> list[dict[str,
             if (rule.id, subject.kind, subject.id) in decided:
                 continue
             if item.clause is not None:
-                pairs.append(_pair(rule.id, subject.kind, subject.id, "not_matched", _clause_text(item.clause)))
+                pairs.append(_pair(rule.id, subject.kind, subject.id, "not_matched", _clause_text(rule, item.clause)))
             else:
                 reason = "it matches now, but was not in force (or was another) when the trace was judged"
                 pairs.append(_pair(rule.id, subject.kind, subject.id, "not_judged", reason))
@@ -115,8 +124,13 @@ def _pair(rule_id: str, kind: str, subject_id: str, decision: str, reason: str) 
     }
 
 
-def _clause_text(clause: str) -> str:
-    return "excluded: all clauses of unless hold" if clause == "unless" else f"match.{clause} does not hold"
+def _clause_text(rule: "Rule", clause: str) -> str:
+    if clause == "unless":
+        return "excluded: all clauses of unless hold"
+    expected: Any = rule.match.model_dump(mode="json")
+    for name in clause.split(".", 1):
+        expected = expected.get(name) if isinstance(expected, dict) else None
+    return f"match.{clause} does not hold" + (f": expected {json_text(expected)}" if expected is not None else "")
 
 
 def _extraction(stored: "StoredTrace") -> "Extraction":
@@ -151,7 +165,9 @@ def _print_head(stored: "StoredTrace", rule_set: "RuleSet") -> None:
     )
     if head["cut_by"]:
         click.echo(f"  cut short by {head['cut_by']}: spans beyond that bound were not judged")
-    if head["rule_set_hash"] != rule_set.hash:
+    if not len(rule_set):
+        click.echo("  no rules given: what did not match is told with -c CONFIG or --rules PATH")
+    elif head["rule_set_hash"] != rule_set.hash:
         click.echo("  judged by other rules than those in force now; what did not match is told by those in force now")
 
 
@@ -162,12 +178,12 @@ def _print_pairs(pairs: list[dict[str, Any]]) -> None:
         rows.append([_decision_text(pair), pair["rule_id"], subject, pair["reason"]])
         for item in pair["evaluations"]:
             case = f" · {item['case']}" if item["case"] else ""
-            score = "" if item["score"] is None else f"{item['score']:.4g} of {item['threshold']:.4g}: "
+            score = "" if item["score"] is None else f"score {item['score']:.4g}, threshold {item['threshold']:.4g}. "
             text = item["explanation"] or item["reason"]
             if text and text == pair["reason"]:
                 text = ""
             rows.append(["", "  " + item["evaluation"] + case, outcome_text(item["outcome"]), score + text])
-    print_table("", ["decision", "rule", "subject", "because"], rows, empty="\nNo rules: give --rules PATH, or -c.")
+    print_table("", ["decision", "rule", "subject", "because"], rows, empty="\nNo rule matched when it was judged.")
 
 
 def _decision_text(pair: dict[str, Any]) -> Any:

@@ -1,0 +1,104 @@
+from pathlib import Path
+
+import pytest
+
+from cli.stored import run, run_json, store
+from store.judged_traces import AGENT_SPAN, judged, spans, trace_id
+from tracegrade.store.kept_spans import encode_spans
+
+RULE = """
+id: {id}
+match: {{{match}}}
+evaluate:
+  - {{evaluator: tool-call-order, tool_calls_order: [validate_user, create_order]}}
+"""
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    for rule_id, match in (
+        ("checkout-order", "service: shop"),
+        ("of-another-service", "service: bank-*"),
+        ("of-another-tool", "tools: [refund]"),
+        ("of-another-tier", "attributes: {tenant.tier: gold}"),
+        ("came-later", "agent: support"),
+    ):
+        (folder / f"{rule_id}.rule.yaml").write_text(RULE.format(id=rule_id, match=match))
+    (folder / "excluded.rule.yaml").write_text(RULE.format(id="excluded", match="") + "unless: {service: shop}\n")
+    return folder
+
+
+def test_every_rule_has_its_decision_and_its_reason(tmp_path: Path, rules: Path) -> None:
+    store(tmp_path, judged(1, "fail"))
+    found = run_json(tmp_path, "why", trace_id(1), "--rules", str(rules))
+    assert {item["rule_id"]: (item["decision"], item["reason"]) for item in found} == {
+        "checkout-order": ("evaluated", ""),
+        "of-another-service": ("not_matched", 'match.service does not hold: expected "bank-*"'),
+        "of-another-tool": ("not_matched", 'match.tools does not hold: expected ["refund"]'),
+        "of-another-tier": ("not_matched", 'match.attributes.tenant.tier does not hold: expected "gold"'),
+        "excluded": ("not_matched", "excluded: all clauses of unless hold"),
+        "came-later": (
+            "not_judged",
+            "it matches now, but was not in force (or was another) when the trace was judged",
+        ),
+    }
+    assert all(item["subject"] == {"kind": "agent", "id": AGENT_SPAN} for item in found)
+
+
+def test_an_evaluated_pair_shows_its_evaluations(tmp_path: Path) -> None:
+    store(tmp_path, judged(1, "fail"))
+    (pair,) = run_json(tmp_path, "why", trace_id(1))
+    assert pair["outcome"] == "fail"
+    assert pair["evaluations"] == [
+        {
+            "evaluation": "tool-call-order",
+            "case": None,
+            "outcome": "fail",
+            "score": 0.25,
+            "threshold": 0.9,
+            "explanation": "1 of 4 expected calls came in order.",
+            "reason": "",
+        }
+    ]
+
+
+def test_the_table_says_it_in_words(tmp_path: Path, rules: Path) -> None:
+    store(tmp_path, judged(1, "not_evaluable"))
+    output = run(tmp_path, "why", trace_id(1), "--rules", str(rules)).stdout
+    assert f"trace {trace_id(1)} of shop, tenant default\n" in output
+    assert "judged by other rules than those in force now" in output
+    assert "– not_evaluable" in output
+    assert "create_order has no arguments" in output
+    assert 'match.service does not hold: expected "bank-*"' in output
+
+
+def test_a_rule_whose_scope_finds_nothing_says_so(tmp_path: Path) -> None:
+    (tmp_path / "calls.rule.yaml").write_text(RULE.format(id="of-calls", match="") + "scope: tool-call\n")
+    record = judged(1, evaluations=[])
+    record.spans = encode_spans(spans(1)[:1], [])
+    store(tmp_path, record)
+    (pair,) = run_json(tmp_path, "why", trace_id(1), "--rules", str(tmp_path / "calls.rule.yaml"))
+    assert (pair["decision"], pair["reason"]) == ("not_matched", "no subject: the trace has no tool-call")
+
+
+def test_without_rules_only_what_was_stored_is_told(tmp_path: Path) -> None:
+    store(tmp_path, judged(1))
+    assert "no rules given" in run(tmp_path, "why", trace_id(1)).stdout
+
+
+def test_an_unknown_trace_ends_with_1_and_says_what_may_be_the_cause(tmp_path: Path) -> None:
+    store(tmp_path, judged(1))
+    result = run(tmp_path, "why", trace_id(77))
+    assert result.exit_code == 1
+    assert f"Trace {trace_id(77)} is not in the store. It may" in result.stderr
+    assert str(tmp_path) in result.stderr
+
+
+def test_a_wrong_rule_ends_with_2(tmp_path: Path) -> None:
+    store(tmp_path, judged(1))
+    (tmp_path / "wrong.yaml").write_text("id: x\n")
+    result = run(tmp_path, "why", trace_id(1), "--rules", str(tmp_path / "wrong.yaml"))
+    assert result.exit_code == 2
+    assert "wrong.yaml:1:1: " in result.stderr
