@@ -20,7 +20,9 @@ class RetrySettings(FileModel):
     randomization_factor: float = Field(0.5, ge=0, le=1, description="Spread of each wait, as a part of it.")
     multiplier: float = Field(1.5, ge=1, description="Growth of the wait from one repetition to the next.")
     max_interval: Duration = Field(30.0, ge=0, description="The wait grows no further than this.")
-    max_elapsed_time: Duration = Field(300.0, ge=0, description="Give up after this long; 0s never gives up.")
+    # The collector gives up after 300 s. Our queue is the journal: what waits is bounded by its size, and whether
+    # it may be lost then is the exporter's `when_full`.
+    max_elapsed_time: Duration = Field(0.0, ge=0, description="Give up after this long; 0s never gives up.")
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> "RetrySettings":

@@ -67,7 +67,7 @@ class ReceiveRole:
         self._ingest = Ingest(
             self._unread, self._telemetry, self._instance_id, config.receivers.otlp.max_in_flight_bytes
         )
-        self._clients = {name: OtlpClient(settings, self._instance_id) for name, settings in config.exporters.items()}
+        self._clients: dict[str, OtlpClient] = {}
         self._forwarders: dict[str, Forwarder] = {}
         self._judge = JudgeProcess(_judge_command(config, config_path), self._folder, config.judge, self._telemetry)
         self._with_judge = with_judge
@@ -133,6 +133,7 @@ class ReceiveRole:
             asyncio.create_task(_every(self._config.telemetry.export_interval, self._export_metrics, stop)),
         ]
         for name, settings in self._config.exporters.items():
+            self._clients[name] = OtlpClient(settings, self._instance_id)
             forwarder = Forwarder(
                 name,
                 settings,
