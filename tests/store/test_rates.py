@@ -1,10 +1,25 @@
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from sqlalchemy import Engine
 
 from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged
-from tracegrade.store.open import reading
+from tracegrade.store.open import open_store, reading
 from tracegrade.store.rates import Rate, rates
 from tracegrade.store.read import Filter
 from tracegrade.store.write import StoreWriter
+
+
+@pytest.fixture(scope="module")
+def hours(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """200 traces, a minute apart."""
+    path = tmp_path_factory.mktemp("hours") / "tracegrade.db"
+    engine = open_store(f"sqlite:///{shutil.copy(empty_store, path)}")
+    StoreWriter(engine).write([judged(number) for number in range(200)])
+    yield engine
+    engine.dispose()
 
 
 def test_outcomes_are_counted_by_rule_and_service(engine: Engine) -> None:
@@ -57,6 +72,15 @@ def test_a_window_holds_whole_minutes(engine: Engine) -> None:
         assert count(START_NS + 150 * MINUTE_NS + 30, None) == 50, "the minute that the window begins in counts"
         assert count(None, START_NS + 10 * MINUTE_NS) == 10
         assert count(START_NS + 1 * MINUTE_NS, START_NS + 190 * MINUTE_NS) == 189
+
+
+@pytest.mark.parametrize("first", [0, 1, 59, 60, 61, 120, 150])
+@pytest.mark.parametrize("length", [1, 2, 59, 60, 61, 119, 120, 130])
+def test_hours_and_minutes_together_count_each_trace_once(hours: Engine, first: int, length: int) -> None:
+    since_ns = START_NS + first * MINUTE_NS
+    with reading(hours) as connection:
+        found = rates(connection, Filter(since_ns=since_ns, until_ns=since_ns + length * MINUTE_NS))
+    assert sum(rate.passed for rate in found) == max(0, min(first + length, 200) - first)
 
 
 def test_sampled_out_counts_nowhere(engine: Engine) -> None:

@@ -35,8 +35,12 @@ def test_counts_of_that_age_go_at_the_end(engine: Engine) -> None:
     while delete_older(engine, START_NS + 4 * MINUTE_NS):
         pass
     with reading(engine) as connection:
-        minutes = connection.execute(select(schema.counts.c.minute).distinct().order_by(schema.counts.c.minute))
-        assert list(minutes.scalars()) == [START_NS // MINUTE_NS + 4, START_NS // MINUTE_NS + 5]
+        counts = schema.counts.c
+        query = select(counts.minutes, counts.minute).distinct().order_by(counts.minutes, counts.minute)
+        start = START_NS // MINUTE_NS
+        assert [tuple(row) for row in connection.execute(query)] == [(1, start + 4), (1, start + 5), (60, start)], (
+            "the hour has minutes that are not that old"
+        )
 
 
 def test_what_is_left_is_found_by_time(engine: Engine) -> None:

@@ -1,4 +1,4 @@
-"""Outcomes added up by series and minute, in the transaction that writes them."""
+"""Outcomes added up by series, by the minute and by the hour, in the transaction that writes them."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.engine import Dialect
 
 from tracegrade.store import schema
-from tracegrade.store.schema import MINUTE_NS, OUTCOMES, decisions, evaluations, traces
+from tracegrade.store.schema import COUNTED_MINUTES, MINUTE_NS, OUTCOMES, decisions, evaluations, traces
 
 _Place = tuple[int, int, bool]  # series, minute, complete
 
@@ -47,9 +47,22 @@ class Sums:
 
     def write(self, connection: Connection) -> None:
         """Add the sums to what is stored."""
-        if self._sums:
-            rows = [(*place, *sums) for place, sums in self._sums.items()]
-            connection.exec_driver_sql(_upsert(connection.dialect), rows)
+        for minutes in COUNTED_MINUTES:
+            rows = [
+                (series, minutes, start, complete, *sums)
+                for (series, start, complete), sums in self._by(minutes).items()
+            ]
+            if rows:
+                connection.exec_driver_sql(_upsert(connection.dialect), rows)
+
+    def _by(self, minutes: int) -> dict[_Place, list[float]]:
+        """The sums by stretches of so many minutes."""
+        found: dict[_Place, list[float]] = {}
+        for (series, minute, complete), sums in self._sums.items():
+            place = (series, minute - minute % minutes, complete)
+            so_far = found.get(place)
+            found[place] = sums if so_far is None else [a + b for a, b in zip(so_far, sums, strict=True)]
+        return found
 
 
 def _upsert(dialect: Dialect) -> str:
@@ -58,6 +71,6 @@ def _upsert(dialect: Dialect) -> str:
     mark = "?" if dialect.paramstyle == "qmark" else "%s"
     return (
         f"INSERT INTO counts ({', '.join(names)}) VALUES ({', '.join([mark] * len(names))}) "
-        "ON CONFLICT (series, minute, complete) DO UPDATE SET "
+        "ON CONFLICT (series, minutes, minute, complete) DO UPDATE SET "
         + ", ".join(f"{name} = counts.{name} + excluded.{name}" for name in added)
     )

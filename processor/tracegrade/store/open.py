@@ -66,7 +66,10 @@ def open_store(url: str, *, read_only: bool = False) -> Engine:
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """A connection that only reads, all at one moment: it waits for no writer, and none waits for it."""
-    with engine.connect().execution_options(**{_READS: True}) as connection:
+    options: dict[str, Any] = {_READS: True}
+    if engine.dialect.name == "postgresql":
+        options["isolation_level"] = "REPEATABLE READ"
+    with engine.connect().execution_options(**options) as connection:
         yield connection
 
 

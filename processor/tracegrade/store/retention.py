@@ -23,7 +23,7 @@ def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> i
         if numbers:
             delete_traces(connection, numbers)
         else:
-            connection.execute(delete(counts).where(counts.c.minute < before_ns // MINUTE_NS))
+            connection.execute(delete(counts).where(counts.c.minute + counts.c.minutes <= before_ns // MINUTE_NS))
             connection.execute(delete(arrivals).where(arrivals.c.minute < before_ns // MINUTE_NS))
             connection.execute(delete(alerts).where(alerts.c.state == _RESOLVED, alerts.c.ends_ns < before_ns))
     return len(numbers)

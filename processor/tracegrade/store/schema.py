@@ -4,8 +4,9 @@
 text is nine tenths of a result and compresses to a tenth. Rows of ``evaluations``, ``tool_calls`` and ``decisions``
 are keyed by (trace number, place in the trace): no random key, so writing costs the same in a full store as in an
 empty one. What repeats from result to result (rule, service, agent and so on) is a row of ``series``, as in a metrics
-database. ``counts`` adds outcomes up by minute, in the transaction that writes them, so pass rates cost the same at
-ten million results as at ten. For people who read by SQL, the view ``results`` joins what they want to see.
+database. ``counts`` adds outcomes up by minute and by hour of the trace's last span, in the transaction that writes
+them, so pass rates cost the same at ten million results as at ten. For people who read by SQL, the view ``results``
+joins what they want to see.
 
 Times are ns since 1970 UTC; ids are the wire's bytes; outcomes, kinds and subject kinds are places in the tuples below.
 """
@@ -40,6 +41,7 @@ VERSION = "0001"
 WHOLE_RULE = ""
 
 MINUTE_NS = 60_000_000_000
+COUNTED_MINUTES = (1, 60)
 
 metadata = MetaData()
 
@@ -159,7 +161,8 @@ counts = Table(
     "counts",
     metadata,
     Column("series", Integer, primary_key=True, autoincrement=False),
-    Column("minute", Integer, primary_key=True, autoincrement=False),  # of the trace's last span, minutes since 1970
+    Column("minutes", Integer, primary_key=True, autoincrement=False),  # how long: one of COUNTED_MINUTES
+    Column("minute", Integer, primary_key=True, autoincrement=False),  # its start, minutes since 1970
     Column("complete", Boolean, primary_key=True),
     Column("passed", Integer, nullable=False),
     Column("failed", Integer, nullable=False),

@@ -146,6 +146,7 @@ def upgrade() -> None:
     op.create_table(
         "counts",
         sa.Column("series", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("minutes", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("minute", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("complete", sa.Boolean, primary_key=True),
         sa.Column("passed", sa.Integer, nullable=False),
