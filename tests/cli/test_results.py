@@ -66,6 +66,13 @@ def test_show_explains_every_evaluation_of_the_trace(data_dir: Path) -> None:
     assert 'expected: ["validate_user"]' in output
 
 
+def test_show_unfolds_details_and_leaves_out_empty_ones(tmp_path: Path) -> None:
+    details = {"explained": {"create_order_0": "Actual: not called", "count": 2}, "differences": [], "nothing": {}}
+    store(tmp_path, judged(1, evaluations=[evaluation(1, details=details)]))
+    lines = run(tmp_path, "results", "show", trace_id(1)).stdout.splitlines()
+    assert lines[2:] == ["    explained:", "      create_order_0: Actual: not called", "      count: 2", ""]
+
+
 def test_show_of_a_trace_without_results_ends_with_1(data_dir: Path) -> None:
     result = run(data_dir, "results", "show", trace_id(77))
     assert result.exit_code == 1

@@ -121,10 +121,21 @@ def show_evaluation(item: dict[str, Any]) -> None:
     if not item["complete"]:
         lines.append(f"incomplete trace: {', '.join(item['missing'])} missing")
     lines += [text for text in (item["explanation"], item["reason"]) if text]
-    lines += [f"{key}: {json_text(value)}" for key, value in item["details"].items()]
+    lines += _detail_lines(item["details"], "")
     for line in lines:
         console.print(Text(f"    {line}"))
     console.print()
+
+
+def _detail_lines(details: dict[str, Any], indent: str) -> list[str]:
+    """One line a detail, objects unfolded once; what is empty says nothing."""
+    lines = []
+    for key, value in details.items():
+        if isinstance(value, dict) and not indent:
+            lines += [f"{key}:", *_detail_lines(value, "  ")] if value else []
+        elif value != []:
+            lines.append(f"{indent}{key}: {value if isinstance(value, str) else json_text(value)}")
+    return lines
 
 
 @command.command()
