@@ -15,14 +15,14 @@ def refusal(text: str) -> str:
     return str(caught.value)
 
 
-def test_defaults_are_the_collectors():
+def test_defaults_are_the_collectors_but_nothing_is_ever_given_up():
     found = settings("endpoint: collector:4317")
     assert (found.protocol, found.compression, found.timeout, found.when_full) == ("grpc", "gzip", 5.0, "refuse")
     assert not found.tls.insecure
     retry = found.retry_on_failure
     assert retry.enabled
     assert (retry.initial_interval, retry.multiplier, retry.randomization_factor) == (5.0, 1.5, 0.5)
-    assert (retry.max_interval, retry.max_elapsed_time) == (30.0, 300.0)
+    assert (retry.max_interval, retry.max_elapsed_time) == (30.0, 0.0)
     assert all(found.takes(signal) for signal in (Signal.TRACES, Signal.LOGS, Signal.METRICS))
 
 

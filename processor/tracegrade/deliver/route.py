@@ -3,8 +3,9 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from tracegrade.deliver.recent import RecentResults
 from tracegrade.deliver.record import JudgedTrace, decode
 from tracegrade.deliver.sink import Sink
 from tracegrade.journal.errors import SegmentDeleted
@@ -31,10 +32,12 @@ class Route:
         reader: JournalReader,
         position: Position,
         telemetry: Telemetry,
+        recent: RecentResults,
         *,
         delivered: Callable[[int], None] = lambda position: None,
     ) -> None:
         """Prepare; `delivered` is told every position up to which the sink has taken everything."""
+        self._recent = recent
         self.sink = sink
         self.position = reader.first()
         if (committed := position.load()) is not None:
@@ -60,18 +63,21 @@ class Route:
     async def deliver_batch(self, stop: asyncio.Event) -> bool:
         """Deliver what one read gives; False when there was nothing to deliver, or `stop` came in between."""
         try:
-            records = self._reader.read(self.position, MAX_BATCH_BYTES)
+            batch, end = self._recent.after(self.position) or self._read()
         except SegmentDeleted as error:
             self._telemetry.add("tracegrade.sink.dropped_records", sink=self.sink.name, reason="journal_full")
             self._advance(error.first)
             return True
-        if not records:
+        if end == self.position:
             return False
-        batch = self._decoded(records)
         if batch and not await self._deliver(batch, stop):
             return False
-        self._advance(records[-1].end)
+        self._advance(end)
         return True
+
+    def _read(self) -> tuple[Sequence[JudgedTrace], int]:
+        records = self._reader.read(self.position, MAX_BATCH_BYTES)
+        return self._decoded(records), records[-1].end if records else self.position
 
     def _decoded(self, records: list[Record]) -> list[JudgedTrace]:
         batch = []
@@ -82,7 +88,7 @@ class Route:
                 self._telemetry.add("tracegrade.sink.dropped_records", sink=self.sink.name, reason="unreadable")
         return batch
 
-    async def _deliver(self, batch: list[JudgedTrace], stop: asyncio.Event) -> bool:
+    async def _deliver(self, batch: Sequence[JudgedTrace], stop: asyncio.Event) -> bool:
         """Repeat until the batch is delivered or given up; False when `stop` came first."""
         name = self.sink.name
         backoff = Backoff(PATIENT, time.monotonic(), random.random)

@@ -18,6 +18,7 @@ from itertools import islice
 from tracegrade.alert.loop import AlertLoop, receivers
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.config import Config
+from tracegrade.deliver.recent import RecentResults
 from tracegrade.deliver.record import encode
 from tracegrade.deliver.route import Route, wait
 from tracegrade.deliver.sink import Sink
@@ -80,6 +81,8 @@ class JudgeRole:
             hung=self._folder.hung_pairs(),
             heartbeat=self._heartbeat,
         )
+        self._settings_hash = config.settings_hash
+        self._recent = RecentResults(self._results.end)
         self._stop = threading.Event()
         self._unstored: deque[tuple[int, int]] = deque()  # (end in the results journal, sequence), until stored
         self._stored_position = 0
@@ -90,7 +93,7 @@ class JudgeRole:
         self._delivery.start()
         try:
             # Late spans look for their traces in the store: it must hold all results before any span is read.
-            self._delivery.wait_until_stored(self._results_end(), self._stop)
+            self._delivery.wait_until_stored(self._results.end, self._stop)
             self._read_until_stopped()
         finally:
             self._delivery.stop(DRAIN_AT_STOP_S)
@@ -147,16 +150,8 @@ class JudgeRole:
 
     def _append(self, judged: list[Judged]) -> bool:
         """Make the results durable; waits while their journal is full, False when stopped meanwhile."""
-        entries = [
-            Entry(
-                Signal.RESULTS,
-                Encoding.PROTOBUF,
-                item.trace.tenant,
-                1,
-                encode(judged_trace(item.trace, item.judgement, "live", self._config.settings_hash)),
-            )
-            for item in judged
-        ]
+        batch = [judged_trace(item.trace, item.judgement, "live", self._settings_hash) for item in judged]
+        entries = [Entry(Signal.RESULTS, Encoding.PROTOBUF, item.trace["tenant"], 1, encode(item)) for item in batch]
         while True:
             try:
                 end = self._results.append_all(entries).result()
@@ -166,6 +161,7 @@ class JudgeRole:
                 self._heartbeat.beat(self._judge.read_position)
                 if self._stop.wait(0.2):
                     return False
+        self._recent.add(batch, end)
         self._unstored.append((end, judged[-1].sequence))
         self._count_closed(judged)
         self._release_stored()
@@ -229,13 +225,6 @@ class JudgeRole:
                 stored.first_position,
             )
         return closed
-
-    def _results_end(self) -> int:
-        reader = JournalReader(self._folder.results)
-        try:
-            return reader.durable().end
-        finally:
-            reader.close()
 
 
 class _Delivery:
@@ -331,7 +320,7 @@ class _Delivery:
         reader = JournalReader(role._folder.results, telemetry=role._telemetry, name="results")
         position = Position(role._folder.position(f"results.{sink.name}"))
         delivered = self._on_stored if sink.name == "sql" else _ignore
-        return Route(sink, reader, position, role._telemetry, delivered=delivered)
+        return Route(sink, reader, position, role._telemetry, role._recent, delivered=delivered)
 
     def _on_stored(self, position: int) -> None:
         with self._stored:

@@ -5,8 +5,6 @@ from typing import Any, Protocol
 
 from tracegrade.store.arrivals import Arrivals
 from tracegrade.store.counts import Sums
-from tracegrade.store.json_text import to_json
-from tracegrade.store.packing import pack
 from tracegrade.store.schema import DECISION_KINDS, MINUTE_NS, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE
 
 Row = tuple[Any, ...]
@@ -28,6 +26,7 @@ class Judged(Protocol):
     tool_calls: list[dict[str, Any]]
     evaluations: list[dict[str, Any]]
     decisions: list[dict[str, Any]]
+    packed: bytes
 
 
 class Rows:
@@ -184,6 +183,6 @@ def _trace_row(number: int, key: Key, service: str, judged: Judged) -> Row:
         trace["closed_ns"],
         trace["first_position"],
         trace["rule_set_hash"],
-        pack(to_json([trace, judged.tool_calls, judged.evaluations, judged.decisions])),
+        judged.packed,
         judged.spans,
     )

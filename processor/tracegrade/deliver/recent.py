@@ -1,0 +1,43 @@
+"""The results that this process has just journalled, kept for sinks that are up to date.
+
+Reading, checking and decoding a record costs more than making it. A sink whose position is the end of one of these
+batches takes the next one from here; one that is behind, and every sink after a start, reads the journal.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+
+from tracegrade.deliver.record import JudgedTrace
+
+MAX_RECORDS = 4096  # about 100 MB at 20 KB each: a sink further behind than that reads the journal
+
+
+class RecentResults:
+    """The newest batches of the results journal by where they begin. One thread adds, any thread takes."""
+
+    def __init__(self, end: int) -> None:
+        """`end`: where the journal's next record will begin."""
+        self._lock = threading.Lock()
+        self._end = end
+        self._batches: deque[tuple[int, int, Sequence[JudgedTrace]]] = deque()  # begin, end, records
+        self._records = 0
+
+    def add(self, batch: Sequence[JudgedTrace], end: int) -> None:
+        """`batch` is durable now and ends at `end`."""
+        with self._lock:
+            self._batches.append((self._end, end, batch))
+            self._end = end
+            self._records += len(batch)
+            while self._records > MAX_RECORDS and len(self._batches) > 1:
+                self._records -= len(self._batches.popleft()[2])
+
+    def after(self, position: int) -> tuple[Sequence[JudgedTrace], int] | None:
+        """The batch that begins at `position`, and its end; None when it is not here."""
+        with self._lock:
+            for begin, end, batch in reversed(self._batches):
+                if begin == position:
+                    return batch, end
+                if begin < position:
+                    return None
+        return None
