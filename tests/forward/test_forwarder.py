@@ -195,7 +195,9 @@ def test_a_retry_waits_as_long_as_the_server_asked_and_sends_the_same_bytes():
 def test_a_request_is_given_up_after_the_longest_time_and_the_next_one_follows():
     async def run():
         peer, time, telemetry = Peer({b"a": [BUSY] * 100}), Time(), Telemetry("receive")
-        async with forwarding(Journal(b"a", b"b"), peer, position := Position(), time=time, telemetry=telemetry):
+        journal, position = Journal(b"a", b"b"), Position()
+        to = exporter(retry_on_failure={"max_elapsed_time": "300s"})
+        async with forwarding(journal, peer, position, time=time, to=to, telemetry=telemetry):
             await until(lambda: value(telemetry, "failed_requests") == 1)
             await until(lambda: value(telemetry, "sent_requests") == 1)
         assert value(telemetry, "failed_requests", reason="unavailable", signal="traces") == 1
