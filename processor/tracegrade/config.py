@@ -1,13 +1,15 @@
-"""All settings of ``serve``, joined from the stages' own; file < environment < flags.
+"""All settings of ``serve``, joined from the stages' own; a flag wins over the file.
 
 One YAML file in the collector's words; ``${env:NAME:-default}`` is replaced before typing. Everything is checked at
-start: an unknown key, a wrong value or an exporter that points at the own receiver stops it with file:line:column.
+start: an unknown key, a wrong value, one address for two listeners or an exporter that points at the own receiver
+stops it with file:line:column.
 """
 
 import re
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Literal
+from socket import gethostname
+from typing import Annotated, Any, Literal
 
 import orjson
 from pydantic import AfterValidator, Field
@@ -18,16 +20,27 @@ from tracegrade.journal.settings import JournalSettings
 from tracegrade.otlp.exporter_settings import ExporterSettings
 from tracegrade.receive.settings import Endpoint, ReceiversSettings, is_loopback, split_endpoint
 from tracegrade.store.settings import StoreSettings
-from tracegrade.yaml_file import Document, Duration, FileError, FileModel, Problem, parse, read, validate
+from tracegrade.yaml_file import (
+    Document,
+    Duration,
+    FileError,
+    FileModel,
+    Location,
+    Problem,
+    dotted,
+    duration_text,
+    parse,
+    read,
+    validate,
+)
 
 _EXPORTER_NAME = re.compile(r"otlp(/[A-Za-z0-9_.-]+)?")
 
 
-def _exporter_names(exporters: dict[str, ExporterSettings]) -> dict[str, ExporterSettings]:
-    for name in exporters:
-        if not _EXPORTER_NAME.fullmatch(name):
-            raise ValueError(f"expected 'otlp' or 'otlp/NAME', found {name!r}")
-    return exporters
+def _exporter_name(name: str) -> str:
+    if not _EXPORTER_NAME.fullmatch(name):
+        raise ValueError(f"expected 'otlp' or 'otlp/NAME', found {name!r}; other kinds of exporters do not exist")
+    return name
 
 
 class RulesSettings(FileModel):
@@ -66,7 +79,7 @@ class Config(FileModel):
     rules: RulesSettings = Field(default_factory=RulesSettings, description="What is judged")
     judge: JudgeSettings = Field(default_factory=JudgeSettings, description="The judge process")
     store: StoreSettings = Field(default_factory=StoreSettings, description="The results store")
-    exporters: Annotated[dict[str, ExporterSettings], AfterValidator(_exporter_names)] = Field(
+    exporters: dict[Annotated[str, AfterValidator(_exporter_name)], ExporterSettings] = Field(
         default_factory=dict, description="Where originals and results go: otlp, or several as otlp/NAME"
     )
     alerts: AlertsSettings = Field(default_factory=AlertsSettings, description="Who is told")
@@ -100,35 +113,74 @@ def load_config(path: Path | None, *, data_dir: str | None = None) -> Config:
         FileError: every mistake with its line and column.
     """
     document = read(path, expand_env=True) if path is not None else parse("", "settings")
-    if data_dir is not None:
-        value = document.value if isinstance(document.value, dict) else {}
-        document.value = {**value, "data_dir": data_dir}
+    if data_dir is not None and (document.value is None or isinstance(document.value, dict)):
+        document.value = {**(document.value or {}), "data_dir": data_dir}
     config = validate(document, Config)
-    _refuse_loops(document, config)
+    if problems := [*_shared_addresses(document, config), *_loops(document, config)]:
+        raise FileError(problems)
     return config
 
 
-def _refuse_loops(document: Document, config: Config) -> None:
-    """An exporter that points at an own receiver would send everything in a circle (promise 11)."""
+def settings_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of the settings file; defaults as one would write them."""
+    schema = Config.model_json_schema()
+    _write_durations(schema)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _write_durations(part: Any) -> None:
+    if isinstance(part, list):
+        for item in part:
+            _write_durations(item)
+    elif isinstance(part, dict):
+        if part.get("type") == "string" and isinstance(default := part.get("default"), float):
+            part["default"] = duration_text(default)
+        for item in part.values():
+            _write_durations(item)
+
+
+def _listeners(config: Config) -> list[tuple[Location, str]]:
+    """Where each server's endpoint is set, and the endpoint."""
     protocols = config.receivers.otlp.protocols
-    own = [split_endpoint(protocol.endpoint) for protocol in (protocols.grpc, protocols.http) if protocol is not None]
+    named = {"grpc": protocols.grpc, "http": protocols.http}
+    return [
+        (("receivers", "otlp", "protocols", name, "endpoint"), protocol.endpoint)
+        for name, protocol in named.items()
+        if protocol is not None
+    ] + [(("telemetry", "endpoint"), config.telemetry.endpoint)]
+
+
+def _shared_addresses(document: Document, config: Config) -> list[Problem]:
+    """Two servers cannot listen on one address."""
     problems: list[Problem] = []
-    for name, exporter in config.exporters.items():
-        address = exporter.address
-        if any(_may_be_the_same(address, listening) for listening in own):
-            problems.append(
-                document.problem(
-                    ("exporters", name, "endpoint"),
-                    f"{exporter.endpoint} is this instance's own receiver; name another collector or backend",
+    taken: list[tuple[Location, str]] = []
+    for location, endpoint in _listeners(config):
+        for other, earlier in taken:
+            if _may_be_the_same(split_endpoint(endpoint), split_endpoint(earlier)):
+                problems.append(
+                    document.problem(location, f"{endpoint} is taken by {dotted(other)}; give each its own port")
                 )
-            )
-    if problems:
-        raise FileError(problems)
+        taken.append((location, endpoint))
+    return problems
+
+
+def _loops(document: Document, config: Config) -> list[Problem]:
+    """An exporter that points at an own receiver would send everything in a circle (promise 11)."""
+    own = [split_endpoint(endpoint) for location, endpoint in _listeners(config) if location[0] == "receivers"]
+    return [
+        document.problem(
+            ("exporters", name, "endpoint"),
+            f"{exporter.endpoint} is this instance's own receiver; name another collector or backend",
+        )
+        for name, exporter in config.exporters.items()
+        if any(_may_be_the_same(exporter.address, listening) for listening in own)
+    ]
 
 
 def _may_be_the_same(target: tuple[str, int], listening: tuple[str, int]) -> bool:
     """Whether a client of `target` would reach a server on `listening`, as far as the names tell."""
     if target[1] != listening[1] or listening[1] == 0:
         return False
-    everywhere = listening[0] in ("0.0.0.0", "::")
-    return target[0] == listening[0] or (is_loopback(target[0]) and (everywhere or is_loopback(listening[0])))
+    if listening[0] in ("0.0.0.0", "::"):
+        return target[0] in ("0.0.0.0", "::", gethostname()) or is_loopback(target[0])
+    return target[0] == listening[0] or (is_loopback(target[0]) and is_loopback(listening[0]))

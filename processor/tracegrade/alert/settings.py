@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, SecretStr
 
 from tracegrade.yaml_file import Duration, FileModel
 
@@ -17,7 +17,9 @@ class WebhookSettings(FileModel):
     """A webhook that takes Alertmanager's JSON form."""
 
     url: Annotated[str, AfterValidator(_web_address)] = Field(description="Where the JSON is posted")
-    headers: dict[str, str] = Field(default_factory=dict, description="Sent with every request, such as Authorization")
+    headers: dict[str, SecretStr] = Field(
+        default_factory=dict, description="Sent with every request, such as Authorization; values are never shown"
+    )
     timeout: Duration = Field(default=10.0, gt=0, description="No answer for this long: tried again later")
 
 

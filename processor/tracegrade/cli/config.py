@@ -4,27 +4,36 @@ from pathlib import Path
 
 import click
 
-from tracegrade.cli.output import json_text, reports_errors
+from tracegrade.cli.output import count, reports_errors
 
-_path = click.argument("path", type=click.Path(path_type=Path, dir_okay=False), required=False)
+_path = click.argument(
+    "path", type=click.Path(path_type=Path, dir_okay=False), required=False, envvar="TRACEGRADE_CONFIG"
+)
 
 
 @click.group()
 def command() -> None:
-    """Check and show settings."""
+    """Check and show settings.
+
+    PATH is a settings file; without one, the file that TRACEGRADE_CONFIG names, else the defaults.
+    """
 
 
 @command.command()
 @_path
 @reports_errors
 def check(path: Path | None) -> None:
-    """Check a settings file and the rules it names; silent errors are none: exit 0 or every mistake with its line."""
+    """Check a settings file and the rules it names.
+
+    Exit 2 with every mistake, each as file:line:column.
+    """
     from tracegrade.config import load_config
     from tracegrade.match.load import load_rules
 
     config = load_config(path)
     rule_set = load_rules(list(config.rules.paths))
-    click.echo(f"{path or 'defaults'}: fine, {len(rule_set)} rules, {len(config.exporters)} exporters")
+    rules, exporters = count(len(rule_set), "rule"), count(len(config.exporters), "exporter")
+    click.echo(f"{path or 'defaults'}: nothing wrong, {rules}, {exporters}")
 
 
 @command.command()
@@ -42,7 +51,8 @@ def show(path: Path | None) -> None:
 @command.command()
 def schema() -> None:
     """Print the JSON Schema of the settings, for editors."""
-    from tracegrade.config import Config
+    import json
 
-    described = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema()}
-    click.echo(json_text(described))
+    from tracegrade.config import settings_schema
+
+    click.echo(json.dumps(settings_schema(), indent=2, ensure_ascii=False))

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tracegrade.cli.output import format_option, json_text, print_json, print_table, reports_errors
+from tracegrade.cli.output import count, format_option, json_text, print_json, print_table, reports_errors
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.tool_call import ToolCall
@@ -38,9 +38,9 @@ def command(sources: tuple[str, ...], output_format: str) -> None:
     if output_format == "json":
         print_json(_trace_row(extraction) for extraction in extractions)
         return
-    traces_read = _count(len(extractions), "trace")
+    traces_read = count(len(extractions), "trace")
     print_table(
-        f"{_count(sum(len(extraction.calls) for extraction in extractions), 'tool call')} in {traces_read}",
+        f"{count(sum(len(extraction.calls) for extraction in extractions), 'tool call')} in {traces_read}",
         ("trace", "agent", "call", "arguments", "output", "error", "batch", "read from"),
         _table_rows(extractions),
         empty=f"no tool calls in {traces_read}",
@@ -122,10 +122,6 @@ def _value(value: object, status: str) -> str:
     if status in ("absent", "redacted"):
         return f"({status})"
     return _short(value if isinstance(value, str) else json_text(value))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _short(text: str) -> str:

@@ -68,6 +68,11 @@ def print_table(
         click.echo(empty)
 
 
+def count(number: int, noun: str) -> str:
+    """``1 rule``, ``2 rules``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def outcome_text(outcome: str) -> Any:
     """An outcome in its colour and with a sign, so that it reads without colour too."""
     from rich.text import Text

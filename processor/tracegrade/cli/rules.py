@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.output import EXIT_FAILED, format_option, outcome_text, print_json, print_table, reports_errors
+from tracegrade.cli.output import (
+    EXIT_FAILED,
+    count,
+    format_option,
+    outcome_text,
+    print_json,
+    print_table,
+    reports_errors,
+)
 
 if TYPE_CHECKING:
     from tracegrade.cli.rule_tests import Result
@@ -36,8 +44,7 @@ def check(paths: Sequence[str], output_format: str) -> None:
     if output_format == "json":
         print_json([{"rules": len(rule_set), "hash": rule_set.hash}])
     else:
-        count = f"{len(rule_set)} rule{'' if len(rule_set) == 1 else 's'}"
-        click.echo(f"{count}, nothing wrong (rule set {rule_set.hash})")
+        click.echo(f"{count(len(rule_set), 'rule')}, nothing wrong (rule set {rule_set.hash})")
 
 
 @command.command(name="list")

@@ -45,17 +45,17 @@ Mebibytes = Annotated[int, Field(ge=1, le=1024)]
 class TlsServerSettings(FileModel):
     """A server's certificate: PEM files. With ``client_ca_file`` clients must show a certificate of that authority."""
 
-    cert_file: str
-    key_file: str
-    client_ca_file: str | None = None
+    cert_file: str = Field(description="Our certificate and its chain")
+    key_file: str = Field(description="The key of `cert_file`")
+    client_ca_file: str | None = Field(None, description="Clients must show a certificate of this authority")
 
 
 class _ListenSettings(FileModel):
     """What both protocols have in common."""
 
     endpoint: Endpoint
-    tls: TlsServerSettings | None = None
-    insecure: bool = False
+    tls: TlsServerSettings | None = Field(None, description="Encrypt; needed beyond loopback unless `insecure`")
+    insecure: bool = Field(False, description="Take plaintext from other machines")
 
     @model_validator(mode="after")
     def _refuse_plaintext_from_afar(self) -> "_ListenSettings":
@@ -71,34 +71,36 @@ class _ListenSettings(FileModel):
 class KeepaliveServerSettings(FileModel):
     """When the server pings, and closes, a gRPC connection; unset is never."""
 
-    max_connection_idle: Duration | None = None
-    max_connection_age: Duration | None = None
-    max_connection_age_grace: Duration | None = None
-    time: Duration = 7200.0
-    timeout: Duration = 20.0
+    max_connection_idle: Duration | None = Field(None, description="Close a connection without requests after this")
+    max_connection_age: Duration | None = Field(None, description="Close any connection after this")
+    max_connection_age_grace: Duration | None = Field(None, description="Then wait this long for what is under way")
+    time: Duration = Field(7200.0, description="Ping a connection that was quiet for this long")
+    timeout: Duration = Field(20.0, description="No answer to a ping for this long: the connection is closed")
 
 
 class KeepaliveEnforcementSettings(FileModel):
     """How often clients may ping; those that do it more often are disconnected (ENHANCE_YOUR_CALM)."""
 
-    min_time: Duration = 300.0
-    permit_without_stream: bool = False
+    min_time: Duration = Field(300.0, description="Least time between the pings of a client")
+    permit_without_stream: bool = Field(False, description="Allow pings while no request is under way")
 
 
 class KeepaliveSettings(FileModel):
     """gRPC keep-alive, both ways."""
 
-    server_parameters: KeepaliveServerSettings = KeepaliveServerSettings()
-    enforcement_policy: KeepaliveEnforcementSettings = KeepaliveEnforcementSettings()
+    server_parameters: KeepaliveServerSettings = Field(KeepaliveServerSettings(), description="What the server does")
+    enforcement_policy: KeepaliveEnforcementSettings = Field(
+        KeepaliveEnforcementSettings(), description="What clients may do"
+    )
 
 
 class GrpcSettings(_ListenSettings):
     """OTLP/gRPC. ``max_recv_msg_size_mib`` bounds a request before and after decompression."""
 
-    endpoint: Endpoint = "127.0.0.1:4317"
-    max_recv_msg_size_mib: Mebibytes = 64
-    max_concurrent_streams: Annotated[int, Field(ge=1)] = 256
-    keepalive: KeepaliveSettings = KeepaliveSettings()
+    endpoint: Endpoint = Field("127.0.0.1:4317", description="host:port to listen on; loopback by default")
+    max_recv_msg_size_mib: Mebibytes = Field(64, description="Largest request, before and after decompression")
+    max_concurrent_streams: Annotated[int, Field(ge=1)] = Field(256, description="Requests at a time a connection")
+    keepalive: KeepaliveSettings = Field(KeepaliveSettings(), description="Pings and the age of connections")
 
     @property
     def max_recv_msg_size_bytes(self) -> int:
@@ -113,11 +115,11 @@ class HttpSettings(_ListenSettings):
     ``idle_timeout`` how long a connection may rest between requests.
     """
 
-    endpoint: Endpoint = "127.0.0.1:4318"
-    max_request_body_size_mib: Mebibytes = 64
-    read_header_timeout: Duration = 60.0
-    read_timeout: Duration = 30.0
-    idle_timeout: Duration = 60.0
+    endpoint: Endpoint = Field("127.0.0.1:4318", description="host:port to listen on; loopback by default")
+    max_request_body_size_mib: Mebibytes = Field(64, description="Largest body, before and after decompression")
+    read_header_timeout: Duration = Field(60.0, description="How long a client may take over its headers")
+    read_timeout: Duration = Field(30.0, description="How long a client may take over its body")
+    idle_timeout: Duration = Field(60.0, description="How long a connection may rest between requests")
 
     @property
     def max_request_body_size_bytes(self) -> int:
@@ -128,8 +130,8 @@ class HttpSettings(_ListenSettings):
 class ProtocolsSettings(FileModel):
     """Which protocols are served: those whose key is present. ``grpc:`` alone means ``grpc: {}``."""
 
-    grpc: GrpcSettings | None = None
-    http: HttpSettings | None = None
+    grpc: GrpcSettings | None = Field(None, description="OTLP/gRPC")
+    http: HttpSettings | None = Field(None, description="OTLP/HTTP with protobuf or JSON bodies")
 
     @model_validator(mode="before")
     @classmethod
@@ -150,8 +152,12 @@ class OtlpReceiverSettings(FileModel):
     at one moment; beyond it senders are asked to come back.
     """
 
-    protocols: ProtocolsSettings = ProtocolsSettings(grpc=GrpcSettings(), http=HttpSettings())
-    max_in_flight_mib: Annotated[int, Field(ge=1)] = 256
+    protocols: ProtocolsSettings = Field(
+        ProtocolsSettings(grpc=GrpcSettings(), http=HttpSettings()), description="Those that are named; both by default"
+    )
+    max_in_flight_mib: Annotated[int, Field(ge=1)] = Field(
+        256, description="Bytes of all requests being read, checked and made durable at a time"
+    )
 
     @property
     def max_in_flight_bytes(self) -> int:
@@ -173,4 +179,4 @@ class OtlpReceiverSettings(FileModel):
 class ReceiversSettings(FileModel):
     """``receivers:``."""
 
-    otlp: OtlpReceiverSettings = OtlpReceiverSettings()
+    otlp: OtlpReceiverSettings = Field(OtlpReceiverSettings(), description="The OTLP receiver")

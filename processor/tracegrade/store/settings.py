@@ -1,6 +1,8 @@
 """Where results are stored, and for how long."""
 
-from pydantic import Field
+import re
+
+from pydantic import Field, field_serializer
 
 from tracegrade.yaml_file import Duration, FileModel
 
@@ -15,3 +17,7 @@ class StoreSettings(FileModel):
     retention: Duration = Field(
         default=30 * 86400.0, gt=0, description="Traces, results and resolved alerts older than this are deleted"
     )
+
+    @field_serializer("url", when_used="json")
+    def _without_password(self, url: str) -> str:
+        return re.sub(r"(://[^:/@]*):[^/]*@", r"\1:**********@", url)

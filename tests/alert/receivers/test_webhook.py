@@ -6,6 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from tracegrade.alert.receivers.webhook import Webhook, payload
 from tracegrade.alert.settings import WebhookSettings
@@ -135,7 +136,7 @@ def test_only_resolved_alerts_make_a_resolved_notification() -> None:
 
 
 def test_it_is_posted_with_the_headers_of_the_settings(server: Server) -> None:
-    webhook = Webhook("pager", WebhookSettings(url=server.url, headers={"Authorization": "Bearer x"}), "")
+    webhook = Webhook("pager", WebhookSettings(url=server.url, headers={"Authorization": SecretStr("Bearer x")}), "")
     assert webhook.send("checkout-order", [ALERT]) is None
     webhook.close()
     ((headers, body),) = server.requests

@@ -24,6 +24,7 @@ class Webhook:
         self.name = name
         self._settings = settings
         self._external_url = external_url
+        self._headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
         self._session = requests.Session()
 
     def send(self, rule_id: str, alerts: Sequence[StoredAlert]) -> str | None:
@@ -32,7 +33,7 @@ class Webhook:
             response = self._session.post(
                 self._settings.url,
                 json=payload(self.name, rule_id, alerts, self._external_url),
-                headers=self._settings.headers,
+                headers=self._headers,
                 timeout=self._settings.timeout,
                 allow_redirects=False,
             )
