@@ -50,8 +50,9 @@ class Stamper:
         assert all(len(places) == SPANS_PER_TRACE for places in self._places)
 
     def next(self) -> bytes:
-        """The next request."""
+        """The next request; ``first_trace`` is then its first trace's id in hex."""
         buffer = self._buffer
+        self.first_trace = (b"\x01" + self._salt + (self._count + 1).to_bytes(11, "big")).hex()
         for places in self._places:
             self._count += 1
             trace_id = b"\x01" + self._salt + self._count.to_bytes(11, "big")

@@ -1,6 +1,13 @@
-"""The least an OTLP/gRPC server can do: ``sink`` answers, ``parse`` also parses. Prints its port."""
+"""The least an OTLP/gRPC server can do. Prints its port.
 
+``sink`` answers, ``parse`` also parses, ``times`` prints at its end when the first request of each first trace came.
+"""
+
+import asyncio
+import json
+import signal
 import sys
+import time
 
 import grpc
 import grpc.aio
@@ -9,8 +16,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 class _Any(grpc.GenericRpcHandler):
-    def __init__(self, parse: bool) -> None:
-        self._handler = grpc.unary_unary_rpc_method_handler(self._parse if parse else self._take)
+    def __init__(self, what: str) -> None:
+        self.times: dict[str, float] = {}
+        handlers = {"sink": self._take, "parse": self._parse, "times": self._note}
+        self._handler = grpc.unary_unary_rpc_method_handler(handlers[what])
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         return self._handler
@@ -22,15 +31,31 @@ class _Any(grpc.GenericRpcHandler):
         ExportTraceServiceRequest.FromString(request)
         return b""
 
+    async def _note(self, request: bytes, context: object) -> bytes:
+        now_s = time.monotonic()
+        self.times.setdefault(first_trace(request), now_s)
+        return b""
+
+
+def first_trace(request: bytes) -> str:
+    """The id of the first span's trace, in hex."""
+    parsed = ExportTraceServiceRequest.FromString(request)
+    return next((s.trace_id.hex() for r in parsed.resource_spans for c in r.scope_spans for s in c.spans), "")
+
 
 async def main() -> None:
     """Serve until terminated."""
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", -1), ("grpc.so_reuseport", 0)])
-    server.add_generic_rpc_handlers((_Any(sys.argv[1] == "parse"),))
+    handler = _Any(sys.argv[1])
+    server.add_generic_rpc_handlers((handler,))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     print(port, flush=True)
-    await server.wait_for_termination()
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    await stop.wait()
+    await server.stop(None)
+    print(json.dumps(handler.times), flush=True)
 
 
 if __name__ == "__main__":

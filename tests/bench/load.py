@@ -1,6 +1,7 @@
 """The load generator: sends fresh agent traces over OTLP/gRPC for a bounded time; prints what was answered.
 
-Arguments: endpoint, traces a request, seconds, requests under way at a time, requests a second (0: no bound).
+Arguments: endpoint, traces a request, seconds, requests under way at a time, requests a second (0: no bound), and
+``times`` to also print when each request was begun, by its first trace id.
 """
 
 import asyncio
@@ -30,6 +31,8 @@ async def main() -> None:
         await channel.channel_ready()
         begun = time.monotonic()
         answered = retried = 0
+        keep_times = sys.argv[6:] == ["times"]
+        begun_at: dict[str, float] = {}
 
         async def sender() -> None:
             nonlocal answered, retried
@@ -38,6 +41,8 @@ async def main() -> None:
                     await asyncio.sleep(min(ahead, seconds))
                     continue
                 request = stamper.next()
+                if keep_times:
+                    begun_at[stamper.first_trace] = time.monotonic()
                 while True:
                     try:
                         await export(request, timeout=30)
@@ -53,7 +58,8 @@ async def main() -> None:
         await asyncio.gather(*(sender() for _ in range(int(concurrency))))
         took = time.monotonic() - begun
     spans = answered * traces * SPANS_PER_TRACE
-    print(json.dumps({"requests": answered, "spans": spans, "seconds": took, "retried": retried}))
+    figures = {"requests": answered, "spans": spans, "seconds": took, "retried": retried}
+    print(json.dumps(figures | ({"begun": begun_at} if keep_times else {})))
 
 
 if __name__ == "__main__":

@@ -65,14 +65,14 @@ def _options() -> argparse.Namespace:
 
 
 def _measure_ours(folder: Path, options: argparse.Namespace) -> dict[str, float]:
-    downstream = None if options.no_forward else _server("sink")
+    downstream = None if options.no_forward else BareServer("sink")
     exporters = ""
     if downstream is not None:
         exporters = (
             f'exporters: {{otlp: {{endpoint: "127.0.0.1:{downstream.port}", tls: {{insecure: true}}, '
             f"compression: {options.compression}}}}}\n"
         )
-    _write_rules(folder / "rules", options.rules)
+    write_rules(folder / "rules", options.rules)
     config = folder / "bench.yaml"
     config.write_text(
         f"data_dir: {folder / 'data'}\n"
@@ -85,13 +85,14 @@ def _measure_ours(folder: Path, options: argparse.Namespace) -> dict[str, float]
         [sys.executable, "-m", "tracegrade", "serve", "-c", str(config)], stderr=subprocess.PIPE, text=True
     )
     try:
-        endpoint = _endpoint(serve)
-        judge = _child(serve.pid)
-        _wait_until(lambda: (folder / "data" / "judge.snapshot.json").exists())
+        endpoint = endpoint_of(serve)
+        judge = child_of(serve.pid)
+        wait_until(lambda: (folder / "data" / "judge.snapshot.json").exists())
         before = _cpu_s(serve.pid), _cpu_s(judge)
         sent = _send(endpoint, options)
         begun = time.monotonic()
-        _wait_until(lambda: _judged(folder / "data") >= sent["spans"] and _stored(folder / "data"))
+        traces = sent["spans"] / SPANS_PER_TRACE
+        wait_until(lambda: _judged(folder / "data") >= sent["spans"] and _delivered(folder / "data") >= traces)
         caught_up = time.monotonic() - begun
         after = _cpu_s(serve.pid), _cpu_s(judge)
         evaluations = _snapshot_sum(folder / "data", "tracegrade.evaluations")
@@ -113,7 +114,7 @@ def _measure_ours(folder: Path, options: argparse.Namespace) -> dict[str, float]
 
 
 def _measure_bare(options: argparse.Namespace) -> dict[str, float]:
-    server = _server("parse")
+    server = BareServer("parse")
     try:
         before = _cpu_s(server.process.pid)
         sent = _send(f"127.0.0.1:{server.port}", options)
@@ -131,7 +132,7 @@ def _send(endpoint: str, options: argparse.Namespace) -> dict[str, float]:
     return result
 
 
-class _server:
+class BareServer:
     """A bare OTLP server in a process of its own: ``sink`` answers without looking, ``parse`` parses."""
 
     def __init__(self, what: str) -> None:
@@ -141,12 +142,13 @@ class _server:
         assert self.process.stdout is not None
         self.port = int(self.process.stdout.readline())
 
-    def end(self) -> None:
+    def end(self) -> str:
+        """Stop it; what it printed last."""
         self.process.terminate()
-        self.process.wait(10)
+        return self.process.communicate(timeout=10)[0]
 
 
-def _write_rules(folder: Path, count: int) -> None:
+def write_rules(folder: Path, count: int) -> None:
     folder.mkdir()
     steps = list(dict.fromkeys(TOOLS))
     matching = [
@@ -168,7 +170,7 @@ def _write_rules(folder: Path, count: int) -> None:
         (folder / f"{number}.rule.yaml").write_text(json.dumps(rule))
 
 
-def _endpoint(serve: "subprocess.Popen[str]") -> str:
+def endpoint_of(serve: "subprocess.Popen[str]") -> str:
     assert serve.stderr is not None
     for line in serve.stderr:
         if line.startswith("Listening: grpc "):
@@ -176,9 +178,9 @@ def _endpoint(serve: "subprocess.Popen[str]") -> str:
     raise SystemExit("serve did not start")
 
 
-def _child(pid: int) -> int:
+def child_of(pid: int) -> int:
     found: list[int] = []
-    _wait_until(lambda: bool(found.extend(map(int, _children(pid))) or found))
+    wait_until(lambda: bool(found.extend(map(int, _children(pid))) or found))
     return found[0]
 
 
@@ -199,11 +201,9 @@ def _judged(data: Path) -> float:
     )
 
 
-def _stored(data: Path) -> bool:
-    """Whether every sink has taken all results."""
-    end = max((point["value"] for point in _metric(data, "tracegrade.journal.end")), default=0)
-    positions = [point["value"] for point in _metric(data, "tracegrade.sink.position")]
-    return bool(positions) and min(positions) >= end
+def _delivered(data: Path) -> float:
+    """How many judged traces every sink has taken."""
+    return min((point["value"] for point in _metric(data, "tracegrade.sink.delivered_records")), default=0)
 
 
 def _snapshot_sum(data: Path, name: str) -> float:
@@ -211,11 +211,11 @@ def _snapshot_sum(data: Path, name: str) -> float:
 
 
 def _metric(data: Path, name: str) -> list[dict[str, object]]:
-    points = json.loads((data / "judge.snapshot.json").read_text())["metrics"].get(name, [])
-    return [p for p in points if p["labels"].get("journal", "results") == "results"]
+    points: list[dict[str, object]] = json.loads((data / "judge.snapshot.json").read_text())["metrics"].get(name, [])
+    return points
 
 
-def _wait_until(done: "object") -> None:
+def wait_until(done: "object") -> None:
     deadline = time.monotonic() + CATCH_UP_S
     while not done():  # type: ignore[operator]
         if time.monotonic() > deadline:

@@ -39,16 +39,21 @@ class DataFolder:
 
     def hung_pairs(self) -> set[tuple[str, str]]:
         """(trace id, rule id) pairs on which a judge hung; they are not tried again."""
-        if not self.hung.exists():
-            return set()
-        return {(trace_id, rule_id) for trace_id, rule_id in json.loads(self.hung.read_text())}
+        return {(trace_id, rule_id) for trace_id, rule_id in self._read_hung()}
 
     def add_hung_pair(self, trace_id: str, rule_id: str) -> None:
         """Remember that evaluating this trace by this rule hung; the newest 10,000 are kept."""
-        pairs = json.loads(self.hung.read_text()) if self.hung.exists() else []
+        pairs = self._read_hung()
         if [trace_id, rule_id] not in pairs:
             pairs.append([trace_id, rule_id])
         _replace(self.hung, json.dumps(pairs[-10_000:]).encode())
+
+    def _read_hung(self) -> list[list[str]]:
+        try:
+            pairs: list[list[str]] = json.loads(self.hung.read_text())
+        except (FileNotFoundError, ValueError):  # a power cut may leave it empty: what hangs is found again
+            return []
+        return pairs
 
     def write_snapshot(self, role: str, snapshot: dict[str, Any]) -> None:
         """Show a role's metrics to the other."""

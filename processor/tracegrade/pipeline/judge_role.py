@@ -25,7 +25,7 @@ from tracegrade.deliver.sink import Sink
 from tracegrade.deliver.sinks.metrics import MetricsSink
 from tracegrade.deliver.sinks.otlp import OtlpSink
 from tracegrade.deliver.sinks.sql import SqlSink
-from tracegrade.journal.errors import JournalRefused, SegmentDeleted
+from tracegrade.journal.errors import JournalLocked, JournalRefused, SegmentDeleted
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
@@ -50,6 +50,7 @@ APPENDED_TOGETHER = 256  # judged traces; results leave while a burst of closing
 SNAPSHOT_EVERY_S = 1.0
 RETENTION_EVERY_S = 60.0
 DRAIN_AT_STOP_S = 5.0
+PREDECESSOR_LEAVES_WITHIN_S = 60.0
 
 
 class JudgeRole:
@@ -67,9 +68,7 @@ class JudgeRole:
         self._telemetry = Telemetry("judge")
         self._store = open_store(config.store_url)
         self._lookup = open_store(config.store_url, read_only=True)  # looking up must not wait for who writes
-        self._results = LocalJournal.open(
-            self._folder.results, config.journal, telemetry=self._telemetry, name="results"
-        )
+        self._results = self._open_results()
         self._reader = JournalReader(self._folder.journal, telemetry=self._telemetry, name="journal")
         self._position = Position(self._folder.position("judge"))
         self._heartbeat = Heartbeat(self._folder.heartbeat)
@@ -103,6 +102,26 @@ class JudgeRole:
             self._heartbeat.close()
             self._lookup.dispose()
             self._store.dispose()
+
+    def _open_results(self) -> LocalJournal:
+        """The results journal; its lock makes us the only judge of this folder."""
+        deadline_s = time.monotonic() + PREDECESSOR_LEAVES_WITHIN_S
+        names = ["sql", "metrics", *self._config.exporters]
+        consumed = max(Position(self._folder.position(f"results.{name}")).load() or 0 for name in names)
+        while True:
+            try:
+                return LocalJournal.open(
+                    self._folder.results,
+                    self._config.journal,
+                    telemetry=self._telemetry,
+                    name="results",
+                    consumed=consumed,
+                )
+            except JournalLocked:
+                # The judge of a receiver that was killed is still committing; its pipe has ended, so it will leave.
+                if time.monotonic() > deadline_s:
+                    raise
+                time.sleep(0.1)
 
     def stop(self) -> None:
         """Ask `run` to return; open traces stay in the journal for the next start. From any thread."""

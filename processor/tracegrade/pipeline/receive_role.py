@@ -30,7 +30,7 @@ from tracegrade.receive.ingest import Ingest
 from tracegrade.receive.listen import bound_socket
 from tracegrade.receive.otlp_grpc import OtlpGrpcServer
 from tracegrade.receive.otlp_http import OtlpHttpServer
-from tracegrade.telemetry import Telemetry, series
+from tracegrade.telemetry import Telemetry
 
 TRIM_EVERY_S = 1.0
 STOP_WITHIN_S = 5.0
@@ -71,7 +71,6 @@ class ReceiveRole:
         self._forwarders: dict[str, Forwarder] = {}
         self._judge = JudgeProcess(_judge_command(config, config_path), self._folder, config.judge, self._telemetry)
         self._with_judge = with_judge
-        self._dropped_spans = 0
 
     async def run(self, stop: asyncio.Event, ready: Callable[[dict[str, str]], None]) -> int:
         """Serve until `stop` is set.
@@ -159,20 +158,25 @@ class ReceiveRole:
             position = Position(self._folder.position(name)).load()
             consumers[name] = Consumer(position or 0, settings.when_full)
         lost = await asyncio.to_thread(self._journal.trim, consumers)
-        if JUDGE in lost and (spans := lost[JUDGE][Signal.TRACES]):
-            self._dropped_spans += spans
-            self._telemetry.set("tracegrade.spans", self._dropped_spans, fate="dropped", reason="judge_behind")
+        if JUDGE in lost:
+            # What the judge has read and not finished is in its memory: only what it never read is lost to it.
+            spans = self._unread.between(self._judge_read_to(), self._reader.first())
+            self._telemetry.add("tracegrade.spans", spans, fate="dropped", reason="judge_behind")
             logger.warning("%d spans were deleted before the judge had read them: journal.max_size_mib", spans)
+
+    def _judge_read_to(self, snapshot: dict[str, Any] | None = None) -> int:
+        """How far the judge had read when it wrote its last snapshot; at least to its committed position."""
+        snapshot = snapshot or self._folder.read_snapshot(JUDGE) or {"metrics": {}}
+        read_to = self._judged_to()
+        for point in snapshot["metrics"].get("tracegrade.journal.position", []):
+            if point["labels"] == {"journal": "journal", "consumer": JUDGE}:
+                read_to = max(read_to, int(point["value"]))
+        return read_to
 
     def _snapshots(self) -> list[dict[str, Any]]:
         """Both roles' metrics, in which promise 5's sums hold: what the judge has not read is counted by position."""
-        judge = self._folder.read_snapshot("judge")
-        read_to = self._judged_to()
-        if judge is not None:
-            key = series("tracegrade.journal.position", journal="journal", consumer=JUDGE)
-            for value in judge["metrics"].get("tracegrade.journal.position", []):
-                if tuple(sorted(value["labels"].items())) == key:
-                    read_to = int(value["value"])
+        judge = self._folder.read_snapshot(JUDGE)
+        read_to = self._judge_read_to(judge)
         self._telemetry.set("tracegrade.spans.unread", self._unread.behind(read_to))
         self._telemetry.set("tracegrade.judge.lag", max(0, self._journal.end - read_to))
         return [snapshot for snapshot in (self._telemetry.snapshot(), judge) if snapshot is not None]

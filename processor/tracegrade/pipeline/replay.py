@@ -5,17 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracegrade.assemble.closed_traces import ClosedTraces
-from tracegrade.assemble.decode import Decoder, Wanted
+from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.live_traces import LiveTraces
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.extract.registry import READ_ATTRIBUTES, READ_EVENTS, READ_PREFIXES
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Record
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace import Trace
 from tracegrade.otlp.file import SourceRequest
-from tracegrade.pipeline.record_judge import Judged, RecordJudge
+from tracegrade.pipeline.record_judge import Judged, RecordJudge, wanted_by
 from tracegrade.receive.validate import check
 
 _NO_BOUND = 2**62
@@ -95,10 +94,11 @@ def replay_sources(
     yield from judge.end()
 
 
-def read_traces(requests: Iterable[SourceRequest], settings: TracesSettings | None = None) -> list[Trace]:
-    """The traces that files hold, whole, in order of their first appearance."""
-    decoder = Decoder(Wanted(READ_ATTRIBUTES, READ_PREFIXES, READ_EVENTS))
-    live = LiveTraces(without_bounds(settings or TracesSettings()), ClosedTraces(), "")
+def read_traces(requests: Iterable[SourceRequest], rule_set: RuleSet | None = None) -> list[Trace]:
+    """The traces that files hold, whole, in order of their first appearance; with the attributes that rules read."""
+    settings = without_bounds(TracesSettings())
+    decoder = Decoder(wanted_by(rule_set or RuleSet([]), settings))
+    live = LiveTraces(settings, ClosedTraces(), "")
     for record in records_of(requests):
         if record.signal == Signal.TRACES:
             live.add(decoder.spans(record.payload), record.tenant, 0, record.position, record.end)

@@ -37,11 +37,18 @@ class UnreadSpans:
     def behind(self, position: int) -> int:
         """Spans in records that end after `position`; forgets what lies before it."""
         with self._lock:
-            index = bisect_right(self._ends, position) - 1
-            if index > 0:
-                del self._ends[:index]
-                del self._counts[:index]
+            index = self._index(position)
+            del self._ends[:index]
+            del self._counts[:index]
             return self._counts[-1] - self._counts[0]
+
+    def between(self, begin: int, end: int) -> int:
+        """Spans in records that end after `begin` and by `end`."""
+        with self._lock:
+            return max(0, self._counts[self._index(end)] - self._counts[self._index(begin)])
+
+    def _index(self, position: int) -> int:
+        return max(0, bisect_right(self._ends, position) - 1)
 
     def _note_appended(self, done: "Future[int]", items: int) -> None:
         if done.exception() is None:

@@ -1,0 +1,46 @@
+from pathlib import Path
+
+import pytest
+
+from tracegrade.journal.errors import JournalClosed
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.record import Encoding, Entry
+from tracegrade.model.signal import Signal
+from tracegrade.pipeline.unread import UnreadSpans
+
+
+def entry(items: int, signal: Signal = Signal.TRACES) -> Entry:
+    return Entry(signal, Encoding.PROTOBUF, "default", items, b"x" * items)
+
+
+def test_spans_behind_a_position_are_counted_across_a_restart(tmp_path: Path) -> None:
+    journal = LocalJournal.open(tmp_path)
+    first = journal.append(entry(3)).result()
+    journal.append(entry(50, Signal.LOGS)).result()
+    second = journal.append(entry(4)).result()
+    reader = JournalReader(tmp_path)
+
+    unread = UnreadSpans(journal, reader, judged_to=first)
+    assert unread.behind(first) == 4
+    third = unread.append(entry(5)).result()
+    unread.append(entry(99, Signal.METRICS)).result()
+    assert unread.behind(first) == 9
+    assert unread.between(first, second) == 4
+    assert unread.behind(second) == 5
+    assert unread.behind(third) == 0
+    reader.close()
+    journal.close()
+
+
+def test_a_refused_append_is_not_counted(tmp_path: Path) -> None:
+    journal = LocalJournal.open(tmp_path)
+    reader = JournalReader(tmp_path)
+    unread = UnreadSpans(journal, reader, judged_to=0)
+    future = unread.append(entry(2))
+    future.result()
+    journal.close()
+    with pytest.raises(JournalClosed):
+        unread.append(entry(7))
+    assert unread.behind(0) == 2
+    reader.close()
