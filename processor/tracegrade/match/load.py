@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-import tracegrade
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.yaml_file import Document, FileError, Problem, did_you_mean, read, validate
@@ -59,7 +58,7 @@ def load_rules(paths: Iterable[str | Path]) -> RuleSet:
 def builtin_rules() -> Path:
     """The folder of the ready-made rules: inside the installed package, else beside the source."""
     installed = Path(str(files("tracegrade"))) / "rules"
-    return installed if installed.is_dir() else Path(tracegrade.__file__).parents[2] / "rules"
+    return installed if installed.is_dir() else Path(__file__).parents[3] / "rules"
 
 
 def _rule_files(path: str | Path) -> Sequence[Path]:
