@@ -1,6 +1,9 @@
 import math
 
 import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
 
@@ -56,6 +59,49 @@ def test_spans_of_our_own_scope_are_counted_and_passed_over() -> None:
     decoder = Decoder(WANTED)
     assert decoder.spans(request_with(scope="tracegrade").SerializeToString()) == []
     assert decoder.own_spans == 1
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
+ATTRIBUTES = st.builds(
+    KeyValue,
+    key=st.sampled_from(["tool.name", "flag", "llm.x", "llm.y", "http.method", ""]) | TEXTS,
+    value=st.none()
+    | st.builds(AnyValue, string_value=TEXTS)
+    | st.builds(AnyValue, int_value=st.integers(-(2**63), 2**63 - 1))
+    | st.builds(
+        AnyValue, array_value=st.builds(ArrayValue, values=st.lists(st.builds(AnyValue, bool_value=st.just(True))))
+    )
+    | st.builds(AnyValue, kvlist_value=st.builds(KeyValueList, values=st.just([KeyValue(key="k")]))),
+)
+
+
+@given(st.lists(ATTRIBUTES, max_size=8))
+def test_attributes_are_kept_in_order_of_their_keys_and_the_last_of_one_name_counts(attributes: list[KeyValue]) -> None:
+    (decoded,) = Decoder(WANTED).spans(request_with(*attributes).SerializeToString())
+    kept = {
+        pair.key: json_value(pair.value)
+        for pair in attributes
+        if pair.key in WANTED.attributes or pair.key.startswith(WANTED.prefixes)
+    }
+    assert list(decoded.attributes.items()) == sorted(kept.items())
+
+
+@given(st.binary(max_size=80))
+def test_bytes_that_are_no_request_raise_one_error(payload: bytes) -> None:
+    try:
+        ExportTraceServiceRequest.FromString(payload)
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            Decoder(WANTED).spans(payload)
+    else:
+        Decoder(WANTED).spans(payload)
+
+
+def test_a_span_without_a_status_is_unset() -> None:
+    request = request_with()
+    request.resource_spans[0].scope_spans[0].spans[0].ClearField("status")
+    (decoded,) = Decoder(WANTED).spans(request.SerializeToString())
+    assert (decoded.status_code, decoded.status_message, decoded.events) == (0, "", [])
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,18 @@
 """Bytes to spans, keeping only the attributes that somebody reads.
 
-Touching an attribute costs more than parsing it (upb parses lazily into C), so the gate is one dictionary look-up a
-key, and values are decoded only for wanted keys.
+Touching an attribute costs more than parsing it (upb parses into C), so keys are filtered in C and only the values of
+wanted ones are touched.
 """
 
 import base64
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
-from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
+from tracegrade.assemble.keyed_request import KeyedRequest
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Resource, Span, SpanEvent
 
@@ -31,24 +31,40 @@ class Wanted:
     events: frozenset[str] = frozenset()
 
 
+class _Gate(dict[str, bool]):
+    """Which attribute keys are wanted, learnt as they come."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+
+    def __missing__(self, key: str) -> bool:
+        wanted = key in self._wanted.attributes or key.startswith(self._wanted.prefixes)
+        if len(self) >= _MAX_KNOWN_KEYS:
+            self.clear()
+        self[key] = wanted
+        return wanted
+
+
 class Decoder:
     """Turns OTLP trace requests into `Span`s."""
 
     def __init__(self, wanted: Wanted) -> None:
-        self._wanted = wanted
-        self._is_wanted: dict[str, bool] = {}
+        self._is_wanted = _Gate(wanted).__getitem__
+        self._events_wanted = wanted.events
         self.own_spans = 0  # spans of our own scope passed over so far
 
     def spans(self, payload: bytes) -> list[Span]:
         """The spans of one ExportTraceServiceRequest, in its order; spans of our own scope are counted instead.
 
+        Attributes are in order of their keys.
+
         Raises:
             google.protobuf.message.DecodeError: not such a request. What was journalled was parsed before.
         """
-        request = ExportTraceServiceRequest.FromString(payload)
+        request = KeyedRequest.FromString(payload)
         decoded: list[Span] = []
         for resource_spans in request.resource_spans:
-            resource = Resource(self._all(resource_spans.resource.attributes))
+            resource = Resource(_all(resource_spans.resource.attributes))
             for scope_spans in resource_spans.scope_spans:
                 scope = scope_spans.scope.name
                 if scope == OWN_SCOPE:
@@ -58,8 +74,18 @@ class Decoder:
                     decoded.append(self._span(span, scope, resource))
         return decoded
 
-    def _span(self, span: OtlpSpan, scope: str, resource: Resource) -> Span:
-        status = span.status
+    def _span(self, span: Any, scope: str, resource: Resource) -> Span:
+        attributes: dict[str, JsonValue] = {}
+        keyed = span.attributes
+        # Sorted, because the order in which a protobuf map is walked differs from process to process.
+        for key in sorted(filter(self._is_wanted, keyed)):
+            value = keyed[key]
+            # Most values are non-empty texts: one access instead of two.
+            attributes[key] = value.string_value or json_value(value)
+        status_code, status_message = 0, ""
+        if span.HasField("status"):
+            status = span.status
+            status_code, status_message = status.code, status.message
         return Span(
             span.trace_id,
             span.span_id,
@@ -69,43 +95,23 @@ class Decoder:
             span.start_time_unix_nano,
             span.end_time_unix_nano,
             span.flags,
-            status.code,
-            status.message,
-            self._kept(span.attributes),
-            list(self._events(span)) if span.events else [],
+            status_code,
+            status_message,
+            attributes,
+            list(self._events(span.events)) if span.events else [],
             span.dropped_attributes_count,
             scope,
             resource,
         )
 
-    def _kept(self, attributes: Iterable[KeyValue]) -> dict[str, JsonValue]:
-        known = self._is_wanted
-        kept: dict[str, JsonValue] = {}
-        for pair in attributes:
-            key = pair.key
-            wanted = known.get(key)
-            if wanted is None:
-                wanted = self._learn(key)
-            if wanted:
-                value = pair.value
-                # Most values are non-empty texts: one access instead of two.
-                kept[key] = value.string_value or json_value(value)
-        return kept
+    def _events(self, events: Iterable[Any]) -> Iterator[SpanEvent]:
+        for event in events:
+            if event.name in self._events_wanted:
+                yield SpanEvent(event.name, event.time_unix_nano, _all(event.attributes))
 
-    def _learn(self, key: str) -> bool:
-        wanted = key in self._wanted.attributes or key.startswith(self._wanted.prefixes)
-        if len(self._is_wanted) >= _MAX_KNOWN_KEYS:
-            self._is_wanted.clear()
-        self._is_wanted[key] = wanted
-        return wanted
 
-    def _events(self, span: OtlpSpan) -> Iterator[SpanEvent]:
-        for event in span.events:
-            if event.name in self._wanted.events:
-                yield SpanEvent(event.name, event.time_unix_nano, self._all(event.attributes))
-
-    def _all(self, attributes: Iterable[KeyValue]) -> dict[str, JsonValue]:
-        return {pair.key: json_value(pair.value) for pair in attributes}
+def _all(attributes: Iterable[KeyValue]) -> dict[str, JsonValue]:
+    return {pair.key: json_value(pair.value) for pair in attributes}
 
 
 def json_value(value: AnyValue) -> JsonValue:
