@@ -1,0 +1,88 @@
+"""The keeper of the judge, with small stand-ins for the judge."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from tracegrade.config import JudgeSettings
+from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.pipeline.heartbeat import Heartbeat, read_heartbeat
+from tracegrade.pipeline.judge_process import JudgeProcess
+from tracegrade.telemetry import Telemetry
+
+TRACE = bytes(15) + b"\x07"
+
+# Each stand-in notes that it was started, then behaves as its name says.
+PREAMBLE = """
+import os, signal, sys, time
+from pathlib import Path
+from tracegrade.pipeline.heartbeat import Heartbeat
+folder = Path(sys.argv[1])
+with (folder / "starts").open("a") as starts:
+    starts.write("x")
+beat = Heartbeat(folder / "judge.heartbeat")
+"""
+HANGS_ON_A_RULE = PREAMBLE + "beat.working(bytes(15) + b'\\x07', 'slow-rule'); time.sleep(60)"
+REFUSES_TO_START = PREAMBLE + "sys.exit(2)"
+KILLED_ON_A_RULE = PREAMBLE + "beat.working(bytes(15) + b'\\x07', 'fatal-rule'); os.kill(os.getpid(), signal.SIGKILL)"
+LEAVES_WITH_ITS_PIPE = PREAMBLE + "sys.stdin.read(); (folder / 'left').touch()"
+
+
+def keep(folder: Path, script: str, until: "asyncio.Event | int", **settings: object) -> tuple[JudgeProcess, Telemetry]:
+    """Keep a judge of `script` running until it was started `until` times and ended again, or stopped itself."""
+    telemetry = Telemetry("receive")
+    command = [sys.executable, "-c", script, str(folder)]
+    process = JudgeProcess(command, DataFolder(folder), JudgeSettings(**settings), telemetry)
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        keeper = asyncio.create_task(process.run(stop))
+        while not keeper.done():
+            await asyncio.sleep(0.02)
+            if telemetry.value("tracegrade.judge.restarts") >= until:
+                stop.set()
+        await keeper
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+    return process, telemetry
+
+
+def test_a_judge_that_hangs_is_ended_and_what_it_hung_on_is_set_aside(tmp_path: Path) -> None:
+    _, telemetry = keep(tmp_path, HANGS_ON_A_RULE, 1, hang_timeout="500ms")
+    assert telemetry.value("tracegrade.judge.restarts", reason="hung") == 1
+    assert DataFolder(tmp_path).hung_pairs() == {(TRACE.hex(), "slow-rule")}
+
+
+def test_one_crash_on_a_rule_sets_nothing_aside_three_do(tmp_path: Path) -> None:
+    keep(tmp_path, KILLED_ON_A_RULE, 1)
+    assert DataFolder(tmp_path).hung_pairs() == set()
+    keep(tmp_path, KILLED_ON_A_RULE, 3)
+    assert DataFolder(tmp_path).hung_pairs() == {(TRACE.hex(), "fatal-rule")}
+
+
+def test_a_judge_that_cannot_start_as_configured_is_not_started_again(tmp_path: Path) -> None:
+    process, telemetry = keep(tmp_path, REFUSES_TO_START, 1)
+    assert process.refused_to_start
+    assert (tmp_path / "starts").read_text() == "x"
+    assert telemetry.value("tracegrade.judge.restarts") == 0
+
+
+def test_stopping_ends_the_pipe_and_the_judge_leaves_by_itself(tmp_path: Path) -> None:
+    keep(tmp_path, LEAVES_WITH_ITS_PIPE, 0)
+    assert (tmp_path / "left").exists()
+
+
+def test_a_heartbeat_says_what_is_judged_and_that_nothing_is(tmp_path: Path) -> None:
+    path = tmp_path / "judge.heartbeat"
+    assert read_heartbeat(path) is None
+    heartbeat = Heartbeat(path)
+    heartbeat.working(TRACE, "some-rule")
+    beat = read_heartbeat(path)
+    assert beat is not None
+    assert (beat.trace_id, beat.rule_id) == (TRACE.hex(), "some-rule")
+    heartbeat.beat(1234)
+    later = read_heartbeat(path)
+    assert later is not None
+    assert (later.position, later.trace_id, later.rule_id) == (1234, None, None)
+    assert later.changed_ns >= beat.changed_ns
+    heartbeat.close()

@@ -1,0 +1,124 @@
+"""One trace judged: how evaluations combine, and what becomes of what goes wrong."""
+
+from typing import Any
+
+import pytest
+from pipeline.harness import agent_span, payload, tool_span
+
+from tracegrade.assemble.decode import Decoder
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.judge import Judgement, judge
+from tracegrade.match.rule import Rule
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.model.trace import Trace
+from tracegrade.pipeline.record_judge import wanted_by
+
+ORDER = {"evaluator": "tool-call-order", "tool_calls_order": ["check_inventory", "create_order"]}
+WRONG_ORDER = {
+    "evaluator": "tool-call-order",
+    "name": "reversed",
+    "tool_calls_order": ["create_order", "check_inventory"],
+}
+ARGUMENTS = {"evaluator": "tool-call-args", "tool_calls": [{"name": "create_order", "args": {}}]}
+
+
+def rules(*evaluate: dict[str, Any], **fields: Any) -> RuleSet:
+    return RuleSet([Rule.model_validate({"id": "a-rule", "evaluate": list(evaluate), **fields})])
+
+
+def trace(arguments: str = "{}") -> Trace:
+    check = tool_span(1, 2, 1, "check_inventory", start=10, end=20)
+    create = tool_span(1, 3, 1, "create_order", arguments, start=30, end=40)
+    spans = [agent_span(1, 1), check, create]
+    decoded = Decoder(wanted_by(RuleSet([]), TracesSettings())).spans(payload(spans))
+    return Trace(decoded[0].trace_id, "default", decoded, "settled", [], len(decoded))
+
+
+def outcome(judgement: Judgement) -> tuple[str, str | None, str]:
+    (decision,) = judgement.decisions
+    return decision.kind, decision.outcome, decision.reason
+
+
+def test_a_rule_passes_when_all_its_evaluations_pass() -> None:
+    assert outcome(judge(trace(), rules(ORDER, ARGUMENTS))) == ("evaluated", "pass", "")
+
+
+def test_one_failing_evaluation_fails_the_rule() -> None:
+    judgement = judge(trace(), rules(ORDER, WRONG_ORDER))
+    assert outcome(judgement)[:2] == ("evaluated", "fail")
+    assert [(e.evaluation, e.outcome, e.score) for e in judgement.evaluations] == [
+        ("tool-call-order", "pass", 1.0),
+        ("reversed", "fail", 0.5),
+    ]
+
+
+def test_a_fail_weighs_more_than_what_cannot_be_evaluated_and_that_more_than_a_pass() -> None:
+    unreadable = trace("not json at all")
+    assert outcome(judge(unreadable, rules(WRONG_ORDER, ARGUMENTS)))[1] == "fail"
+    kind, found, reason = outcome(judge(unreadable, rules(ORDER, ARGUMENTS)))
+    assert (kind, found) == ("not_evaluable", None)
+    assert "create_order" in reason
+
+
+def test_without_the_gate_what_is_there_is_scored() -> None:
+    (evaluation,) = judge(trace("not json at all"), rules(ARGUMENTS), gated=False).evaluations
+    assert (evaluation.outcome, evaluation.score) == ("pass", 1.0)
+
+
+def test_a_threshold_is_reached_within_rounding() -> None:
+    third = {"evaluator": "tool-call-order", "tool_calls_order": ["a", "create_order", "b"], "threshold": 0.333333333}
+    assert outcome(judge(trace(), rules(third)))[1] == "pass"
+
+
+def test_a_pair_that_hung_is_an_error_and_is_not_tried_again() -> None:
+    the_trace = trace()
+    tried: list[str] = []
+    judgement = judge(
+        the_trace,
+        rules(ORDER),
+        hung={(the_trace.trace_id.hex(), "a-rule")},
+        working_on=lambda rule: tried.append(rule.id),
+    )
+    assert outcome(judgement) == ("error", None, "hung")
+    assert [(e.outcome, e.score, e.reason) for e in judgement.evaluations] == [("error", None, "hung")]
+    assert tried == []
+
+
+def test_a_crash_in_an_evaluator_is_named_and_takes_nothing_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule_set = rules(ORDER, ARGUMENTS)
+    crashing = rule_set.rules[0].evaluate[0].evaluator
+    evaluate = Evaluator.evaluate
+
+    def evaluate_or_crash(self: Evaluator[Any, Any], *arguments: Any) -> Any:
+        if self is crashing:
+            raise ZeroDivisionError("a bug")
+        return evaluate(self, *arguments)
+
+    monkeypatch.setattr(Evaluator, "evaluate", evaluate_or_crash)
+    judgement = judge(trace(), rule_set)
+    assert outcome(judgement)[0] == "error"
+    assert [e.outcome for e in judgement.evaluations] == ["error", "pass"]
+    assert judgement.evaluations[0].reason == "ZeroDivisionError: a bug"
+
+
+def test_a_readable_trace_without_calls_is_judged() -> None:
+    decoded = Decoder(wanted_by(RuleSet([]), TracesSettings())).spans(payload([agent_span(1, 1)]))
+    empty = Trace(decoded[0].trace_id, "default", decoded, "settled", [], 1)
+    (evaluation,) = judge(empty, rules(ORDER)).evaluations
+    assert (evaluation.outcome, evaluation.score) == ("fail", 0.0)
+
+
+def test_evaluations_carry_what_they_are_of() -> None:
+    (evaluation,) = judge(trace(), rules(ORDER, level="high"), run="try").evaluations
+    shown = evaluation.to_json()
+    assert shown["subject"] == {"kind": "agent", "id": "0000000000000001"}
+    assert (shown["run"], shown["agent"], shown["service"], shown["level"]) == (
+        "try",
+        "order-agent",
+        "demo-shop",
+        "high",
+    )
+    assert (shown["time"], shown["revision"], shown["complete"], shown["close_reason"]) == (1000, 3, True, "settled")
+    assert len(evaluation.id) == 32
+    assert judge(trace(), rules(ORDER, level="high"), run="other").evaluations[0].id != evaluation.id
