@@ -3,6 +3,7 @@ import json
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from tracegrade.deliver.carriers import carriers
+from tracegrade.deliver.results import groups
 
 FAIL = {"outcome": "fail", "score": 0.5, "evaluation": "args", "explanation": "create_order.user_id differs"}
 ERROR = {
@@ -30,7 +31,7 @@ def plain(value):
 
 def read(record, include_values=False):
     """The record's carriers, each with its attributes as a dict."""
-    spans = [Span.FromString(encoded) for encoded in carriers(record, include_values)]
+    spans = [Span.FromString(encoded) for encoded in carriers(groups(record), include_values)]
     return [(span, {item.key: plain(item.value) for item in span.attributes}) for span in spans]
 
 
@@ -195,4 +196,26 @@ def test_cases_of_one_evaluation_have_identifiers_of_their_own(judged):
 
 def test_the_same_record_gives_the_same_bytes(judged):
     changes = ({}, FAIL, ERROR, NOT_EVALUABLE)
-    assert list(carriers(judged(*changes), True)) == list(carriers(judged(*changes), True))
+    assert carriers(groups(judged(*changes)), True) == carriers(groups(judged(*changes)), True)
+
+
+def test_a_case_that_looks_like_the_mark_of_an_id_stays_what_it_is(judged):
+    record = judged({"case": "?" * 32})
+    [(_, attributes)] = read(record)
+    metadata = json.loads(attributes["evaluations.0.evaluation.metadata"])
+    assert (metadata["case"], metadata["id"]) == ("?" * 32, record.evaluations[0]["id"])
+
+
+def test_what_is_kept_of_one_trace_is_not_said_of_another(judged):
+    [(first, said_first)] = read(judged({"explanation": "a"}))
+    other = {"explanation": "b", "subject": {"kind": "agent", "id": "bb"}, "span_id": "00000000000000bb", "time": 7}
+    [(second, said_second)] = read(judged(other))
+    assert (first.parent_span_id.hex(), second.parent_span_id.hex()) == ("00f067aa0ba902b7", "00000000000000bb")
+    assert (second.links[0].span_id.hex(), second.start_time_unix_nano) == ("00000000000000bb", 7)
+    differing = {key for key in said_first if said_first[key] != said_second[key]}
+    assert differing == {
+        "tracegrade.subject.id",
+        "tracegrade.evaluation.ids",
+        "evaluations.0.evaluation.explanation",
+        "evaluations.0.evaluation.metadata",
+    }

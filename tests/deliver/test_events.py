@@ -4,11 +4,12 @@ import pytest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from tracegrade.deliver.events import events
+from tracegrade.deliver.results import groups
 
 
 def read(record, include_values=False):
     """The record's events, each with its attributes as a dict."""
-    logs = [LogRecord.FromString(encoded) for encoded in events(record, include_values)]
+    logs = [LogRecord.FromString(encoded) for encoded in events(groups(record), include_values)]
     return [
         (log, {item.key: getattr(item.value, item.value.WhichOneof("value")) for item in log.attributes})
         for log in logs

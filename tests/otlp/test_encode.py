@@ -47,22 +47,31 @@ def test_lengths_of_any_size_are_readable(size):
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from([b"", b"\x10\x01", b"\x10\x02"]), st.integers(0, 400)), max_size=30),
+    st.lists(
+        st.tuples(
+            st.sampled_from([b"", b"\x10\x01", b"\x10\x02"]), st.lists(st.integers(0, 400), min_size=1, max_size=4)
+        ),
+        max_size=20,
+    ),
     st.integers(1, 1000),
 )
 def test_requests_hold_all_items_in_order_each_under_its_resource_and_keep_their_size(plan, max_bytes):
+    def content(owner, size):
+        return Span(name=str(owner), trace_state="x" * size).SerializeToString()
+
     items = [
-        Item(number, resource, Span(name=str(number), trace_state="x" * size).SerializeToString())
-        for number, (resource, size) in enumerate(plan)
+        Item(owner, resource, [content(owner, size) for size in sizes]) for owner, (resource, sizes) in enumerate(plan)
     ]
     found = []
     for request in requests(items, max_bytes):
-        owners = []
+        contents = []
+        owners = set()
         for part in ExportTraceServiceRequest.FromString(request.payload).resource_spans:
             assert part.scope_spans[0].scope.name == "tracegrade"
             for span in part.scope_spans[0].spans:
-                found.append((part.resource.SerializeToString(), span.name))
-                owners.append(int(span.name))
-        assert request.owners == set(owners)
-        assert len(owners) == 1 or sum(len(items[owner].content) for owner in owners) <= max_bytes
-    assert found == [(item.resource, str(item.owner)) for item in items]
+                contents.append(span.SerializeToString())
+                found.append((part.resource.SerializeToString(), contents[-1]))
+                owners.add(int(span.name))
+        assert request.owners == owners
+        assert len(contents) == 1 or sum(map(len, contents)) <= max_bytes
+    assert found == [(item.resource, each) for item in items for each in item.contents]

@@ -3,57 +3,73 @@
 Keys of the evaluations as OpenInference has them: one scope and one target a carrier, the target named by one link.
 The carrier is also a child of the subject's span, so that backends that know nothing of links show it in the tree. A
 trace whose root is missing gets no children from us: nobody knows yet where they would hang.
+
+Put together from encoded blocks that are kept, field by field in the order in which protobuf writes them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
+from operator import itemgetter
 from typing import Any
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from tracegrade import semconv
-from tracegrade.deliver.record import JudgedTrace
 from tracegrade.deliver.results import (
+    ANY_ID,
     Group,
     details_json,
     error_type,
     explanation,
     full_name,
-    groups,
     json_text,
     shared_attributes,
 )
 from tracegrade.model.json_value import JsonValue
-from tracegrade.otlp.encode import SPAN_ATTRIBUTES, attribute, unkept_attribute
+from tracegrade.otlp.encode import SPAN_ATTRIBUTES, attribute, fixed64, repeated, unkept_attribute
 
 _SAMPLED = 1
+_TRACE_ID, _SPAN_ID, _START_TIME, _END_TIME = 1, 2, 7, 8  # field numbers
+_FLAGS = Span(flags=_SAMPLED).SerializeToString()
+_ERROR = Span(status=Status(code=Status.STATUS_CODE_ERROR)).SerializeToString()
 
 
-def carriers(judged: JudgedTrace, include_values: bool) -> Iterator[bytes]:
-    """The judged trace's carrier spans, encoded; the same record gives the same bytes."""
-    for group in groups(judged):
-        yield _span(group) + _attributes(group, include_values)
+def carriers(groups: Iterable[Group], include_values: bool) -> list[bytes]:
+    """A judged trace's carrier spans, encoded; the same record gives the same bytes."""
+    return [b"".join([*_span(group), *_attributes(group, include_values)]) for group in groups]
 
 
-def _span(group: Group) -> bytes:
-    first = group.first
-    target_trace, target_span = bytes.fromhex(first["trace_id"]), bytes.fromhex(first["span_id"])
-    session = first["subject"]["kind"] == "session"
-    childless = session or "root" in first["missing"]
-    span = Span(
-        trace_id=_session_trace_id(first) if session else target_trace,
-        span_id=_derived_id([evaluation["id"] for evaluation in group.evaluations], 8),
-        parent_span_id=b"" if childless else target_span,
-        name=f"{semconv.OPERATION_EVALUATION} {first['rule_id']}",
-        kind=Span.SPAN_KIND_INTERNAL,
-        start_time_unix_nano=group.time_ns,
-        end_time_unix_nano=group.time_ns,
-        flags=_SAMPLED,
-        links=[Span.Link(trace_id=target_trace, span_id=target_span, flags=_SAMPLED)],
-    )
-    if group.outcome == "error":
-        span.status.code = Status.STATUS_CODE_ERROR
+def _span(group: Group) -> list[bytes]:
+    first, time_ns = group.first, group.time_ns
+    trace_id, parent, link = _target(first["trace_id"], first["span_id"])
+    is_session = first["subject"]["kind"] == "session"
+    return [
+        repeated(_TRACE_ID, _session_trace_id(first)) if is_session else trace_id,
+        repeated(_SPAN_ID, _derived_id([evaluation["id"] for evaluation in group.evaluations], 8)),
+        b"" if is_session or "root" in first["missing"] else parent,
+        _named(first["rule_id"]),
+        fixed64(_START_TIME, time_ns),
+        fixed64(_END_TIME, time_ns),
+        link,
+        _ERROR if group.outcome == "error" else b"",
+        _FLAGS,
+    ]
+
+
+@lru_cache(maxsize=256)
+def _target(trace_id: str, span_id: str) -> tuple[bytes, bytes, bytes]:
+    """A span's trace id as a carrier's, itself as the parent, and the link to it: all rules for a subject say them."""
+    trace, span = bytes.fromhex(trace_id), bytes.fromhex(span_id)
+    link = Span.Link(trace_id=trace, span_id=span, flags=_SAMPLED)
+    parts = (Span(trace_id=trace), Span(parent_span_id=span), Span(links=[link]))
+    trace_field, parent_field, link_field = [part.SerializeToString(deterministic=True) for part in parts]
+    return trace_field, parent_field, link_field
+
+
+@lru_cache(maxsize=8192)
+def _named(rule_id: str) -> bytes:
+    span = Span(name=f"{semconv.OPERATION_EVALUATION} {rule_id}", kind=Span.SPAN_KIND_INTERNAL)
     return span.SerializeToString(deterministic=True)
 
 
@@ -67,49 +83,62 @@ def _derived_id(parts: list[str], size: int) -> bytes:
     return digest if any(digest) else digest[:-1] + b"\x01"  # an id of zeros is not valid
 
 
-def _attributes(group: Group, include_values: bool) -> bytes:
-    first = group.first
-    outcome = group.outcome
+def _attributes(group: Group, include_values: bool) -> list[bytes]:
+    first, outcome = group.first, group.outcome
+    kind = first["subject"]["kind"]
     parts = [
         _KIND,
         shared_attributes(SPAN_ATTRIBUTES, group),
         attribute(SPAN_ATTRIBUTES, semconv.OUTCOME, outcome),
-        unkept_attribute(
-            SPAN_ATTRIBUTES, semconv.EVALUATION_IDS, [evaluation["id"] for evaluation in group.evaluations]
-        ),
+        *_ids([evaluation["id"] for evaluation in group.evaluations]),
     ]
-    if first["subject"]["kind"] == "session":
+    if kind == "session":
         parts.append(unkept_attribute(SPAN_ATTRIBUTES, semconv.SESSION_ID, first["subject"]["id"]))
     if outcome == "error":
         failed = next(evaluation for evaluation in group.evaluations if evaluation["outcome"] == "error")
         parts.append(attribute(SPAN_ATTRIBUTES, semconv.ERROR_TYPE, error_type(failed)))
-    prefix = semconv.EVALUATIONS_PREFIX.get(first["subject"]["kind"], semconv.EVALUATIONS_SPAN_PREFIX)
+    scope = semconv.EVALUATIONS_PREFIX.get(kind, semconv.EVALUATIONS_SPAN_PREFIX)
     for index, evaluation in enumerate(group.evaluations):
-        parts += _evaluation(f"{prefix}.{index}.evaluation.", evaluation, include_values)
-    return b"".join(parts)
+        known, before_id, after_id = _known(scope, index, _KNOWN(evaluation))
+        parts.append(known)
+        if text := explanation(evaluation, include_values):
+            parts.append(attribute(SPAN_ATTRIBUTES, _key(scope, index, "explanation"), text))
+        if include_values:
+            metadata = _metadata(_KNOWN(evaluation)) | {"id": evaluation["id"], "details": details_json(evaluation)}
+            parts.append(unkept_attribute(SPAN_ATTRIBUTES, _key(scope, index, "metadata"), json_text(metadata)))
+        else:
+            parts += (before_id, evaluation["id"].encode(), after_id)
+    return parts
 
 
 _KIND = attribute(SPAN_ATTRIBUTES, semconv.OPERATION_NAME, semconv.OPERATION_EVALUATION) + attribute(
     SPAN_ATTRIBUTES, semconv.OPENINFERENCE_KIND, semconv.SPAN_KIND_EVALUATOR
 )
+# An element of the array of ids, up to the id.
+_BEFORE_ID = repeated(1, repeated(1, ANY_ID.encode())).removesuffix(ANY_ID.encode())
 
 
-def _evaluation(prefix: str, evaluation: dict[str, Any], include_values: bool) -> Iterator[bytes]:
-    score, case = evaluation["score"], evaluation["case"]
-    yield _known(prefix, full_name(evaluation), None if score is None else score + 0.0, evaluation["label"], case)
-    if text := explanation(evaluation, include_values):
-        yield unkept_attribute(SPAN_ATTRIBUTES, prefix + "explanation", text)
-    metadata = {key: evaluation[key] for key in ("id", "evaluator", "threshold", "rule_hash", "revision")}
-    if case is not None:
-        metadata["case"] = case
-    if include_values:
-        metadata["details"] = details_json(evaluation)
-    yield unkept_attribute(SPAN_ATTRIBUTES, prefix + "metadata", json_text(metadata))
+def _ids(ids: list[str]) -> tuple[bytes, bytes]:
+    """The attribute that lists the evaluations' ids: its head, which depends on their number alone, and they."""
+    return _before_ids(len(ids)), b"".join([_BEFORE_ID + evaluation_id.encode() for evaluation_id in ids])
+
+
+@lru_cache(maxsize=1024)
+def _before_ids(count: int) -> bytes:
+    whole = unkept_attribute(SPAN_ATTRIBUTES, semconv.EVALUATION_IDS, [ANY_ID] * count)
+    return whole[: len(whole) - count * (len(_BEFORE_ID) + len(ANY_ID))]
+
+
+_KNOWN = itemgetter(
+    "rule_id", "evaluation", "case", "score", "label", "evaluator", "threshold", "rule_hash", "revision"
+)
 
 
 @lru_cache(maxsize=8192)
-def _known(prefix: str, name: str, score: float | None, label: str, case: str | None) -> bytes:
-    """The part that repeats from trace to trace, kept as one block."""
+def _known(scope: str, index: int, values: tuple[Any, ...]) -> tuple[bytes, bytes, bytes]:
+    """The parts that repeat from trace to trace: what comes first, and the metadata before and after the id."""
+    rule_id, evaluation, case, score, label, *_ = values
+    name = full_name(rule_id, evaluation)
     pairs: list[tuple[str, JsonValue]] = [
         ("name", name),
         ("label", label),
@@ -118,5 +147,21 @@ def _known(prefix: str, name: str, score: float | None, label: str, case: str | 
         ("identifier", name if case is None else f"{name}/{case}"),
     ]
     if score is not None:
-        pairs.append(("score", score))
-    return b"".join(attribute(SPAN_ATTRIBUTES, prefix + key, value) for key, value in pairs)
+        pairs.append(("score", score + 0.0))
+    known = b"".join([attribute(SPAN_ATTRIBUTES, _key(scope, index, key), value) for key, value in pairs])
+    text = json_text(_metadata(values) | {"id": ANY_ID})
+    metadata = unkept_attribute(SPAN_ATTRIBUTES, _key(scope, index, "metadata"), text)
+    before_id, _, after_id = metadata.rpartition(ANY_ID.encode())  # the case, which may hold anything, comes before it
+    return known, before_id, after_id
+
+
+def _metadata(values: tuple[Any, ...]) -> dict[str, Any]:
+    """What an evaluation's metadata say but its id and details."""
+    _, _, case, _, _, evaluator, threshold, rule_hash, revision = values
+    metadata = {"evaluator": evaluator, "threshold": threshold, "rule_hash": rule_hash, "revision": revision}
+    return metadata if case is None else metadata | {"case": case}
+
+
+@lru_cache(maxsize=1024)
+def _key(scope: str, index: int, key: str) -> str:
+    return f"{scope}.{index}.evaluation.{key}"

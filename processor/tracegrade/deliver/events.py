@@ -1,95 +1,108 @@
-"""Evaluation events: one log record ``gen_ai.evaluation.result`` for each evaluation, attached to its subject."""
+"""Evaluation events: one log record ``gen_ai.evaluation.result`` for each evaluation, attached to its subject.
 
-from collections.abc import Iterator
+Put together from encoded blocks that are kept, field by field in the order in which protobuf writes them.
+"""
+
+from collections.abc import Iterable
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, SeverityNumber
 
 from tracegrade import semconv
-from tracegrade.deliver.record import JudgedTrace
 from tracegrade.deliver.results import (
+    ANY_ID,
     Group,
     details_json,
     error_type,
     explanation,
     full_name,
-    groups,
     shared_attributes,
 )
 from tracegrade.model.json_value import JsonValue
-from tracegrade.otlp.encode import LOG_RECORD_ATTRIBUTES, attribute, unkept_attribute
+from tracegrade.otlp.encode import LOG_RECORD_ATTRIBUTES, attribute, fixed64, unkept_attribute
 
-_SAMPLED = 1
 _SEVERITY = {
     "fail": (SeverityNumber.SEVERITY_NUMBER_WARN, "WARN"),
     "error": (SeverityNumber.SEVERITY_NUMBER_ERROR, "ERROR"),
 }
 _INFO = (SeverityNumber.SEVERITY_NUMBER_INFO, "INFO")
 
+_SAMPLED = 1
+_TIME, _OBSERVED_TIME = 1, 11  # field numbers
+_EVENT_NAME = LogRecord(event_name=semconv.EVALUATION_EVENT).SerializeToString()
+_BEFORE_ID = unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.EVALUATION_ID, ANY_ID).removesuffix(ANY_ID.encode())
 
-def events(judged: JudgedTrace, include_values: bool) -> Iterator[bytes]:
-    """The judged trace's events, encoded; the same record gives the same bytes."""
-    for group in groups(judged):
+
+def events(groups: Iterable[Group], include_values: bool) -> list[bytes]:
+    """A judged trace's events, encoded; the same record gives the same bytes."""
+    found = []
+    for group in groups:
         shared = _shared(group)
         for evaluation in group.evaluations:
-            yield shared + _own(evaluation, include_values)
+            text = explanation(evaluation, include_values)
+            parts = [
+                shared,
+                _known(_KNOWN(evaluation)),
+                evaluation["id"].encode(),
+                attribute(LOG_RECORD_ATTRIBUTES, semconv.EVALUATION_EXPLANATION, text) if text else b"",
+            ]
+            if evaluation["outcome"] == "error":
+                parts.append(attribute(LOG_RECORD_ATTRIBUTES, semconv.ERROR_TYPE, error_type(evaluation)))
+            if include_values:
+                details = details_json(evaluation)
+                parts.append(unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.DETAILS, details))
+            found.append(b"".join(parts))
+    return found
 
 
 def _shared(group: Group) -> bytes:
     """What all events of one (subject, rule, revision) say: a resend must be identical, so no time is the clock's."""
-    first = group.first
-    record = LogRecord(
-        time_unix_nano=group.time_ns,
-        observed_time_unix_nano=group.time_ns,
-        trace_id=bytes.fromhex(first["trace_id"]),
-        span_id=bytes.fromhex(first["span_id"]),
-        flags=_SAMPLED,
-        event_name=semconv.EVALUATION_EVENT,
+    first, time_ns = group.first, group.time_ns
+    parts = (
+        fixed64(_TIME, time_ns),
+        _place(first["trace_id"], first["span_id"]),
+        fixed64(_OBSERVED_TIME, time_ns),
+        _EVENT_NAME,
+        shared_attributes(LOG_RECORD_ATTRIBUTES, group),
+        _session(first["session"]),
     )
-    parts = [record.SerializeToString(deterministic=True), shared_attributes(LOG_RECORD_ATTRIBUTES, group)]
-    if first["session"]:
-        parts.append(unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.CONVERSATION_ID, first["session"]))
     return b"".join(parts)
 
 
-def _own(evaluation: dict[str, Any], include_values: bool) -> bytes:
-    score = evaluation["score"]
-    parts = [
-        _known(
-            full_name(evaluation),
-            None if score is None else score + 0.0,
-            evaluation["outcome"],
-            evaluation["evaluator"],
-            evaluation["threshold"] + 0.0,
-            evaluation["case"],
-        ),
-        unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.EVALUATION_ID, evaluation["id"]),
-    ]
-    if text := explanation(evaluation, include_values):
-        parts.append(unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.EVALUATION_EXPLANATION, text))
-    if evaluation["outcome"] == "error":
-        parts.append(attribute(LOG_RECORD_ATTRIBUTES, semconv.ERROR_TYPE, error_type(evaluation)))
-    if include_values:
-        parts.append(unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.DETAILS, details_json(evaluation)))
-    return b"".join(parts)
+# All rules that judge a subject name the same span and session, one after the other.
+@lru_cache(maxsize=256)
+def _place(trace_id: str, span_id: str) -> bytes:
+    ids = LogRecord(trace_id=bytes.fromhex(trace_id), span_id=bytes.fromhex(span_id), flags=_SAMPLED)
+    return ids.SerializeToString(deterministic=True)
+
+
+@lru_cache(maxsize=256)
+def _session(session: str | None) -> bytes:
+    return unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.CONVERSATION_ID, session) if session else b""
+
+
+_KNOWN = itemgetter("rule_id", "evaluation", "case", "score", "outcome", "evaluator", "threshold")
 
 
 @lru_cache(maxsize=8192)
-def _known(name: str, score: float | None, outcome: str, evaluator: str, threshold: float, case: str | None) -> bytes:
-    """The part that repeats from trace to trace, kept as one block."""
-    number, text = _SEVERITY.get(outcome, _INFO)
+def _known(values: tuple[Any, ...]) -> bytes:
+    """The part that repeats from trace to trace, up to where the evaluation's id stands, kept as one block."""
+    rule_id, evaluation, case, score, outcome, evaluator, threshold = values
     pairs: list[tuple[str, JsonValue]] = [
         (semconv.EVENT_NAME, semconv.EVALUATION_EVENT),
-        (semconv.EVALUATION_NAME, name),
+        (semconv.EVALUATION_NAME, full_name(rule_id, evaluation)),
         (semconv.EVALUATION_SCORE_LABEL, outcome),
         (semconv.OUTCOME, outcome),
         (semconv.EVALUATOR, evaluator),
-        (semconv.THRESHOLD, threshold),
+        (semconv.THRESHOLD, threshold + 0.0),  # a double, whatever number it was
     ]
     if score is not None:
-        pairs.append((semconv.EVALUATION_SCORE_VALUE, score))
+        pairs.append((semconv.EVALUATION_SCORE_VALUE, score + 0.0))
     if case is not None:
         pairs.append((semconv.CASE, case))
+    number, text = _SEVERITY.get(outcome, _INFO)
     severity = LogRecord(severity_number=number, severity_text=text).SerializeToString(deterministic=True)
-    return severity + b"".join(attribute(LOG_RECORD_ATTRIBUTES, key, value) for key, value in pairs)
+    attributes = [attribute(LOG_RECORD_ATTRIBUTES, key, value) for key, value in pairs]
+    return b"".join([severity, *attributes, _BEFORE_ID])

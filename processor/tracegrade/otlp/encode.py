@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.metadata import version
+from itertools import groupby
+from operator import attrgetter
+from struct import Struct
 
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, InstrumentationScope, KeyValue, KeyValueList
 
@@ -24,37 +27,52 @@ MAX_REQUEST_BYTES = 1024 * 1024
 
 _LONGEST_KEPT = 200  # characters: longer texts rarely repeat
 _INT64 = range(-(2**63), 2**63)
+_RESOURCE = attrgetter("resource")
+_FIXED64 = Struct("<BQ").pack
 
 
 def repeated(number: int, content: bytes) -> bytes:
     """One element of the repeated message field `number` (below 16), encoded."""
-    size = len(content)
+    return head(number, len(content)) + content
+
+
+def head(number: int, size: int) -> bytes:
+    """What stands before `size` bytes that are one element of the field `number` (below 16)."""
     if size < 0x80:
-        return bytes((number << 3 | 2, size)) + content
-    head = bytearray((number << 3 | 2,))
+        return bytes((number << 3 | 2, size))
+    if size < 0x4000:
+        return bytes((number << 3 | 2, size & 0x7F | 0x80, size >> 7))
+    found = bytearray((number << 3 | 2,))
     while size > 0x7F:
-        head.append(size & 0x7F | 0x80)
+        found.append(size & 0x7F | 0x80)
         size >>= 7
-    head.append(size)
-    return bytes(head) + content
+    found.append(size)
+    return bytes(found)
+
+
+def fixed64(number: int, value: int) -> bytes:
+    """The field `number` (below 16), a fixed64 such as a time in ns, encoded."""
+    return _FIXED64(number << 3 | 1, value)
 
 
 def attribute(number: int, key: str, value: JsonValue) -> bytes:
     """One attribute as an element of the field `number`; kept when it is likely to be wanted again."""
-    if isinstance(value, list | dict) or (isinstance(value, str) and len(value) > _LONGEST_KEPT):
+    if isinstance(value, str):
+        return _kept(number, key, value) if len(value) <= _LONGEST_KEPT else unkept_attribute(number, key, value)
+    if isinstance(value, list | dict):
         return unkept_attribute(number, key, value)
     return _kept(number, key, value + 0.0 if isinstance(value, float) else value)  # -0.0 equals 0.0: one encoding
 
 
 def unkept_attribute(number: int, key: str, value: JsonValue) -> bytes:
     """As `attribute`, for values that do not come again, such as ids."""
-    head = _key(key)
+    name = _key(key)
     if isinstance(value, str):
         text = value.encode("utf-8", "replace")
-        size, whole = len(text), len(head) + len(text) + 4
+        size, whole = len(text), len(name) + len(text) + 4
         if whole < 0x80:  # by far the most: all lengths take one byte
-            return bytes((number << 3 | 2, whole)) + head + bytes((0x12, size + 2, 0x0A, size)) + text
-    return repeated(number, head + repeated(2, _encoded(value)))
+            return bytes((number << 3 | 2, whole)) + name + bytes((0x12, size + 2, 0x0A, size)) + text
+    return repeated(number, name + repeated(2, _encoded(value)))
 
 
 def _encoded(value: JsonValue) -> bytes:
@@ -106,11 +124,11 @@ def own_scope() -> bytes:
 
 @dataclass(slots=True)
 class Item:
-    """One encoded span, log record or metric under its encoded Resource; ``owner`` says whose it is."""
+    """Encoded spans, log records or metrics under their encoded Resource; ``owner`` says whose they are."""
 
     owner: int
     resource: bytes
-    content: bytes
+    contents: list[bytes]
 
 
 @dataclass(slots=True)
@@ -127,25 +145,35 @@ def requests(items: Iterable[Item], max_bytes: int = MAX_REQUEST_BYTES) -> Itera
     Neighbours under equal resources share one. The same items give the same requests.
     """
     batch: list[Item] = []
-    size = 0
+    room = max_bytes
     for item in items:
-        weight = len(item.content) + len(item.resource)  # an upper bound: resources are shared
-        if batch and size + weight > max_bytes:
-            yield _request(batch)
-            batch, size = [], 0
-        batch.append(item)
-        size += weight
+        for part, size in _parts(item, max_bytes):
+            if batch and size > room:
+                yield _request(batch)
+                batch, room = [], max_bytes
+            batch.append(part)
+            room -= size
     if batch:
         yield _request(batch)
 
 
+def _parts(item: Item, max_bytes: int) -> Iterable[tuple[Item, int]]:
+    """The item, or its contents one by one when it is too large, with their sizes; neighbours share the resource."""
+    resource_size = len(item.resource)
+    size = resource_size + sum(map(len, item.contents))
+    if size <= max_bytes:
+        return ((item, size),)
+    return ((Item(item.owner, item.resource, [content]), resource_size + len(content)) for content in item.contents)
+
+
 def _request(batch: list[Item]) -> Request:
-    parts: list[bytes] = []
-    contents: list[bytes] = []
-    for item, following in zip(batch, [*batch[1:], None], strict=True):
-        contents.append(repeated(2, item.content))
-        if following is None or following.resource != item.resource:
-            scope = repeated(1, own_scope()) + b"".join(contents)
-            parts.append(repeated(1, repeated(1, item.resource) + repeated(2, scope)))
-            contents = []
-    return Request(b"".join(parts), {item.owner for item in batch})
+    pieces: list[bytes] = []  # joined once: a request is large, and copying it at every level cost more than all else
+    for resource, neighbours in groupby(batch, _RESOURCE):
+        under, scope = repeated(1, resource), [repeated(1, own_scope())]
+        for item in neighbours:
+            for content in item.contents:
+                scope += (head(2, len(content)), content)
+        size = sum(map(len, scope))
+        scope_head = head(2, size)
+        pieces += (head(1, len(under) + len(scope_head) + size), under, scope_head, *scope)
+    return Request(b"".join(pieces), {item.owner for item in batch})

@@ -35,12 +35,12 @@ def export_request(snapshots: Sequence[Snapshot], instance_id: str) -> bytes:
     resource = attribute(RESOURCE_ATTRIBUTES, "service.name", "tracegrade") + attribute(
         RESOURCE_ATTRIBUTES, "service.instance.id", instance_id
     )
-    items = [
-        Item(0, resource, _metric(name, metric, found).SerializeToString(deterministic=True))
+    metrics = [
+        _metric(name, metric, found).SerializeToString(deterministic=True)
         for name, metric in METRICS.items()
         if (found := list(_series(name, snapshots)))
     ]
-    whole = next(requests(items, max_bytes=2**63), None)
+    whole = next(requests([Item(0, resource, metrics)] if metrics else [], max_bytes=2**63), None)
     return whole.payload if whole is not None else ExportMetricsServiceRequest().SerializeToString()
 
 

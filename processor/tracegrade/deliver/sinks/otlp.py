@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from tracegrade.deliver.carriers import carriers
 from tracegrade.deliver.events import events
 from tracegrade.deliver.record import JudgedTrace
-from tracegrade.deliver.results import resource
+from tracegrade.deliver.results import groups, resource
 from tracegrade.deliver.sink import DONE, Delivery
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import ExporterSettings, OtlpClient
@@ -50,13 +50,13 @@ class OtlpSink:
         await self._client.close()
 
     def _requests(self, batch: Sequence[JudgedTrace]) -> Iterator[tuple[Signal, Request]]:
+        judged = [(resource(judged), groups(judged)) for judged in batch]
         for signal, encode in ((Signal.TRACES, carriers), (Signal.LOGS, events)):
             if self._settings.takes(signal):
                 items = (
-                    Item(owner, under, content)
-                    for owner, judged in enumerate(batch)
-                    for under in (resource(judged),)
-                    for content in encode(judged, self._include_values)
+                    Item(owner, under, encode(evaluated, self._include_values))
+                    for owner, (under, evaluated) in enumerate(judged)
+                    if evaluated
                 )
                 for request in requests(items):
                     yield signal, request
