@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from pipeline.harness import agent_span, payload, tool_span
 
+from pipeline.harness import agent_span, payload, tool_span
 from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.evaluate.evaluator import Evaluator

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from end_to_end.server import eventually, export, running
 from pipeline.harness import agent_span, payload, tool_span
 

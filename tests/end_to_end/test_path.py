@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from end_to_end.server import LOGS, METRICS, TRACES, Downstream, Server, eventually, export, exporter, running
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
-from pipeline.harness import agent_span, payload, tool_span
 
+from end_to_end.server import LOGS, METRICS, TRACES, Downstream, Server, eventually, export, exporter, running
+from pipeline.harness import agent_span, payload, tool_span
 from tracegrade.cli.demo_agent import RUNS, DemoAgent
 
 # A field that no version of the proto knows: number 900, a text.

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
-from pipeline.harness import Run, agent_span, otlp_span, records, tool_span
 
+from pipeline.harness import Run, agent_span, otlp_span, records, tool_span
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.match.load import load_rules

@@ -1,4 +1,4 @@
-"""Promise 1 and 4 under kill -9: no answered span missing downstream or in the store, no evaluation missing or twice."""
+"""Promises 1 and 4 under kill -9: no answered span lost downstream or in the store, no evaluation lost or doubled."""
 
 import os
 import random
@@ -11,9 +11,10 @@ from pathlib import Path
 
 import grpc
 import pytest
-from end_to_end.server import LOGS, TRACES, Downstream, Server, alive, children, eventually, exporter
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from end_to_end.server import LOGS, TRACES, Downstream, Server, alive, children, eventually, exporter
 from pipeline.harness import agent_span, payload, tool_span
 
 SPANS_PER_TRACE = 4
