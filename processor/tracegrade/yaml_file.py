@@ -303,13 +303,15 @@ def problems(document: Document, error: ValidationError, model: type[BaseModel],
     """All of pydantic's errors as problems of the file, in file order, in words for whoever wrote the file."""
     found = []
     for item in error.errors(include_url=False):
-        location = _in_document(document, (*base, *item["loc"]))
+        location, written = _in_document(document, (*base, *item["loc"]))
+        if isinstance(written, str):  # 10s, where the bound was broken by the 10.0 that it stands for
+            item["input"] = written
         found.append(document.problem(location, message_of(item, model)))
     return sorted(set(found), key=lambda problem: (problem.line, problem.column, problem.message))
 
 
-def _in_document(document: Document, location: Location) -> Location:
-    """`location` without the union tags and the missing tail that pydantic adds."""
+def _in_document(document: Document, location: Location) -> tuple[Location, JsonValue]:
+    """`location` without the union tags and the missing tail that pydantic adds, and what stands there."""
     value: JsonValue = document.value
     known: list[str | int] = []
     for part in location:
@@ -319,7 +321,7 @@ def _in_document(document: Document, location: Location) -> Location:
         if isinstance(value, list) and isinstance(part, int) and part < len(value):
             value = value[part]
             known.append(part)
-    return tuple(known)
+    return tuple(known), value
 
 
 def message_of(item: Any, model: type[BaseModel]) -> str:

@@ -17,8 +17,8 @@ class TracesSettings(FileModel):
     max_mib_per_trace: int = Field(64, ge=1, description="A larger trace is closed, further spans are dropped")
     max_live_traces: int = Field(200_000, ge=1, description="Beyond it, the longest quiet trace is closed")
     max_live_spans: int = Field(1_000_000, ge=1, description="Beyond it, the longest quiet trace is closed")
-    ignore_scopes: tuple[str, ...] = Field(
-        (), description="Scopes of a second instrumentation, dropped before extraction"
+    ignore_scopes: list[str] = Field(
+        default_factory=list, description="Scopes of a second instrumentation, dropped before extraction"
     )
 
     @model_validator(mode="after")

@@ -1,0 +1,86 @@
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from jsonschema_rs import Draft202012Validator
+from yaml import safe_load
+
+from tracegrade.cli import main
+
+EXAMPLE = Path(__file__).parents[2] / "deploy" / "config.example.yaml"
+
+SECRETS = """\
+exporters:
+  otlp: {endpoint: "collector:4317", headers: {authorization: Bearer tip-top-secret}}
+alerts:
+  receivers:
+    pager: {webhook: {url: "https://pager.example", headers: {Authorization: tip-top-secret}}}
+store: {url: "postgresql+psycopg://grader:tip-top-secret@db/results"}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRACEGRADE_CONFIG", raising=False)
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["config", *arguments])
+
+
+def test_check_says_that_the_example_is_fine() -> None:
+    result = _run("check", str(EXAMPLE))
+    assert (result.exit_code, result.output) == (0, f"{EXAMPLE}: nothing wrong, 3 rules, 1 exporter\n")
+
+
+def test_check_without_a_file_checks_the_defaults() -> None:
+    assert _run("check").output == "defaults: nothing wrong, 0 rules, 0 exporters\n"
+
+
+def test_check_takes_the_file_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACEGRADE_CONFIG", str(EXAMPLE))
+    assert _run("check").output.startswith(f"{EXAMPLE}: nothing wrong")
+
+
+def test_check_prints_every_mistake_and_exits_2(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("journal: {synk: always}\ntraces: {settle: 1}\n")
+    result = _run("check", str(path))
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        f"Error: {path}:1:11: journal.synk: unknown key 'synk'; did you mean 'sync'?",
+        f"{path}:2:10: traces.settle: expected a duration such as '30s', '500ms' or '1h30m', found 1",
+    ]
+
+
+def test_check_reads_the_rules_too(tmp_path: Path) -> None:
+    (tmp_path / "wrong.rule.yaml").write_text("id: wrong\n")
+    path = tmp_path / "config.yaml"
+    path.write_text(f"rules: {{paths: ['{tmp_path}/wrong.rule.yaml']}}\n")
+    result = _run("check", str(path))
+    assert result.exit_code == 2
+    assert f"{tmp_path}/wrong.rule.yaml:1:1: key 'evaluate' is missing" in result.stderr
+
+
+def test_show_masks_secrets(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(SECRETS)
+    result = _run("show", str(path))
+    assert "tip-top-secret" not in result.output
+    shown = safe_load(result.output)
+    assert shown["exporters"]["otlp"]["headers"] == {"authorization": "**********"}
+    assert shown["alerts"]["receivers"]["pager"]["webhook"]["headers"] == {"Authorization": "**********"}
+    assert shown["store"]["url"] == "postgresql+psycopg://grader:**********@db/results"
+
+
+def test_what_show_prints_without_secrets_is_a_settings_file(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(_run("show", str(EXAMPLE)).output)
+    assert _run("show", str(path)).output == _run("show", str(EXAMPLE)).output
+
+
+def test_schema_is_a_json_schema_that_the_example_fits() -> None:
+    schema = json.loads(_run("schema").output)
+    Draft202012Validator(schema).validate(safe_load(EXAMPLE.read_text()))
+    assert schema["$defs"]["TracesSettings"]["properties"]["settle"]["default"] == "2s"

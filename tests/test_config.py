@@ -1,0 +1,288 @@
+import re
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from jsonschema_rs import Draft202012Validator
+from yaml import safe_load
+
+from tracegrade.config import Config, load_config, settings_schema
+from tracegrade.otlp.exporter_settings import ExporterSettings
+from tracegrade.yaml_file import FileError
+
+EXAMPLE = Path(__file__).parents[1] / "deploy" / "config.example.yaml"
+
+
+def _write(folder: Path, text: str) -> Path:
+    path = folder / "config.yaml"
+    path.write_text(dedent(text))
+    return path
+
+
+def _mistakes(folder: Path, text: str) -> list[str]:
+    """What is said of a file, each line without the path before it."""
+    path = _write(folder, text)
+    with pytest.raises(FileError) as caught:
+        load_config(path)
+    lines = str(caught.value).splitlines()
+    assert all(line.startswith(f"{path}:") for line in lines)
+    return [line.removeprefix(f"{path}:") for line in lines]
+
+
+def test_without_a_file_everything_has_a_default() -> None:
+    config = load_config(None)
+    assert config == Config()
+    assert config.receivers.otlp.protocols.grpc is not None
+    assert config.receivers.otlp.protocols.grpc.endpoint == "127.0.0.1:4317"
+    assert config.store_url == "sqlite:///tracegrade-data/tracegrade.db"
+    assert not config.exporters
+
+
+def test_an_empty_file_is_the_defaults(tmp_path: Path) -> None:
+    assert load_config(_write(tmp_path, "# nothing yet\n")) == Config()
+
+
+MISTAKES = [
+    pytest.param("recievers: {}", ["1:1: recievers: unknown key 'recievers'; did you mean 'receivers'?"], id="section"),
+    pytest.param(
+        """\
+        journal:
+          sync: always
+          max_size: 100
+        """,
+        ["3:3: journal.max_size: unknown key 'max_size'; did you mean 'max_size_mib'?"],
+        id="key",
+    ),
+    pytest.param(
+        "traces: {settle: 5}",
+        ["1:10: traces.settle: expected a duration such as '30s', '500ms' or '1h30m', found 5"],
+        id="duration without a unit",
+    ),
+    pytest.param(
+        "journal: {max_size_mib: '2048'}",
+        ["1:11: journal.max_size_mib: expected a whole number, found '2048'"],
+        id="text for a number",
+    ),
+    pytest.param("journal: {sync: never}", ["1:11: journal.sync: expected 'always' or 'interval', found 'never'"]),
+    pytest.param(
+        "traces: {settle: 2m, idle_timeout: 1m}",
+        ["1:1: traces: expected settle <= idle_timeout <= max_age, found 120s, 60s, 3600s"],
+        id="times out of order",
+    ),
+    pytest.param(
+        "journal: {sync: always}\njournal: {sync: interval}\n", ["2:1: duplicate key 'journal'"], id="duplicate key"
+    ),
+    pytest.param("- journal", ["1:1: expected an object, found a list of 1"], id="a list"),
+    pytest.param("journal: {sync: always", ["1:23: not YAML: did not find expected ',' or '}'"], id="not YAML"),
+    pytest.param(
+        """\
+        receivers:
+          otlp:
+            protocols:
+              grpc: {endpoint: 0.0.0.0:4317}
+        """,
+        [
+            "4:7: receivers.otlp.protocols.grpc: '0.0.0.0:4317' can be reached from other machines and has no tls; "
+            "set tls, or insecure: true when the network is trusted"
+        ],
+        id="plaintext beyond loopback",
+    ),
+    pytest.param(
+        "telemetry: {endpoint: '8888'}",
+        ["1:13: telemetry.endpoint: expected host:port such as '127.0.0.1:4317', found '8888'"],
+        id="endpoint without a host",
+    ),
+    pytest.param(
+        """\
+        exporters:
+          otlp: {endpoint: collector}
+          otlp/b: {endpoint: "http://collector:4317"}
+        """,
+        [
+            "2:3: exporters.otlp: endpoint: expected host:port, found 'collector'; OTLP/gRPC usually listens on 4317",
+            "3:3: exporters.otlp/b: endpoint: expected host:port for protocol grpc, found 'http://collector:4317'; "
+            "write 'collector:4317' and tls: {insecure: true}",
+        ],
+        id="every wrong exporter is named",
+    ),
+    pytest.param(
+        """\
+        exporters:
+          console: {endpoint: "collector:4317"}
+        traces: {settle: never}
+        """,
+        [
+            "2:3: exporters.console: expected 'otlp' or 'otlp/NAME', found 'console'; "
+            "other kinds of exporters do not exist",
+            "3:10: traces.settle: expected a duration such as '30s', '500ms' or '1h30m', found 'never'",
+        ],
+        id="exporter of another kind, beside another mistake",
+    ),
+    pytest.param(
+        "exporters: {otlp: {tls: {insecure: true}}}",
+        ["1:13: exporters.otlp: key 'endpoint' is missing"],
+        id="nowhere to send to",
+    ),
+    pytest.param(
+        """\
+        receivers:
+          otlp:
+            protocols:
+              grpc: {endpoint: 127.0.0.1:4317}
+              http: {endpoint: localhost:4317}
+        telemetry: {endpoint: 127.0.0.1:4317}
+        """,
+        [
+            "5:14: receivers.otlp.protocols.http.endpoint: localhost:4317 is taken by "
+            "receivers.otlp.protocols.grpc.endpoint; give each its own port",
+            "6:13: telemetry.endpoint: 127.0.0.1:4317 is taken by "
+            "receivers.otlp.protocols.grpc.endpoint; give each its own port",
+            "6:13: telemetry.endpoint: 127.0.0.1:4317 is taken by "
+            "receivers.otlp.protocols.http.endpoint; give each its own port",
+        ],
+        id="three servers on one address",
+    ),
+    pytest.param(
+        "store: {retention: 0s}", ["1:9: store.retention: expected a number above 0, found '0s'"], id="kept for no time"
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "mistakes"), MISTAKES)
+def test_a_mistake_is_named_where_it_stands(tmp_path: Path, text: str, mistakes: list[str]) -> None:
+    assert _mistakes(tmp_path, text) == mistakes
+
+
+def test_a_missing_file_is_said_plainly(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"nowhere\.yaml:1:1: cannot be read: No such file or directory"):
+        load_config(tmp_path / "nowhere.yaml")
+
+
+LISTENING = """\
+receivers:
+  otlp:
+    protocols:
+      grpc: {{endpoint: "{listening}", insecure: true}}
+exporters:
+  otlp/next:
+    protocol: {protocol}
+    endpoint: {target}
+    tls: {{insecure: true}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("listening", "protocol", "target"),
+    [
+        ("127.0.0.1:4317", "grpc", "127.0.0.1:4317"),
+        ("127.0.0.1:4317", "grpc", "localhost:4317"),
+        ("127.0.0.1:4317", "grpc", "'[::1]:4317'"),
+        ("0.0.0.0:4317", "grpc", "localhost:4317"),
+        ("0.0.0.0:4317", "grpc", "this-machine:4317"),
+        ("10.1.2.3:4317", "grpc", "10.1.2.3:4317"),
+        ("127.0.0.1:4317", "http", "http://localhost:4317/otlp"),
+        ("127.0.0.1:80", "http", "http://localhost"),
+    ],
+)
+def test_an_exporter_that_points_at_the_own_receiver_stops_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listening: str, protocol: str, target: str
+) -> None:
+    monkeypatch.setattr("tracegrade.config.gethostname", lambda: "this-machine")
+    (mistake,) = _mistakes(tmp_path, LISTENING.format(listening=listening, protocol=protocol, target=target))
+    assert mistake == (
+        f"8:5: exporters.otlp/next.endpoint: {target.strip(chr(39))} is this instance's own receiver; "
+        "name another collector or backend"
+    )
+
+
+@pytest.mark.parametrize(
+    ("listening", "target"),
+    [("127.0.0.1:4317", "127.0.0.1:14317"), ("127.0.0.1:4317", "collector:4317"), ("127.0.0.1:0", "localhost:4317")],
+)
+def test_an_exporter_that_points_elsewhere_is_fine(tmp_path: Path, listening: str, target: str) -> None:
+    config = load_config(_write(tmp_path, LISTENING.format(listening=listening, protocol="grpc", target=target)))
+    assert config.exporters["otlp/next"].endpoint == target
+
+
+TOKEN = 'exporters: {otlp: {endpoint: "${env:PEER:-collector:4317}", headers: {authorization: "Bearer ${env:TOKEN}"}}}'
+
+
+def test_environment_variables_are_replaced_before_types_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "s3cret")
+    monkeypatch.setenv("LIMIT", "512")
+    config = load_config(_write(tmp_path, TOKEN + "\njournal:\n  max_size_mib: ${env:LIMIT}\n"))
+    exporter = config.exporters["otlp"]
+    assert exporter.endpoint == "collector:4317"
+    assert exporter.headers["authorization"].get_secret_value() == "Bearer s3cret"
+    assert config.journal.max_size_mib == 512
+
+
+def test_an_unset_variable_without_default_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TOKEN", raising=False)
+    assert _mistakes(tmp_path, TOKEN) == [
+        "1:86: environment variable TOKEN is not set; set it, or give a default: ${env:TOKEN:-default}"
+    ]
+
+
+def test_the_flag_wins_over_the_file(tmp_path: Path) -> None:
+    path = _write(tmp_path, "data_dir: /from/file\njournal: {sync: interval}\n")
+    config = load_config(path, data_dir="/from/flag")
+    assert (config.data_dir, config.journal.sync) == ("/from/flag", "interval")
+    assert load_config(_write(tmp_path, ""), data_dir="/from/flag").data_dir == "/from/flag"
+
+
+def test_the_flag_hides_no_mistake_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="expected an object, found a list of 1"):
+        load_config(_write(tmp_path, "- journal"), data_dir="/from/flag")
+
+
+def test_only_what_changes_results_changes_the_settings_hash(tmp_path: Path) -> None:
+    usual = load_config(None).settings_hash
+    assert load_config(_write(tmp_path, "journal: {sync: interval}")).settings_hash == usual
+    assert load_config(_write(tmp_path, "traces: {settle: 3s}")).settings_hash != usual
+
+
+def test_the_example_is_accepted_and_fits_the_schema() -> None:
+    config = load_config(EXAMPLE)
+    assert list(config.exporters) == ["otlp"]
+    schema = Draft202012Validator(settings_schema())
+    assert [str(error) for error in schema.iter_errors(safe_load(EXAMPLE.read_text()))] == []
+
+
+def test_what_the_example_has_in_comments_is_accepted_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OTLP_TOKEN", "PAGER_TOKEN"):
+        monkeypatch.setenv(name, "s3cret")
+    config = load_config(_write(tmp_path, re.sub(r"(?m)^( +)# ", r"\1", EXAMPLE.read_text())))
+    assert config.receivers.otlp.protocols.grpc is not None
+    assert config.receivers.otlp.protocols.grpc.tls is not None
+    assert config.exporters["otlp"].headers["authorization"].get_secret_value() == "Bearer s3cret"
+    assert list(config.alerts.receivers) == ["pager"]
+
+
+def test_the_example_shows_the_defaults_except_for_rules_and_exporters() -> None:
+    example = load_config(EXAMPLE)
+    changed = [name for name in Config.model_fields if getattr(example, name) != getattr(Config(), name)]
+    assert changed == ["rules", "exporters"]
+    exporter = example.exporters["otlp"]
+    assert exporter == ExporterSettings(endpoint=exporter.endpoint)
+
+
+def test_the_example_names_every_section() -> None:
+    assert set(safe_load(EXAMPLE.read_text())) == set(Config.model_fields)
+
+
+def test_every_default_in_the_schema_fits_its_own_schema() -> None:
+    schema = settings_schema()
+
+    def check(part: Any) -> None:
+        if isinstance(part, dict):
+            if "default" in part:
+                here = {**part, "$defs": schema["$defs"]}
+                assert Draft202012Validator(here).is_valid(part["default"]), part
+            for item in part.values():
+                check(item)
+
+    check(schema)
