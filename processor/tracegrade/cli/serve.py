@@ -1,13 +1,15 @@
 """``tracegrade serve``: the two roles."""
 
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tracegrade.cli.output import reports_errors
+from tracegrade.model.errors import TraceGradeError
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -52,7 +54,8 @@ def _judge(config: "Config") -> int:
     from tracegrade.pipeline.judge_role import JudgeRole, stop_when_parent_ends
 
     _log_to_stderr("judge")
-    role = JudgeRole(config)
+    with _says_what_is_wrong_with_the_folder(config):
+        role = JudgeRole(config)
     signal.signal(signal.SIGTERM, lambda *_: role.stop())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both processes; the receiver ends us when it is done
     if not sys.stdin.isatty():
@@ -70,9 +73,10 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
 
     _log_to_stderr("receive")
     rule_set = load_rules(list(config.rules.paths))  # a wrong rule stops the start here, not in a restarted judge
+    with _says_what_is_wrong_with_the_folder(config):
+        role = ReceiveRole(config, config_path, with_judge=with_judge)
     if with_judge and not len(rule_set):
         click.echo("No rules: traces are kept and forwarded, nothing is judged. Name some in rules.paths.", err=True)
-    role = ReceiveRole(config, config_path, with_judge=with_judge)
 
     def ready(endpoints: dict[str, str]) -> None:
         shown = ", ".join(f"{name} {endpoint}" for name, endpoint in endpoints.items())
@@ -86,6 +90,21 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
         return await role.run(stop, ready)
 
     return _run(main)
+
+
+# What no later start can find mended by itself. A full disk can be, so that the judge is started again.
+_WRONG_FOLDER = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+
+
+@contextmanager
+def _says_what_is_wrong_with_the_folder(config: "Config") -> Iterator[None]:
+    try:
+        yield
+    except _WRONG_FOLDER as error:
+        raise TraceGradeError(
+            f"data_dir: cannot use {config.data_dir!r}: {error.filename}: {error.strerror}; expected a folder that "
+            "this user may write to, made if missing"
+        ) from None
 
 
 def _run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:

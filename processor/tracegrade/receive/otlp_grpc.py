@@ -10,7 +10,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
 from tracegrade.receive.ingest import INSTANCE_HEADER, Ingest, Refused
-from tracegrade.receive.listen import cannot_listen, check_tls
+from tracegrade.receive.listen import bound_socket, cannot_listen, check_tls
 from tracegrade.receive.reply import UNAVAILABLE, export_response, retry_info_bytes, status_bytes
 from tracegrade.receive.settings import GrpcSettings, TlsServerSettings, split_endpoint
 
@@ -52,11 +52,13 @@ class OtlpGrpcServer:
         endpoint, tls = self._settings.endpoint, self._settings.tls
         host, port = split_endpoint(endpoint)
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        if tls is not None:
+            check_tls(_WHERE, tls)
+        bound_socket(_WHERE, endpoint).close()  # says why it cannot be had; gRPC tells only its own log
         try:
             if tls is None:
                 self.port = self._server.add_insecure_port(address)
             else:
-                check_tls(_WHERE, tls)
                 self.port = self._server.add_secure_port(address, _credentials(tls))
         except RuntimeError as error:
             raise cannot_listen(_WHERE, endpoint, "in use, or not an address of this machine") from error
