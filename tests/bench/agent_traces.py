@@ -88,7 +88,7 @@ def _trace(trace_id: bytes) -> Iterator[Span]:
             call = _span(trace_id, number, root.span_id, f"execute_tool {tool}", clock, 3)
             _set(call, {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool} | _CONTEXT)
             _set(call, {"gen_ai.tool.call.id": f"call_{index}", "gen_ai.tool.type": "function"})
-            _set(call, {"gen_ai.tool.call.arguments": _arguments(tool, index), "gen_ai.tool.call.result": _RESULT})
+            _set(call, {"gen_ai.tool.call.arguments": _arguments(tool, index), "gen_ai.tool.call.result": RESULT})
             yield call
             number += 1
     while number <= SPANS_PER_TRACE:
@@ -109,7 +109,7 @@ _CONTEXT: dict[str, object] = {
     "thread.name": "MainThread",
     "code.function.name": "agent.loop.step",
 }
-_RESULT = json.dumps({"status": "ok", "order_id": "ORD-1001", "items": [{"sku": "A-1", "qty": 2, "note": "n" * 300}]})
+RESULT = json.dumps({"status": "ok", "order_id": "ORD-1001", "items": [{"sku": "A-1", "qty": 2, "note": "n" * 300}]})
 
 
 def _arguments(tool: str, index: int) -> str:

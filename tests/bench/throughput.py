@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from bench.agent_traces import SPANS_PER_TRACE, TOOLS  # noqa: E402  # the line above makes it importable
+from bench.agent_traces import RESULT, SPANS_PER_TRACE, TOOLS  # noqa: E402  # the line above makes it importable
 
 TICKS = os.sysconf("SC_CLK_TCK")
 CATCH_UP_S = 120.0
@@ -150,22 +150,22 @@ class BareServer:
 
 def write_rules(folder: Path, count: int) -> None:
     folder.mkdir()
-    steps = list(dict.fromkeys(TOOLS))
+    # As in production, most evaluations pass; the wrong order, in the last rule, is the one of ten that fails.
+    references = [{"name": tool, "args": {"user_id": 123, "sku": "A-1"}} for tool in TOOLS]
     matching = [
-        {"evaluator": "tool-call-order", "tool_calls_order": steps},
+        {"evaluator": "tool-call-order", "tool_calls_order": list(dict.fromkeys(TOOLS))},
         {"evaluator": "tool-call-args", "subset": True, "tool_calls": [{"name": "create_order", "args": {"qty": 2}}]},
         {"evaluator": "tool-call-count", "tool_calls_count": {"check_inventory": ["==", 2]}},
-        {"evaluator": "tool-call-accuracy", "reference_tool_calls": [{"name": steps[0], "args": {"user_id": 123}}]},
-        {"evaluator": "tool-call-output", "tool_outputs": [{"name": "create_order", "output": {"status": "ok"}}]},
+        {"evaluator": "tool-call-accuracy", "mode": "FLEXIBLE", "reference_tool_calls": references},
+        {"evaluator": "tool-call-output", "tool_outputs": [{"name": "create_order", "output": json.loads(RESULT)}]},
     ]
+    wrong_order = {"evaluator": "tool-call-order", "tool_calls_order": list(reversed(TOOLS))}
     for number in range(count):
+        first, second = (matching[(number + step) % len(matching)] for step in (0, 1))
         rule = {
             "id": f"bench-rule-{number}",
             "match": {"service": "bench-shop" if number < len(matching) else f"other-{number}"},
-            "evaluate": [
-                matching[number % len(matching)],
-                {**matching[(number + 1) % len(matching)], "name": "second"},
-            ],
+            "evaluate": [first, {**(wrong_order if first is matching[-1] else second), "name": "second"}],
         }
         (folder / f"{number}.rule.yaml").write_text(json.dumps(rule))
 
