@@ -58,14 +58,15 @@ def test_a_higher_revision_counts_only_what_it_changed(judged):
     assert telemetry.value("tracegrade.decisions") == 0
 
 
-def test_an_outcome_that_is_no_longer_in_memory_is_unknown(judged):
+def test_the_outcomes_of_the_traces_that_came_first_are_forgotten_first(judged):
     telemetry = Telemetry("judge")
-    sink = MetricsSink(telemetry, most_remembered=1)
-    deliver(sink, judged({}, {"evaluation": "args"}, revision=1))
-    deliver(sink, judged({"evaluation": "args"}, revision=2, supersedes=1))  # remembered, and the same
+    sink = MetricsSink(telemetry, most_remembered=2)
+    args = {"evaluation": "args"}
+    deliver(sink, judged({}, args, revision=1, trace_id="aa"), judged({}, args, revision=1, trace_id="bb"))
+    deliver(sink, judged({}, args, revision=2, supersedes=1, trace_id="bb"))  # remembered, and the same
     assert revisions(telemetry) == {}
-    deliver(sink, judged({}, revision=2, supersedes=1))
-    assert revisions(telemetry) == {("unknown", "pass"): 1}
+    deliver(sink, judged({}, args, revision=2, supersedes=1, trace_id="aa"))
+    assert revisions(telemetry) == {("unknown", "pass"): 2}
 
 
 def test_outcomes_of_other_subjects_traces_and_cases_are_kept_apart(judged):
@@ -73,20 +74,31 @@ def test_outcomes_of_other_subjects_traces_and_cases_are_kept_apart(judged):
     sink = MetricsSink(telemetry)
     others = [
         {"subject": {"kind": "agent", "id": "other"}},
-        {"trace_id": "00" * 16},
+        {"subject": {"kind": "tool-call", "id": "00f067aa0ba902b7"}},
         {"case": "paris"},
         {"rule_id": "other"},
-        {"tenant": "other"},
     ]
-    deliver(sink, judged({}, *({**other, "outcome": "fail"} for other in others), revision=1))
+    fail = {"outcome": "fail"}
+    deliver(sink, judged({}, *({**other, **fail} for other in others), revision=1))
+    deliver(sink, judged(fail, revision=1, trace_id="00" * 16), judged(fail, revision=1, tenant="other"))
+    deliver(sink, judged(fail, revision=1, run="replay"))
     deliver(sink, judged({}, revision=2, supersedes=1))
     assert revisions(telemetry) == {}
 
 
 def test_a_session_keeps_its_outcome_when_it_goes_on_in_another_trace(judged):
     telemetry = Telemetry("judge")
-    sink = MetricsSink(telemetry)
+    sink = MetricsSink(telemetry, most_remembered=1)
     session = {"subject": {"kind": "session", "id": "chat-1"}}
+    other = {"subject": {"kind": "session", "id": "chat-2"}}
     deliver(sink, judged(session, revision=1))
-    deliver(sink, judged({**session, "trace_id": "00" * 16, "outcome": "fail"}, revision=2, supersedes=1))
+    deliver(sink, judged({**session, "outcome": "fail"}, revision=2, supersedes=1, trace_id="00" * 16))
     assert revisions(telemetry) == {("pass", "fail"): 1}
+    deliver(sink, judged(other, revision=1), judged(session, revision=3, supersedes=2))
+    assert revisions(telemetry) == {("pass", "fail"): 1, ("unknown", "pass"): 1}
+
+
+def test_hashes_that_differ_behind_their_first_eight_digits_add_up(judged):
+    telemetry = Telemetry("judge")
+    deliver(MetricsSink(telemetry), judged({"rule_hash": "0123456789abcdef"}, {"rule_hash": "01234567ffffffff"}))
+    assert telemetry.value("tracegrade.evaluations", rule_hash="01234567") == 2

@@ -1,17 +1,25 @@
 """Results as our own metrics: scores, outcomes, decisions, and what later revisions changed."""
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from tracegrade.deliver.record import JudgedTrace
 from tracegrade.deliver.sink import DONE, Delivery
-from tracegrade.telemetry import Labels, Telemetry
+from tracegrade.telemetry import Telemetry
 
 _MOST_REMEMBERED = 100_000  # outcomes; about 30 MB
 _UNKNOWN = "unknown"
 
 Key = tuple[str, ...]
+
+# The key of every call below is read in C: this sink looks at each evaluation of each trace.
+_LABELS_OUTCOME_SCORE = itemgetter("rule_id", "rule_hash", "evaluation", "agent", "service", "outcome", "score")
+_RULE_KIND = itemgetter("rule_id", "kind")
+_IDENTITY_OUTCOME = itemgetter("rule_id", "evaluation", "case", "subject", "outcome")
+_SUBJECT = 3
 
 
 class MetricsSink:
@@ -25,68 +33,88 @@ class MetricsSink:
 
     def __init__(self, telemetry: Telemetry, most_remembered: int = _MOST_REMEMBERED) -> None:
         self._telemetry = telemetry
-        self._most_remembered = most_remembered
-        self._outcomes: OrderedDict[Key, str] = OrderedDict()
+        self._earlier = _EarlierOutcomes(most_remembered)
 
     async def deliver(self, batch: Sequence[JudgedTrace]) -> Delivery:
         """Count the batch; never fails."""
-        scores: defaultdict[Labels, list[float]] = defaultdict(list)
-        counts: Counter[tuple[str, Labels]] = Counter()
+        first = []
+        changes: Counter[tuple[str, str, str]] = Counter()
         for judged in batch:
-            later = judged.trace["supersedes"] is not None
-            for evaluation in judged.evaluations:
-                before = self._remember(evaluation)
-                if later:
-                    self._count_change(counts, evaluation, before or _UNKNOWN)
-                    continue
-                labels = _labels(evaluation)
-                counts["tracegrade.evaluations", (*labels, ("outcome", evaluation["outcome"]))] += 1
-                if evaluation["score"] is not None:
-                    scores[labels].append(float(evaluation["score"]))
-            if not later:
-                for decision in judged.decisions:
-                    labels = (("rule", decision["rule_id"]), ("kind", decision["kind"]))
-                    counts["tracegrade.decisions", labels] += 1
-        for (name, labels), amount in counts.items():
-            self._telemetry.add(name, amount, **dict(labels))
-        for labels, values in scores.items():
-            self._telemetry.observe("tracegrade.evaluation.score", values, **dict(labels))
+            if judged.trace["supersedes"] is None:
+                first.append(judged)
+            else:
+                changes.update(self._earlier.changes(judged))
+            self._earlier.remember(judged)
+        self._count_evaluations(chain.from_iterable([judged.evaluations for judged in first]))
+        decisions = chain.from_iterable([judged.decisions for judged in first])
+        for (rule, kind), amount in Counter(map(_RULE_KIND, decisions)).items():
+            self._telemetry.add("tracegrade.decisions", amount, rule=rule, kind=kind)
+        for (rule, before, after), amount in changes.items():
+            self._telemetry.add("tracegrade.revisions", amount, rule=rule, **{"from": before, "to": after})
         return DONE
 
     async def close(self) -> None:
         """Nothing to let go of."""
 
-    def _count_change(self, counts: Counter[tuple[str, Labels]], evaluation: dict[str, Any], before: str) -> None:
-        after = evaluation["outcome"]
-        if before != after:
-            labels = (("rule", evaluation["rule_id"]), ("from", before), ("to", after))
-            counts["tracegrade.revisions", labels] += 1
-
-    def _remember(self, evaluation: dict[str, Any]) -> str | None:
-        """Keep the outcome in mind, and give the one of the same key before it."""
-        subject = evaluation["subject"]
-        key = (
-            evaluation["tenant"],
-            evaluation["run"],
-            subject["kind"],
-            "" if subject["kind"] == "session" else evaluation["trace_id"],  # a session goes on in other traces
-            subject["id"],
-            evaluation["rule_id"],
-            evaluation["evaluation"],
-            evaluation["case"] or "",
-        )
-        before = self._outcomes.pop(key, None)
-        self._outcomes[key] = evaluation["outcome"]
-        if len(self._outcomes) > self._most_remembered:
-            self._outcomes.popitem(last=False)
-        return before
+    def _count_evaluations(self, evaluations: Iterable[dict[str, Any]]) -> None:
+        outcomes: Counter[Key] = Counter()
+        scores: defaultdict[Key, list[float]] = defaultdict(list)
+        for (*labels, outcome, score), amount in Counter(map(_LABELS_OUTCOME_SCORE, evaluations)).items():
+            outcomes[*labels, outcome] += amount
+            if score is not None:
+                scores[*labels,] += [float(score)] * amount
+        for (*labels, outcome), amount in outcomes.items():
+            self._telemetry.add("tracegrade.evaluations", amount, **_labels(*labels), outcome=outcome)
+        for key, values in scores.items():
+            self._telemetry.observe("tracegrade.evaluation.score", values, **_labels(*key))
 
 
-def _labels(evaluation: dict[str, Any]) -> Labels:
-    return (
-        ("rule", evaluation["rule_id"]),
-        ("rule_hash", evaluation["rule_hash"][:8]),
-        ("evaluation", evaluation["evaluation"]),
-        ("agent", evaluation["agent"]),
-        ("service", evaluation["service"]),
-    )
+class _EarlierOutcomes:
+    """The latest outcomes of as many traces as fit, and of sessions, which go on from trace to trace."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._traces: OrderedDict[Key, list[tuple[Any, ...]]] = OrderedDict()
+        self._remembered = 0
+        self._sessions: OrderedDict[Key, str] = OrderedDict()
+
+    def remember(self, judged: JudgedTrace) -> None:
+        """Keep the outcomes in mind, instead of those that are oldest."""
+        key = _trace(judged)
+        outcomes = list(map(_IDENTITY_OUTCOME, judged.evaluations))
+        self._remembered += len(outcomes) - len(self._traces.pop(key, ()))
+        self._traces[key] = outcomes
+        while self._remembered > self._most:
+            self._remembered -= len(self._traces.popitem(last=False)[1])
+        for *identity, subject, outcome in [each for each in outcomes if each[_SUBJECT]["kind"] == "session"]:
+            session = (*key[:2], *identity, subject["id"])
+            self._sessions.pop(session, None)
+            self._sessions[session] = outcome
+        while len(self._sessions) > self._most:
+            self._sessions.popitem(last=False)
+
+    def changes(self, judged: JudgedTrace) -> list[tuple[str, str, str]]:
+        """(rule, from, to) of every outcome that differs from the one before it."""
+        key = _trace(judged)
+        before = {
+            (*identity, subject["kind"], subject["id"]): outcome
+            for *identity, subject, outcome in self._traces.get(key, ())
+        }
+        found = []
+        for *identity, subject, after in map(_IDENTITY_OUTCOME, judged.evaluations):
+            if subject["kind"] == "session":
+                earlier = self._sessions.get((*key[:2], *identity, subject["id"]), _UNKNOWN)
+            else:
+                earlier = before.get((*identity, subject["kind"], subject["id"]), _UNKNOWN)
+            if earlier != after:
+                found.append((identity[0], earlier, after))
+        return found
+
+
+def _trace(judged: JudgedTrace) -> Key:
+    trace = judged.trace
+    return trace["tenant"], trace["run"], trace["trace_id"]
+
+
+def _labels(rule: str, rule_hash: str, evaluation: str, agent: str, service: str) -> dict[str, str]:
+    return {"rule": rule, "rule_hash": rule_hash[:8], "evaluation": evaluation, "agent": agent, "service": service}
