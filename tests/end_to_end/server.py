@@ -116,15 +116,19 @@ class Server:
         self._reader.join(10)
         return code
 
-    def metric(self, name: str, role: str, **labels: str) -> float:
-        """A value from the published snapshots."""
+    def page(self) -> str:
+        """The metrics page: one snapshot of both roles."""
         with urlopen(f"http://{self.endpoints['telemetry']}/metrics", timeout=10) as response:
-            page = response.read().decode()
+            return str(response.read().decode())
+
+    def metric(self, name: str, role: str, *, page: str | None = None, **labels: str) -> float:
+        """The sum of a metric's series that carry `labels`, on `page` or on the page of now."""
         wanted = {f'{key}="{value}"' for key, value in (labels | {"role": role}).items()}
         total = 0.0
-        for line in page.splitlines():
+        for line in (page or self.page()).splitlines():
             series, _, value = line.rpartition(" ")
-            if series.partition("{")[0] == name and wanted <= set(series.partition("{")[2].rstrip("}").split(",")):
+            found, _, shown = series.partition("{")
+            if found == name and wanted <= set(shown.rstrip("}").split(",")):
                 total += float(value)
         return total
 

@@ -162,14 +162,20 @@ def test_every_accepted_span_has_one_fate(tmp_path: Path) -> None:
         export(server.endpoints["grpc"], bad)
 
         def fates() -> dict[str, float]:
+            page = server.page()
             return {
-                "accepted": server.metric("tracegrade_receiver_accepted_items_total", "receive"),
-                "unread": server.metric("tracegrade_spans_unread", "receive"),
-                "open": server.metric("tracegrade_spans_open", "judge"),
-                "judged": server.metric("tracegrade_spans_total", "judge", fate="judged"),
-                "duplicate": server.metric("tracegrade_spans_total", "judge", fate="duplicate"),
+                "accepted": server.metric("tracegrade_receiver_accepted_items_total", "receive", page=page),
+                "unread": server.metric("tracegrade_spans_unread", "receive", page=page),
+                "open": server.metric("tracegrade_spans_open", "judge", page=page),
+                "judged": server.metric("tracegrade_spans_total", "judge", page=page, fate="judged"),
+                "duplicate": server.metric("tracegrade_spans_total", "judge", page=page, fate="duplicate"),
             }
 
-        seen = eventually(lambda: (f := fates())["judged"] == 3 and f, "the judge")
+        def add_up() -> dict[str, float] | None:
+            found = fates()
+            assert found["accepted"] == sum(found.values()) - found["accepted"], found
+            return found if found["judged"] else None
+
+        seen = eventually(add_up, "the judge")
         assert seen == {"accepted": 9, "unread": 0, "open": 0, "judged": 3, "duplicate": 6}
         assert server.metric("tracegrade_receiver_rejected_spans_total", "receive", reason="invalid_trace_id") == 1
