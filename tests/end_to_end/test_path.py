@@ -16,6 +16,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from end_to_end.server import LOGS, METRICS, TRACES, Downstream, Server, eventually, export, exporter, running
 from pipeline.harness import agent_span, payload, tool_span
 from tracegrade.cli.demo_agent import RUNS, DemoAgent
+from tracegrade.model.evaluation import canonical_line
 
 # A field that no version of the proto knows: number 900, a text.
 UNKNOWN_FIELD = b"\xa2\x38\x05hello"
@@ -103,9 +104,21 @@ def _check_command_line(server: Server, trace_ids: list[str]) -> None:
     why = server.cli("why", trace_ids[2], "-c", str(server.config))
     assert why.returncode == 0, why.stderr
     assert "order-steps-out-of-order" in why.stdout
+    _check_live_equals_replay(server)
     replayed = server.cli("replay", "-c", str(server.config), "--fail-under", "0.99")
     assert replayed.returncode == 1, replayed.stderr
     assert "8 traces judged" in replayed.stdout
+
+
+def _check_live_equals_replay(server: Server) -> None:
+    """Promise 3, over the real journal and store."""
+    shown = ("--format", "json", "-c", str(server.config))
+    stored = server.cli("results", "list", "--limit", "1000", *shown).stdout.splitlines()
+    replayed = server.cli("replay", *shown).stdout.splitlines()
+    assert sorted(canonical_line(json.loads(line)) for line in stored) == sorted(
+        canonical_line(json.loads(line)) for line in replayed
+    )
+    assert len(stored) == len(RUNS) * 4 - 1
 
 
 def test_originals_leave_as_the_bytes_that_came(tmp_path: Path, downstream: Downstream) -> None:

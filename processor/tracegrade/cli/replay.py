@@ -82,13 +82,13 @@ def command(
 
 def _judged(sources: tuple[str, ...], config: "Config", rule_set: "RuleSet") -> "Iterator[Judged]":
     from tracegrade.otlp.file import read_sources
-    from tracegrade.pipeline.data_folder import DataFolder
+    from tracegrade.pipeline.data_folder import JOURNAL
     from tracegrade.pipeline.replay import replay_journal, replay_sources
 
     if sources:
         yield from replay_sources(read_sources(sources, sys.stdin.buffer), config.traces, rule_set, RUN)
         return
-    folder = DataFolder(config.data_path).journal
+    folder = config.data_path / JOURNAL
     with progress("bytes read", _journal_bytes(folder)) as advance:
         yield from replay_journal(folder, config.traces, rule_set, RUN, advance)
 

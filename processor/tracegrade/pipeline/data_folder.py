@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+JOURNAL = "journal"
+
 
 class DataFolder:
     """Paths of one data folder, made when first needed."""
@@ -19,7 +21,7 @@ class DataFolder:
         """
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
-        self.journal = path / "journal"
+        self.journal = path / JOURNAL
         self.results = path / "results"
         self.heartbeat = path / "judge.heartbeat"
         self.hung = path / "hung.json"

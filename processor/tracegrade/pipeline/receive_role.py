@@ -8,7 +8,8 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from tracegrade.receive.otlp_http import OtlpHttpServer
 from tracegrade.telemetry import Telemetry
 
 TRIM_EVERY_S = 1.0
+RECENT_BYTES = 16 * 1024 * 1024  # twice what exporters that keep up have under way at a time
 STOP_WITHIN_S = 5.0
 JUDGE = "judge"
 
@@ -60,6 +62,7 @@ class ReceiveRole:
         self._journal = LocalJournal.open(
             self._folder.journal, config.journal, telemetry=self._telemetry, consumed=max(positions)
         )
+        self._recent = self._journal.keep_recent(RECENT_BYTES if config.exporters else 0)
         self._reader = JournalReader(self._folder.journal)
         self._judge_position = Position(self._folder.position(JUDGE))
         self._unread = UnreadSpans(self._journal, self._reader, self._judged_to())
@@ -140,7 +143,9 @@ class ReceiveRole:
                 JournalReader(self._folder.journal, telemetry=self._telemetry),
                 Position(self._folder.position(name)),
                 self._telemetry,
+                recent=self._recent.after,
             )
+            self._recent.listen(partial(_wake, asyncio.get_running_loop(), forwarder))
             self._forwarders[name] = forwarder
             tasks.append(asyncio.create_task(_stopped_with(forwarder, stop)))
         if self._with_judge:
@@ -198,6 +203,11 @@ class ReceiveRole:
 def _judge_command(config: Config, config_path: Path | None) -> list[str]:
     command = [sys.executable, "-m", "tracegrade", "serve", "--role", "judge", "--data-dir", config.data_dir]
     return command if config_path is None else [*command, "-c", str(config_path)]
+
+
+def _wake(loop: asyncio.AbstractEventLoop, forwarder: Forwarder) -> None:
+    with suppress(RuntimeError):  # the loop was closed, nobody forwards any more
+        loop.call_soon_threadsafe(forwarder.wake)
 
 
 async def _stopped_with(forwarder: Forwarder, stop: asyncio.Event) -> None:
