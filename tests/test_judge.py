@@ -11,6 +11,7 @@ from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.judge import Judgement, judge
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
+from tracegrade.model.span import Resource
 from tracegrade.model.trace import Trace
 from tracegrade.pipeline.record_judge import wanted_by
 
@@ -122,3 +123,13 @@ def test_evaluations_carry_what_they_are_of() -> None:
     assert (shown["time"], shown["revision"], shown["complete"], shown["close_reason"]) == (1000, 3, True, "settled")
     assert len(evaluation.id) == 32
     assert judge(trace(), rules(ORDER, level="high"), run="other").evaluations[0].id != evaluation.id
+
+
+def test_evaluations_carry_the_service_that_clauses_read() -> None:
+    two_services = trace()
+    two_services.spans[1].resource = Resource({"service.name": "stock-service"})
+    by_scope = {
+        scope: [e.service for e in judge(two_services, rules(ORDER, scope=scope)).evaluations]
+        for scope in ("trace", "tool-call")
+    }
+    assert by_scope == {"trace": ["demo-shop"], "tool-call": ["stock-service", "demo-shop"]}

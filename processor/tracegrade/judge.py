@@ -14,8 +14,8 @@ from tracegrade.extract.registry import extract
 from tracegrade.match.evaluation_spec import EvaluationSpec
 from tracegrade.match.load import RuleSet
 from tracegrade.match.rule import Rule
-from tracegrade.match.select import match
-from tracegrade.model.evaluation import Decision, Evaluation, Outcome, evaluation_id
+from tracegrade.match.select import Match, match
+from tracegrade.model.evaluation import Decision, Evaluation, Outcome, evaluation_id, pair_key
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.subject import Subject
 from tracegrade.model.trace import Trace
@@ -64,91 +64,111 @@ def judge(
     extraction = extract(trace)
     trace_id = trace.trace_id.hex()
     judgement = Judgement(extraction)
+    subject: _JudgedSubject | None = None
     for matched in match(rule_set, extraction):
-        rule, subject = matched.rule, matched.subject
-        context = _Context(rule, subject, trace, trace_id, run, extraction.release)
+        rule = matched.rule
+        if subject is None or subject.subject is not matched.subject:
+            subject = _JudgedSubject(matched, extraction, trace_id, run)
+        pair = _Pair(subject, rule)
         if hung and (trace_id, rule.id) in hung:
-            decision = context.decide(
-                "error", [context.evaluation(spec, "error", HUNG) for spec in rule.evaluate], HUNG
-            )
+            decision = pair.decide_alike("error", HUNG)
         elif matched.not_evaluable is not None:
-            why = matched.not_evaluable
-            evaluations = [context.evaluation(spec, "not_evaluable", why) for spec in rule.evaluate]
-            decision = context.decide("not_evaluable", evaluations, why)
+            decision = pair.decide_alike("not_evaluable", matched.not_evaluable)
         else:
             if working_on is not None:
                 working_on(rule)
-            evidence = Evidence(subject.calls, subject.prompt, subject.final_answer)
-            evaluations = [_evaluate(context, spec, evidence, gated) for spec in rule.evaluate]
-            decision = context.decide(*_combine(evaluations))
+            decision = pair.decide(*_combine([_evaluate(pair, spec, gated) for spec in rule.evaluate]))
         judgement.decisions.append(decision)
     return judgement
 
 
-@dataclass(slots=True)
-class _Context:
-    """What all evaluations of one (subject, rule) pair share."""
+class _JudgedSubject:
+    """A subject's evidence, and what all its evaluations carry: made once, for all rules."""
 
-    rule: Rule
-    subject: Subject
-    trace: Trace
-    trace_id: str
-    run: str
-    release: str | None
+    __slots__ = ("carried", "evidence", "revision", "run", "subject", "tenant", "trace_id")
 
-    def evaluation(self, spec: EvaluationSpec, outcome: Outcome, reason: str, score: Score | None = None) -> Evaluation:
-        rule, subject, trace = self.rule, self.subject, self.trace
-        return Evaluation(
-            id=evaluation_id(
-                tenant=trace.tenant,
-                run=self.run,
-                trace_id=self.trace_id,
-                subject_kind=subject.kind,
-                subject_id=subject.id,
-                rule_id=rule.id,
-                rule_hash=rule.hash,
-                evaluation=spec.name,
-                case_id=None,
-                revision=trace.revision,
-            ),
-            tenant=trace.tenant,
-            run=self.run,
-            rule_id=rule.id,
-            rule_hash=rule.hash,
-            evaluation=spec.name,
-            evaluator=spec.evaluator.name,
-            case=None,
-            subject_kind=subject.kind,
-            subject_id=subject.id,
-            trace_id=self.trace_id,
-            span_id=subject.span_id,
-            session=subject.session,
-            agent=subject.agent,
-            service=trace.resource.service,
-            release=self.release,
-            level=rule.level,
-            score=score.score if score is not None else None,
-            label=outcome,
-            threshold=spec.threshold,
-            outcome=outcome,
-            reason=reason,
-            explanation=score.explanation if score is not None else reason,
-            details=score.details if score is not None else {},
-            close_reason=trace.close_reason,
-            complete=trace.complete,
-            missing=trace.missing,
-            revision=trace.revision,
-            probability=1.0,
-            time=_latest_end(subject),
+    def __init__(self, matched: Match, extraction: Extraction, trace_id: str, run: str) -> None:
+        subject, trace = matched.subject, extraction.trace
+        self.subject = subject
+        self.tenant = trace.tenant
+        self.run = run
+        self.trace_id = trace_id
+        self.revision = trace.revision
+        self.evidence = Evidence(subject.calls, subject.prompt, subject.final_answer)
+        # In the order of the fields of Evaluation.
+        self.carried = (
+            trace.tenant,
+            run,
+            trace_id,
+            subject.kind,
+            subject.id,
+            subject.span_id,
+            subject.session,
+            subject.agent,
+            matched.service,
+            extraction.release,
+            trace.close_reason,
+            trace.complete,
+            trace.missing,
+            trace.revision,
+            1.0,
+            _latest_end(subject),
         )
 
+
+class _Pair:
+    """One subject and one rule that judges it: makes the decision and its evaluations."""
+
+    __slots__ = ("_carried", "_key", "_revision", "_rule", "_subject", "evidence")
+
+    def __init__(self, judged: _JudgedSubject, rule: Rule) -> None:
+        self.evidence = judged.evidence
+        self._rule = rule
+        self._subject = judged.subject
+        self._revision = judged.revision
+        self._carried = (*judged.carried, rule.id, rule.hash, rule.level, None)
+        self._key = pair_key(
+            tenant=judged.tenant,
+            run=judged.run,
+            trace_id=judged.trace_id,
+            subject_kind=judged.subject.kind,
+            subject_id=judged.subject.id,
+            rule_id=rule.id,
+            rule_hash=rule.hash,
+        )
+
+    def unscored(self, spec: EvaluationSpec, outcome: Outcome, reason: str) -> Evaluation:
+        """The evaluation of which nothing but `reason` is known."""
+        return self.evaluation(spec, outcome, reason, Score(None, {}, reason))
+
+    def evaluation(self, spec: EvaluationSpec, outcome: Outcome, reason: str, score: Score) -> Evaluation:
+        """What came of one item of the rule."""
+        return Evaluation(
+            *self._carried,
+            id=evaluation_id(self._key, spec.name, None, self._revision),
+            evaluation=spec.name,
+            evaluator=spec.evaluator.name,
+            threshold=spec.threshold,
+            score=score.score,
+            label=outcome,
+            outcome=outcome,
+            reason=reason,
+            explanation=score.explanation,
+            details=score.details,
+        )
+
+    def decide_alike(self, outcome: Outcome, reason: str) -> Decision:
+        """The decision when nothing is evaluated: every evaluation is the same."""
+        return self.decide(outcome, [self.unscored(spec, outcome, reason) for spec in self._rule.evaluate], reason)
+
     def decide(self, outcome: Outcome, evaluations: list[Evaluation], reason: str) -> Decision:
+        """The decision that `evaluations` lead to."""
         evaluated = outcome in ("pass", "fail")
         return Decision(
-            rule_id=self.rule.id,
-            rule_hash=self.rule.hash,
-            subject_kind=self.subject.kind,
-            subject_id=self.subject.id,
+            rule_id=self._rule.id,
+            rule_hash=self._rule.hash,
+            subject_kind=self._subject.kind,
+            subject_id=self._subject.id,
             kind="evaluated" if evaluated else "error" if outcome == "error" else "not_evaluable",
             outcome=outcome if evaluated else None,
             reason=reason,
@@ -156,19 +176,19 @@ class _Context:
         )
 
 
-def _evaluate(context: _Context, spec: EvaluationSpec, evidence: Evidence, gated: bool) -> Evaluation:
-    evaluator = spec.evaluator
+def _evaluate(pair: _Pair, spec: EvaluationSpec, gated: bool) -> Evaluation:
+    evaluator, evidence = spec.evaluator, pair.evidence
     try:
         if gated and (lack := gate(evaluator, spec.criteria, spec.settings, evidence.calls)) is not None:
-            return context.evaluation(spec, "not_evaluable", lack)
+            return pair.unscored(spec, "not_evaluable", lack)
         score = evaluator.evaluate(evidence, spec.criteria, spec.settings)
     except EvaluatorError as error:
-        return context.evaluation(spec, "error", f"{error.type}: {error}")
+        return pair.unscored(spec, "error", f"{error.type}: {error}")
     except Exception as error:  # a bug in one evaluator must not take the others along; it is named in the result
-        return context.evaluation(spec, "error", f"{type(error).__name__}: {error}")
+        return pair.unscored(spec, "error", f"{type(error).__name__}: {error}")
     if score.score is None:
-        return context.evaluation(spec, "not_evaluable", score.explanation, score)
-    return context.evaluation(spec, "pass" if score.score >= spec.threshold - PASS_TOLERANCE else "fail", "", score)
+        return pair.evaluation(spec, "not_evaluable", score.explanation, score)
+    return pair.evaluation(spec, "pass" if score.score >= spec.threshold - PASS_TOLERANCE else "fail", "", score)
 
 
 def _combine(evaluations: list[Evaluation]) -> tuple[Outcome, list[Evaluation], str]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tracegrade.deliver.record import JudgedTrace
-from tracegrade.model.evaluation import evaluation_id
+from tracegrade.model.evaluation import evaluation_id, pair_key
 
 TRACE_ID = "5b8e9d3c17a0f2e15b8e9d3c17a0f2e1"
 SPAN_ID = "00f067aa0ba902b7"
@@ -42,7 +42,7 @@ def _evaluation(revision: int, **changes: Any) -> dict[str, Any]:
         "time": 1_700_000_000_000_000_009,
     } | changes
     found["label"] = found["outcome"]
-    found["id"] = evaluation_id(
+    pair = pair_key(
         tenant=found["tenant"],
         run=found["run"],
         trace_id=found["trace_id"],
@@ -50,10 +50,8 @@ def _evaluation(revision: int, **changes: Any) -> dict[str, Any]:
         subject_id=found["subject"]["id"],
         rule_id=found["rule_id"],
         rule_hash=found["rule_hash"],
-        evaluation=found["evaluation"],
-        case_id=found["case"],
-        revision=revision,
     )
+    found["id"] = evaluation_id(pair, found["evaluation"], found["case"], revision)
     return found
 
 

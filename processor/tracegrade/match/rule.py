@@ -73,7 +73,7 @@ class Clauses(FileModel):
 class BelowAlert(FileModel):
     """Fires when the share of passes within a window falls below a bound, once enough subjects were judged."""
 
-    below: float = Field(gt=0, le=1)
+    below: float = Field(gt=0, le=1, description="The bound on the share of passes.")
     of: str = Field(default=PASS_RATE, description="pass_rate of the rule, or the name of one of its evaluations.")
     over: Duration = Field(description="The window, up to now.")
     min_samples: int = Field(default=1, ge=1, description="Fewer judged subjects in the window never fire.")
@@ -135,24 +135,30 @@ class Rule(FileModel):
         max_length=100,
         description="Lower-case words joined by '-', unique; completes the sentence 'flags ...'.",
     )
-    title: str = Field(default="", max_length=200)
-    description: str = ""
+    title: str = Field(default="", max_length=200, description="What is wrong when it fails, in one sentence.")
+    description: str = Field(default="", description="What is judged, and why, for whoever meets a fail.")
     status: Status = Field(default="stable", description="experimental rules never alert.")
     level: Level = Field(default="medium", description="How much a fail matters.")
-    scope: Annotated[RuleScope, BeforeValidator(_refuse_session)] = "agent"
+    scope: Annotated[RuleScope, BeforeValidator(_refuse_session)] = Field(
+        default="agent", description="What is judged as one: the calls of an agent run, of a trace, or one call."
+    )
     match: Clauses = Field(default_factory=Clauses, description="What is judged; everything in scope when omitted.")
     unless: UnlessClauses = Field(default=None, description="Excludes a subject when all these clauses hold.")
-    sample: Annotated[float, BeforeValidator(_refuse_sampling)] = Field(default=1.0, ge=1, le=1)
-    evaluate: list[EvaluationItem] = Field(min_length=1)
-    alert: list[BelowAlert] = Field(default=[])
+    sample: Annotated[float, BeforeValidator(_refuse_sampling)] = Field(
+        default=1.0, ge=1, le=1, description="The share of subjects that is judged: all of them."
+    )
+    evaluate: list[EvaluationItem] = Field(
+        min_length=1, description="How it is judged: an evaluator, then what it expects; all items must pass."
+    )
+    alert: list[BelowAlert] = Field(default=[], description="When people are told, beyond the stored results.")
     incomplete: Literal["count", "leave_out"] = Field(
         default="leave_out", description="Whether incomplete traces count in pass rates and alerts."
     )
     false_positives: Annotated[list[str], AfterValidator(_refuse_unknown_causes)] = Field(
         default=[], description="Situations in which a fail means nothing."
     )
-    references: list[str] = Field(default=[])
-    tags: list[str] = Field(default=[])
+    references: list[str] = Field(default=[], description="Where to read more.")
+    tags: list[str] = Field(default=[], description="Words to find it by.")
     cases: SkipJsonSchema[Annotated[None, _cannot_judge("cases", "remove it, or write one rule a case")]] = None
 
     _hash: str = PrivateAttr()
@@ -183,7 +189,7 @@ class Rule(FileModel):
             raise refuse(mistakes)
         return self
 
-    @property
+    @cached_property  # every result carries it, and a private attribute of a model is slow to read
     def hash(self) -> str:
         """16 hex digits of the rule's content: formatting, comments and the file's place do not change it."""
         return self._hash

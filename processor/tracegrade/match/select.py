@@ -15,10 +15,14 @@ UNREADABLE_PROMPT = "the prompt cannot be read, and a clause asks for it"
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A rule that judges a subject; ``not_evaluable`` says why it cannot, None when it can."""
+    """A rule that judges a subject; ``not_evaluable`` says why it cannot, None when it can.
+
+    ``service`` is the subject's, as clauses read it.
+    """
 
     rule: Rule
     subject: Subject
+    service: str
     not_evaluable: str | None = None
 
 
@@ -38,6 +42,8 @@ class Explanation:
 def match(rule_set: RuleSet, extraction: Extraction) -> list[Match]:
     """The pairs of rule and subject to evaluate, by scope (agent, trace, tool-call), subject and rule id.
 
+    The pairs of one subject follow each other, and share the one `Subject`.
+
     Pairs that do not match are left out: `explain` names them. The cost grows with the rules that match.
     """
     reader = FactReader(extraction.trace)
@@ -48,7 +54,7 @@ def match(rule_set: RuleSet, extraction: Extraction) -> list[Match]:
             for rule in index.candidates(facts):
                 clause, not_evaluable = unmatched(rule, facts)
                 if clause is None:
-                    found.append(Match(rule, subject, not_evaluable))
+                    found.append(Match(rule, subject, facts.service, not_evaluable))
     return found
 
 

@@ -13,27 +13,27 @@ Outcome: TypeAlias = Literal["pass", "fail", "not_evaluable", "error"]
 DecisionKind: TypeAlias = Literal["evaluated", "not_matched", "sampled_out", "not_evaluable", "error"]
 
 
-def evaluation_id(
-    *,
-    tenant: str,
-    run: str,
-    trace_id: str,
-    subject_kind: str,
-    subject_id: str,
-    rule_id: str,
-    rule_hash: str,
-    evaluation: str,
-    case_id: str | None,
-    revision: int,
+def pair_key(
+    *, tenant: str, run: str, trace_id: str, subject_kind: str, subject_id: str, rule_id: str, rule_hash: str
 ) -> str:
-    """The id of an evaluation: 32 hex digits, a hash of what makes it this one and no other (promise 4).
+    """What makes a (subject, rule) pair this one and no other: the part of its evaluations' ids that they share.
 
     The trace id is part of it because span ids, which most subject ids are, are unique within a trace only.
     """
     # NUL cannot be in any part: all come from YAML or OTLP text where it is refused or hex.
-    text = "\0".join(
-        (tenant, run, trace_id, subject_kind, subject_id, rule_id, rule_hash, evaluation, case_id or "", str(revision))
-    )
+    return "\0".join((tenant, run, trace_id, subject_kind, subject_id, rule_id, rule_hash))
+
+
+def evaluation_id(pair: str, evaluation: str, case_id: str | None, revision: int) -> str:
+    """The id of an evaluation: 32 hex digits, a hash of what makes it this one and no other (promise 4).
+
+    Args:
+        pair: the `pair_key` of its subject and rule.
+        evaluation: its name in the rule.
+        case_id: the case that the rule was applied with, if any.
+        revision: the trace's.
+    """
+    text = f"{pair}\0{evaluation}\0{case_id or ''}\0{revision}"
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -46,36 +46,37 @@ class Evaluation:
     is the chance with which the subject was sampled. ``time`` is the judged subject's latest end, ns since 1970 UTC.
     """
 
-    id: str
+    # What all evaluations of one subject share comes first, then the rule's, then its own.
     tenant: str
     run: str
-    rule_id: str
-    rule_hash: str
-    evaluation: str
-    evaluator: str
-    case: str | None
+    trace_id: str
     subject_kind: str
     subject_id: str
-    trace_id: str
     span_id: str  # hex id of the span the result is attached to
     session: str | None
     agent: str
     service: str
     release: str | None
-    level: str
-    score: float | None
-    label: str
-    threshold: float
-    outcome: Outcome
-    reason: str
-    explanation: str
-    details: dict[str, JsonValue]
     close_reason: str
     complete: bool
     missing: list[str]
     revision: int
     probability: float
     time: int
+    rule_id: str
+    rule_hash: str
+    level: str
+    case: str | None
+    id: str
+    evaluation: str
+    evaluator: str
+    threshold: float
+    score: float | None
+    label: str
+    outcome: Outcome
+    reason: str
+    explanation: str
+    details: dict[str, JsonValue]
 
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object: ``subject`` is ``{kind, id}``, all else by field name."""
