@@ -1,0 +1,180 @@
+"""What the README's generated blocks hold: tables and help texts, made from the code they describe.
+
+Run from the repository's root by ``cog`` (``cog -r README.md`` writes the blocks, ``cog --check README.md`` compares).
+Nothing here depends on the machine: no times, no paths, one terminal width.
+"""
+
+import ast
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+from click.testing import CliRunner
+
+from tracegrade.cli import main
+from tracegrade.config import settings_schema
+from tracegrade.deliver import sinks
+from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.extract import dialects
+from tracegrade.match.schema import rule_schema
+from tracegrade.otlp.metrics import prometheus_name
+from tracegrade.telemetry import METRICS
+
+_WIDTH = 80
+
+
+def command_help() -> str:
+    """The help of every command, each foldable."""
+    return "\n\n".join(
+        f"<details><summary><code>{path}</code>: {summary}</summary>\n\n```text\n{text}\n```\n\n</details>"
+        for path, summary, text in _commands(main, "tracegrade", None)
+    )
+
+
+def _commands(command: click.Command, name: str, parent: click.Context | None) -> Iterator[tuple[str, str, str]]:
+    context = click.Context(command, parent=parent, info_name=name, terminal_width=_WIDTH, **command.context_settings)
+    if parent is not None:
+        yield context.command_path, command.get_short_help_str(200), command.get_help(context)
+    if isinstance(command, click.Group):
+        for child in command.list_commands(context):
+            found = command.get_command(context, child)
+            assert found is not None
+            yield from _commands(found, child, context)
+
+
+def settings() -> str:
+    """A table for each section of the settings file."""
+    schema = settings_schema()
+    parts = []
+    plain = []
+    for name, described in schema["properties"].items():
+        rows = list(_settings(described, name, schema["$defs"]))
+        if [row[0] for row in rows] == [f"`{name}`"]:
+            plain += rows
+        else:
+            parts.append(f"**{name}**: {described['description']}.\n\n" + table(("key", "default", "meaning"), rows))
+    return "\n\n".join([table(("key", "default", "meaning"), plain), *parts])
+
+
+def setting_keys() -> list[str]:
+    """Every key of the settings file, as the table writes it."""
+    schema = settings_schema()
+    return [row[0] for name, part in schema["properties"].items() for row in _settings(part, name, schema["$defs"])]
+
+
+def rule_fields() -> str:
+    """The fields of a rule file."""
+    schema = rule_schema()
+    needed = {name: {"needed": name in schema["required"]} for name in schema["properties"]}
+    rows = []
+    for name, part in schema["properties"].items():
+        # Clauses are the same in both: shown once.
+        shown = {"description": part["description"], "default": None} if name == "unless" else part
+        rows += _settings({**shown, **needed[name]}, name, schema["$defs"])
+    return table(("field", "default", "meaning"), rows)
+
+
+def _settings(described: dict[str, Any], path: str, definitions: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    section = _section(described, definitions)
+    if section is not None:
+        for name, part in section["properties"].items():
+            needed = {} if name not in section.get("required", ()) else {"needed": True}
+            yield from _settings({**part, **needed}, f"{path}.{name}", definitions)
+        return
+    items = described.get("items", {})
+    if "$ref" in items:
+        yield from _settings(items, f"{path}[]", definitions)
+        return
+    members = described.get("additionalProperties")
+    if isinstance(members, dict) and _section(members, definitions) is not None:
+        name = f"{path}.otlp[/NAME]" if path == "exporters" else f"{path}.NAME"
+        yield from _settings(members, name, definitions)
+        return
+    meaning = described["description"].rstrip(".")
+    if words := described.get("enum"):
+        meaning += f" ({', '.join(words)})"
+    yield f"`{path}`", _default(described), meaning
+
+
+def _section(described: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any] | None:
+    """The object that `described` stands for, if it is one with fixed keys."""
+    options = [described, *described.get("anyOf", ()), *described.get("allOf", ())]
+    names = [option["$ref"].rpartition("/")[2] for option in options if "$ref" in option]
+    return definitions[names[0]] if names else None
+
+
+def _default(described: dict[str, Any]) -> str:
+    if described.get("needed"):
+        return "needed"
+    default = described.get("default", {} if described.get("type") == "object" else [])
+    return "none" if default is None or default == "" else f"`{_text(default)}`"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def dialect_table() -> str:
+    """The ways of writing tool calls that are read."""
+    return table(("dialect", "read from"), _members(dialects))
+
+
+def sink_table() -> str:
+    """Where results go."""
+    return table(("sink", "delivers"), _members(sinks))
+
+
+def _members(package: ModuleType) -> list[tuple[str, str]]:
+    """Name and first paragraph of each module of a plug-in folder."""
+    (folder,) = map(Path, package.__path__)
+    return [(f"`{file.stem}`", _first_paragraph(file)) for file in sorted(folder.glob("[!_]*.py"))]
+
+
+def _first_paragraph(file: Path) -> str:
+    text = ast.get_docstring(ast.parse(file.read_text())) or ""
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def evaluator_table() -> str:
+    """The evaluators, with what they are told and the defaults of it."""
+    rows = [
+        (f"`{name}`", evaluator.summary, _fields(evaluator.Criteria), _fields(evaluator.Settings))
+        for name, evaluator in EVALUATORS.items()
+    ]
+    return table(("evaluator", "judges", "expected", "settings and their defaults"), rows)
+
+
+def _fields(model: Any) -> str:
+    names = []
+    for name, field in model.model_fields.items():
+        plain = isinstance(field.default, bool | int | float | str)
+        names.append(f"`{name}: {_text(field.default)}`" if plain else f"`{name}`")
+    return ", ".join(names) or "none"
+
+
+def metric_table() -> str:
+    """Our own metrics."""
+    rows = []
+    for name, metric in METRICS.items():
+        ending = "_total" if metric.kind == "counter" else ""
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        rows.append(
+            (f"`{name}`", f"`{prometheus_name(name, metric)}{ending}`", metric.kind, labels, metric.description)
+        )
+    return table(("metric", "on /metrics", "kind", "labels", "counts"), rows)
+
+
+def rule_table() -> str:
+    """The ready-made rules."""
+    result = CliRunner().invoke(main, ["rules", "list", "--format", "markdown", "rules"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output.strip()
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

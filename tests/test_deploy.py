@@ -1,0 +1,92 @@
+"""The examples in ``deploy/``, beside the settings (``test_config.py``): they are what they say they are."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from tracegrade.cli import main
+from tracegrade.config import Config
+from tracegrade.otlp.metrics import prometheus_name
+from tracegrade.telemetry import METRICS
+
+DEPLOY = Path(__file__).parents[1] / "deploy"
+
+
+def _read(name: str) -> Any:
+    return yaml.safe_load((DEPLOY / name).read_text())
+
+
+def _unit() -> dict[str, list[str]]:
+    lines = (DEPLOY / "tracegrade.service").read_text().splitlines()
+    settings: dict[str, list[str]] = {}
+    for name, _, value in (line.partition("=") for line in lines if "=" in line and not line.startswith("#")):
+        settings.setdefault(name, []).append(value)
+    return settings
+
+
+def test_the_collector_defines_every_component_that_its_pipelines_name() -> None:
+    collector = _read("collector.example.yaml")
+    pipelines = collector["service"]["pipelines"]
+    assert set(pipelines) == {"traces", "logs", "metrics"}
+    for pipeline in pipelines.values():
+        assert set(pipeline["receivers"]) <= set(collector["receivers"])
+        assert set(pipeline["exporters"]) <= set(collector["exporters"])
+    storage = collector["exporters"]["otlp_grpc/tracegrade"]["sending_queue"]["storage"]
+    assert storage in collector["extensions"]
+    assert storage in collector["service"]["extensions"]
+
+
+def test_the_collectors_batches_are_smaller_than_what_is_taken() -> None:
+    batch = _read("collector.example.yaml")["exporters"]["otlp_grpc/tracegrade"]["sending_queue"]["batch"]
+    grpc = Config().receivers.otlp.protocols.grpc
+    assert grpc is not None
+    assert batch["max_size"] * 1024 < grpc.max_recv_msg_size_bytes
+
+
+def test_prometheus_scrapes_where_metrics_are() -> None:
+    (job,) = _read("prometheus.example.yaml")["scrape_configs"]
+    assert job["static_configs"] == [{"targets": [Config().telemetry.endpoint]}]
+    for name in _read("prometheus.example.yaml")["rule_files"]:
+        assert (DEPLOY / name).exists()
+
+
+def test_health_alerts_name_metrics_and_labels_that_exist() -> None:
+    on_page = {
+        prometheus_name(name, metric) + ("_total" if metric.kind == "counter" else ""): metric
+        for name, metric in METRICS.items()
+    }
+    (group,) = _read("tracegrade.alerts.example.yaml")["groups"]
+    job = _read("prometheus.example.yaml")["scrape_configs"][0]["job_name"]
+    for rule in group["rules"]:
+        names = re.findall(r"\btracegrade_\w+", rule["expr"])
+        assert set(names) <= set(on_page), rule["alert"]
+        labels = {"instance", *(label for name in names for label in on_page[name].labels)}
+        used = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+        used |= set(re.findall(r"(\w+)\s*=~?\"", rule["expr"])) - ({"job"} if f'job="{job}"' in rule["expr"] else set())
+        assert used <= labels, rule["alert"]
+
+
+def test_the_unit_runs_commands_that_exist() -> None:
+    unit = _unit()
+    for line in unit["ExecStartPre"] + unit["ExecStart"]:
+        program, *arguments = shlex.split(line)
+        assert program.endswith("/tracegrade")
+        words = [word for word in arguments if not word.startswith(("/", "-"))]
+        assert CliRunner().invoke(main, [*words, "--help"]).exit_code == 0
+    assert unit["RestartPreventExitStatus"] == ["2"], "a wrong setting does not get better by trying again"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_understands_the_unit(tmp_path: Path) -> None:
+    text = (DEPLOY / "tracegrade.service").read_text()
+    unit = tmp_path / "tracegrade.service"
+    unit.write_text(re.sub(r"/opt/tracegrade/bin/tracegrade", "/bin/true", text))
+    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "tracegrade" in line]) == (0, [])
