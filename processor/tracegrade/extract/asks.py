@@ -48,11 +48,12 @@ def find_asks(nodes: Sequence[Node]) -> list[Ask]:
         elif node.kind != "agent" or node in covered or node.run in covered:
             continue
         start_ns = node.span.start_ns
-        latest = [seen for seen in latest if seen[0].node.span.end_ns > start_ns][-MAX_OPEN_TURNS:]
+        if latest:
+            latest = [seen for seen in latest if seen[0].node.span.end_ns > start_ns][-MAX_OPEN_TURNS:]
         for message in node.outputs():
             if not message.calls:
                 continue
-            if any(_is_same_turn(seen, node, message.calls) for seen in latest):
+            if latest and _is_shown_again(node, message.calls, latest):
                 continue
             known = len(asks)
             turn_asks = [Ask(node, call, known + place, turn, place) for place, call in enumerate(message.calls)]
@@ -62,17 +63,26 @@ def find_asks(nodes: Sequence[Node]) -> list[Ask]:
     return asks
 
 
+def _is_shown_again(node: Node, calls: tuple[RequestedCall, ...], latest: list[list[Ask]]) -> bool:
+    for seen in latest:
+        if len(seen) == len(calls) and seen[0].node is not node and _is_same_turn(seen, node, calls):
+            return True
+    return False
+
+
 def _is_same_turn(seen: list[Ask], node: Node, calls: tuple[RequestedCall, ...]) -> bool:
-    first = seen[0].node
-    if first is node or len(seen) != len(calls):
-        return False
-    if [ask.call.name for ask in seen] != [call.name for call in calls]:
-        return False
-    ids = [(ask.call.call_id, call.call_id) for ask, call in zip(seen, calls, strict=True)]
-    if any(one is not None and other is not None and one != other for one, other in ids):
-        return False
-    if all(one is not None and one == other for one, other in ids):
+    same_ids = True
+    for ask, call in zip(seen, calls, strict=True):
+        one, other = ask.call.call_id, call.call_id
+        if one is None or other is None:
+            same_ids = False
+        elif one != other:
+            return False
+        if ask.call.name != call.name:
+            return False
+    if same_ids:
         return True
+    first = seen[0].node
     if not node.is_below(first) and not first.is_below(node):
         return False
     if all(_text(ask.call) == _text(call) for ask, call in zip(seen, calls, strict=True)):

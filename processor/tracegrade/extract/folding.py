@@ -25,9 +25,15 @@ def fold(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[N
     """
     if len(executions) < 2:
         return list(executions)
-    kept = _fold_same_id(executions, asks)
-    kept = _fold_nested(kept)
-    return _fold_near(kept, {node.span.scope for node in nodes if node.kind == "chat"})
+    kept = list(executions)
+    ids = [execution.call_id for execution in executions if execution.call_id is not None]
+    if len(set(ids)) < len(ids):
+        kept = _fold_same_id(executions, asks)
+    if any(execution.node.parent is not None and execution.node.parent.kind == "tool" for execution in kept):
+        kept = _fold_nested(kept)
+    if len({execution.node.span.scope for execution in kept}) > 1:
+        kept = _fold_near(kept, {node.span.scope for node in nodes if node.kind == "chat"})
+    return kept
 
 
 def only_mcp_servers(executions: Sequence[Execution], nodes: Sequence[Node]) -> bool:
@@ -144,8 +150,6 @@ def _is_nested_call(outer: Execution, inner: Execution) -> bool:
 
 def _fold_near(executions: list[Execution], chat_scopes: set[str]) -> list[Execution]:
     """Fold what two instrumentations show side by side into the one that shows the model calls as well."""
-    if len({execution.node.span.scope for execution in executions}) < 2:
-        return executions
     gone: set[Execution] = set()
     by_name: dict[str, list[Execution]] = {}
     for execution in executions:

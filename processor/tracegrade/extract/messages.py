@@ -18,9 +18,11 @@ def read_messages(raw: JsonValue) -> list[Message]:
     if raw is None:
         return []
     messages = _read_list(parse_plain(raw))
-    if all(is_exact(call.arguments) for message in messages for call in message.calls):
-        return messages
-    return _read_list(decode(raw).value)
+    for message in messages:
+        for call in message.calls:
+            if not is_exact(call.arguments):
+                return _read_list(decode(raw).value)
+    return messages
 
 
 def _read_list(value: JsonValue) -> list[Message]:
@@ -40,13 +42,10 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
     calls: list[RequestedCall] = []
     results: list[ShownResult] = []
     content = value.get("content")
-    for parts in (value.get("parts"), content):
-        if isinstance(parts, list):
-            for index, part in enumerate(parts):
-                if isinstance(part, dict):
-                    _read_part(part, position, index, texts, calls, results)
-                elif isinstance(part, str):
-                    texts.append(part)
+    if isinstance(parts := value.get("parts"), list):
+        _read_parts(parts, position, texts, calls, results)
+    if isinstance(content, list):
+        _read_parts(content, position, texts, calls, results)
     if "tool_calls" in value and not calls:
         tool_calls = decode(value["tool_calls"]).value
         for index, item in enumerate(tool_calls if isinstance(tool_calls, list) else []):
@@ -58,7 +57,8 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
         texts.clear()
     elif isinstance(content, str):
         texts.append(content)
-    return Message(role, "\n".join(texts), tuple(calls), tuple(results))
+    text = texts[0] if len(texts) == 1 else "\n".join(texts)
+    return Message(role, text, tuple(calls), tuple(results))
 
 
 def last_text(messages: list[Message], roles: tuple[str, ...]) -> str | None:
@@ -69,29 +69,29 @@ def last_text(messages: list[Message], roles: tuple[str, ...]) -> str | None:
     return None
 
 
-def _read_part(
-    part: dict[str, JsonValue],
-    position: int,
-    index: int,
-    texts: list[str],
-    calls: list[RequestedCall],
-    results: list[ShownResult],
+def _read_parts(
+    parts: list[JsonValue], position: int, texts: list[str], calls: list[RequestedCall], results: list[ShownResult]
 ) -> None:
-    kind = part.get("type")
-    if kind == "text" or (kind is None and "text" in part):
-        text = part.get("content", part.get("text"))
-        if isinstance(text, str):
-            texts.append(text)
-    elif isinstance(kind, str) and kind in _CALL_TYPES:
-        if call := _part_call(part, f"{position}/{index}"):
-            calls.append(call)
-    elif isinstance(kind, str) and kind in _RESULT_TYPES:
-        results.append(_part_result(part))
-    elif isinstance(inner := part.get("toolUse"), dict):  # Bedrock and Strands
-        if call := _part_call(inner, f"{position}/{index}"):
-            calls.append(call)
-    elif isinstance(inner := part.get("toolResult"), dict):
-        results.append(_part_result(inner))
+    for index, part in enumerate(parts):
+        if not isinstance(part, dict):
+            if isinstance(part, str):
+                texts.append(part)
+            continue
+        kind = part.get("type")
+        if kind == "text" or (kind is None and "text" in part):
+            text = part.get("content", part.get("text"))
+            if isinstance(text, str):
+                texts.append(text)
+        elif isinstance(kind, str) and kind in _CALL_TYPES:
+            if call := _part_call(part, f"{position}/{index}"):
+                calls.append(call)
+        elif isinstance(kind, str) and kind in _RESULT_TYPES:
+            results.append(_part_result(part))
+        elif isinstance(inner := part.get("toolUse"), dict):  # Bedrock and Strands
+            if call := _part_call(inner, f"{position}/{index}"):
+                calls.append(call)
+        elif isinstance(inner := part.get("toolResult"), dict):
+            results.append(_part_result(inner))
 
 
 def _part_call(part: dict[str, JsonValue], path: str) -> RequestedCall | None:

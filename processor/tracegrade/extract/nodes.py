@@ -56,13 +56,17 @@ def enclose(nodes: Sequence[Node], spans: Sequence[Span]) -> list[Node]:
         The nodes, every one after its parent.
     """
     by_id = {node.span.span_id: node for node in nodes}
-    parents = {span.span_id: span.parent_span_id for span in spans}
+    parents: dict[bytes, bytes] = {}
     found: dict[bytes, Node | None] = {}  # nearest node above a span that is no node itself
     for node in nodes:
         at = node.span.parent_span_id
-        if at in by_id:
+        if not at:
+            continue
+        if at in by_id:  # nearly all
             node.parent = by_id[at]
             continue
+        if not parents:
+            parents = {span.span_id: span.parent_span_id for span in spans}
         passed: list[bytes] = []
         while at in parents and at not in by_id and at not in found:
             found[at] = None  # a cycle ends here
@@ -79,6 +83,13 @@ def _top_down(nodes: Sequence[Node]) -> list[Node]:
     ordered: list[Node] = []
     done: set[Node] = set()
     for node in nodes:
+        above = node.parent
+        if above is None or above in done:  # nearly all: parents start before their children
+            if node not in done:
+                done.add(node)
+                ordered.append(node)
+                node.agent_above = above if above is None or above.kind == "agent" else above.agent_above
+            continue
         chain: list[Node] = []
         at: Node | None = node
         while at is not None and at not in done:

@@ -31,11 +31,11 @@ class PairedCall:
         self.output: Decoded = execution.output if execution is not None else ABSENT
         self.error: ToolError | None = execution.error if execution is not None else None
 
-    @property
-    def order(self) -> tuple[int, int, int, bytes]:
-        """The one total order: start, position in the asking message, end, span id."""
-        span = self.node.span
-        return span.start_ns, self.ask.order if self.ask is not None else _UNASKED, span.end_ns, span.span_id
+
+def _order(paired: PairedCall) -> tuple[int, int, int, bytes]:
+    """The one total order: start, position in the asking message, end, span id."""
+    span = paired.node.span
+    return span.start_ns, paired.ask.order if paired.ask is not None else _UNASKED, span.end_ns, span.span_id
 
 
 def pair(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[Node]) -> list[PairedCall]:
@@ -66,7 +66,7 @@ def pair(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[N
         if shown is None and ask.node.run in runs_with_spans:
             continue
         calls.append(_from_message(ask, shown, schemas))
-    calls.sort(key=lambda paired: paired.order)
+    calls.sort(key=_order)
     return calls
 
 
@@ -125,7 +125,9 @@ def _take(
 def _by_id(execution: Execution, by_id: dict[str, list[Ask]]) -> Ask | None:
     if execution.call_id is None:
         return None
-    candidates = [ask for ask in by_id.get(execution.call_id, [])[:_MAX_SAME_ID] if not ask.taken]
+    candidates = [ask for ask in by_id.get(execution.call_id, ())[:_MAX_SAME_ID] if not ask.taken]
+    if len(candidates) < 2:
+        return candidates[0] if candidates else None
     same_name = [ask for ask in candidates if short_name(ask.call.name) == short_name(execution.name)]
     same_run = [ask for ask in same_name if ask.node.run is execution.node.run]
     return next(iter(same_run or same_name or candidates), None)
@@ -160,14 +162,14 @@ def _complete(paired: PairedCall, results: "_Results", schemas: "_Schemas") -> N
     execution, ask = paired.execution, paired.ask
     if execution is None:
         return
-    if not isinstance(paired.arguments.value, dict):
+    if type(paired.arguments.value) is not dict:
         if ask is not None:
             asked = read_arguments(ask.call.arguments, None)
             if isinstance(asked.value, dict):
                 paired.arguments = asked
         if paired.arguments.status == "text" and execution.parameters is None:
             paired.arguments = read_arguments(execution.raw_arguments, schemas.of(execution.name))
-    if paired.output.status in ("absent", "redacted", "truncated") and paired.error is None:
+    if paired.error is None and paired.output.status in ("absent", "redacted", "truncated"):
         shown = results.of(ask) if ask is not None else results.by_id(execution.call_id)
         if shown is not None:
             output = paired.node.dialect.read_output(paired.node.span, shown.output)

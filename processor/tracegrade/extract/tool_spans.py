@@ -9,6 +9,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import KIND_SERVER, STATUS_ERROR
 from tracegrade.model.tool_call import ReadFrom, ToolError
 
+_FAILURE_KEYS = frozenset({s.ERROR_TYPE, s.TOOL_STATUS})
 _FAILED_WORDS = frozenset({"error", "failed", "failure"})
 
 
@@ -179,6 +180,8 @@ def _error(execution: Execution) -> ToolError | None:
     """The error that the span records; a status of OK does not prove success, so any sign of failure counts."""
     span = execution.node.span
     attributes = span.attributes
+    if span.status_code != STATUS_ERROR and not span.events and _FAILURE_KEYS.isdisjoint(attributes):
+        return None  # nearly all calls
     raised = None
     for event in span.events:
         if event.name == s.EXCEPTION_EVENT:

@@ -11,6 +11,8 @@ from tracegrade.extract.values import Decoded, call_id, decode
 from tracegrade.model.json_value import JsonValue
 
 MAX_ENVELOPES = 5
+# An object with more than one member is an envelope only if it has one of these.
+_ENVELOPE_KEYS = frozenset({"content", "data", "kwargs", "blocks", "response"})
 
 _BOUND_CALL = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 _FUNCTION_RESPONSE = frozenset({"id", "name", "response"})
@@ -43,7 +45,7 @@ def unwrap_output(decoded: Decoded, *, result_member: bool = False) -> Output:
     """
     layer = _open(decoded.value, result_member)
     if layer is None:
-        return Output(decoded)  # nearly all results
+        return Output(decoded)
     found_id: str | None = None
     failed = False
     for _ in range(MAX_ENVELOPES):
@@ -72,6 +74,8 @@ def _open(value: JsonValue, result_member: bool) -> tuple[JsonValue, str | None,
 
 
 def _open_object(value: dict[str, JsonValue], result_member: bool) -> tuple[JsonValue, str | None, bool] | None:
+    if len(value) != 1 and _ENVELOPE_KEYS.isdisjoint(value):
+        return None  # nearly all results
     inner = value.get("data")
     if value.get("type") == "tool" and isinstance(inner, dict) and "content" in inner:
         return _open_message(inner)
