@@ -38,7 +38,10 @@ _JUDGED_WITHIN_S = 30.0
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Keep the data here instead of a temporary folder.")
 @reports_errors
 def command(once: bool, data_dir: Path | None) -> None:
-    """See it work: an order agent makes good and bad runs, three rules judge them."""
+    """See it work: an order agent makes good and bad runs, three rules judge them.
+
+    Its data goes with it, unless --data-dir says where to keep it.
+    """
     if data_dir is not None:
         sys.exit(_demo(data_dir, once))
     with tempfile.TemporaryDirectory(prefix="tracegrade-demo-") as folder:
@@ -97,7 +100,7 @@ def _run_agent(endpoints: dict[str, str], config: "Config", once: bool) -> bool:
         click.echo(f"Look closer:  tracegrade results list {where}")
         click.echo(f"              tracegrade why {failing} {where}")
         click.echo(f"Metrics:      http://{endpoints['telemetry']}/metrics")
-        click.echo("Send your own agent's traces to the addresses above. Ctrl-C ends the demo and deletes its data.")
+        click.echo("Send your own agent's traces to the addresses above. Ctrl-C ends the demo.")
     return judged
 
 

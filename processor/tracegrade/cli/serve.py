@@ -22,9 +22,16 @@ if TYPE_CHECKING:
     "config_path",
     type=click.Path(path_type=Path, dir_okay=False),
     envvar="TRACEGRADE_CONFIG",
-    help="Settings file; 'tracegrade config schema' describes it.",
+    show_envvar=True,
+    help="The settings file; defaults without one.",
 )
-@click.option("--data-dir", envvar="TRACEGRADE_DATA_DIR", help="Where journal and store live; wins over the file.")
+@click.option(
+    "--data-dir",
+    metavar="FOLDER",
+    envvar="TRACEGRADE_DATA_DIR",
+    show_envvar=True,
+    help="Where journal and store are, whatever the settings say.",
+)
 @click.option(
     "--role",
     type=click.Choice(["all", "receive", "judge"]),

@@ -24,7 +24,13 @@ def settings_options(function: Callable[..., R]) -> Callable[..., R]:
         show_envvar=True,
         help="The settings file; defaults without one.",
     )
-    @click.option("--data-dir", metavar="FOLDER", help="Where journal and store are, whatever the settings say.")
+    @click.option(
+        "--data-dir",
+        metavar="FOLDER",
+        envvar="TRACEGRADE_DATA_DIR",
+        show_envvar=True,
+        help="Where journal and store are, whatever the settings say.",
+    )
     @wraps(function)
     @reports_errors
     def wrapper(config_path: Path | None, data_dir: str | None, **arguments: Any) -> R:
