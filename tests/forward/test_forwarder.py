@@ -114,7 +114,9 @@ def exporter(**more) -> ExporterSettings:
 
 
 @asynccontextmanager
-async def forwarding(journal, peer, position=None, *, time=None, to=None, telemetry=None, stop_within_s=5.0):
+async def forwarding(
+    journal, peer, position=None, *, time=None, to=None, telemetry=None, stop_within_s=5.0, recent=lambda position: None
+):
     """A forwarder at work; stopped, in order, at the end of the block."""
     forwarder = Forwarder(
         "otlp",
@@ -124,6 +126,7 @@ async def forwarding(journal, peer, position=None, *, time=None, to=None, teleme
         position or Position(),
         telemetry or Telemetry("receive"),
         (time or Time()).waiting,
+        recent,
     )
     task = asyncio.create_task(forwarder.run())
     try:
@@ -175,6 +178,34 @@ def test_new_requests_are_found_without_being_woken():
             await until(lambda: peer.got)
 
     asyncio.run(run())
+
+
+def test_records_still_in_memory_are_not_read_and_count_like_others():
+    class Watched(Journal):
+        def read(self, position, max_bytes=0):
+            reads.append(position)
+            return super().read(position, max_bytes)
+
+    async def run():
+        journal, position, peer, telemetry = Watched(b"a", b"b", b"c"), Position(), Peer(), Telemetry("receive")
+
+        def recent(at):
+            return journal.records[at // 10 :] if at >= 20 else None
+
+        async with forwarding(journal, peer, position, telemetry=telemetry, recent=recent) as forwarder:
+            await until(lambda: len(peer.got) == 3)
+            journal.add(b"d")
+            forwarder.wake()
+            await until(lambda: len(peer.got) == 4)
+            await forwarder.measure()
+            assert value(telemetry, "queued_requests") == 0
+        assert peer.payloads == [b"a", b"b", b"c", b"d"]
+        assert value(telemetry, "sent_requests") == 4
+        assert position.load() == 40
+
+    reads: list[int] = []
+    asyncio.run(run())
+    assert set(reads) <= {0, 10}
 
 
 def test_a_retry_waits_as_long_as_the_server_asked_and_sends_the_same_bytes():
@@ -423,10 +454,13 @@ traffic = st.lists(st.tuples(st.sampled_from([Signal.TRACES, Signal.LOGS]), st.l
 
 @settings(max_examples=25, deadline=None)
 @given(
-    traffic=traffic, taken=st.sampled_from([["traces"], ["logs"], ["traces", "logs"]]), stop_after=st.integers(0, 30)
+    traffic=traffic,
+    taken=st.sampled_from([["traces"], ["logs"], ["traces", "logs"]]),
+    stop_after=st.integers(0, 30),
+    recent_from=st.integers(0, 30),
 )
 def test_accepted_is_sent_and_queued_and_failed_whatever_the_peer_answers_and_whenever_we_stop(
-    traffic, taken, stop_after
+    traffic, taken, stop_after, recent_from
 ):
     async def run():
         numbered = [(signal, b"%d" % number) for number, (signal, _) in enumerate(traffic)]
@@ -436,7 +470,10 @@ def test_accepted_is_sent_and_queued_and_failed_whatever_the_peer_answers_and_wh
         peer = Peer({payload: turns for (_, payload), (_, turns) in zip(numbered, traffic, strict=True)})
         accepted = [payload for signal, payload in numbered if to.takes(signal)]
 
-        async with forwarding(journal, peer, position, to=to, telemetry=telemetry) as forwarder:
+        def recent(at):
+            return journal.records[at // 10 :] if at >= recent_from * 10 else None
+
+        async with forwarding(journal, peer, position, to=to, telemetry=telemetry, recent=recent) as forwarder:
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.02):
                     await until(lambda: len(peer.got) >= stop_after)

@@ -36,6 +36,7 @@ def payload(number: int) -> bytes:
 
 def test_what_was_journalled_arrives_byte_for_byte_across_a_restart(tmp_path):
     journal = LocalJournal.open(tmp_path / "journal", JournalSettings())
+    recent = journal.keep_recent(200)
 
     def append(numbers) -> None:
         entries = [Entry(Signal.TRACES, Encoding.PROTOBUF, "default", 1, payload(number)) for number in numbers]
@@ -45,7 +46,7 @@ def test_what_was_journalled_arrives_byte_for_byte_across_a_restart(tmp_path):
         settings = ExporterSettings.model_validate({"endpoint": f"127.0.0.1:{port}", "tls": {"insecure": True}})
         client, telemetry = OtlpClient(settings, "instance-7"), Telemetry("receive")
         reader, position = JournalReader(tmp_path / "journal"), Position(tmp_path / "positions" / "otlp")
-        forwarder = Forwarder("otlp", settings, client, reader, position, telemetry)
+        forwarder = Forwarder("otlp", settings, client, reader, position, telemetry, recent=recent.after)
         task = asyncio.create_task(forwarder.run())
         async with asyncio.timeout(10):
             while len(peer.got) < count:

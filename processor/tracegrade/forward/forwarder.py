@@ -84,6 +84,7 @@ class Forwarder:
         position: PositionFile,
         telemetry: Telemetry,
         waiting: Waiting | None = None,
+        recent: Callable[[int], list[Record] | None] = lambda position: None,
     ) -> None:
         """Find out where to begin: the committed position, else the first record still there.
 
@@ -95,6 +96,7 @@ class Forwarder:
             position: this exporter's own.
             telemetry: filled with ``tracegrade.exporter.*``.
             waiting: replaced in tests.
+            recent: the durable records from a position on, or None: then they are read. Call `wake` for more of them.
         """
         self.name = name
         self._settings = settings
@@ -103,6 +105,7 @@ class Forwarder:
         self._position = position
         self._telemetry = telemetry
         self._waiting = waiting or Waiting()
+        self._recent = recent
         committed = position.load()
         self._read_to = reader.first() if committed is None else committed
         self._committed = committed
@@ -162,13 +165,17 @@ class Forwarder:
         end = (await self._in_thread(self._reader.durable)).end
         while self._backlog.counted_to < end:
             try:
-                records = await self._in_thread(self._reader.read, self._backlog.counted_to, _READ_BYTES)
+                records = await self._read_from(self._backlog.counted_to)
             except SegmentDeleted:
                 break  # reading for sending meets it too, and counts what is gone
             if not records:
                 break
             self._backlog.count(records)
         self._show_queued()
+
+    async def _read_from(self, position: int) -> list[Record]:
+        found = self._recent(position)
+        return await self._in_thread(self._reader.read, position, _READ_BYTES) if found is None else found
 
     async def _in_thread(self, call: Callable[..., Result], *arguments: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
@@ -201,7 +208,7 @@ class Forwarder:
     async def _read(self) -> list[Record]:
         while True:
             try:
-                records = await self._in_thread(self._reader.read, self._read_to, _READ_BYTES)
+                records = await self._read_from(self._read_to)
                 break
             except SegmentDeleted as deleted:
                 with suppress(SegmentDeleted):  # retention goes on meanwhile: the next read meets it again
@@ -216,7 +223,7 @@ class Forwarder:
         """Retention deleted what lay before `first`: count it as failed and go on from there."""
         left = Backlog(self._settings, first)
         while left.counted_to < self._backlog.counted_to:
-            records = await self._in_thread(self._reader.read, left.counted_to, _READ_BYTES)
+            records = await self._read_from(left.counted_to)
             left.count(records, up_to=self._backlog.counted_to)
         for signal, requests in self._backlog.replace(left).items():
             self._count_failed(signal, "dropped", requests)

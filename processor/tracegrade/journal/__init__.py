@@ -38,6 +38,7 @@ from tracegrade.journal.lock import FolderLock
 from tracegrade.journal.position import Position
 from tracegrade.journal.published import Durable
 from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.recent import RecentRecords
 from tracegrade.journal.record import Encoding, Entry, Record, Signal
 from tracegrade.journal.recovery import Recovery
 from tracegrade.journal.retention import Consumer
@@ -60,6 +61,7 @@ __all__ = [
     "JournalUnavailable",
     "LocalJournal",
     "Position",
+    "RecentRecords",
     "Record",
     "Recovery",
     "SegmentDeleted",

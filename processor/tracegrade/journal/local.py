@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from errno import EDQUOT, ENOSPC
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Self
 
@@ -16,6 +16,7 @@ from tracegrade.journal.disk import Disk, sync_folder
 from tracegrade.journal.errors import JournalClosed, JournalFull, JournalUnavailable
 from tracegrade.journal.lock import FolderLock
 from tracegrade.journal.published import Publisher
+from tracegrade.journal.recent import RecentRecords
 from tracegrade.journal.record import HEADER_BYTES, MAX_TENANT_BYTES, Entry, Signal, Unreadable, decode_header
 from tracegrade.journal.recovery import Recovery, recover
 from tracegrade.journal.request import Request, answer
@@ -74,6 +75,7 @@ class LocalJournal:
         self._trimming = threading.Lock()
         self._gauges_due_ns = 0
         self._sync_due_ns = 0
+        self._recent: RecentRecords | None = None
         writer.publish(clock.read())
         self._thread = threading.Thread(target=self._run, name=f"{name}-writer", daemon=True)
         self._thread.start()
@@ -173,6 +175,11 @@ class LocalJournal:
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._enqueue(Request(entries, future))
         return await future
+
+    def keep_recent(self, max_bytes: int) -> RecentRecords:
+        """Keep the newest records in memory from now on, for readers in this process."""
+        self._recent = RecentRecords(max_bytes)
+        return self._recent
 
     def trim(self, consumers: Mapping[str, Consumer]) -> dict[str, Counter[Signal]]:
         """Delete what retention says; call it about once a second, from any one thread that may wait for the disk.
@@ -313,6 +320,8 @@ class LocalJournal:
         except Exception as error:  # a bug: the thread must live on, the senders must hear of it
             return JournalUnavailable(f"the journal failed: {error!r}; the sender should retry")
         self.telemetry.add("tracegrade.journal.commits", journal=self._name)
+        if self._recent is not None:
+            self._recent.add(chain.from_iterable([request.records(clock_ns) for request in run]))
         return None
 
     def _refusal(self, error: OSError) -> Exception:

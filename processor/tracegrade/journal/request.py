@@ -6,7 +6,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from zlib import crc32
 
-from tracegrade.journal.record import HEADER_BYTES, Entry, checked_tenant, encode_head
+from tracegrade.journal.record import HEADER_BYTES, Entry, Record, checked_tenant, encode_head
 
 AnyFuture = Future[int] | asyncio.Future[int]
 
@@ -38,6 +38,20 @@ class Request:
             position += len(head) + len(entry.payload)
         self.end = position
         return buffers
+
+    def records(self, received_ns: int) -> list[Record]:
+        """What a reader would make of the bytes that `encode` gave."""
+        records = []
+        position = self.end - self.size
+        for entry, tenant in zip(self._entries, self._tenants, strict=True):
+            end = position + HEADER_BYTES + len(tenant) + len(entry.payload)
+            records.append(
+                Record(
+                    position, end, received_ns, entry.tenant, entry.signal, entry.encoding, entry.items, entry.payload
+                )
+            )
+            position = end
+        return records
 
 
 def answer(requests: Iterable[Request], error: Exception | None = None) -> None:
