@@ -22,7 +22,8 @@ store: {url: "postgresql+psycopg://grader:tip-top-secret@db/results"}
 
 @pytest.fixture(autouse=True)
 def _no_settings_around(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRACEGRADE_CONFIG", raising=False)
+    for name in ("TRACEGRADE_CONFIG", "TRACEGRADE_DATA_DIR"):
+        monkeypatch.delenv(name, raising=False)
 
 
 def _run(*arguments: str) -> Result:
@@ -72,6 +73,17 @@ def test_show_masks_secrets(tmp_path: Path) -> None:
     assert shown["exporters"]["otlp"]["headers"] == {"authorization": "**********"}
     assert shown["alerts"]["receivers"]["pager"]["webhook"]["headers"] == {"Authorization": "**********"}
     assert shown["store"]["url"] == "postgresql+psycopg://grader:**********@db/results"
+
+
+def test_the_environment_wins_over_the_file_and_the_flag_over_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("data_dir: /from/file\n")
+    assert safe_load(_run("show", str(path)).output)["data_dir"] == "/from/file"
+    monkeypatch.setenv("TRACEGRADE_DATA_DIR", "/from/environment")
+    assert safe_load(_run("show", str(path)).output)["data_dir"] == "/from/environment"
+    assert safe_load(_run("show", str(path), "--data-dir", "/from/flag").output)["data_dir"] == "/from/flag"
 
 
 def test_what_show_prints_without_secrets_is_a_settings_file(tmp_path: Path) -> None:

@@ -38,14 +38,21 @@ def check(path: Path | None) -> None:
 
 @command.command()
 @_path
+@click.option(
+    "--data-dir",
+    metavar="FOLDER",
+    envvar="TRACEGRADE_DATA_DIR",
+    show_envvar=True,
+    help="Where journal and store are, whatever the settings say.",
+)
 @reports_errors
-def show(path: Path | None) -> None:
+def show(path: Path | None, data_dir: str | None) -> None:
     """Print the settings in force, defaults filled in, secrets masked, as YAML."""
     import yaml
 
     from tracegrade.config import load_config
 
-    click.echo(yaml.safe_dump(load_config(path).model_dump(mode="json"), sort_keys=False), nl=False)
+    click.echo(yaml.safe_dump(load_config(path, data_dir=data_dir).model_dump(mode="json"), sort_keys=False), nl=False)
 
 
 @command.command()
