@@ -47,25 +47,26 @@ def find_asks(nodes: Sequence[Node]) -> list[Ask]:
             pass
         elif node.kind != "agent" or node in covered or node.run in covered:
             continue
-        start_ns = node.span.start_ns
-        if latest:
+        asking = [message for message in node.outputs() if message.calls]
+        if asking and latest:
+            start_ns = node.span.start_ns
             latest = [seen for seen in latest if seen[0].node.span.end_ns > start_ns][-MAX_OPEN_TURNS:]
-        for message in node.outputs():
-            if not message.calls:
-                continue
+        own: list[list[Ask]] = []
+        for message in asking:
             if latest and _is_shown_again(node, message.calls, latest):
                 continue
             known = len(asks)
             turn_asks = [Ask(node, call, known + place, turn, place) for place, call in enumerate(message.calls)]
             turn += 1
             asks += turn_asks
-            latest.append(turn_asks)
+            own.append(turn_asks)
+        latest += own
     return asks
 
 
 def _is_shown_again(node: Node, calls: tuple[RequestedCall, ...], latest: list[list[Ask]]) -> bool:
     for seen in latest:
-        if len(seen) == len(calls) and seen[0].node is not node and _is_same_turn(seen, node, calls):
+        if len(seen) == len(calls) and _is_same_turn(seen, node, calls):
             return True
     return False
 

@@ -1,6 +1,7 @@
 """The dialects, and the way from a trace to its calls through them."""
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from tracegrade import semconv as s
 from tracegrade.extract.asks import find_asks
@@ -48,6 +49,7 @@ READ_PREFIXES: tuple[str, ...] = tuple(sorted({prefix for d in DIALECTS.values()
 READ_EVENTS: frozenset[str] = frozenset({s.EXCEPTION_EVENT, *(e for d in DIALECTS.values() for e in d.events)})
 READ_RESOURCE_ATTRIBUTES: frozenset[str] = frozenset({s.SERVICE_NAME, s.SERVICE_VERSION})
 
+_START_ORDER = attrgetter("start_ns", "end_ns", "span_id")
 _CLASSIFIERS = tuple((dialect, dialect.classify) for dialect in DIALECTS.values())
 
 
@@ -56,7 +58,7 @@ def extract(trace: Trace) -> Extraction:
 
     Pure and total: the same spans in any order give the same extraction, and nothing in them raises.
     """
-    spans = sorted(trace.spans, key=_start_order)
+    spans = sorted(trace.spans, key=_START_ORDER)
     if not spans:
         return Extraction(trace, [], [])
     nodes = _scan(spans)
@@ -78,6 +80,9 @@ def extract(trace: Trace) -> Extraction:
     stray = any(call.node.run is None for call in paired)
     runs = describe_runs(spans, nodes, KEYS, stray)
     calls = build_calls(paired, runs, top_down, KEYS.agent[:1])
+    for node in nodes:
+        if node.run is node:
+            node.run = None  # else a cycle would keep all nodes until the next garbage collection
     return Extraction(
         trace=trace,
         runs=runs,
@@ -86,10 +91,6 @@ def extract(trace: Trace) -> Extraction:
         release=_release(spans),
         unread_tool_spans=unread,
     )
-
-
-def _start_order(span: Span) -> tuple[int, int, bytes]:
-    return span.start_ns, span.end_ns, span.span_id
 
 
 def _scan(spans: Iterable[Span]) -> list[Node]:

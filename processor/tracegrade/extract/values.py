@@ -41,6 +41,7 @@ _ROUND_LIMITS = frozenset(
 
 # Numbers are not among them: 1_000 is a number to Python and a name to everybody else.
 _LITERAL_START = ("{", "[", "(", "'", '"', "b'", 'b"')
+_PLAIN_KINDS = frozenset({str, int, bool, type(None)})
 _LITERAL_WORDS: dict[str, JsonValue] = {"True": True, "False": False}
 _UNCLOSED = ("was never closed", "unterminated", "unexpected EOF")
 _JSON_WORDS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
@@ -164,7 +165,12 @@ def parse_plain(raw: JsonValue) -> JsonValue:
 
 def is_exact(value: JsonValue) -> bool:
     """Whether no number in a value of `parse_plain` may have been an integer that a float cannot hold."""
-    if type(value) is dict or type(value) is list:
+    if type(value) is dict:
+        for part in value.values():
+            if type(part) not in _PLAIN_KINDS:
+                return _survey(value)[2]
+        return True  # nearly all arguments
+    if type(value) is list:
         return _survey(value)[2]
     return type(value) is not float or abs(value) < _INEXACT
 
