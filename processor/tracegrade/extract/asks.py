@@ -65,10 +65,7 @@ def find_asks(nodes: Sequence[Node]) -> list[Ask]:
 
 
 def _is_shown_again(node: Node, calls: tuple[RequestedCall, ...], latest: list[list[Ask]]) -> bool:
-    for seen in latest:
-        if len(seen) == len(calls) and _is_same_turn(seen, node, calls):
-            return True
-    return False
+    return any(len(seen) == len(calls) and _is_same_turn(seen, node, calls) for seen in latest)
 
 
 def _is_same_turn(seen: list[Ask], node: Node, calls: tuple[RequestedCall, ...]) -> bool:
