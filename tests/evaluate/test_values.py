@@ -6,13 +6,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.values import decoded, decoded_container, excerpt, json_equal, scalar_text
+from tracegrade.evaluate.expected import LiteralValue
+from tracegrade.evaluate.values import (
+    decoded,
+    decoded_container,
+    excerpt,
+    json_equal,
+    scalar_text,
+    steps_of_plain,
+)
 from tracegrade.evaluate.work import Work
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
     max_leaves=12,
+)
+# Few enough that two of them are often equal, or nearly so.
+small_values = st.recursive(
+    st.sampled_from([None, True, False, 0, 1, 1.0, 2, "1"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=3,
 )
 
 
@@ -51,6 +65,19 @@ json_values = st.recursive(
 def test_values_are_equal_as_json(left: Any, right: Any, equal: bool) -> None:
     assert json_equal(left, right, Work()) is equal
     assert json_equal(right, left, Work()) is equal
+    assert LiteralValue(left).matches(right, Work()) is equal
+    assert LiteralValue(right).matches(left, Work()) is equal
+
+
+@given(small_values, small_values)
+def test_criteria_compare_as_json(left: Any, right: Any) -> None:
+    assert LiteralValue(left).matches(right, Work()) is json_equal(left, right, Work())
+
+
+def test_criteria_of_any_depth_compare_as_json() -> None:
+    deep: Any = json.loads("[" * 300 + "]" * 300)
+    assert LiteralValue(deep).matches(json.loads(json.dumps(deep)), Work())
+    assert steps_of_plain(deep) == 0  # ``==`` is not trusted with it
 
 
 @given(json_values)

@@ -1,7 +1,7 @@
 """JSON values: when two are equal, how they are decoded, and how they are shown."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Never
 
 from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work
@@ -9,7 +9,10 @@ from tracegrade.model.json_value import JsonValue
 
 # Numbers of more digits are shown by their size: Python refuses to print them, and nobody reads them.
 _MAX_DIGITS_SHOWN = 1000
-
+_NAMES = {None: "null", True: "true", False: "false"}
+# Comparing by ``==`` is left to the machine: a value costs about as much as this many characters, at any such depth.
+_CHARACTERS_PER_VALUE = 32
+_DEEPEST_PLAIN = 64
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -38,6 +41,31 @@ def json_equal(left: JsonValue, right: JsonValue, work: Work) -> bool:
         elif not _scalars_equal(a, b, work):
             return False
     return True
+
+
+def steps_of_plain(value: JsonValue) -> int:
+    """The work of comparing something with `value` by ``==``, when that says what `json_equal` says; else 0.
+
+    The two differ where ``==`` takes true for 1, and ``==`` goes only as deep as Python does.
+    """
+    size = 0
+    level: list[JsonValue] = [value]
+    for _ in range(_DEEPEST_PLAIN):
+        below: list[JsonValue] = []
+        for item in level:
+            size += _CHARACTERS_PER_VALUE
+            if isinstance(item, str):
+                size += len(item)
+            elif isinstance(item, dict):
+                below.extend(item.values())
+            elif isinstance(item, list):
+                below.extend(item)
+            elif item is not None and (isinstance(item, bool) or item in (0, 1) or item != item):
+                return 0
+        if not below:
+            return 1 + size // CHARACTERS_PER_STEP
+        level = below
+    return 0
 
 
 def _scalars_equal(a: JsonValue, b: JsonValue, work: Work) -> bool:
@@ -74,79 +102,47 @@ def _refuse_constant(name: str) -> Never:
 
 def excerpt(value: JsonValue, limit: int = 400) -> str:
     """The JSON text of `value`, cut with an ellipsis after `limit` characters; costs no more, at any size and depth."""
-    if _room_left(value, limit) >= 0:
-        whole = _encode(value)
-        return whole if len(whole) <= limit else whole[:limit] + "…"
     parts: list[str] = []
-    length = 0
-    levels = [_Level(iter([("", value)]), "")]
-    while levels and length <= limit:
-        level = levels[-1]
-        item = next(level.items, None)
-        if item is None:
-            levels.pop()
-            text = level.closing
-        else:
-            label, member = item
-            text = level.separator + label + _opened(member, levels, limit)
-            level.separator = ", "
-        parts.append(text)
-        length += len(text)
-    whole = "".join(parts)
-    return whole if len(whole) <= limit else whole[:limit] + "…"
+    # Every level writes a character at least, so the recursion goes no deeper than the limit.
+    _write(value, limit, parts.append)
+    text = "".join(parts)
+    return text if len(text) <= limit else text[:limit] + "…"
 
 
-def _room_left(value: JsonValue, room: int) -> int:
-    """About how many of `room` characters the JSON text of `value` leaves; negative: too long, or no quick telling."""
-    if room < 0:
-        return room
-    kind = type(value)
-    if kind is str:
-        return room - len(value) - 2  # type: ignore[arg-type]  # checked by kind: isinstance costs twice as much
-    if kind is dict:
-        for key, member in value.items():  # type: ignore[union-attr]
-            if (room := _room_left(member, room - len(key) - 6)) < 0:
-                break
-        return room - 2
-    if kind is list:
-        for member in value:  # type: ignore[union-attr]
-            if (room := _room_left(member, room - 2)) < 0:
-                break
-        return room - 2
-    if kind is int:
-        return room - 20 if -(2**63) <= value < 2**63 else -1  # type: ignore[operator]
-    return room - 5
-
-
-class _Level:
-    """A container half written: what is left of it, and what stands before its next member."""
-
-    __slots__ = ("closing", "items", "separator")
-
-    def __init__(self, items: Iterator[tuple[str, JsonValue]], closing: str) -> None:
-        self.items = items
-        self.closing = closing
-        self.separator = ""
-
-
-def _opened(value: JsonValue, levels: list[_Level], limit: int) -> str:
-    """The text that `value` begins with; the members of a container become the next level."""
-    if isinstance(value, dict):
-        members = value.items()
-        levels.append(_Level(((f"{_text_excerpt(key, limit)}: ", member) for key, member in members), "}"))
-        return "{"
-    if isinstance(value, list):
-        levels.append(_Level((("", member) for member in value), "]"))
-        return "["
-    return _text_excerpt(value, limit) if isinstance(value, str) else scalar_text(value)
-
-
-def _text_excerpt(text: str, limit: int) -> str:
-    return _encode(text[: limit + 1])
+def _write(value: JsonValue, room: int, add: Callable[[str], None]) -> int:
+    """Write the JSON text of `value` until more than `room` characters are; what is left of them, negative if none."""
+    if isinstance(value, str):
+        text = _encode(value if len(value) <= room else value[: room + 1])
+    elif isinstance(value, dict):
+        opening = "{"
+        for key, member in value.items():
+            label = f"{opening}{_encode(key if len(key) <= room else key[: room + 1])}: "
+            add(label)
+            room -= len(label)
+            if room < 0 or (room := _write(member, room, add)) < 0:
+                return room
+            opening = ", "
+        text = "}" if value else "{}"
+    elif isinstance(value, list):
+        opening = "["
+        for item in value:
+            add(opening)
+            room -= len(opening)
+            if room < 0 or (room := _write(item, room, add)) < 0:
+                return room
+            opening = ", "
+        text = "]" if value else "[]"
+    else:
+        text = scalar_text(value)
+    add(text)
+    return room - len(text)
 
 
 def scalar_text(value: bool | int | float | None) -> str:
     """The JSON text of a number, true, false or null."""
-    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > _MAX_DIGITS_SHOWN * 3:
-        return f"an integer of {value.bit_length()} bits"
+    if value is None or isinstance(value, bool):
+        return _NAMES[value]
+    if isinstance(value, int):
+        bits = value.bit_length()
+        return str(value) if bits <= _MAX_DIGITS_SHOWN * 3 else f"an integer of {bits} bits"
     return _encode(value)
