@@ -153,9 +153,7 @@ class Telemetry:
                 for name, values in self._numbers.items()
             }
             histograms = {
-                name: [
-                    {"labels": dict(key), "counts": cells[:-1], "sum": cells[-1]} for key, cells in values.items()
-                ]
+                name: [{"labels": dict(key), "counts": cells[:-1], "sum": cells[-1]} for key, cells in values.items()]
                 for name, values in self._histograms.items()
             }
         return {"role": self.role, "started_ns": self.started_ns, "time_ns": time_ns(), "metrics": numbers | histograms}

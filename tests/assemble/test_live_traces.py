@@ -1,10 +1,10 @@
 import itertools
 
 import pytest
-from assemble.spans import TRACE, span
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assemble.spans import TRACE, span
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
 from tracegrade.assemble.content import digest
 from tracegrade.assemble.live_traces import LiveTraces

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from pipeline.harness import agent_span, payload, tool_span
 
+from pipeline.harness import agent_span, payload, tool_span
 from tracegrade.cli import main
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
