@@ -84,7 +84,7 @@ def test_a_reader_sees_what_is_stored_while_a_writer_is_at_work(engine: Engine) 
     StoreWriter(engine).write([judged(1)])
     reader = open_store(str(engine.url), read_only=True)
     with engine.begin() as writing:
-        writing.execute(text("DELETE FROM evaluations"))
+        writing.execute(text("DELETE FROM traces"))
         with reading(reader) as connection:
             assert len(results(connection, Filter(), 10)) == 1
         with reading(engine) as connection:

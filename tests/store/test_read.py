@@ -52,11 +52,11 @@ def minute(number: int) -> int:
         (Filter(run="tuning"), []),
     ],
 )
-@pytest.mark.parametrize("merged_series", [100, 0], ids=["merged", "walked"])
+@pytest.mark.parametrize("searched_series", [1000, 0], ids=["by series", "by outcome alone"])
 def test_filters_let_through_what_they_say_newest_first(
-    filled: Engine, monkeypatch: pytest.MonkeyPatch, wanted: Filter, expected: list[int], merged_series: int
+    filled: Engine, monkeypatch: pytest.MonkeyPatch, wanted: Filter, expected: list[int], searched_series: int
 ) -> None:
-    monkeypatch.setattr(read, "_MAX_MERGED_SERIES", merged_series)
+    monkeypatch.setattr(read, "_MAX_SEARCHED_SERIES", searched_series)
     with reading(filled) as connection:
         found = results(connection, wanted, 100)
     assert [int(result.trace_id, 16) for result in found] == expected
@@ -145,3 +145,17 @@ def test_more_ids_than_one_query_takes_are_all_found(engine: Engine) -> None:
 def test_an_unknown_trace_is_an_empty_answer(engine: Engine) -> None:
     with reading(engine) as connection:
         assert stored_traces(connection, bytes(16)) == []
+
+
+def test_few_among_many_are_found_wherever_they_are(engine: Engine) -> None:
+    """Further back than the first windows of blocks reach, on both sides of a block's border."""
+    rare = {0, 63, 64, 700, 2500}
+    writer = StoreWriter(engine)
+    for start in range(0, 3000, 500):
+        writer.write([judged(n, "error" if n in rare else "pass") for n in range(start, start + 500)])
+    with reading(engine) as connection:
+        found = results(connection, Filter(outcome="error"), 10)
+        heads = trace_heads(connection, Filter(outcome="error"), 3)
+        rest = trace_heads(connection, Filter(outcome="error"), 3, before=heads[-1].number)
+    assert [int(result.trace_id, 16) for result in found] == sorted(rare, reverse=True)
+    assert [int(head.trace_id, 16) for head in (*heads, *rest)] == sorted(rare, reverse=True)

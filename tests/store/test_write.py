@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Engine, func, select, text
+from sqlalchemy import Engine, text
 
 from store.judged_traces import START_NS, evaluation, judged, tool_call, trace_id
 from tracegrade.deliver.record import JudgedTrace
-from tracegrade.store import schema
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.rates import rates
 from tracegrade.store.read import Filter, full_evaluations, results, stored_traces
@@ -21,10 +20,7 @@ COUNTED = ("traces", "tool_calls", "evaluations", "decisions")
 
 def row_counts(engine: Engine) -> list[int]:
     with reading(engine) as connection:
-        return [
-            connection.execute(select(func.count()).select_from(schema.metadata.tables[name])).scalar_one()
-            for name in COUNTED
-        ]
+        return [connection.execute(text(f"SELECT count(*) FROM {name}")).scalar_one() for name in COUNTED]
 
 
 def content(engine: Engine) -> tuple[object, ...]:
@@ -197,3 +193,21 @@ def test_a_judged_trace_is_not_changed_by_writing_it(engine: Engine) -> None:
     before = replace(record)
     StoreWriter(engine).write([record])
     assert record == before == judged(1)
+
+
+def test_the_views_show_each_evaluation_decision_and_call(engine: Engine) -> None:
+    items = [evaluation(1), evaluation(1, "error", evaluation="args", case="c1")]
+    record = judged(1, evaluations=items, tool_calls=[tool_call(), tool_call(error={"type": "E", "message": "no"})])
+    StoreWriter(engine).write([record])
+    with reading(engine) as connection:
+        columns = "place, id, case_id, subject_id, outcome, score, time"
+        evaluations = connection.execute(text(f"SELECT {columns} FROM evaluations ORDER BY place")).all()
+        decisions = connection.execute(text("SELECT place, kind, outcome FROM decisions ORDER BY place")).all()
+        calls = connection.execute(text("SELECT place, name, span_id, error_type FROM tool_calls ORDER BY place")).all()
+    subject = items[0]["subject"]["id"]
+    assert evaluations == [
+        (0, items[0]["id"], None, subject, 0, 1.0, items[0]["time"]),
+        (1, items[1]["id"], "c1", subject, 3, None, items[1]["time"]),
+    ]
+    assert decisions == [(0, 0, 0), (1, 4, 3)]
+    assert calls == [(0, "create_order", "00f067aa0ba902b8", None), (1, "create_order", "00f067aa0ba902b8", "E")]

@@ -1,12 +1,15 @@
 """Outcomes added up by series, by the minute and by the hour, in the transaction that writes them."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
+import orjson
 from sqlalchemy import Connection, select
 from sqlalchemy.engine import Dialect
 
 from tracegrade.store import schema
-from tracegrade.store.schema import COUNTED_MINUTES, MINUTE_NS, OUTCOMES, decisions, evaluations, traces
+from tracegrade.store.rows import DecisionRow, EvaluationRow
+from tracegrade.store.schema import COUNTED_MINUTES, MINUTE_NS, OUTCOMES, traces
 
 _Place = tuple[int, int, bool]  # series, minute, complete
 
@@ -15,35 +18,36 @@ class Sums:
     """What a batch changes in ``counts``."""
 
     def __init__(self) -> None:
-        self._sums: dict[_Place, list[float]] = {}
+        # By minute and completeness, then by series.
+        self._sums: defaultdict[tuple[int, bool], defaultdict[int, list[float]]]
+        self._sums = defaultdict(lambda: defaultdict(_no_sums))
 
-    def add(self, series: int, minute: int, complete: bool, outcome: int, score: float | None, by: int = 1) -> None:
-        """Count one outcome (a place in OUTCOMES), or take it back with `by` = -1."""
-        place = (series, minute, complete)
-        sums = self._sums.get(place)
-        if sums is None:
-            sums = self._sums[place] = [0] * len(OUTCOMES) + [0.0]
-        sums[outcome] += by
-        if score is not None:
-            sums[-1] += by * score
+    def add(
+        self,
+        last_received_ns: int,
+        complete: bool,
+        evaluations: Sequence[EvaluationRow],
+        decisions: Sequence[DecisionRow],
+        by: int = 1,
+    ) -> None:
+        """Count the outcomes of one trace, or take them back with `by` = -1."""
+        sums = self._sums[last_received_ns // MINUTE_NS, bool(complete)]
+        for _, series, _, _, _, outcome, score, _ in evaluations:
+            of_series = sums[series]
+            of_series[outcome] += by
+            if score is not None:
+                of_series[-1] += by * score
+        for series, _, _, _, outcome in decisions:
+            if outcome is not None:
+                sums[series][outcome] += by
 
     def take_back(self, connection: Connection, numbers: Sequence[int]) -> None:
         """Take back what the traces of `numbers` counted; they are about to be replaced."""
-        for table in (evaluations, decisions):
-            score = table.c.score if table is evaluations else None
-            query = (
-                select(
-                    table.c.series,
-                    traces.c.last_received_ns,
-                    traces.c.complete,
-                    table.c.outcome,
-                    *([score] if score is not None else []),
-                )
-                .join(traces, traces.c.number == table.c.trace)
-                .where(table.c.trace.in_(numbers), table.c.outcome.is_not(None))
-            )
-            for row in connection.execute(query):
-                self.add(row[0], row[1] // MINUTE_NS, row[2], row[3], row[4] if score is not None else None, by=-1)
+        columns = (traces.c.last_received_ns, traces.c.complete, traces.c.evaluations, traces.c.decisions)
+        for last_received_ns, complete, evaluations, decisions in connection.execute(
+            select(*columns).where(traces.c.number.in_(numbers))
+        ):
+            self.add(last_received_ns, complete, orjson.loads(evaluations), orjson.loads(decisions), by=-1)
 
     def write(self, connection: Connection) -> None:
         """Add the sums to what is stored."""
@@ -58,11 +62,16 @@ class Sums:
     def _by(self, minutes: int) -> dict[_Place, list[float]]:
         """The sums by stretches of so many minutes."""
         found: dict[_Place, list[float]] = {}
-        for (series, minute, complete), sums in self._sums.items():
-            place = (series, minute - minute % minutes, complete)
-            so_far = found.get(place)
-            found[place] = sums if so_far is None else [a + b for a, b in zip(so_far, sums, strict=True)]
+        for (minute, complete), by_series in self._sums.items():
+            for series, sums in by_series.items():
+                place = (series, minute - minute % minutes, complete)
+                so_far = found.get(place)
+                found[place] = sums if so_far is None else [a + b for a, b in zip(so_far, sums, strict=True)]
         return found
+
+
+def _no_sums() -> list[float]:
+    return [0] * len(OUTCOMES) + [0.0]
 
 
 def _upsert(dialect: Dialect) -> str:

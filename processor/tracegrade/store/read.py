@@ -4,19 +4,23 @@ Results come newest first: in the order in which traces were closed and stored. 
 receive time, here as everywhere.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, select, text
+import orjson
+from sqlalchemy import Connection, bindparam, func, select
 
 from tracegrade.store.arrivals import number_range
+from tracegrade.store.blocks import block_ranges
 from tracegrade.store.json_text import from_json
 from tracegrade.store.packing import unpack
-from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS, evaluations, series, traces
+from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE, series, traces
 
-# Up to so many series are each read from the index and merged; of more, the newest are near whichever way one looks.
-_MAX_MERGED_SERIES = 100
+# Blocks are looked up by so many series; results of more are near whichever way one looks.
+_MAX_SEARCHED_SERIES = 1000
+_LARGE = ("judged", "spans", "decisions", "tool_calls")
 _MAX_IDS_A_QUERY = 500
 _MAX_INTEGER = 2**63 - 1
 
@@ -110,42 +114,16 @@ def results(
 ) -> list[Result]:
     """The newest results that `wanted` lets through, at most `limit`; `before` continues after that (number, place).
 
-    Read from an index as far as rule, outcome, service and agent go, so it takes as long in a full store as in an
-    empty one; O(series x limit).
+    Of each block of traces that holds any, newest first, until there are enough: it takes as long in a full store as
+    in an empty one; O(blocks read).
     """
-    chosen = _series(connection, wanted)
-    bounds = number_range(connection, wanted.since_ns, wanted.until_ns) if _has_times(wanted) else (0, _MAX_INTEGER)
-    if bounds is None:
-        return []
-    outcomes = range(len(OUTCOMES)) if wanted.outcome is None else [OUTCOMES.index(wanted.outcome)]
-    condition, values = _conditions(wanted)
-    if wanted.trace_id is not None:
-        by_id = select(traces.c.number).where(traces.c.trace_id == wanted.trace_id)
-        numbers = connection.execute(by_id).scalars().all()
-        if not numbers:
-            return []
-        condition += f" AND e.trace IN ({', '.join(map(str, numbers))})"
-    values |= {"limit": limit, "lowest": bounds[0], "before_trace": bounds[1], "before_place": _MAX_INTEGER}
-    if before is not None and before < (bounds[1], _MAX_INTEGER):
-        values["before_trace"], values["before_place"] = before
-    if chosen is not None and len(chosen) <= _MAX_MERGED_SERIES:
-        condition += " AND e.series = :series AND e.outcome = :outcome"
-        queries = [(condition, values | {"series": s, "outcome": o}) for s in chosen for o in outcomes]
-    else:
-        if wanted.outcome is not None:
-            condition += " AND e.outcome = :outcome"
-            values["outcome"] = outcomes[0]
-        if wanted.outcome not in (None, "pass"):
-            condition += " AND e.outcome <> 0"  # the words by which SQLite knows its partial index
-        if chosen is not None:
-            # The plus sign keeps SQLite from sorting all of them: it walks back from the newest instead.
-            condition += f" AND +e.series IN ({', '.join(map(str, chosen))})"
-        queries = [(condition, values)]
-    found = [
-        _result(row) for where, named in queries for row in connection.execute(text(_RESULTS.format(where)), named)
-    ]
-    found.sort(key=lambda result: (result.number, result.place), reverse=True)
-    return found[:limit]
+    found = []
+    for row, place, item in _matching(connection, wanted, before=before):
+        found.append((row, place, item))
+        if len(found) >= limit:
+            break
+    names = _series_rows(connection, {item[1] for _, _, item in found})
+    return [_result(row, place, item, names[item[1]]) for row, place, item in found]
 
 
 def full_evaluations(connection: Connection, found: Sequence[Result]) -> list[dict[str, Any]]:
@@ -167,16 +145,14 @@ def trace_heads(connection: Connection, wanted: Filter, limit: int, *, before: i
 
     Of `wanted`, rule, outcome and agent hold when one evaluation of the trace has them all.
     """
-    by_evaluation = wanted.rule is not None or wanted.outcome is not None or wanted.agent is not None
     query = select(traces).where(traces.c.number < before, traces.c.run == wanted.run)
-    if by_evaluation:
-        having = select(evaluations.c.trace).join(series, series.c.number == evaluations.c.series)
-        for column, value in ((series.c.rule_id, wanted.rule), (series.c.agent, wanted.agent)):
-            if value is not None:
-                having = having.where(column == value)
-        if wanted.outcome is not None:
-            having = having.where(evaluations.c.outcome == OUTCOMES.index(wanted.outcome))
-        query = query.where(having.where(evaluations.c.trace == traces.c.number).exists())
+    if wanted.rule is not None or wanted.outcome is not None or wanted.agent is not None:
+        numbers: dict[int, None] = {}
+        for row, _, _ in _matching(connection, wanted, before=(before, 0)):
+            numbers[row.number] = None
+            if len(numbers) >= limit:
+                break
+        query = query.where(traces.c.number.in_(numbers))
     if wanted.trace_id is not None:
         query = query.where(traces.c.trace_id == wanted.trace_id)
     for column, value in ((traces.c.service, wanted.service), (traces.c.tenant, wanted.tenant)):
@@ -192,9 +168,7 @@ def trace_heads(connection: Connection, wanted: Filter, limit: int, *, before: i
     if wanted.until_ns is not None:
         query = query.where(traces.c.first_received_ns < wanted.until_ns)
     query = query.order_by(traces.c.number.desc()).limit(limit)
-    query = query.with_only_columns(*(column for column in traces.c if column.name not in ("judged", "spans")))
-    rows = connection.execute(query).all()
-    outcomes = _outcomes_by_trace(connection, [row.number for row in rows])
+    query = query.with_only_columns(*(column for column in traces.c if column.name not in _LARGE))
     return [
         TraceHead(
             number=row.number,
@@ -212,9 +186,9 @@ def trace_heads(connection: Connection, wanted: Filter, limit: int, *, before: i
             start_ns=row.start_ns,
             end_ns=row.end_ns,
             first_received_ns=row.first_received_ns,
-            outcomes=outcomes.get(row.number, {}),
+            outcomes=_outcomes(row.evaluations),
         )
-        for row in rows
+        for row in connection.execute(query)
     ]
 
 
@@ -252,39 +226,79 @@ def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> 
     return found
 
 
-_RESULTS = """
-SELECT e.trace, e.place, t.trace_id, s.rule_id, s.evaluation, e.case_id, e.subject_kind, e.subject_id, e.outcome,
-    e.score, s.threshold, s.level, s.service, s.agent, t.complete, e.time
-FROM evaluations AS e JOIN series AS s ON s.number = e.series JOIN traces AS t ON t.number = e.trace
-WHERE e.trace >= :lowest AND (e.trace, e.place) < (:before_trace, :before_place){}
-ORDER BY e.trace DESC, e.place DESC LIMIT :limit
-"""
+def _matching(
+    connection: Connection, wanted: Filter, *, before: tuple[int, int] | None
+) -> Iterator[tuple[Any, int, list[Any]]]:
+    """The trace, place and row of each evaluation that `wanted` lets through, newest first."""
+    chosen = _series(connection, wanted)
+    outcomes = range(len(OUTCOMES)) if wanted.outcome is None else (OUTCOMES.index(wanted.outcome),)
+    bounds = number_range(connection, wanted.since_ns, wanted.until_ns)
+    if bounds is None or chosen == []:
+        return
+    low, high = bounds
+    if before is not None:
+        high = min(high, before[0])
+    query = select(*(traces.c[name] for name in ("number", "trace_id", "complete", "evaluations")))
+    if wanted.since_ns is not None:
+        query = query.where(traces.c.first_received_ns >= wanted.since_ns)
+    if wanted.until_ns is not None:
+        query = query.where(traces.c.first_received_ns < wanted.until_ns)
+    query = query.where(traces.c.number.between(bindparam("first"), bindparam("last")))
+    query = query.order_by(traces.c.number.desc())
+    if wanted.trace_id is not None:
+        ranges = _numbers_of(connection, wanted.trace_id, low, high)
+    else:
+        few = chosen is not None and len(chosen) <= _MAX_SEARCHED_SERIES
+        ranges = block_ranges(connection, chosen if chosen is not None and few else [EVERY_SERIES], outcomes, low, high)
+    allowed = None if chosen is None else set(chosen)
+    for first, last in ranges:
+        for row in connection.execute(query, {"first": first, "last": last}):
+            items = orjson.loads(row.evaluations)
+            for place in range(len(items) - 1, -1, -1):
+                item = items[place]
+                if (
+                    item[5] in outcomes
+                    and (allowed is None or item[1] in allowed)
+                    and (before is None or (row.number, place) < before)
+                ):
+                    yield row, place, item
 
 
-def _result(row: Any) -> Result:
+def _numbers_of(connection: Connection, trace_id: bytes, low: int, high: int) -> Iterator[tuple[int, int]]:
+    query = select(traces.c.number).where(traces.c.trace_id == trace_id, traces.c.number.between(low, high))
+    for number in connection.execute(query.order_by(traces.c.number.desc())).scalars().all():
+        yield number, number
+
+
+def _series_rows(connection: Connection, numbers: Collection[int]) -> dict[int, Any]:
+    return {row.number: row for row in connection.execute(select(series).where(series.c.number.in_(numbers)))}
+
+
+def _result(row: Any, place: int, item: list[Any], named: Any) -> Result:
+    _, _, case, subject_kind, subject_id, outcome, score, time = item
     return Result(
-        number=row.trace,
-        place=row.place,
+        number=row.number,
+        place=place,
         trace_id=bytes(row.trace_id).hex(),
-        rule_id=row.rule_id,
-        evaluation=row.evaluation,
-        case=row.case_id,
-        subject_kind=SUBJECT_KINDS[row.subject_kind],
-        subject_id=row.subject_id,
-        outcome=OUTCOMES[row.outcome],
-        score=row.score,
-        threshold=row.threshold,
-        level=row.level,
-        service=row.service,
-        agent=row.agent,
-        complete=bool(row.complete),
-        time=row.time,
+        rule_id=named.rule_id,
+        evaluation=named.evaluation,
+        case=case,
+        subject_kind=SUBJECT_KINDS[subject_kind],
+        subject_id=subject_id,
+        outcome=OUTCOMES[outcome],
+        score=score,
+        threshold=named.threshold,
+        level=named.level,
+        service=named.service,
+        agent=named.agent,
+        complete=row.complete,
+        time=time,
     )
 
 
 def _series(connection: Connection, wanted: Filter) -> list[int] | None:
     """The numbers of the series that `wanted` lets through; None when that is all of them."""
-    query = select(series.c.number).where(series.c.evaluation != "")
+    query = select(series.c.number).where(series.c.evaluation != WHOLE_RULE)
     everything = connection.execute(select(func.count()).select_from(query.subquery())).scalar_one()
     for column, value in (
         (series.c.rule_id, wanted.rule),
@@ -303,27 +317,7 @@ def _has_times(wanted: Filter) -> bool:
     return wanted.since_ns is not None or wanted.until_ns is not None
 
 
-def _conditions(wanted: Filter) -> tuple[str, dict[str, Any]]:
-    """The SQL conditions on times, and their values."""
-    condition = ""
-    values: dict[str, Any] = {}
-    if wanted.since_ns is not None:
-        condition += " AND t.first_received_ns >= :since_ns"
-        values["since_ns"] = wanted.since_ns
-    if wanted.until_ns is not None:
-        condition += " AND t.first_received_ns < :until_ns"
-        values["until_ns"] = wanted.until_ns
-    return condition, values
-
-
-def _outcomes_by_trace(connection: Connection, numbers: Sequence[int]) -> dict[int, dict[str, int]]:
-    query = (
-        select(evaluations.c.trace, evaluations.c.outcome, func.count())
-        .where(evaluations.c.trace.in_(numbers))
-        .group_by(evaluations.c.trace, evaluations.c.outcome)
-        .order_by(evaluations.c.trace, evaluations.c.outcome)
-    )
-    found: dict[int, dict[str, int]] = {}
-    for number, outcome, count in connection.execute(query):
-        found.setdefault(number, {})[OUTCOMES[outcome]] = count
-    return found
+def _outcomes(evaluations: str) -> dict[str, int]:
+    """How many of the rows have which outcome, in the order of OUTCOMES."""
+    counted = Counter(item[5] for item in orjson.loads(evaluations))
+    return {name: counted[place] for place, name in enumerate(OUTCOMES) if counted[place]}

@@ -1,15 +1,20 @@
-"""One judged trace as rows of the tables."""
+"""One judged trace as its row of ``traces``, with the rows of the three views inside."""
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
 
-from tracegrade.store.arrivals import Arrivals
-from tracegrade.store.counts import Sums
-from tracegrade.store.schema import DECISION_KINDS, MINUTE_NS, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE
+from sqlalchemy import Connection
 
-Row = tuple[Any, ...]
-Key = tuple[bytes, str, str]  # trace id, tenant, run
-SeriesNumber = Callable[[tuple[str | float | None, ...]], int]
+from tracegrade.store.json_text import rows_to_json, storable
+from tracegrade.store.schema import DECISION_KINDS, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE
+from tracegrade.store.series import Origin, SeriesNumbers
+
+Key: TypeAlias = tuple[bytes, str, str]  # trace id, tenant, run
+
+# (id, series, case, subject kind, subject id, outcome, score, time), as the view `evaluations` has them.
+EvaluationRow: TypeAlias = Sequence[Any]
+# (series, subject kind, subject id, kind, outcome), as the view `decisions` has them.
+DecisionRow: TypeAlias = Sequence[Any]
 
 _OUTCOME = {name: place for place, name in enumerate(OUTCOMES)}
 _DECISION_KIND = {name: place for place, name in enumerate(DECISION_KINDS)}
@@ -29,160 +34,112 @@ class Judged(Protocol):
     packed: bytes
 
 
-class Rows:
-    """The rows of a batch, by table, each in the order of the table's columns."""
-
-    def __init__(self, series_number: SeriesNumber, sums: Sums, arrivals: Arrivals) -> None:
-        self._series_number = series_number
-        self._sums = sums
-        self._arrivals = arrivals
-        self.by_table: dict[str, list[Row]] = {"traces": [], "tool_calls": [], "evaluations": [], "decisions": []}
-
-    def add(self, number: int, key: Key, judged: Judged) -> None:
-        """Add the rows of one judged trace, stored under `number`.
-
-        Raises:
-            KeyError, TypeError, ValueError: the record is not of the shape that is delivered.
-        """
-        trace = judged.trace
-        service = storable(trace["service"])
-        release = trace["release"]
-        origin = (service, storable(release) if release is not None else None)
-        minute, complete = trace["last_received_ns"] // MINUTE_NS, bool(trace["complete"])
-        self._arrivals.add(trace["first_received_ns"], number)
-        self.by_table["traces"].append(_trace_row(number, key, service, judged))
-        agents = self._add_evaluations(number, key, origin, minute, complete, judged.evaluations)
-        self._add_decisions(number, key, origin, minute, complete, judged.decisions, agents)
-        self._add_tool_calls(number, judged.tool_calls)
-
-    def _add_evaluations(
-        self,
-        number: int,
-        key: Key,
-        origin: tuple[str, str | None],
-        minute: int,
-        complete: bool,
-        evaluations: list[dict[str, Any]],
-    ) -> dict[str, str]:
-        """Add rows of `evaluations`; the agent of each subject, which decisions do not name."""
-        _, tenant, run = key
-        agents: dict[str, str] = {}
-        add = self.by_table["evaluations"].append
-        for place, item in enumerate(evaluations):
-            subject = item["subject"]
-            agent = agents[subject["id"]] = storable(item["agent"])
-            series = self._series_number(
-                (
-                    tenant,
-                    run,
-                    item["rule_id"],
-                    item["rule_hash"],
-                    item["evaluation"],
-                    item["evaluator"],
-                    item["level"],
-                    item["threshold"],
-                    *origin,
-                    agent,
-                )
-            )
-            outcome, score = _OUTCOME[item["outcome"]], item["score"]
-            self._sums.add(series, minute, complete, outcome, score)
-            add(
-                (
-                    number,
-                    place,
-                    bytes.fromhex(item["id"]),
-                    series,
-                    item["case"],
-                    _SUBJECT_KIND[subject["kind"]],
-                    storable(subject["id"]),
-                    outcome,
-                    score,
-                    min(item["time"], _MAX_INTEGER),
-                )
-            )
-        return agents
-
-    def _add_decisions(
-        self,
-        number: int,
-        key: Key,
-        origin: tuple[str, str | None],
-        minute: int,
-        complete: bool,
-        decisions: list[dict[str, Any]],
-        agents: dict[str, str],
-    ) -> None:
-        _, tenant, run = key
-        add = self.by_table["decisions"].append
-        for place, item in enumerate(decisions):
-            subject_id = item["subject_id"]
-            rule = (item["rule_id"], item["rule_hash"], WHOLE_RULE, "", "", None)
-            series = self._series_number((tenant, run, *rule, *origin, agents.get(subject_id, "")))
-            # not_evaluable and error are kinds as well as outcomes; sampled_out has no outcome and counts nowhere.
-            outcome = _OUTCOME.get(item["outcome"] or item["kind"])
-            if outcome is not None:
-                self._sums.add(series, minute, complete, outcome, None)
-            kind, subject_kind = _DECISION_KIND[item["kind"]], _SUBJECT_KIND[item["subject_kind"]]
-            add((number, place, series, subject_kind, storable(subject_id), kind, outcome))
-
-    def _add_tool_calls(self, number: int, tool_calls: list[dict[str, Any]]) -> None:
-        add = self.by_table["tool_calls"].append
-        for place, item in enumerate(tool_calls):
-            error = item["error"]
-            add(
-                (
-                    number,
-                    place,
-                    storable(item["name"]),
-                    storable(item["agent"]),
-                    bytes.fromhex(item["span_id"]),
-                    min(item["start_ns"], _MAX_INTEGER),
-                    min(item["end_ns"], _MAX_INTEGER),
-                    item["arguments_status"],
-                    item["output_status"],
-                    storable(error["type"]) if error else None,
-                )
-            )
-
-
 def trace_key(trace: dict[str, Any]) -> Key:
     """What tells one stored trace from another."""
     return bytes.fromhex(trace["trace_id"]), trace["tenant"], trace["run"]
 
 
-def storable(text: str) -> str:
-    """`text` as every database takes it: without NUL, which PostgreSQL refuses, and lone surrogates, which no UTF-8 is.
+class TraceRows:
+    """The rows that come of one judged trace.
 
-    Only for what is searched by; ``judged`` keeps the text as it is.
+    Raises:
+        KeyError, TypeError, ValueError: the record is not of the shape that is delivered.
     """
-    if text.isascii() and "\0" not in text:
-        return text
-    return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+    def __init__(self, connection: Connection, series: SeriesNumbers, judged: Judged) -> None:
+        self._connection = connection
+        self._series = series
+        self._judged = judged
+        trace = judged.trace
+        self._origin: Origin = trace["tenant"], trace["run"], trace["service"], trace["release"]
+        self._known = series.known(self._origin)
+        self._agents: dict[str, str] = {}  # of each subject; decisions do not name it
+        self.evaluations = self._evaluation_rows()
+        self.decisions = self._decision_rows()
+
+    def trace_row(self, number: int, key: Key) -> tuple[Any, ...]:
+        """The row to store under `number`, in the order of the columns."""
+        trace = self._judged.trace
+        session = trace["session"]
+        return (
+            number,
+            *key,
+            trace["revision"],
+            storable(trace["service"]),
+            storable(session) if session is not None else None,
+            storable(trace["root_name"] or ""),
+            trace["close_reason"],
+            bool(trace["complete"]),
+            trace["cut_by"],
+            trace["span_count"],
+            trace["call_count"],
+            min(trace["start_ns"], _MAX_INTEGER),
+            min(trace["end_ns"], _MAX_INTEGER),
+            trace["first_received_ns"],
+            trace["last_received_ns"],
+            trace["closed_ns"],
+            trace["first_position"],
+            trace["rule_set_hash"],
+            rows_to_json(self.evaluations),
+            rows_to_json(self.decisions),
+            rows_to_json(_call_rows(self._judged.tool_calls)),
+            self._judged.packed,
+            self._judged.spans,
+        )
+
+    def _evaluation_rows(self) -> list[EvaluationRow]:
+        rows: list[EvaluationRow] = []
+        known, agents = self._known, self._agents
+        for item in self._judged.evaluations:
+            subject, agent, time = item["subject"], item["agent"], item["time"]
+            agents[subject["id"]] = agent
+            name = (item["rule_id"], item["rule_hash"], item["evaluation"], agent)
+            series = known.get(name)
+            if series is None:
+                rest = (item["evaluator"], item["level"], item["threshold"])
+                series = self._series.learn(self._connection, self._origin, name, *rest)
+            rows.append(
+                (
+                    item["id"],
+                    series,
+                    item["case"],
+                    _SUBJECT_KIND[subject["kind"]],
+                    subject["id"],
+                    _OUTCOME[item["outcome"]],
+                    item["score"],
+                    time if time < _MAX_INTEGER else _MAX_INTEGER,
+                )
+            )
+        return rows
+
+    def _decision_rows(self) -> list[DecisionRow]:
+        rows: list[DecisionRow] = []
+        for item in self._judged.decisions:
+            subject_id, kind = item["subject_id"], item["kind"]
+            name = (item["rule_id"], item["rule_hash"], WHOLE_RULE, self._agents.get(subject_id, ""))
+            series = self._known.get(name)
+            if series is None:
+                series = self._series.learn(self._connection, self._origin, name)
+            # not_evaluable and error are kinds as well as outcomes; sampled_out has no outcome and counts nowhere.
+            outcome = _OUTCOME.get(item["outcome"] or kind)
+            rows.append((series, _SUBJECT_KIND[item["subject_kind"]], subject_id, _DECISION_KIND[kind], outcome))
+        return rows
 
 
-def _trace_row(number: int, key: Key, service: str, judged: Judged) -> Row:
-    trace = judged.trace
-    session = trace["session"]
-    return (
-        number,
-        *key,
-        trace["revision"],
-        service,
-        storable(session) if session is not None else None,
-        storable(trace["root_name"] or ""),
-        trace["close_reason"],
-        bool(trace["complete"]),
-        trace["cut_by"],
-        trace["span_count"],
-        trace["call_count"],
-        min(trace["start_ns"], _MAX_INTEGER),
-        min(trace["end_ns"], _MAX_INTEGER),
-        trace["first_received_ns"],
-        trace["last_received_ns"],
-        trace["closed_ns"],
-        trace["first_position"],
-        trace["rule_set_hash"],
-        judged.packed,
-        judged.spans,
-    )
+def _call_rows(tool_calls: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    rows = []
+    for item in tool_calls:
+        error, start_ns, end_ns = item["error"], item["start_ns"], item["end_ns"]
+        rows.append(
+            (
+                item["name"],
+                item["agent"],
+                item["span_id"],
+                start_ns if start_ns < _MAX_INTEGER else _MAX_INTEGER,
+                end_ns if end_ns < _MAX_INTEGER else _MAX_INTEGER,
+                item["arguments_status"],
+                item["output_status"],
+                error["type"] if error else None,
+            )
+        )
+    return rows

@@ -1,12 +1,11 @@
-"""The tables. One row a trace holds all that was judged; the other rows are what it is found and counted by.
+"""The tables. One row a trace holds all that was judged; the other tables are what it is found and counted by.
 
 ``traces.judged`` is the record as it was delivered (tool calls, evaluations, decisions, with every value), compressed:
-text is nine tenths of a result and compresses to a tenth. Rows of ``evaluations``, ``tool_calls`` and ``decisions``
-are keyed by (trace number, place in the trace): no random key, so writing costs the same in a full store as in an
-empty one. What repeats from result to result (rule, service, agent and so on) is a row of ``series``, as in a metrics
-database. ``counts`` adds outcomes up by minute and by hour of the trace's last span, in the transaction that writes
-them, so pass rates cost the same at ten million results as at ten. For people who read by SQL, the view ``results``
-joins what they want to see.
+text is nine tenths of a result and compresses to a tenth. ``evaluations``, ``tool_calls`` and ``decisions`` are views
+over lists in the same row: writing a row for each took most of the time that storing a trace took. What repeats from
+result to result (rule, service, agent and so on) is a row of ``series``, as in a metrics database. ``counts`` adds
+outcomes up by minute and by hour of the trace's last span, in the transaction that writes them, so pass rates cost the
+same at ten million results as at ten. For people who read by SQL, the view ``results`` joins what they want to see.
 
 Times are ns since 1970 UTC; ids are the wire's bytes; outcomes, kinds and subject kinds are places in the tuples below.
 """
@@ -17,7 +16,6 @@ from sqlalchemy import (
     Boolean,
     Column,
     Float,
-    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -25,7 +23,6 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    text,
 )
 
 # The place in a tuple is what the column holds: append only.
@@ -39,6 +36,9 @@ VERSION = "0001"
 
 # `series.evaluation` of the series that hold a rule's decisions, which combine its evaluations.
 WHOLE_RULE = ""
+
+BLOCK_TRACES = 64
+EVERY_SERIES = 0  # real ones begin with 1
 
 MINUTE_NS = 60_000_000_000
 COUNTED_MINUTES = (1, 60)
@@ -86,6 +86,10 @@ traces = Table(
     Column("closed_ns", BigInteger, nullable=False),
     Column("first_position", BigInteger, nullable=False),
     Column("rule_set_hash", Text, nullable=False),
+    # Rows of the views, as JSON lists; migrations/versions say in which order.
+    Column("evaluations", Text, nullable=False),
+    Column("decisions", Text, nullable=False),
+    Column("tool_calls", Text, nullable=False),
     # Last, so that reading the columns above touches none of their pages.
     Column("judged", LargeBinary, nullable=False),
     Column("spans", LargeBinary, nullable=False),
@@ -102,58 +106,15 @@ arrivals = Table(
     Column("last_number", BigInteger, nullable=False),
 )
 
-evaluations = Table(
-    "evaluations",
+# Which blocks of BLOCK_TRACES trace numbers hold results of a series by outcome; EVERY_SERIES stands for them all. What
+# a search for few among many is read by: an index on every result would cost a trace as much as its own row. Deleted
+# and replaced traces stay noted until their whole block is gone: reading a block in vain takes below a millisecond.
+blocks = Table(
+    "blocks",
     metadata,
-    Column("trace", BigInteger, primary_key=True, autoincrement=False),
-    Column("place", Integer, primary_key=True, autoincrement=False),
-    Column("id", LargeBinary(16), nullable=False),
-    Column("series", Integer, nullable=False),
-    Column("case_id", Text),
-    Column("subject_kind", SmallInteger, nullable=False),
-    Column("subject_id", Text, nullable=False),
-    Column("outcome", SmallInteger, nullable=False),
-    Column("score", Float),
-    Column("time", BigInteger, nullable=False),
-    Index("evaluations_by_series", "series", "outcome", "trace", "place"),
-    # Most evaluations pass: indexing the others costs a tenth and finds what people look for.
-    Index(
-        "evaluations_not_passed",
-        "outcome",
-        "trace",
-        "place",
-        sqlite_where=text("outcome <> 0"),
-        postgresql_where=text("outcome <> 0"),
-    ),
-    sqlite_with_rowid=False,
-)
-
-tool_calls = Table(
-    "tool_calls",
-    metadata,
-    Column("trace", BigInteger, primary_key=True, autoincrement=False),
-    Column("place", Integer, primary_key=True, autoincrement=False),
-    Column("name", Text, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("span_id", LargeBinary(8), nullable=False),
-    Column("start_ns", BigInteger, nullable=False),
-    Column("end_ns", BigInteger, nullable=False),
-    Column("arguments_status", Text, nullable=False),
-    Column("output_status", Text, nullable=False),
-    Column("error_type", Text),  # NULL: no error was recorded
-    sqlite_with_rowid=False,
-)
-
-decisions = Table(
-    "decisions",
-    metadata,
-    Column("trace", BigInteger, primary_key=True, autoincrement=False),
-    Column("place", Integer, primary_key=True, autoincrement=False),
-    Column("series", Integer, nullable=False),
-    Column("subject_kind", SmallInteger, nullable=False),
-    Column("subject_id", Text, nullable=False),
-    Column("kind", SmallInteger, nullable=False),
-    Column("outcome", SmallInteger),
+    Column("series", Integer, primary_key=True, autoincrement=False),
+    Column("outcome", SmallInteger, primary_key=True, autoincrement=False),
+    Column("block", BigInteger, primary_key=True, autoincrement=False),
     sqlite_with_rowid=False,
 )
 

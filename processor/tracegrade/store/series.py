@@ -1,14 +1,18 @@
 """The numbers of series: what repeats from result to result is stored once."""
 
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, func, insert, select
 
+from tracegrade.store.json_text import storable
 from tracegrade.store.schema import series
 
 # Agent names are the sender's: nothing stops one from putting an id into them.
-_MAX_CACHED = 100_000
+_MAX_REMEMBERED = 100_000
+
+Origin: TypeAlias = tuple[str, str, str, str | None]  # tenant, run, service, release
+Name: TypeAlias = tuple[str, str, str, str]  # rule id, rule hash, evaluation, agent
 
 
 class Series(NamedTuple):
@@ -36,20 +40,54 @@ class SeriesNumbers:
     """The number of each series, remembered; used inside the transactions of one writer."""
 
     def __init__(self) -> None:
-        self._numbers: dict[tuple[str | float | None, ...], int] = {}
+        self._by_origin: dict[Origin, dict[Name, int]] = {}
+        self._remembered = 0
 
-    def number(self, connection: Connection, fields: tuple[str | float | None, ...]) -> int:
-        """The number of the series with `fields` (those of `Series`, in order); stored when it is new."""
-        found = self._numbers.get(fields)
-        if found is None:
-            if len(self._numbers) >= _MAX_CACHED:
-                self._numbers.clear()
-            found = self._numbers[fields] = _stored_number(connection, Series(*fields))  # type: ignore[arg-type]
+    def known(self, origin: Origin) -> dict[Name, int]:
+        """The remembered numbers of the series of `origin`; `learn` adds one that is missing.
+
+        By name alone, which is quick: the rule's hash stands for evaluator, level and threshold.
+        """
+        if self._remembered >= _MAX_REMEMBERED:
+            self.forget()
+        return self._by_origin.setdefault(origin, {})
+
+    def learn(
+        self,
+        connection: Connection,
+        origin: Origin,
+        name: Name,
+        evaluator: str = "",
+        level: str = "",
+        threshold: float | None = None,
+    ) -> int:
+        """The number of a series that was not remembered; stored when it is new."""
+        tenant, run, service, release = origin
+        rule_id, rule_hash, evaluation, agent = name
+        found = _stored_number(
+            connection,
+            Series(
+                tenant,
+                run,
+                rule_id,
+                rule_hash,
+                evaluation,
+                evaluator,
+                level,
+                threshold,
+                storable(service),
+                storable(release) if release is not None else None,
+                storable(agent),
+            ),
+        )
+        self._by_origin.setdefault(origin, {})[name] = found
+        self._remembered += 1
         return found
 
     def forget(self) -> None:
         """Forget what was remembered: a transaction that gave out numbers was rolled back."""
-        self._numbers.clear()
+        self._by_origin.clear()
+        self._remembered = 0
 
 
 def _stored_number(connection: Connection, wanted: Series) -> int:

@@ -1,7 +1,7 @@
 """Judged traces in, rows out: one transaction a batch, and writing twice stores once.
 
-Only the highest revision of a trace is kept. It brings all its rows, because a late root can change which subjects
-there are; those of the revision it replaces go. A record of a revision that is already stored changes nothing.
+Only the highest revision of a trace is kept: it replaces the lower one with all its results, because a late root can
+change which subjects there are. A record of a revision that is already stored changes nothing.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -11,8 +11,9 @@ from sqlalchemy import Connection, Engine, Table, delete, func, select, text
 
 from tracegrade.store import schema
 from tracegrade.store.arrivals import Arrivals
+from tracegrade.store.blocks import Blocks
 from tracegrade.store.counts import Sums
-from tracegrade.store.rows import Judged, Key, Rows, trace_key
+from tracegrade.store.rows import Judged, Key, TraceRows, trace_key
 from tracegrade.store.series import SeriesNumbers
 
 # Any number of ours: it lets one writer at a time into a PostgreSQL store, as BEGIN IMMEDIATE does in SQLite, so that
@@ -20,7 +21,6 @@ from tracegrade.store.series import SeriesNumbers
 _WRITE_LOCK = 0x7472_6163_6567
 
 _MAX_IDS_A_QUERY = 500
-_CHILDREN = (schema.tool_calls, schema.evaluations, schema.decisions)
 
 
 class StoreWriter:
@@ -29,8 +29,7 @@ class StoreWriter:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._series = SeriesNumbers()
-        tables = (schema.traces, *_CHILDREN)
-        self._inserts = {table.name: _insert(table, engine.dialect.paramstyle) for table in tables}
+        self._insert = _insert(schema.traces, engine.dialect.paramstyle)
 
     def write(self, batch: Sequence[Judged]) -> None:
         """Store every record of `batch`, or none.
@@ -66,23 +65,23 @@ class StoreWriter:
             delete_traces(connection, replaced)
         if not newest:
             return
-        arrivals = Arrivals()
-        rows = Rows(lambda fields: self._series.number(connection, fields), sums, arrivals)
+        arrivals, blocks, rows = Arrivals(), Blocks(), []
         first: int = connection.execute(select(func.coalesce(func.max(schema.traces.c.number), 0) + 1)).scalar_one()
         for number, (key, judged) in enumerate(newest.items(), first):
-            rows.add(number, key, judged)
-        for name, sql in self._inserts.items():
-            if rows.by_table[name]:
-                # Through the driver: insert() of Core takes the same rows as dicts, in twice the time.
-                connection.exec_driver_sql(sql, rows.by_table[name])
+            found = TraceRows(connection, self._series, judged)
+            rows.append(found.trace_row(number, key))
+            arrivals.add(judged.trace["first_received_ns"], number)
+            blocks.add(number, found.evaluations)
+            sums.add(judged.trace["last_received_ns"], judged.trace["complete"], found.evaluations, found.decisions)
+        # Through the driver: insert() of Core takes the same rows as dicts, in twice the time.
+        connection.exec_driver_sql(self._insert, rows)
         sums.write(connection)
         arrivals.write(connection)
+        blocks.write(connection)
 
 
 def delete_traces(connection: Connection, numbers: Sequence[int]) -> None:
-    """Delete the traces of `numbers` and all their rows; ``counts`` stay."""
-    for table in _CHILDREN:
-        connection.execute(delete(table).where(table.c.trace.in_(numbers)))
+    """Delete the traces of `numbers` with all their results; ``counts`` stay."""
     connection.execute(delete(schema.traces).where(schema.traces.c.number.in_(numbers)))
 
 

@@ -1,4 +1,4 @@
-"""The first tables, and the view that people read."""
+"""The first tables, and the views that people read."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -7,6 +7,37 @@ revision = "0001"
 down_revision = None
 branch_labels = None
 depends_on = None
+
+# The lists in a row of `traces`: what each place of an item is called in the view of the same name, and its type.
+LISTS = {
+    "evaluations": {
+        "id": "text",
+        "series": "integer",
+        "case_id": "text",
+        "subject_kind": "integer",
+        "subject_id": "text",
+        "outcome": "integer",
+        "score": "double precision",
+        "time": "bigint",
+    },
+    "decisions": {
+        "series": "integer",
+        "subject_kind": "integer",
+        "subject_id": "text",
+        "kind": "integer",
+        "outcome": "integer",
+    },
+    "tool_calls": {
+        "name": "text",
+        "agent": "text",
+        "span_id": "text",
+        "start_ns": "bigint",
+        "end_ns": "bigint",
+        "arguments_status": "text",
+        "output_status": "text",
+        "error_type": "text",
+    },
+}
 
 RESULTS = """
 CREATE VIEW results AS
@@ -34,7 +65,7 @@ SELECT
     t.session AS session,
     s.tenant AS tenant,
     s.run AS run,
-    {id} AS id
+    e.id AS id
 FROM evaluations AS e
 JOIN series AS s ON s.number = e.series
 JOIN traces AS t ON t.number = e.trace
@@ -45,6 +76,19 @@ def hexadecimal(column: str) -> str:
     """SQL for a binary column as lower-case hex text."""
     sqlite = op.get_bind().dialect.name == "sqlite"
     return f"lower(hex({column}))" if sqlite else f"encode({column}, 'hex')"
+
+
+def view_of_list(name: str, fields: dict[str, str]) -> str:
+    """SQL for the view `name` over the list of that name in `traces`: trace, place in the list, then its fields."""
+    if op.get_bind().dialect.name == "sqlite":
+        columns = [f"json_extract(item.value, '$[{place}]') AS {field}" for place, field in enumerate(fields)]
+        trace_and_place = "t.number AS trace, item.key AS place"
+        items = f"json_each(t.{name}) AS item"
+    else:
+        columns = [f"(item.value ->> {place})::{kind} AS {field}" for place, (field, kind) in enumerate(fields.items())]
+        trace_and_place = "t.number AS trace, item.place - 1 AS place"
+        items = f"jsonb_array_elements(t.{name}::jsonb) WITH ORDINALITY AS item (value, place)"
+    return f"CREATE VIEW {name} AS SELECT {trace_and_place}, {', '.join(columns)} FROM traces AS t CROSS JOIN {items}"
 
 
 def upgrade() -> None:
@@ -86,6 +130,9 @@ def upgrade() -> None:
         sa.Column("closed_ns", sa.BigInteger, nullable=False),
         sa.Column("first_position", sa.BigInteger, nullable=False),
         sa.Column("rule_set_hash", sa.Text, nullable=False),
+        sa.Column("evaluations", sa.Text, nullable=False),
+        sa.Column("decisions", sa.Text, nullable=False),
+        sa.Column("tool_calls", sa.Text, nullable=False),
         sa.Column("judged", sa.LargeBinary, nullable=False),
         sa.Column("spans", sa.LargeBinary, nullable=False),
         sa.UniqueConstraint("trace_id", "tenant", "run", name="traces_by_id"),
@@ -97,50 +144,10 @@ def upgrade() -> None:
         sa.Column("last_number", sa.BigInteger, nullable=False),
     )
     op.create_table(
-        "evaluations",
-        sa.Column("trace", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("place", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("id", sa.LargeBinary(16), nullable=False),
-        sa.Column("series", sa.Integer, nullable=False),
-        sa.Column("case_id", sa.Text),
-        sa.Column("subject_kind", sa.SmallInteger, nullable=False),
-        sa.Column("subject_id", sa.Text, nullable=False),
-        sa.Column("outcome", sa.SmallInteger, nullable=False),
-        sa.Column("score", sa.Float),
-        sa.Column("time", sa.BigInteger, nullable=False),
-        sqlite_with_rowid=False,
-    )
-    op.create_index("evaluations_by_series", "evaluations", ["series", "outcome", "trace", "place"])
-    op.create_index(
-        "evaluations_not_passed",
-        "evaluations",
-        ["outcome", "trace", "place"],
-        sqlite_where=sa.text("outcome <> 0"),
-        postgresql_where=sa.text("outcome <> 0"),
-    )
-    op.create_table(
-        "tool_calls",
-        sa.Column("trace", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("place", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("name", sa.Text, nullable=False),
-        sa.Column("agent", sa.Text, nullable=False),
-        sa.Column("span_id", sa.LargeBinary(8), nullable=False),
-        sa.Column("start_ns", sa.BigInteger, nullable=False),
-        sa.Column("end_ns", sa.BigInteger, nullable=False),
-        sa.Column("arguments_status", sa.Text, nullable=False),
-        sa.Column("output_status", sa.Text, nullable=False),
-        sa.Column("error_type", sa.Text),
-        sqlite_with_rowid=False,
-    )
-    op.create_table(
-        "decisions",
-        sa.Column("trace", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("place", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("series", sa.Integer, nullable=False),
-        sa.Column("subject_kind", sa.SmallInteger, nullable=False),
-        sa.Column("subject_id", sa.Text, nullable=False),
-        sa.Column("kind", sa.SmallInteger, nullable=False),
-        sa.Column("outcome", sa.SmallInteger),
+        "blocks",
+        sa.Column("series", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("outcome", sa.SmallInteger, primary_key=True, autoincrement=False),
+        sa.Column("block", sa.BigInteger, primary_key=True, autoincrement=False),
         sqlite_with_rowid=False,
     )
     op.create_table(
@@ -175,4 +182,6 @@ def upgrade() -> None:
         sa.Column("updated_ns", sa.BigInteger, nullable=False),
         sa.Column("notified", sa.JSON, nullable=False),
     )
-    op.execute(RESULTS.format(trace_id=hexadecimal("t.trace_id"), id=hexadecimal("e.id")))
+    for name, fields in LISTS.items():
+        op.execute(view_of_list(name, fields))
+    op.execute(RESULTS.format(trace_id=hexadecimal("t.trace_id")))
