@@ -179,7 +179,7 @@ class _Pair:
 def _evaluate(pair: _Pair, spec: EvaluationSpec, gated: bool) -> Evaluation:
     evaluator, evidence = spec.evaluator, pair.evidence
     try:
-        if gated and (lack := gate(evaluator, spec.criteria, spec.settings, evidence.calls)) is not None:
+        if gated and (lack := gate(evaluator, spec.criteria, spec.settings, evidence)) is not None:
             return pair.unscored(spec, "not_evaluable", lack)
         score = evaluator.evaluate(evidence, spec.criteria, spec.settings)
     except EvaluatorError as error:

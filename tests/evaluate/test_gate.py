@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from tracegrade.evaluate.errors import EvaluatorError
+from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.gate import gate
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.tool_call import ToolCall
@@ -18,7 +19,7 @@ _CRITERIA: dict[str, Any] = {
 
 def _gate(name: str, *calls: ToolCall) -> str | None:
     evaluator = EVALUATORS[name]
-    return gate(evaluator, evaluator.read_criteria(_CRITERIA[name]), evaluator.Settings(), calls)
+    return gate(evaluator, evaluator.read_criteria(_CRITERIA[name]), evaluator.Settings(), Evidence(calls))
 
 
 @pytest.mark.parametrize("name", ["tool-call-args", "tool-call-accuracy"])
@@ -81,9 +82,9 @@ def test_the_first_call_that_lacks_something_is_named(call: Any) -> None:
 def test_default_criteria_say_what_is_compared(call: Any) -> None:
     evaluator = EVALUATORS["tool-call-args"]
     settings = evaluator.read_settings({"defaultEvaluationCriteria": _CRITERIA["tool-call-args"]})
-    assert gate(evaluator, None, settings, [call("a")]) is not None
+    assert gate(evaluator, None, settings, Evidence([call("a")])) is not None
     with pytest.raises(EvaluatorError, match="no evaluation criteria"):
-        gate(evaluator, None, evaluator.Settings(), [call("a")])
+        gate(evaluator, None, evaluator.Settings(), Evidence([call("a")]))
 
 
 def test_the_gate_covers_every_evaluator() -> None:

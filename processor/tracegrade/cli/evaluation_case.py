@@ -106,7 +106,7 @@ def _evaluate(name: str, case: Mapping[str, Any]) -> Score | str:
     written = case.get("criteria", case.get("expected"))
     criteria = None if written is None else evaluator.read_criteria(written, matchers=matchers)
     evidence = Evidence(_calls(case), _text(case, "prompt"), _text(case, "final_answer"))
-    if case.get("gate", False) and (lack := gate(evaluator, criteria, settings, evidence.calls)) is not None:
+    if case.get("gate", False) and (lack := gate(evaluator, criteria, settings, evidence)) is not None:
         return lack
     return evaluator.evaluate(evidence, criteria, settings)
 

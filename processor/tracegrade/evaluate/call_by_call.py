@@ -1,16 +1,15 @@
 """The score and the justification of evaluators that compare expected calls one by one with calls made."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from tracegrade.evaluate.calls import all_of, counted, listed
-from tracegrade.evaluate.evaluator import Score
+from tracegrade.evaluate.calls import all_of, counted, listed, positions_of
+from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.expected import Difference
 from tracegrade.evaluate.pairing import nearest_unpaired
 from tracegrade.evaluate.values import excerpt
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.tool_call import ToolCall
 from tracegrade.yaml_file import dotted
 
 MAX_DIFFERENCES = 20  # listed per evaluation
@@ -18,22 +17,34 @@ MAX_EXPLAINED = 200  # expected calls
 _MAX_TEXT = 200  # characters of a value in a difference
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedNames:
+    """The names of the expected calls: in order, as keys in the details, and where each name stands."""
+
+    __slots__ = ("by_name", "keys", "names")
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.keys = _keys_of(names)
+        self.by_name = positions_of(names)
+
+
+@dataclass(slots=True, kw_only=True)
 class Comparison:
     """Expected calls (by index), calls made (by position), and which satisfied which.
 
     ``key`` is the justification's name in the details, ``compared`` what was compared, in words, and ``root`` what
     paths into it begin with. ``pairs`` has for each expected call the position of the call that satisfies it.
+    ``shown_expected`` and ``shown_actual`` are what was compared as the justification shows it.
     """
 
     key: str
     compared: str
     root: str
-    names: Sequence[str]
-    calls: Sequence[ToolCall]
+    expected: ExpectedNames
+    evidence: Evidence
     pairs: Sequence[int | None]
-    expected: Callable[[int], str]
-    actual: Callable[[int], JsonValue]
+    shown_expected: Callable[[int], str]
+    shown_actual: Mapping[int, str]
     differences: Callable[[int, int], Iterator[Difference]]
 
     def score(self, *, all_or_nothing: bool) -> Score:
@@ -41,50 +52,49 @@ class Comparison:
 
         Nothing expected and nothing called is 1; nothing expected and something called is 0.
         """
-        if not self.names:
+        names = self.expected.names
+        if not names:
             return self._score_nothing_expected()
-        matched = sum(position is not None for position in self.pairs)
-        all_matched = matched == len(self.names)
-        shown = self.pairs if all_matched else nearest_unpaired(self.names, self.calls, self.pairs)
-        keys = keys_of(self.names)
-        found = listed_differences(self.root, self._failed(keys, shown))
-        details: dict[str, JsonValue] = {self.key: self._explained(keys, shown), "differences": found}
-        uncalled = [name for name, position in zip(self.names, shown, strict=True) if position is None]
-        score = float(all_matched) if all_or_nothing else matched / len(self.names)
-        return Score(score, details, self._explain(matched, uncalled, found))
+        if None not in self.pairs:
+            text = f"{all_of(len(names), 'expected call')} made with the expected {self.compared}."
+            return Score(1.0, {self.key: self._explained(self.pairs), "differences": []}, text)
+        matched = len(names) - self.pairs.count(None)
+        shown = nearest_unpaired(names, self.evidence, self.pairs)
+        found = listed_differences(self.root, self._failed(shown))
+        details: dict[str, JsonValue] = {self.key: self._explained(shown), "differences": found}
+        uncalled = [name for name, position in zip(names, shown, strict=True) if position is None]
+        score = 0.0 if all_or_nothing else matched / len(names)
+        return Score(score, details, self._explain_failed(matched, uncalled, found))
 
     def _score_nothing_expected(self) -> Score:
+        calls = len(self.evidence.calls)
         text = "No calls were expected and none were made."
-        if self.calls:
-            text = f"No calls were expected, but {counted(len(self.calls), 'call')} made."
-        return Score(float(not self.calls), {self.key: {"_result": text}}, text)
+        if calls:
+            text = f"No calls were expected, but {counted(calls, 'call')} made."
+        return Score(float(not calls), {self.key: {"_result": text}}, text)
 
-    def _failed(self, keys: Sequence[str], shown: Sequence[int | None]) -> Iterator[tuple[str, Iterator[Difference]]]:
+    def _failed(self, shown: Sequence[int | None]) -> Iterator[tuple[str, Iterator[Difference]]]:
         for index, position in enumerate(shown):
             if position is not None and self.pairs[index] is None:
-                yield keys[index], self.differences(index, position)
+                yield self.expected.keys[index], self.differences(index, position)
 
-    def _explained(self, keys: Sequence[str], shown: Sequence[int | None]) -> dict[str, JsonValue]:
-        return {
-            key: line(
-                "not called" if position is None else excerpt(self.actual(position)),
-                self.expected(index),
-                self.pairs[index] is not None,
-            )
-            for index, (key, position) in islice(enumerate(zip(keys, shown, strict=True)), MAX_EXPLAINED)
-        }
+    def _explained(self, shown: Sequence[int | None]) -> dict[str, JsonValue]:
+        lines: dict[str, JsonValue] = {}
+        for index, key in enumerate(self.expected.keys[:MAX_EXPLAINED]):
+            position = shown[index]
+            actual = "not called" if position is None else self.shown_actual[position]
+            lines[key] = line(actual, self.shown_expected(index), self.pairs[index] is not None)
+        return lines
 
-    def _explain(self, matched: int, uncalled: Sequence[str], found: Sequence[JsonValue]) -> str:
-        if matched == len(self.names):
-            return f"{all_of(matched, 'expected call')} made with the expected {self.compared}."
-        expected = counted(len(self.names), "expected call")
+    def _explain_failed(self, matched: int, uncalled: Sequence[str], found: Sequence[JsonValue]) -> str:
+        expected = counted(len(self.expected.names), "expected call")
         reasons = [f"not called often enough: {listed(uncalled)}"] if uncalled else []
         if paths := paths_of(found):
             reasons.append(f"not as expected: {listed(paths)}")
         return f"{matched} of {expected} made with the expected {self.compared}; {'; '.join(reasons)}."
 
 
-def keys_of(names: Sequence[str]) -> list[str]:
+def _keys_of(names: Sequence[str]) -> list[str]:
     """A key for each expected call: its name and, from 0, which call of that name it is; ``search_1``."""
     seen: dict[str, int] = {}
     keys = []

@@ -1,9 +1,13 @@
-"""What evaluators read of calls, and how they name them."""
+"""What evaluators read of calls, and how they name them.
+
+Functions and classes of an `Evidence` alone are for `Evidence.once`.
+"""
 
 from collections.abc import Iterable, Sequence
 
+from tracegrade.evaluate.evaluator import Evidence
+from tracegrade.evaluate.values import excerpt
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.tool_call import ToolCall
 
 MAX_LISTED = 1000  # calls in the details of one evaluation
 _MAX_NAME = 80  # characters, in a sentence
@@ -11,17 +15,55 @@ _MAX_NAMES = 3  # in a sentence
 _MAX_NAME_IN_DETAILS = 256
 
 
-def arguments_of(call: ToolCall) -> dict[str, JsonValue]:
-    """The arguments by name; none when they are absent or no object, as the seeds read them."""
-    return call.arguments if isinstance(call.arguments, dict) else {}
+def names(evidence: Evidence) -> list[str]:
+    """The names of the calls."""
+    return [call.name for call in evidence.calls]
 
 
-def positions_by_name(calls: Sequence[ToolCall]) -> dict[str, list[int]]:
+def positions_by_name(evidence: Evidence) -> dict[str, list[int]]:
     """Where the calls of each name stand, in order."""
+    return positions_of(evidence.once(names))
+
+
+def positions_of(names: Sequence[str]) -> dict[str, list[int]]:
+    """Where each name stands, in order."""
     positions: dict[str, list[int]] = {}
-    for position, call in enumerate(calls):
-        positions.setdefault(call.name, []).append(position)
+    for position, name in enumerate(names):
+        if name in positions:
+            positions[name].append(position)
+        else:
+            positions[name] = [position]
     return positions
+
+
+def arguments(evidence: Evidence) -> list[dict[str, JsonValue]]:
+    """The arguments of each call by name; none when they are absent or no object, as the seeds read them."""
+    return [call.arguments if isinstance(call.arguments, dict) else {} for call in evidence.calls]
+
+
+class ArgumentExcerpts(dict[int, str]):
+    """The arguments of a call as details show them, by its position; written when somebody asks."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__()
+        self._arguments = evidence.once(arguments)
+
+    def __missing__(self, position: int) -> str:
+        text = self[position] = excerpt(self._arguments[position])
+        return text
+
+
+class OutputExcerpts(dict[int, str]):
+    """The output of a call as details show it, by its position; written when somebody asks."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__()
+        self._calls = evidence.calls
+
+    def __missing__(self, position: int) -> str:
+        output = self._calls[position].output
+        text = self[position] = excerpt("" if output is None else output)
+        return text
 
 
 def listed(names: Iterable[str]) -> str:

@@ -1,6 +1,6 @@
 """What an evaluator is: a pure function of what happened and what was expected, and the schema of its parameters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -14,18 +14,30 @@ from tracegrade.model.tool_call import ToolCall
 from tracegrade.yaml_file import Document, FileModel, problems
 
 Reads: TypeAlias = Literal["arguments", "output"]
+Fact = TypeVar("Fact")
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What happened: the calls in their total order, and the run's prompt and final answer (None: not readable)."""
+    """What happened: the calls in their total order, and the run's prompt and final answer (None: not readable).
+
+    One serves all evaluations of a subject: what follows from it is worked out `once` for all of them.
+    """
 
     calls: Sequence[ToolCall]
     prompt: str | None = None
     final_answer: str | None = None
+    _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def once(self, work_out: "Callable[[Evidence], Fact]") -> "Fact":
+        """What `work_out` says of this evidence; asked once, so only what is never changed afterwards."""
+        fact: Fact | None = self._known.get(work_out)
+        if fact is None:
+            fact = self._known[work_out] = work_out(self)
+        return fact
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Score:
     """What an evaluator says.
 
@@ -75,7 +87,7 @@ class Evaluator(Generic[C, S]):
     Criteria: type[C]
     Settings: type[S]
     reads: frozenset[Reads]
-    compared_names: Callable[[C], set[str]]
+    compared_names: Callable[[C], Set[str]]
     score: Callable[[Evidence, C, S], Score]
 
     def evaluate(self, evidence: Evidence, criteria: C | None, settings: S) -> Score:

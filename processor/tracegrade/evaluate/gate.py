@@ -9,12 +9,11 @@ Arguments are lacking when absent, text (no object), truncated or redacted; outp
 A failed call has no output: its error is its result, and that is known. A text is a good output.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 from tracegrade.evaluate.calls import listed
-from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
-from tracegrade.model.tool_call import ToolCall
+from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Reads
 
 _LACKING_ARGUMENTS = {
     "absent": "were not recorded",
@@ -30,9 +29,9 @@ _LACKING_OUTPUT = {
 
 
 def gate(
-    evaluator: Evaluator[Any, Any], criteria: ParameterModel | None, settings: ParameterModel, calls: Sequence[ToolCall]
+    evaluator: Evaluator[Any, Any], criteria: ParameterModel | None, settings: ParameterModel, evidence: Evidence
 ) -> str | None:
-    """Why `calls` cannot be judged by `evaluator`, None when they can.
+    """Why the calls of `evidence` cannot be judged by `evaluator`, None when they can.
 
     Returns:
         One sentence that names the first call which lacks something, and its span; no values.
@@ -43,15 +42,38 @@ def gate(
     if not evaluator.reads:
         return None
     names = evaluator.compared_names(evaluator.criteria_in_force(criteria, settings))
-    for call in calls:
-        if call.name in names and (lack := _lack(evaluator, call)) is not None:
-            return f"{lack} ({listed([call.name])}, span {call.span_id})"
-    return None
+    lacks = [
+        lack
+        for what in evaluator.reads
+        for lack in evidence.once(_LACKS[what])
+        if evidence.calls[lack[0]].name in names
+    ]
+    if not lacks:
+        return None
+    position, why = min(lacks)
+    call = evidence.calls[position]
+    return f"{why} ({listed([call.name])}, span {call.span_id})"
 
 
-def _lack(evaluator: Evaluator[Any, Any], call: ToolCall) -> str | None:
-    if "arguments" in evaluator.reads and (why := _LACKING_ARGUMENTS.get(call.arguments_status)):
-        return f"the arguments of a call {why}"
-    if "output" in evaluator.reads and (why := _LACKING_OUTPUT.get(call.output_status)):
-        return None if call.failed and call.output_status == "absent" else f"the output of a call {why}"
-    return None
+def _lacking_arguments(evidence: Evidence) -> list[tuple[int, str]]:
+    """The positions of the calls whose arguments cannot be judged, and why."""
+    return [
+        (position, f"the arguments of a call {why}")
+        for position, call in enumerate(evidence.calls)
+        if (why := _LACKING_ARGUMENTS.get(call.arguments_status))
+    ]
+
+
+def _lacking_output(evidence: Evidence) -> list[tuple[int, str]]:
+    """The positions of the calls whose output cannot be judged, and why."""
+    return [
+        (position, f"the output of a call {why}")
+        for position, call in enumerate(evidence.calls)
+        if (why := _LACKING_OUTPUT.get(call.output_status)) and not (call.failed and call.output_status == "absent")
+    ]
+
+
+_LACKS: dict[Reads, Callable[[Evidence], list[tuple[int, str]]]] = {
+    "arguments": _lacking_arguments,
+    "output": _lacking_output,
+}

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 
 from tracegrade.evaluate.calls import positions_by_name
+from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.work import Work
-from tracegrade.model.tool_call import ToolCall
 
 # Whether the expected call at the first position is satisfied by the call at the second.
 Satisfied = Callable[[int, int], bool]
 
 
-def pair_first(names: Sequence[str], calls: Sequence[ToolCall], satisfied: Satisfied, work: Work) -> list[int | None]:
+def pair_first(names: Sequence[str], evidence: Evidence, satisfied: Satisfied, work: Work) -> list[int | None]:
     """For each expected call in order, the first unused call of its name that satisfies it; None where none does.
 
     Not the best assignment: a call taken early is not given back.
@@ -18,10 +18,12 @@ def pair_first(names: Sequence[str], calls: Sequence[ToolCall], satisfied: Satis
     Raises:
         EvaluatorError: ``work_bound``.
     """
-    free = positions_by_name(calls)
+    made = evidence.once(positions_by_name)
+    free: dict[str, list[int]] = {}
     pairs: list[int | None] = []
     for index, name in enumerate(names):
-        candidates = free.get(name, [])
+        if (candidates := free.get(name)) is None:
+            candidates = free[name] = list(made.get(name, ()))
         found = None
         for rank, position in enumerate(candidates):
             work.spend()
@@ -33,13 +35,13 @@ def pair_first(names: Sequence[str], calls: Sequence[ToolCall], satisfied: Satis
     return pairs
 
 
-def pair_in_turn(names: Sequence[str], calls: Sequence[ToolCall], satisfied: Satisfied, work: Work) -> list[int | None]:
+def pair_in_turn(names: Sequence[str], evidence: Evidence, satisfied: Satisfied, work: Work) -> list[int | None]:
     """For each expected call, the call of its name of the same rank (the second with the second), if it satisfies it.
 
     Raises:
         EvaluatorError: ``work_bound``.
     """
-    by_name = positions_by_name(calls)
+    by_name = evidence.once(positions_by_name)
     turns = dict.fromkeys(names, 0)
     pairs: list[int | None] = []
     for index, name in enumerate(names):
@@ -50,15 +52,17 @@ def pair_in_turn(names: Sequence[str], calls: Sequence[ToolCall], satisfied: Sat
     return pairs
 
 
-def nearest_unpaired(names: Sequence[str], calls: Sequence[ToolCall], pairs: Sequence[int | None]) -> list[int | None]:
+def nearest_unpaired(names: Sequence[str], evidence: Evidence, pairs: Sequence[int | None]) -> Sequence[int | None]:
     """`pairs`, and for each unpaired expected call the next call of its name that nothing was paired with.
 
     That is the call a reader wants to see beside the expectation that it failed.
     """
+    if None not in pairs:
+        return pairs
     used = {position for position in pairs if position is not None}
     left = {
         name: [position for position in positions if position not in used]
-        for name, positions in positions_by_name(calls).items()
+        for name, positions in evidence.once(positions_by_name).items()
     }
     shown: list[int | None] = []
     for name, position in zip(names, pairs, strict=True):

@@ -12,12 +12,13 @@ calls the score is 0.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from tracegrade.evaluate.call_by_call import keys_of, listed_differences, paths_of
-from tracegrade.evaluate.calls import MAX_LISTED, all_of, arguments_of, counted, listed
+from tracegrade.evaluate.call_by_call import ExpectedNames, listed_differences, paths_of
+from tracegrade.evaluate.calls import MAX_LISTED, all_of, arguments, counted, listed
 from tracegrade.evaluate.criteria import ExpectedArguments
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
 from tracegrade.evaluate.expected import Difference, differences
@@ -61,6 +62,11 @@ class Criteria(ParameterModel):
         list[ReferenceCall] | None, Field(description="The calls, in any order; without any nothing is scored.")
     ] = None
 
+    @cached_property
+    def expected(self) -> ExpectedNames:
+        """The names of the calls."""
+        return ExpectedNames([call.name for call in self.reference_tool_calls or ()])
+
 
 class Settings(ParameterModel):
     """How it is compared."""
@@ -85,15 +91,14 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     if not references:
         return Score(None, {}, "There are no reference calls, so there is nothing to score.")
     work = Work()
-    actual = [arguments_of(call) for call in evidence.calls]
-    taken_by = _align(references, evidence, actual, settings, work)
-    matched = sum(position is not None for position in taken_by)
+    actual = evidence.once(arguments)
+    taken_by = _align(criteria, evidence, actual, settings, work)
+    matched = len(references) - taken_by.count(None)
     precision = matched / len(actual) if actual else 0.0
     recall = matched / len(references)
     score = 2 * precision * recall / (precision + recall) if matched else 0.0
-    names = [reference.name for reference in references]
-    shown = nearest_unpaired(names, evidence.calls, taken_by)
-    keys = keys_of(names)
+    names, keys = criteria.expected.names, criteria.expected.keys
+    shown = nearest_unpaired(names, evidence, taken_by)
     found = listed_differences(
         "args",
         (
@@ -116,16 +121,15 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
 
 
 def _align(
-    references: list[ReferenceCall],
+    criteria: Criteria,
     evidence: Evidence,
     actual: list[dict[str, JsonValue]],
     settings: Settings,
     work: Work,
 ) -> list[int | None]:
     """For each reference call the position of the call that took it."""
-    free: dict[str, list[int]] = {}
-    for index, reference in enumerate(references):
-        free.setdefault(reference.name, []).append(index)
+    references = criteria.reference_tool_calls or []
+    free = {name: list(indexes) for name, indexes in criteria.expected.by_name.items()}
     enough = 1.0 if settings.mode == "strict" else settings.argument_match_threshold
     taken_by: list[int | None] = [None] * len(references)
     for position, call in enumerate(evidence.calls):
@@ -173,6 +177,6 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     reads=frozenset({"arguments"}),
-    compared_names=lambda criteria: {call.name for call in criteria.reference_tool_calls or ()},
+    compared_names=lambda criteria: criteria.expected.by_name.keys(),
     score=_score,
 )

@@ -9,12 +9,13 @@ With ``pairing: positional`` the second expected call of a name is compared with
 the first was; the seed documents read either way, and their evaluator takes the first that matches.
 """
 
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_by_call import Comparison
-from tracegrade.evaluate.calls import arguments_of
+from tracegrade.evaluate.call_by_call import Comparison, ExpectedNames
+from tracegrade.evaluate.calls import ArgumentExcerpts, arguments
 from tracegrade.evaluate.criteria import ExpectedArguments
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
 from tracegrade.evaluate.expected import differences
@@ -34,6 +35,11 @@ class Criteria(ParameterModel):
 
     tool_calls: Annotated[list[ExpectedCall], Field(description="The calls, in any order.")]
 
+    @cached_property
+    def expected(self) -> ExpectedNames:
+        """The names of the calls."""
+        return ExpectedNames([call.name for call in self.tool_calls])
+
 
 class Settings(ParameterModel):
     """How it is compared."""
@@ -50,8 +56,7 @@ class Settings(ParameterModel):
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     expected = criteria.tool_calls
-    names = [call.name for call in expected]
-    actual = [arguments_of(call) for call in evidence.calls]
+    actual = evidence.once(arguments)
     work = Work()
 
     def satisfied(index: int, position: int) -> bool:
@@ -64,11 +69,11 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         key="explained_tool_calls_args",
         compared="arguments",
         root="args",
-        names=names,
-        calls=evidence.calls,
-        pairs=pair(names, evidence.calls, satisfied, work),
-        expected=lambda index: expected[index].args.text,
-        actual=lambda position: actual[position],
+        expected=criteria.expected,
+        evidence=evidence,
+        pairs=pair(criteria.expected.names, evidence, satisfied, work),
+        shown_expected=lambda index: expected[index].args.text,
+        shown_actual=evidence.once(ArgumentExcerpts),
         differences=lambda index, position: differences(
             expected[index].args, actual[position], work, partly=settings.subset
         ),
@@ -82,6 +87,6 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     reads=frozenset({"arguments"}),
-    compared_names=lambda criteria: {call.name for call in criteria.tool_calls},
+    compared_names=lambda criteria: criteria.expected.by_name.keys(),
     score=_score,
 )

@@ -7,7 +7,6 @@ called is 0.
 """
 
 import operator
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
@@ -15,7 +14,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from tracegrade.evaluate.call_by_call import MAX_EXPLAINED, line
-from tracegrade.evaluate.calls import all_of, counted, listed
+from tracegrade.evaluate.calls import all_of, counted, listed, positions_by_name
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
 from tracegrade.model.json_value import JsonValue
 from tracegrade.yaml_file import did_you_mean
@@ -94,7 +93,8 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     expected = criteria.tool_calls_count
     if not expected:
         return _score_nothing_expected(len(evidence.calls))
-    actual = Counter(call.name for call in evidence.calls)
+    positions = evidence.once(positions_by_name)
+    actual = {name: len(positions.get(name, ())) for name in expected}
     failed = [name for name, count in expected.items() if not count.holds(actual[name])]
     shown = failed[:1] if settings.strict and failed else list(expected)[:MAX_EXPLAINED]
     lines: dict[str, JsonValue] = {

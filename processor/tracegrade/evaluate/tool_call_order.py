@@ -13,12 +13,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tracegrade.evaluate.calls import MAX_LISTED, all_of, counted, detailed, listed
+from tracegrade.evaluate.calls import MAX_LISTED, all_of, counted, detailed, listed, names
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
 from tracegrade.evaluate.subsequence import Groups, is_arrangement, longest_common_subsequence
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.tool_call import ToolCall
 
 
 class Criteria(ParameterModel):
@@ -41,12 +40,12 @@ class Settings(ParameterModel):
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     expected = criteria.tool_calls_order
-    groups = _groups(evidence.calls, settings)
+    groups = evidence.once(_one_by_one if settings.concurrency == "sequential" else _batches)
     if settings.strict:
         matched = list(range(len(expected))) if is_arrangement(expected, groups) else []
     else:
         matched = longest_common_subsequence(expected, groups, Work())
-    actual = [call.name for call in evidence.calls]
+    actual = evidence.once(names)
     details: dict[str, JsonValue] = {
         "actual_tool_calls_order": detailed(actual),
         "expected_tool_calls_order": detailed(expected),
@@ -59,13 +58,16 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     return Score(len(matched) / len(expected), details, explain(expected, actual, matched))
 
 
-def _groups(calls: Sequence[ToolCall], settings: Settings) -> Groups:
+def _one_by_one(evidence: Evidence) -> Groups:
+    """The names, each on its own."""
+    return [[name] for name in evidence.once(names)]
+
+
+def _batches(evidence: Evidence) -> Groups:
     """The names, grouped where several calls were made together."""
-    if settings.concurrency == "sequential":
-        return [[call.name] for call in calls]
     groups: list[list[str]] = []
     last: tuple[str, int] | None = None
-    for call in calls:
+    for call in evidence.calls:
         key = (call.agent_span_id, call.batch) if call.batch is not None else None
         if key is not None and key == last:
             groups[-1].append(call.name)

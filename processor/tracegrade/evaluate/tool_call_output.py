@@ -11,11 +11,13 @@ equals an output that is its JSON text. An absent or null output reads as the em
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Annotated, TypeAlias
 
 from pydantic import Field, WithJsonSchema
 
-from tracegrade.evaluate.call_by_call import Comparison
+from tracegrade.evaluate.call_by_call import Comparison, ExpectedNames
+from tracegrade.evaluate.calls import OutputExcerpts
 from tracegrade.evaluate.criteria import as_written, compiled_by
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
 from tracegrade.evaluate.expected import Difference, Expected, LiteralValue, differences
@@ -26,23 +28,40 @@ from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
 
 
+class DecodedOutputs(dict[int, JsonValue]):
+    """The value whose JSON text the output of a call is, or the output itself, by position; read when somebody asks."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__()
+        self._calls = evidence.calls
+
+    def __missing__(self, position: int) -> JsonValue:
+        output = self._calls[position].output
+        value = self[position] = decoded(output) if isinstance(output, str) else output
+        return value
+
+
 class ActualOutput:
-    """The output of one call: as it was read, and decoded when somebody asks, once."""
+    """The output of one call as one evaluation sees it."""
 
-    __slots__ = ("_decoded", "value")
+    __slots__ = ("_evidence", "_paid", "_position", "value")
 
-    def __init__(self, output: JsonValue) -> None:
+    def __init__(self, evidence: Evidence, position: int) -> None:
+        output = evidence.calls[position].output
         self.value: JsonValue = "" if output is None else output
-        self._decoded: list[JsonValue] = []
+        self._evidence = evidence
+        self._position = position
+        self._paid = False
 
     def decoded(self, work: Work) -> JsonValue:
         """The value whose JSON text this is, or the value itself."""
-        if not isinstance(self.value, str):
+        if not isinstance(self.value, str) or not self.value:
             return self.value
-        if not self._decoded:
+        if not self._paid:
+            # Whoever decodes it first: an evaluation's bound does not depend on others.
             work.spend(1 + len(self.value) // CHARACTERS_READ_PER_STEP)
-            self._decoded.append(decoded(self.value))
-        return self._decoded[0]
+            self._paid = True
+        return self._evidence.once(DecodedOutputs)[self._position]
 
 
 class ExpectedOutput(Expected):
@@ -95,6 +114,11 @@ class Criteria(ParameterModel):
 
     tool_outputs: Annotated[list[ExpectedCall], Field(description="The calls, in any order across tools.")]
 
+    @cached_property
+    def expected(self) -> ExpectedNames:
+        """The names of the calls."""
+        return ExpectedNames([call.name for call in self.tool_outputs])
+
 
 class Settings(ParameterModel):
     """How it is compared."""
@@ -108,24 +132,28 @@ class Settings(ParameterModel):
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     expected = criteria.tool_outputs
-    names = [call.name for call in expected]
-    actual = [ActualOutput(call.output) for call in evidence.calls]
     work = Work()
+    outputs: dict[int, ActualOutput] = {}
+
+    def actual(position: int) -> ActualOutput:
+        if position not in outputs:
+            outputs[position] = ActualOutput(evidence, position)
+        return outputs[position]
 
     def satisfied(index: int, position: int) -> bool:
-        return expected[index].output.equals(actual[position], work)
+        return expected[index].output.equals(actual(position), work)
 
     pair = pair_in_turn if settings.strict else pair_first
     comparison = Comparison(
         key="explained_tool_calls_outputs",
         compared="output",
         root="output",
-        names=names,
-        calls=evidence.calls,
-        pairs=pair(names, evidence.calls, satisfied, work),
-        expected=lambda index: expected[index].output.text,
-        actual=lambda position: actual[position].value,
-        differences=lambda index, position: _differences(expected[index].output, actual[position], work),
+        expected=criteria.expected,
+        evidence=evidence,
+        pairs=pair(criteria.expected.names, evidence, satisfied, work),
+        shown_expected=lambda index: expected[index].output.text,
+        shown_actual=evidence.once(OutputExcerpts),
+        differences=lambda index, position: _differences(expected[index].output, actual(position), work),
     )
     return comparison.score(all_or_nothing=settings.strict)
 
@@ -142,6 +170,6 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     reads=frozenset({"output"}),
-    compared_names=lambda criteria: {call.name for call in criteria.tool_outputs},
+    compared_names=lambda criteria: criteria.expected.by_name.keys(),
     score=_score,
 )
