@@ -181,7 +181,8 @@ class Forwarder:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
 
     async def _look(self) -> None:
-        if (await self._in_thread(self._reader.durable)).end > self._read_to:
+        found = self._recent(self._read_to)
+        if found or (found is None and (await self._in_thread(self._reader.durable)).end > self._read_to):
             self._more.set()
 
     async def _commit(self) -> None:
