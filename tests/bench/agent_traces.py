@@ -71,7 +71,8 @@ def _occurrences(data: bytes, mark: bytes) -> Iterator[int]:
 def _trace(trace_id: bytes) -> Iterator[Span]:
     assert len(trace_id) == _ID_BYTES
     clock = _Clock()
-    root = _span(trace_id, 1, b"", "invoke_agent order-agent", clock, 60)
+    root = _span(trace_id, 1, b"", "invoke_agent order-agent", clock, 0)
+    root.end_time_unix_nano = START_NS + 100 * MS
     _set(root, {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "order-agent"} | _CONTEXT)
     _set(root, {"gen_ai.input.messages": _text("user", _PROMPT), "gen_ai.output.messages": _text("assistant", _ANSWER)})
     yield root
@@ -126,13 +127,15 @@ def _asks(tool: str, index: int) -> str:
 
 
 class _Clock:
+    """One thing after the other, as an agent's loop goes."""
+
     def __init__(self) -> None:
         self.now_ns = START_NS
 
 
 def _span(trace_id: bytes, number: int, parent: bytes, name: str, clock: _Clock, took_ms: int) -> Span:
     start_ns = clock.now_ns
-    clock.now_ns += MS
+    clock.now_ns += took_ms * MS
     return Span(
         trace_id=trace_id,
         span_id=number.to_bytes(8, "big"),
