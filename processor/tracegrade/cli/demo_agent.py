@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import Span, SpanKind, Tracer
 
 SERVICE = "demo-shop"
@@ -57,10 +57,16 @@ _TOOLS: dict[str, Callable[..., object]] = {
 
 
 class DemoAgent:
-    """Runs scripts and exports their spans to `endpoint` (host:port of an OTLP/gRPC receiver on loopback)."""
+    """Runs scripts and exports their spans."""
 
-    def __init__(self, endpoint: str) -> None:
-        exporter = OTLPSpanExporter(endpoint=f"http://{endpoint}", insecure=True)
+    def __init__(self, endpoint: str, exporter: SpanExporter | None = None) -> None:
+        """Send to an OTLP/gRPC receiver on loopback.
+
+        Args:
+            endpoint: its host:port.
+            exporter: sends instead, wherever it likes.
+        """
+        exporter = exporter or OTLPSpanExporter(endpoint=f"http://{endpoint}", insecure=True)
         self._provider = TracerProvider(resource=Resource.create({"service.name": SERVICE, "service.version": "1.0"}))
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("demo-agent")

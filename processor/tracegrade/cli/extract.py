@@ -44,6 +44,8 @@ def command(sources: tuple[str, ...], output_format: str) -> None:
         ("trace", "agent", "call", "arguments", "output", "error", "batch", "read from"),
         _table_rows(extractions),
         empty=f"no tool calls in {traces_read}",
+        whole=["trace", "call", "batch"],
+        spare=["read from", "agent"],
     )
 
 

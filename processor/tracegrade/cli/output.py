@@ -1,7 +1,7 @@
 """Text out: tables on a terminal, one JSON object a line for machines, progress, errors with exit codes."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -14,6 +14,8 @@ from tracegrade.model.errors import TraceGradeError
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_CANNOT_TELL = 3
+
+_GAP = 2  # between the columns of a table
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,27 +47,54 @@ def json_text(value: Any) -> str:
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "nothing"
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    empty: str = "nothing",
+    whole: Collection[str] = (),
+    spare: Sequence[str] = (),
 ) -> None:
-    """A table for people; `empty` is said when there are no rows."""
+    """A table for people.
+
+    Args:
+        title: stands above it, "" for none.
+        columns: their headings.
+        rows: their cells; a `rich.text.Text` keeps its style.
+        empty: what is said when there are no rows.
+        whole: columns never broken into lines: ids that people copy, times.
+        spare: columns that a narrow terminal does not show, the first to go first.
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    shown = [[cell if isinstance(cell, Text) else Text(_cell(cell)) for cell in row] for row in rows]
+    if not shown:
+        click.echo(empty)
+        return
     # On a pipe rich would fall back to 80 columns and cut ids that scripts look for.
     console = Console(width=None if sys.stdout.isatty() else 200)
-    table = Table(title=title or None, box=box.SIMPLE, title_justify="left", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    count = 0
-    for row in rows:
-        count += 1
-        table.add_row(*(cell if isinstance(cell, Text) else Text(_cell(cell)) for cell in row))
-    if count:
-        console.print(table)
-    else:
-        click.echo(empty)
+    table = Table(title=title or None, box=box.SIMPLE, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0))
+    heading = [Text(column) for column in columns]
+    chosen = _fitting(heading, shown, [columns.index(name) for name in spare], console.width)
+    for number in chosen:
+        table.add_column(columns[number], overflow="fold", no_wrap=columns[number] in whole)
+    for row in shown:
+        table.add_row(*(row[number] for number in chosen))
+    console.print(table)
+
+
+def _fitting(heading: Sequence[Any], rows: Sequence[Sequence[Any]], spare: Iterable[int], width: int) -> list[int]:
+    """The columns to show: all of them, or as few of `spare` left out as makes the rest fit, if it can."""
+    widths = [max(cell.cell_len for cell in cells) for cells in zip(heading, *rows, strict=True)]
+    chosen = list(range(len(widths)))
+    for number in spare:
+        if sum(widths[other] + _GAP for other in chosen) <= width:
+            break
+        chosen.remove(number)
+    return chosen
 
 
 def count(number: int, noun: str) -> str:

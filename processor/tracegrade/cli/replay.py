@@ -11,6 +11,7 @@ import click
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
     EXIT_FAILED,
+    count,
     format_option,
     outcome_text,
     print_json,
@@ -142,7 +143,7 @@ def _latest_revisions(judged: "Iterable[Judged]") -> "list[Judged]":
 def _print_summary(tally: _Tally, judged: "list[Judged]") -> None:
     outcomes = ("pass", "fail", "not_evaluable", "error")
     print_table(
-        f"{tally.traces} traces judged, {tally.incomplete} of them incomplete",
+        f"{count(tally.traces, 'trace')} judged, {tally.incomplete} of them incomplete",
         ["rule", "evaluation", *outcomes, "pass rate"],
         [
             [rule, name, *(counts[outcome] or None for outcome in outcomes), _rate(counts)]
@@ -157,7 +158,13 @@ def _print_summary(tally: _Tally, judged: "list[Judged]") -> None:
         if e.outcome in ("fail", "error")
     ]
     if failed:
-        print_table("What failed", ["outcome", "evaluation", "score", "agent", "trace", "why"], failed[:50])
+        print_table(
+            "What failed",
+            ["outcome", "evaluation", "score", "agent", "trace", "why"],
+            failed[:50],
+            whole=["outcome", "score", "trace"],
+            spare=["agent"],
+        )
         if len(failed) > 50:
             click.echo(f"... and {len(failed) - 50} more; --format json prints all")
 

@@ -73,6 +73,8 @@ def list_(
             for result in found
         ],
         empty="No such evaluations.",
+        whole=["time (UTC)", "outcome", "score", "trace"],
+        spare=["service", "agent"],
     )
     if len(found) == limit:
         click.echo(f"The newest {limit}; --limit shows more, --since, --rule or --outcome narrow it down.", err=True)

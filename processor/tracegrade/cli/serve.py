@@ -92,8 +92,13 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
     async def main() -> int:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
+
+        def stop_in_order() -> None:
+            click.echo("Stopping: requests in work are answered, what is left is done at the next start.", err=True)
+            stop.set()
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
+            loop.add_signal_handler(number, stop_in_order)
         return await role.run(stop, ready)
 
     return _run(main)

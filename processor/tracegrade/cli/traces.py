@@ -79,6 +79,8 @@ def list_(
             for head in found
         ],
         empty="No such traces.",
+        whole=["start (UTC)", "trace", "took", "closed", "evaluations"],
+        spare=["root", "service", "closed"],
     )
     if len(found) == limit:
         click.echo(f"The newest {limit}; --limit shows more, --since or --service narrow it down.", err=True)

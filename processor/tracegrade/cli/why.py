@@ -183,7 +183,13 @@ def _print_pairs(pairs: list[dict[str, Any]]) -> None:
             if text and text == pair["reason"]:
                 text = ""
             rows.append(["", "  " + item["evaluation"] + case, outcome_text(item["outcome"]), score + text])
-    print_table("", ["decision", "rule", "subject", "because"], rows, empty="\nNo rule matched when it was judged.")
+    print_table(
+        "",
+        ["decision", "rule", "subject", "because"],
+        rows,
+        empty="\nNo rule matched when it was judged.",
+        whole=["decision", "subject"],
+    )
 
 
 def _decision_text(pair: dict[str, Any]) -> Any:
