@@ -1,15 +1,22 @@
 // An agent on Node, instrumented with the unmodified OpenTelemetry SDK: one run with two tool calls, over OTLP/HTTP in JSON.
 //
-// Usage: node agent.mjs ENDPOINT   where ENDPOINT is http://host:port; prints {"trace_id": ..., "result": ...}.
+// Usage: node agent.mjs ENDPOINT   where ENDPOINT is http://host:port; prints what became of the export, and each span
+// as the SDK held it.
 import { context, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import { resourceFromAttributes } from "@opentelemetry/resources";
-import { BasicTracerProvider, BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
+import {
+  BasicTracerProvider,
+  BatchSpanProcessor,
+  InMemorySpanExporter,
+  SimpleSpanProcessor,
+} from "@opentelemetry/sdk-trace-base";
 
 const exporter = new OTLPTraceExporter({ url: `${process.argv[2]}/v1/traces`, timeoutMillis: 10_000 });
+const kept = new InMemorySpanExporter();
 const provider = new BasicTracerProvider({
-  resource: resourceFromAttributes({ "service.name": "node-shop", "service.version": "2.0" }),
-  spanProcessors: [new BatchSpanProcessor(exporter)],
+  resource: resourceFromAttributes({ "service.name": "demo-shop-node", "service.version": "2.0" }),
+  spanProcessors: [new BatchSpanProcessor(exporter), new SimpleSpanProcessor(kept)],
 });
 const tracer = provider.getTracer("node-agent", "1.0");
 
@@ -68,5 +75,11 @@ agent.end();
 
 let result = "sent";
 await provider.forceFlush().catch((error) => { result = String(error); });
+const spans = kept.getFinishedSpans().map((span) => ({
+  span_id: span.spanContext().spanId,
+  parent_span_id: span.parentSpanContext?.spanId ?? "",
+  name: span.name,
+  attributes: span.attributes,
+}));
 await provider.shutdown();
-console.log(JSON.stringify({ trace_id: agent.spanContext().traceId, result }));
+console.log(JSON.stringify({ trace_id: agent.spanContext().traceId, result, spans }));

@@ -1,0 +1,248 @@
+"""Programs of others: installed into a temporary folder by name, run on loopback, ended by process id."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+INSTALL_WITHIN_S = 300
+READY_WITHIN_S = 30
+
+
+class NotInstalled(Exception):
+    """A peer is not to be had here: no registry answers, or a tool that it needs is missing."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where peers are installed, and where runs keep their data."""
+
+    installed: Path
+    runs: Path
+
+    def new(self, name: str) -> Path:
+        """A fresh folder for one run."""
+        return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.runs))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One exchange that went as it should."""
+
+    peer: str
+    exchanged: str
+    result: str
+
+
+@dataclass(frozen=True)
+class Forwarder:
+    """A collector that may stand before or behind us.
+
+    ``command(folder, ports, target, protocol)`` is its command line: it listens on ``ports["grpc"]`` and
+    ``ports["http"]`` of loopback and forwards to port `target` of loopback by `protocol` (grpc or http), with gzip.
+    """
+
+    name: str
+    command: Callable[[Path, Mapping[str, int], int, str], Sequence[str]]
+
+    @contextmanager
+    def running(self, folder: Path, target: int, protocol: str) -> Iterator[dict[str, int]]:
+        """The ports on which it listens."""
+        folder.mkdir(parents=True, exist_ok=True)
+        ports = {"grpc": free_port(), "http": free_port()}
+        with (folder / "output.txt").open("w") as output:
+            process = subprocess.Popen(
+                self.command(folder, ports, target, protocol),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                cwd=folder,
+            )
+        try:
+            for port in ports.values():
+                _wait_listening(process, port, folder / "output.txt")
+            yield ports
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def free_port() -> int:
+    """A port that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_listening(process: "subprocess.Popen[bytes]", port: int, output: Path) -> None:
+    deadline = time.monotonic() + READY_WITHIN_S
+    while time.monotonic() < deadline and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"{process.args}: does not listen on {port}:\n{output.read_text()[-2000:]}")
+
+
+def install(command: Sequence[str | Path], folder: Path, **environment: str) -> None:
+    """Run an installer in `folder`.
+
+    Raises:
+        NotInstalled: the tool is missing, fails, or takes too long.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if shutil.which(command[0]) is None:
+        raise NotInstalled(f"{command[0]} is not on this machine")
+    try:
+        subprocess.run(
+            [str(part) for part in command],
+            cwd=folder,
+            env=os.environ | environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_WITHIN_S,
+            check=True,
+        )
+    except subprocess.CalledProcessError as error:
+        last = (error.stderr or error.stdout).strip().splitlines()[-1:]
+        raise NotInstalled(f"{' '.join(map(str, command))}: {' '.join(last)}") from None
+    except subprocess.TimeoutExpired:
+        raise NotInstalled(f"{' '.join(map(str, command))}: took longer than {INSTALL_WITHIN_S} s") from None
+
+
+# The peers
+
+
+def node_modules(work: Path) -> Path:
+    """A folder in which Node finds the OpenTelemetry SDK."""
+    folder = work / "node"
+    if not (folder / "node_modules").exists():
+        install(
+            [
+                "npm",
+                "install",
+                "--no-audit",
+                "--no-fund",
+                "--prefix",
+                ".",
+                "@opentelemetry/api",
+                "@opentelemetry/resources",
+                "@opentelemetry/sdk-trace-base",
+                "@opentelemetry/exporter-trace-otlp-http",
+            ],
+            folder,
+        )
+    return folder
+
+
+def rotel(work: Path) -> Forwarder:
+    """The rotel collector (Rust). It has only pre-releases, and its own environment."""
+    environment = work / "rotel"
+    if not (environment / "bin").exists():
+        install([sys.executable, "-m", "venv", environment], work)
+        install([environment / "bin" / "pip", "install", "-q", "--pre", "rotel"], work)
+    found = list(environment.glob("lib/python3*/site-packages/rotel/rotel-agent"))
+    if not found:
+        raise NotInstalled("the rotel package holds no agent for this platform")
+
+    def command(folder: Path, ports: Mapping[str, int], target: int, protocol: str) -> Sequence[str]:
+        return [
+            str(found[0]),
+            "start",
+            f"--pid-file={folder / 'pid'}",
+            f"--log-file={folder / 'log.txt'}",
+            f"--otlp-grpc-endpoint=127.0.0.1:{ports['grpc']}",
+            f"--otlp-http-endpoint=127.0.0.1:{ports['http']}",
+            "--exporter=otlp",
+            f"--otlp-exporter-endpoint=http://127.0.0.1:{target}",
+            f"--otlp-exporter-protocol={protocol}",
+            "--otlp-exporter-retry-initial-backoff=200ms",
+            "--otlp-exporter-retry-max-backoff=1s",
+        ]
+
+    return Forwarder("rotel", command)
+
+
+# The newest release all of whose modules the module proxy had when this was written.
+COLLECTOR = "v0.150.0"
+COLLECTOR_STABLE = "v1.56.0"
+
+
+def otel_collector(work: Path) -> Forwarder:
+    """The OpenTelemetry Collector (Go), built with its own builder: some minutes the first time."""
+    folder = work / "collector"
+    binary = folder / "dist" / "otelcol"
+    if not binary.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "builder.yaml").write_text(_builder_config())
+        builder = f"go.opentelemetry.io/collector/cmd/builder@{COLLECTOR}"
+        install(["go", "install", builder], folder, GOBIN=str(folder), GOFLAGS="-p=2")
+        install([folder / "builder", "--config", "builder.yaml"], folder, GOFLAGS="-p=2")
+
+    def command(run_folder: Path, ports: Mapping[str, int], target: int, protocol: str) -> Sequence[str]:
+        config = run_folder / "config.yaml"
+        config.write_text(_collector_config(ports, target, protocol))
+        return [str(binary), f"--config={config}"]
+
+    return Forwarder("OpenTelemetry Collector", command)
+
+
+def _builder_config() -> str:
+    core = "go.opentelemetry.io/collector"
+    return f"""\
+dist: {{name: otelcol, output_path: ./dist}}
+receivers: [{{gomod: {core}/receiver/otlpreceiver {COLLECTOR}}}]
+processors: [{{gomod: {core}/processor/batchprocessor {COLLECTOR}}}]
+exporters:
+  - gomod: {core}/exporter/otlpexporter {COLLECTOR}
+  - gomod: {core}/exporter/otlphttpexporter {COLLECTOR}
+providers:
+  - gomod: {core}/confmap/provider/envprovider {COLLECTOR_STABLE}
+  - gomod: {core}/confmap/provider/fileprovider {COLLECTOR_STABLE}
+  - gomod: {core}/confmap/provider/yamlprovider {COLLECTOR_STABLE}
+"""
+
+
+def _collector_config(ports: Mapping[str, int], target: int, protocol: str) -> str:
+    kind, endpoint = (
+        ("otlp", f"127.0.0.1:{target}") if protocol == "grpc" else ("otlphttp", f"http://127.0.0.1:{target}")
+    )
+    pipeline = f"{{receivers: [otlp], processors: [batch], exporters: [{kind}]}}"
+    return f"""\
+receivers:
+  otlp:
+    protocols:
+      grpc: {{endpoint: "127.0.0.1:{ports["grpc"]}"}}
+      http: {{endpoint: "127.0.0.1:{ports["http"]}"}}
+processors: {{batch: {{timeout: 200ms}}}}
+exporters:
+  {kind}:
+    endpoint: "{endpoint}"
+    tls: {{insecure: true}}
+    retry_on_failure: {{initial_interval: 200ms, max_interval: 1s}}
+service:
+  telemetry: {{metrics: {{level: none}}, logs: {{level: warn}}}}
+  pipelines: {{traces: {pipeline}, logs: {pipeline}, metrics: {pipeline}}}
+"""
+
+
+def promtool(work: Path) -> Path:
+    """Prometheus' linter, taken out of Debian's package without installing that."""
+    folder = work / "prometheus"
+    binary = folder / "usr" / "bin" / "promtool"
+    if not binary.exists():
+        install(["apt-get", "download", "prometheus"], folder)
+        install(["dpkg", "-x", next(folder.glob("*.deb")), folder], folder)
+    return binary
