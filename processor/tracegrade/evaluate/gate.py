@@ -41,18 +41,18 @@ def gate(
     """
     if not evaluator.reads:
         return None
-    names = evaluator.compared_names(evaluator.criteria_in_force(criteria, settings))
-    lacks = [
-        lack
-        for what in evaluator.reads
-        for lack in evidence.once(_LACKS[what])
-        if evidence.calls[lack[0]].name in names
-    ]
-    if not lacks:
+    compared = evaluator.criteria_in_force(criteria, settings)
+    lacks: list[tuple[int, str]] = []
+    for what in evaluator.reads:
+        lacks += evidence.once(_LACKS[what])
+    if not lacks:  # nearly always, so names are asked for only now
         return None
-    position, why = min(lacks)
-    call = evidence.calls[position]
-    return f"{why} ({listed([call.name])}, span {call.span_id})"
+    names = evaluator.compared_names(compared)
+    for position, why in sorted(lacks):
+        call = evidence.calls[position]
+        if call.name in names:
+            return f"{why} ({listed([call.name])}, span {call.span_id})"
+    return None
 
 
 def _lacking_arguments(evidence: Evidence) -> list[tuple[int, str]]:

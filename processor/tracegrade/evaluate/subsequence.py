@@ -7,6 +7,7 @@ among themselves and take the best one.
 from collections import Counter
 from collections.abc import Sequence
 
+from tracegrade.evaluate.calls import positions_of
 from tracegrade.evaluate.work import Work
 
 Groups = Sequence[Sequence[str]]
@@ -22,13 +23,16 @@ def longest_common_subsequence(expected: Sequence[str], groups: Groups, work: Wo
     Raises:
         EvaluatorError: ``work_bound``.
     """
-    wanted = set(expected)
-    kept = [names for group in groups if (names := [name for name in group if name in wanted])]
+    places = positions_of(expected)
+    kept = [names for group in groups if (names := [name for name in group if name in places])]
     if _contain_all(expected, kept, work):
         return list(range(len(expected)))
     best = [[0] * (len(expected) + 1)]
     for group in kept:
-        best.append((_row_after_one if len(group) == 1 else _row_after)(expected, group, best[-1], work))
+        if len(group) == 1:
+            best.append(_row_after_one(places[group[0]], best[-1], work))
+        else:
+            best.append(_row_after(expected, group, best[-1], work))
     return _positions(expected, kept, best)
 
 
@@ -48,13 +52,17 @@ def _contain_all(expected: Sequence[str], groups: Groups, work: Work) -> bool:
     return done == len(expected)
 
 
-def _row_after_one(expected: Sequence[str], group: Sequence[str], before: list[int], work: Work) -> list[int]:
-    work.spend(len(expected))
-    only = group[0]
-    row = [0]
-    for j, name in enumerate(expected, 1):
-        taken = before[j - 1] + 1 if name == only else 0
-        row.append(max(row[-1], before[j], taken))
+def _row_after_one(places: Sequence[int], before: list[int], work: Work) -> list[int]:
+    """The row after a group of one name, which is expected at `places`."""
+    work.spend(len(before) - 1)
+    row = before.copy()
+    for place in places:
+        # One more than what was had before the place; as rows never fall, that holds up to where as much was had.
+        had = before[place] + 1
+        j = place + 1
+        while j < len(row) and row[j] < had:
+            row[j] = had
+            j += 1
     return row
 
 
@@ -85,7 +93,10 @@ def _positions(expected: Sequence[str], groups: Groups, best: Sequence[list[int]
     """Walk back through `best` and note what each group contained."""
     positions: list[int] = []
     j = len(expected)
-    for group, before in zip(reversed(groups), reversed(best[:-1]), strict=True):
+    for number in range(len(groups) - 1, -1, -1):
+        group, before = groups[number], best[number]
+        if before[j] == best[number + 1][j]:
+            continue  # as much can be had without this group
         left = Counter(group)
         choices = _choices(expected, left, before, j)
         i = j - choices.index(max(choices))
