@@ -92,3 +92,14 @@ def test_text_that_postgresql_refuses_is_stored_all_the_same(engine: Engine) -> 
     with reading(engine) as connection:
         (stored,) = stored_traces(connection, bytes.fromhex(trace_id(1)))
     assert stored.trace["service"] == "shop\0"
+
+
+def test_the_views_over_lists_have_their_types(engine: Engine) -> None:
+    StoreWriter(engine).write([judged(1, "fail"), judged(2, "error")])
+    with reading(engine) as connection:
+        evaluations = connection.execute(text("SELECT trace, place, outcome, score FROM evaluations ORDER BY trace"))
+        assert evaluations.all() == [(1, 0, 1, 0.25), (2, 0, 3, None)]
+        decisions = connection.execute(text("SELECT trace, place, kind, outcome FROM decisions ORDER BY trace"))
+        assert decisions.all() == [(1, 0, 0, 1), (2, 0, 4, 3)]
+        calls = connection.execute(text("SELECT place, name, start_ns, error_type FROM tool_calls WHERE trace = 1"))
+        assert calls.all() == [(0, "create_order", START_NS + 1000, None)]
