@@ -3,8 +3,10 @@
 import ast
 import contextlib
 import io
+import json
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -116,13 +118,17 @@ def _judged(output: str) -> list[tuple[str, str]]:
     return re.findall(r"[✓✗!–] (pass|fail|error|not_evaluable) +\S+ +(all \d+ rules|\S+/\S+)", output)
 
 
-def test_the_demo_prints_what_the_readme_shows() -> None:
+def test_the_demo_prints_and_stores_what_the_readme_shows(tmp_path: Path) -> None:
     (shown,) = [block for block in _blocks("text", _section("Try it")) if "the agent" in block]
-    demo = [sys.executable, "-m", "tracegrade", "demo", "--once"]
+    demo = [sys.executable, "-m", "tracegrade", "demo", "--once", "--data-dir", str(tmp_path)]
     done = subprocess.run(demo, capture_output=True, text=True, timeout=90, check=False)
     assert done.returncode == 0, done.stderr
     assert _judged(done.stdout) == _judged(shown)
     assert len(_judged(shown)) > 8
+    (sql,) = re.findall(r"^sqlite> (.+)\n(.+)$", _section("What a result looks like"), re.MULTILINE)
+    query, row = sql
+    with contextlib.closing(sqlite3.connect(tmp_path / "tracegrade.db")) as connection:
+        assert row in ["|".join(map(str, found)) for found in connection.execute(query.rstrip(";"))]
 
 
 def test_the_json_shown_has_the_fields_of_an_evaluation() -> None:
@@ -168,6 +174,29 @@ def test_the_python_shown_runs(tmp_path: Path) -> None:
     shutil.copy(trace, tmp_path / "traces.json")
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "order-steps-out-of-order fail 2 of 3 expected calls in the expected order" in done.stdout
+
+
+def _fields_of(row: str) -> list[str]:
+    (cells,) = re.findall(rf"^\|.* {row} .*\| (.+) \|$", _section("Commands"), re.MULTILINE)
+    return re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", cells))
+
+
+def test_the_fields_of_json_lines_are_documented() -> None:
+    trace = ROOT / "rules/demo/order-steps-out-of-order/traces/ordered_before_validated.json"
+    extracted = json.loads(CliRunner().invoke(main, ["extract", str(trace), "--format", "json"]).output)
+    assert list(extracted) == _fields_of("`extract`")
+    assert list(extracted["tool_calls"][0]) == _fields_of("each of its `tool_calls`")
+    evaluate = [
+        "evaluate",
+        "tool-call-order",
+        "--criteria",
+        '{"tool_calls_order": ["a"]}',
+        "--calls",
+        "[]",
+        "--format",
+        "json",
+    ]
+    assert list(json.loads(CliRunner().invoke(main, evaluate).output)) == _fields_of("`evaluate`")
 
 
 @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#:]+)\)", README))))
