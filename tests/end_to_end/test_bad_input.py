@@ -3,6 +3,7 @@
 ``pytest -s`` prints the table.
 """
 
+import errno
 import gzip
 import http.client
 import json
@@ -219,7 +220,9 @@ def _told(connection: socket.socket, sent: bytes) -> str:
         got = b""
         while piece := connection.recv(65536):
             got += piece
-    except ConnectionError:
+    except OSError as error:
+        if not isinstance(error, ConnectionError) and error.errno != errno.ENOTCONN:  # reset before we shut down
+            raise
         return "connection reset"
     if not got:
         return "connection closed"
