@@ -76,7 +76,8 @@ def listed(names: Iterable[str]) -> str:
 
 def detailed(names: Sequence[str]) -> list[JsonValue]:
     """The names for the details: the first `MAX_LISTED`, and of each no more than anybody reads."""
-    return [_cut(name, _MAX_NAME_IN_DETAILS) for name in names[:MAX_LISTED]]
+    most = _MAX_NAME_IN_DETAILS
+    return [name if len(name) <= most else _cut(name, most) for name in names[:MAX_LISTED]]
 
 
 def _cut(text: str, length: int) -> str:

@@ -52,13 +52,11 @@ def pair_in_turn(names: Sequence[str], evidence: Evidence, satisfied: Satisfied,
     return pairs
 
 
-def nearest_unpaired(names: Sequence[str], evidence: Evidence, pairs: Sequence[int | None]) -> Sequence[int | None]:
+def nearest_unpaired(names: Sequence[str], evidence: Evidence, pairs: Sequence[int | None]) -> list[int | None]:
     """`pairs`, and for each unpaired expected call the next call of its name that nothing was paired with.
 
     That is the call a reader wants to see beside the expectation that it failed.
     """
-    if None not in pairs:
-        return pairs
     used = {position for position in pairs if position is not None}
     left = {
         name: [position for position in positions if position not in used]

@@ -97,16 +97,20 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     precision = matched / len(actual) if actual else 0.0
     recall = matched / len(references)
     score = 2 * precision * recall / (precision + recall) if matched else 0.0
-    names, keys = criteria.expected.names, criteria.expected.keys
-    shown = nearest_unpaired(names, evidence, taken_by)
-    found = listed_differences(
-        "args",
-        (
-            (keys[i], _differences(references[i], actual[position], settings, work))
-            for i, position in enumerate(shown)
-            if position is not None and taken_by[i] is None
-        ),
-    )
+    uncalled: list[str] = []
+    found: list[JsonValue] = []
+    if None in taken_by:
+        names, keys = criteria.expected.names, criteria.expected.keys
+        shown = nearest_unpaired(names, evidence, taken_by)
+        uncalled = [name for name, position in zip(names, shown, strict=True) if position is None]
+        found = listed_differences(
+            "args",
+            (
+                (keys[i], _differences(references[i], actual[position], settings, work))
+                for i, position in enumerate(shown)
+                if position is not None and taken_by[i] is None
+            ),
+        )
     takers = set(taken_by)
     details: dict[str, JsonValue] = {
         "true_positives": matched,
@@ -116,7 +120,6 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         "band": band(score),
         "differences": found,
     }
-    uncalled = [name for name, position in zip(names, shown, strict=True) if position is None]
     return Score(score, details, _explain(matched, len(actual), len(references), uncalled, paths_of(found)))
 
 

@@ -80,10 +80,10 @@ def _batches(evidence: Evidence) -> Groups:
 def _explain(expected: Sequence[str], actual: Sequence[str], matched: Sequence[int]) -> str:
     if len(matched) == len(expected):
         return f"{all_of(len(expected), 'expected call')} made in the expected order."
-    absent = set(range(len(expected))) - set(matched)
-    called = set(actual)
-    missing = listed(expected[position] for position in sorted(absent) if expected[position] not in called)
-    misplaced = listed(expected[position] for position in sorted(absent) if expected[position] in called)
+    held, called = set(matched), set(actual)
+    absent = [name for position, name in enumerate(expected) if position not in held]
+    missing = listed(name for name in absent if name not in called)
+    misplaced = listed(name for name in absent if name in called)
     reasons = [f"not called: {missing}"] if missing else []
     reasons += [f"out of order or not called often enough: {misplaced}"] if misplaced else []
     return f"{len(matched)} of {counted(len(expected), 'expected call')} in the expected order; {'; '.join(reasons)}."

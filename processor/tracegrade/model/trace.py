@@ -41,7 +41,10 @@ class Trace:
     @property
     def root(self) -> Span | None:
         """The earliest local root, if one has come."""
-        return next((span for span in self.spans if span.is_local_root), None)
+        for span in self.spans:  # nearly always the first: a loop ends sooner than a generator begins
+            if span.is_local_root:
+                return span
+        return None
 
     @property
     def resource(self) -> Resource:
