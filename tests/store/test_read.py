@@ -159,3 +159,10 @@ def test_few_among_many_are_found_wherever_they_are(engine: Engine) -> None:
         rest = trace_heads(connection, Filter(outcome="error"), 3, before=heads[-1].number)
     assert [int(result.trace_id, 16) for result in found] == sorted(rare, reverse=True)
     assert [int(head.trace_id, 16) for head in (*heads, *rest)] == sorted(rare, reverse=True)
+
+
+def test_more_traces_than_one_query_takes_are_all_listed(engine: Engine) -> None:
+    StoreWriter(engine).write([judged(number) for number in range(1201)])
+    with reading(engine) as connection:
+        heads = trace_heads(connection, Filter(outcome="pass"), 1101)
+    assert [int(head.trace_id, 16) for head in heads] == list(range(1200, 99, -1))

@@ -7,10 +7,10 @@ receive time, here as everywhere.
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, Select, bindparam, func, select
 
 from tracegrade.store.arrivals import number_range
 from tracegrade.store.blocks import block_ranges
@@ -20,9 +20,12 @@ from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, WHOLE
 
 # Blocks are looked up by so many series; results of more are near whichever way one looks.
 _MAX_SEARCHED_SERIES = 1000
+_MATCHED = ("number", "trace_id", "complete", "evaluations")
 _LARGE = ("judged", "spans", "decisions", "tool_calls")
 _MAX_IDS_A_QUERY = 500
 _MAX_INTEGER = 2**63 - 1
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +132,7 @@ def results(
 def full_evaluations(connection: Connection, found: Sequence[Result]) -> list[dict[str, Any]]:
     """The documented JSON object of each of `found`, in their order."""
     judged: dict[int, list[dict[str, Any]]] = {}
-    numbers = list(dict.fromkeys(result.number for result in found))
-    for start in range(0, len(numbers), _MAX_IDS_A_QUERY):
-        some = numbers[start : start + _MAX_IDS_A_QUERY]
+    for some in _parts(list(dict.fromkeys(result.number for result in found))):
         for number, blob in connection.execute(
             select(traces.c.number, traces.c.judged).where(traces.c.number.in_(some))
         ):
@@ -145,51 +146,21 @@ def trace_heads(connection: Connection, wanted: Filter, limit: int, *, before: i
 
     Of `wanted`, rule, outcome and agent hold when one evaluation of the trace has them all.
     """
-    query = select(traces).where(traces.c.number < before, traces.c.run == wanted.run)
-    if wanted.rule is not None or wanted.outcome is not None or wanted.agent is not None:
-        numbers: dict[int, None] = {}
-        for row, _, _ in _matching(connection, wanted, before=(before, 0)):
-            numbers[row.number] = None
-            if len(numbers) >= limit:
-                break
-        query = query.where(traces.c.number.in_(numbers))
-    if wanted.trace_id is not None:
-        query = query.where(traces.c.trace_id == wanted.trace_id)
-    for column, value in ((traces.c.service, wanted.service), (traces.c.tenant, wanted.tenant)):
-        if value is not None:
-            query = query.where(column == value)
+    query = _traces_query(wanted).where(traces.c.number < before).order_by(traces.c.number.desc()).limit(limit)
     if _has_times(wanted):
         bounds = number_range(connection, wanted.since_ns, wanted.until_ns)
         if bounds is None:
             return []
         query = query.where(traces.c.number.between(*bounds))
-    if wanted.since_ns is not None:
-        query = query.where(traces.c.first_received_ns >= wanted.since_ns)
-    if wanted.until_ns is not None:
-        query = query.where(traces.c.first_received_ns < wanted.until_ns)
-    query = query.order_by(traces.c.number.desc()).limit(limit)
-    query = query.with_only_columns(*(column for column in traces.c if column.name not in _LARGE))
-    return [
-        TraceHead(
-            number=row.number,
-            trace_id=row.trace_id.hex(),
-            tenant=row.tenant,
-            service=row.service,
-            session=row.session,
-            root_name=row.root_name,
-            close_reason=row.close_reason,
-            complete=row.complete,
-            cut_by=row.cut_by,
-            revision=row.revision,
-            span_count=row.span_count,
-            call_count=row.call_count,
-            start_ns=row.start_ns,
-            end_ns=row.end_ns,
-            first_received_ns=row.first_received_ns,
-            outcomes=_outcomes(row.evaluations),
-        )
-        for row in connection.execute(query)
-    ]
+    if wanted.rule is None and wanted.outcome is None and wanted.agent is None:
+        return [_head(row) for row in connection.execute(query)]
+    numbers: dict[int, None] = {}
+    for row, _, _ in _matching(connection, wanted, before=(before, 0)):
+        numbers[row.number] = None
+        if len(numbers) >= limit:
+            break
+    parts = (query.where(traces.c.number.in_(some)) for some in _parts(list(numbers)))
+    return [_head(row) for part in parts for row in connection.execute(part)]
 
 
 def stored_traces(connection: Connection, trace_id: bytes, *, run: str = "live") -> list[StoredTrace]:
@@ -210,8 +181,7 @@ def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> 
     """Those of `keys` (tenant, trace id) whose trace was judged live, in one query for each 500 of them."""
     found: dict[tuple[str, bytes], ClosedTrace] = {}
     mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
-    for start in range(0, len(keys), _MAX_IDS_A_QUERY):
-        some = keys[start : start + _MAX_IDS_A_QUERY]
+    for some in _parts(keys):
         # Through the driver: assembly asks this for every new trace, and Core takes 2 µs an id to write an IN list.
         marks = ", ".join([mark] * len(some))
         rows = connection.exec_driver_sql(
@@ -226,6 +196,49 @@ def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> 
     return found
 
 
+def _traces_query(wanted: Filter) -> Select[Any]:
+    """The heads of the traces that `wanted` lets through, as far as the trace itself says it."""
+    query = select(*(column for column in traces.c if column.name not in _LARGE)).where(traces.c.run == wanted.run)
+    for column, value in (
+        (traces.c.trace_id, wanted.trace_id),
+        (traces.c.service, wanted.service),
+        (traces.c.tenant, wanted.tenant),
+    ):
+        if value is not None:
+            query = query.where(column == value)
+    return _within_times(query, wanted)
+
+
+def _within_times(query: Select[Any], wanted: Filter) -> Select[Any]:
+    if wanted.since_ns is not None:
+        query = query.where(traces.c.first_received_ns >= wanted.since_ns)
+    if wanted.until_ns is not None:
+        query = query.where(traces.c.first_received_ns < wanted.until_ns)
+    return query
+
+
+def _head(row: Any) -> TraceHead:
+    counted = Counter(item[5] for item in orjson.loads(row.evaluations))
+    return TraceHead(
+        number=row.number,
+        trace_id=bytes(row.trace_id).hex(),
+        tenant=row.tenant,
+        service=row.service,
+        session=row.session,
+        root_name=row.root_name,
+        close_reason=row.close_reason,
+        complete=row.complete,
+        cut_by=row.cut_by,
+        revision=row.revision,
+        span_count=row.span_count,
+        call_count=row.call_count,
+        start_ns=row.start_ns,
+        end_ns=row.end_ns,
+        first_received_ns=row.first_received_ns,
+        outcomes={name: counted[place] for place, name in enumerate(OUTCOMES) if counted[place]},
+    )
+
+
 def _matching(
     connection: Connection, wanted: Filter, *, before: tuple[int, int] | None
 ) -> Iterator[tuple[Any, int, list[Any]]]:
@@ -238,11 +251,7 @@ def _matching(
     low, high = bounds
     if before is not None:
         high = min(high, before[0])
-    query = select(*(traces.c[name] for name in ("number", "trace_id", "complete", "evaluations")))
-    if wanted.since_ns is not None:
-        query = query.where(traces.c.first_received_ns >= wanted.since_ns)
-    if wanted.until_ns is not None:
-        query = query.where(traces.c.first_received_ns < wanted.until_ns)
+    query = _within_times(select(*(traces.c[name] for name in _MATCHED)), wanted)
     query = query.where(traces.c.number.between(bindparam("first"), bindparam("last")))
     query = query.order_by(traces.c.number.desc())
     if wanted.trace_id is not None:
@@ -271,7 +280,14 @@ def _numbers_of(connection: Connection, trace_id: bytes, low: int, high: int) ->
 
 
 def _series_rows(connection: Connection, numbers: Collection[int]) -> dict[int, Any]:
-    return {row.number: row for row in connection.execute(select(series).where(series.c.number.in_(numbers)))}
+    queries = (select(series).where(series.c.number.in_(some)) for some in _parts(list(numbers)))
+    return {row.number: row for query in queries for row in connection.execute(query)}
+
+
+def _parts(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    """`items` in parts that one query takes."""
+    for start in range(0, len(items), _MAX_IDS_A_QUERY):
+        yield items[start : start + _MAX_IDS_A_QUERY]
 
 
 def _result(row: Any, place: int, item: list[Any], named: Any) -> Result:
@@ -315,9 +331,3 @@ def _series(connection: Connection, wanted: Filter) -> list[int] | None:
 
 def _has_times(wanted: Filter) -> bool:
     return wanted.since_ns is not None or wanted.until_ns is not None
-
-
-def _outcomes(evaluations: str) -> dict[str, int]:
-    """How many of the rows have which outcome, in the order of OUTCOMES."""
-    counted = Counter(item[5] for item in orjson.loads(evaluations))
-    return {name: counted[place] for place, name in enumerate(OUTCOMES) if counted[place]}
