@@ -116,8 +116,8 @@ def install(command: Sequence[str | Path], folder: Path, **environment: str) -> 
             check=True,
         )
     except subprocess.CalledProcessError as error:
-        last = (error.stderr or error.stdout).strip().splitlines()[-1:]
-        raise NotInstalled(f"{' '.join(map(str, command))}: {' '.join(last)}") from None
+        said = " / ".join((error.stderr or error.stdout).strip().splitlines())
+        raise NotInstalled(f"{' '.join(map(str, command))}: {said[:400]}") from None
     except subprocess.TimeoutExpired:
         raise NotInstalled(f"{' '.join(map(str, command))}: took longer than {INSTALL_WITHIN_S} s") from None
 
