@@ -97,6 +97,13 @@ def _positions(expected: Sequence[str], groups: Groups, best: Sequence[list[int]
         group, before = groups[number], best[number]
         if before[j] == best[number + 1][j]:
             continue  # as much can be had without this group
+        if len(group) == 1:
+            # Rows never fall: of all places of the name, the last one had most before it.
+            j -= 1
+            while expected[j] != group[0]:
+                j -= 1
+            positions.append(j)
+            continue
         left = Counter(group)
         choices = _choices(expected, left, before, j)
         i = j - choices.index(max(choices))

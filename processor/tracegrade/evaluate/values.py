@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from json.encoder import encode_basestring
 from typing import Never
 
 from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work
@@ -112,11 +113,11 @@ def excerpt(value: JsonValue, limit: int = 400) -> str:
 def _write(value: JsonValue, room: int, add: Callable[[str], None]) -> int:
     """Write the JSON text of `value` until more than `room` characters are; what is left of them, negative if none."""
     if isinstance(value, str):
-        text = _encode(value if len(value) <= room else value[: room + 1])
+        text = encode_basestring(value if len(value) <= room else value[: room + 1])
     elif isinstance(value, dict):
         opening = "{"
         for key, member in value.items():
-            label = f"{opening}{_encode(key if len(key) <= room else key[: room + 1])}: "
+            label = f"{opening}{encode_basestring(key if len(key) <= room else key[: room + 1])}: "
             add(label)
             room -= len(label)
             if room < 0 or (room := _write(member, room, add)) < 0:

@@ -1,5 +1,6 @@
 """What clauses read of a subject, looked up once and shared by all rules."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,12 +65,20 @@ class FactReader:
 
     def __init__(self, trace: Trace) -> None:
         self._resource = trace.resource
-        self._root = trace.root
-        self._spans: dict[bytes, Span] = {span.span_id: span for span in trace.spans}
+        self._root = root = trace.root
+        # Found by hex id; the root is what is asked for most often, and then no other needs to be known.
+        self._spans: dict[str, Span] = {root.span_id.hex(): root} if root is not None else {}
+        self._others: Iterable[Span] = trace.spans
+
+    def _span(self, span_id: str) -> Span | None:
+        if span_id not in self._spans:
+            self._spans.update((span.span_id.hex(), span) for span in self._others)
+            self._others = ()
+        return self._spans.get(span_id)
 
     def read(self, subject: Subject) -> Facts:
         """The facts of a subject of this trace."""
-        span = self._spans.get(bytes.fromhex(subject.span_id))
+        span = self._span(subject.span_id)
         resource = self._resource if span is None or subject.kind == "trace" else span.resource
         places = [place.attributes for place in (span, self._root, resource) if place is not None]
         tools: dict[str, Any] = {}
