@@ -51,7 +51,7 @@ def test_switched_off_there_is_one_attempt():
     factor=st.floats(0, 1),
 )
 def test_every_wait_keeps_its_bounds_and_the_sum_ends_in_time(random, asked, factor):
-    settings = RetrySettings(randomization_factor=factor)
+    settings = RetrySettings(randomization_factor=factor, max_elapsed_time=300.0)
     numbers = iter(random)
     backoff, now_s = Backoff(settings, 0.0, lambda: next(numbers)), 0.0
     for _, retry_after_s in zip(random, asked, strict=False):
