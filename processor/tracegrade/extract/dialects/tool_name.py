@@ -1,4 +1,4 @@
-"""A bare tool name and nothing that says what the span is: the seeds' own form, and early GenAI instrumentations.
+"""A bare tool name and nothing that says what the span is: spans written by hand, early GenAI instrumentations.
 
 A span with `tool.name` (not synthesized) is a call: arguments in `input.value`, output in `output.value`. Last in
 precedence. Source: the seed evaluators' reading of spans.
