@@ -111,18 +111,43 @@ def test_a_readable_trace_without_calls_is_judged() -> None:
 
 
 def test_evaluations_carry_what_they_are_of() -> None:
-    (evaluation,) = judge(trace(), rules(ORDER, level="high"), run="try").evaluations
-    shown = evaluation.to_json()
-    assert shown["subject"] == {"kind": "agent", "id": "0000000000000001"}
-    assert (shown["run"], shown["agent"], shown["service"], shown["level"]) == (
-        "try",
-        "order-agent",
-        "demo-shop",
-        "high",
-    )
-    assert (shown["time"], shown["revision"], shown["complete"], shown["close_reason"]) == (1000, 3, True, "settled")
+    rule_set = rules(WRONG_ORDER | {"threshold": 0.75}, level="high")
+    (evaluation,) = judge(trace(), rule_set, run="try").evaluations
     assert len(evaluation.id) == 32
-    assert judge(trace(), rules(ORDER, level="high"), run="other").evaluations[0].id != evaluation.id
+    assert judge(trace(), rule_set, run="other").evaluations[0].id != evaluation.id
+    assert evaluation.to_json() == {
+        "id": evaluation.id,
+        "tenant": "default",
+        "run": "try",
+        "rule_id": "a-rule",
+        "rule_hash": rule_set.rules[0].hash,
+        "evaluation": "reversed",
+        "evaluator": "tool-call-order",
+        "case": None,
+        "subject": {"kind": "agent", "id": "0000000000000001"},
+        "trace_id": trace().trace_id.hex(),
+        "span_id": "0000000000000001",
+        "session": None,
+        "agent": "order-agent",
+        "service": "demo-shop",
+        "release": None,
+        "level": "high",
+        "score": 0.5,
+        "label": "fail",
+        "threshold": 0.75,
+        "outcome": "fail",
+        "reason": "",
+        "explanation": evaluation.explanation,
+        "details": evaluation.details,
+        "close_reason": "settled",
+        "complete": True,
+        "missing": [],
+        "revision": 3,
+        "probability": 1.0,
+        "time": 1000,
+    }
+    assert evaluation.explanation.startswith("1 of 2 expected calls in the expected order")
+    assert evaluation.details["lcs_length"] == 1
 
 
 def test_evaluations_carry_the_service_that_clauses_read() -> None:

@@ -96,7 +96,9 @@ class Evaluator(Generic[C, S]):
         Raises:
             EvaluatorError: ``no_criteria``; ``work_bound``.
         """
-        return self.score(evidence, self.criteria_in_force(criteria, settings), settings)
+        if criteria is None:
+            criteria = self.criteria_in_force(criteria, settings)
+        return self.score(evidence, criteria, settings)
 
     def criteria_in_force(self, criteria: C | None, settings: S) -> C:
         """The criteria given, whole; else the settings' default; else all the criteria's own defaults.

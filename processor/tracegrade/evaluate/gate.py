@@ -41,7 +41,7 @@ def gate(
     """
     if not evaluator.reads:
         return None
-    compared = evaluator.criteria_in_force(criteria, settings)
+    compared = criteria if criteria is not None else evaluator.criteria_in_force(criteria, settings)
     lacks: list[tuple[int, str]] = []
     for what in evaluator.reads:
         lacks += evidence.once(_LACKS[what])

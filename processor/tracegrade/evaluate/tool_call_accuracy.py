@@ -21,7 +21,7 @@ from tracegrade.evaluate.call_by_call import ExpectedNames, listed_differences, 
 from tracegrade.evaluate.calls import MAX_LISTED, all_of, arguments, counted, listed
 from tracegrade.evaluate.criteria import ExpectedArguments
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
-from tracegrade.evaluate.expected import Difference, differences
+from tracegrade.evaluate.expected import Difference, ExpectedObject, differences
 from tracegrade.evaluate.pairing import nearest_unpaired
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -133,28 +133,30 @@ def _align(
     """For each reference call the position of the call that took it."""
     references = criteria.reference_tool_calls or []
     free = {name: list(indexes) for name, indexes in criteria.expected.by_name.items()}
-    enough = 1.0 if settings.mode == "strict" else settings.argument_match_threshold
+    strict = settings.mode == "strict"
+    enough = 1.0 if strict else settings.argument_match_threshold
     taken_by: list[int | None] = [None] * len(references)
     for position, call in enumerate(evidence.calls):
         best, best_fit = None, 0.0
         for index in free.get(call.name, ()):
-            fit = _fit(references[index], actual[position], settings, work)
+            fit = _fit(references[index].args, actual[position], strict, work)
             if fit > best_fit:
                 best, best_fit = index, fit
+                if fit == 1.0:
+                    break  # none fits better, and of equals the earlier is taken
         if best is not None and best_fit >= enough:
             taken_by[best] = position
             free[call.name].remove(best)
     return taken_by
 
 
-def _fit(reference: ReferenceCall, actual: dict[str, JsonValue], settings: Settings, work: Work) -> float:
-    work.spend()
-    args = reference.args
-    if settings.mode == "strict":
-        return float(args.matches(actual, work))
-    if not args.members:
+def _fit(expected: ExpectedObject, actual: dict[str, JsonValue], strict: bool, work: Work) -> float:
+    if strict:
+        return float(expected.matches(actual, work))
+    matched = expected.matched_members(actual, work)
+    if not expected.members:
         return _UNASKED_ARGUMENTS if actual else 1.0
-    return args.matched_members(actual, work) / len(args.members)
+    return matched / len(expected.members)
 
 
 def _differences(
