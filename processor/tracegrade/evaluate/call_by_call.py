@@ -1,14 +1,15 @@
 """The score and the justification of evaluators that compare expected calls one by one with calls made."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import ClassVar
 
 from tracegrade.evaluate.calls import all_of, counted, listed, positions_of
 from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.expected import Difference
-from tracegrade.evaluate.pairing import nearest_unpaired
+from tracegrade.evaluate.pairing import Pairing, nearest_unpaired
 from tracegrade.evaluate.values import excerpt
+from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.yaml_file import dotted
 
@@ -28,26 +29,47 @@ class ExpectedNames:
         self.by_name = positions_of(names)
 
 
-@dataclass(slots=True, kw_only=True)
 class Comparison:
-    """Expected calls (by index), calls made (by position), and which satisfied which.
+    """Expected calls (by index) compared with calls made (by position).
 
-    ``key`` is the justification's name in the details, ``compared`` what was compared, in words, and ``root`` what
-    paths into it begin with. ``pairs`` has for each expected call the position of the call that satisfies it.
-    ``shown_expected`` and ``shown_actual`` are what was compared as the justification shows it.
+    A subclass says what satisfies what. ``key`` is the justification's name in the details, ``compared`` what is
+    compared, in words, and ``root`` what paths into it begin with; ``shown`` is that of the calls made, as the
+    justification shows it, and ``pairs`` has for each expected call the position of the call that satisfies it.
     """
 
-    key: str
-    compared: str
-    root: str
-    expected: ExpectedNames
-    evidence: Evidence
-    pairs: Sequence[int | None]
-    shown_expected: Callable[[int], str]
-    shown_actual: Mapping[int, str]
-    differences: Callable[[int, int], Iterator[Difference]]
+    key: ClassVar[str]
+    compared: ClassVar[str]
+    root: ClassVar[str]
+    __slots__ = ("evidence", "expected", "pairs", "shown", "work")
 
-    def score(self, *, all_or_nothing: bool) -> Score:
+    def __init__(self, evidence: Evidence, expected: ExpectedNames, shown: Mapping[int, str]) -> None:
+        self.evidence = evidence
+        self.expected = expected
+        self.shown = shown
+        self.work = Work()
+        self.pairs: Sequence[int | None] = ()
+
+    def satisfied(self, index: int, position: int) -> bool:
+        """Whether the expected call is satisfied by the call made.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        raise NotImplementedError
+
+    def shown_expected(self, index: int) -> str:
+        """What is expected, as the justification shows it."""
+        raise NotImplementedError
+
+    def differences(self, index: int, position: int) -> Iterator[Difference]:
+        """Where the call made is not as expected.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        raise NotImplementedError
+
+    def score(self, pair: Pairing, *, all_or_nothing: bool) -> Score:
         """The share of expected calls that were satisfied, or 1 when all are, else 0.
 
         Nothing expected and nothing called is 1; nothing expected and something called is 0.
@@ -55,6 +77,7 @@ class Comparison:
         names = self.expected.names
         if not names:
             return self._score_nothing_expected()
+        self.pairs = pair(names, self.evidence, self.satisfied, self.work)
         if None not in self.pairs:
             text = f"{all_of(len(names), 'expected call')} made with the expected {self.compared}."
             return Score(1.0, {self.key: self._explained(self.pairs), "differences": []}, text)
@@ -82,7 +105,7 @@ class Comparison:
         lines: dict[str, JsonValue] = {}
         for index, key in enumerate(self.expected.keys[:MAX_EXPLAINED]):
             position = shown[index]
-            actual = "not called" if position is None else self.shown_actual[position]
+            actual = "not called" if position is None else self.shown[position]
             lines[key] = line(actual, self.shown_expected(index), self.pairs[index] is not None)
         return lines
 

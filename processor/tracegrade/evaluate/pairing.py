@@ -1,13 +1,15 @@
 """Expected calls paired with calls made: by name, and by whatever an evaluator compares of them."""
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from tracegrade.evaluate.calls import positions_by_name
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.work import Work
 
 # Whether the expected call at the first position is satisfied by the call at the second.
-Satisfied = Callable[[int, int], bool]
+Satisfied: TypeAlias = Callable[[int, int], bool]
+Pairing: TypeAlias = Callable[[Sequence[str], Evidence, Satisfied, Work], list[int | None]]
 
 
 def pair_first(names: Sequence[str], evidence: Evidence, satisfied: Satisfied, work: Work) -> list[int | None]:

@@ -9,6 +9,7 @@ With ``pairing: positional`` the second expected call of a name is compared with
 the first was; the seed documents read either way, and their evaluator takes the first that matches.
 """
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -18,9 +19,8 @@ from tracegrade.evaluate.call_by_call import Comparison, ExpectedNames
 from tracegrade.evaluate.calls import ArgumentExcerpts, arguments
 from tracegrade.evaluate.criteria import ExpectedArguments
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
-from tracegrade.evaluate.expected import differences
+from tracegrade.evaluate.expected import Difference, differences
 from tracegrade.evaluate.pairing import pair_first, pair_in_turn
-from tracegrade.evaluate.work import Work
 
 
 class ExpectedCall(ParameterModel):
@@ -54,31 +54,33 @@ class Settings(ParameterModel):
     default_evaluation_criteria: Criteria | None = None
 
 
+class _Comparison(Comparison):
+    key = "explained_tool_calls_args"
+    compared = "arguments"
+    root = "args"
+    __slots__ = ("_actual", "_calls", "_subset")
+
+    def __init__(self, evidence: Evidence, criteria: Criteria, settings: Settings) -> None:
+        super().__init__(evidence, criteria.expected, evidence.once(ArgumentExcerpts))
+        self._actual = evidence.once(arguments)
+        self._calls = criteria.tool_calls
+        self._subset = settings.subset
+
+    def satisfied(self, index: int, position: int) -> bool:
+        args = self._calls[index].args
+        match = args.matches_within if self._subset else args.matches
+        return match(self._actual[position], self.work)
+
+    def shown_expected(self, index: int) -> str:
+        return self._calls[index].args.text
+
+    def differences(self, index: int, position: int) -> Iterator[Difference]:
+        return differences(self._calls[index].args, self._actual[position], self.work, partly=self._subset)
+
+
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
-    expected = criteria.tool_calls
-    actual = evidence.once(arguments)
-    work = Work()
-
-    def satisfied(index: int, position: int) -> bool:
-        args = expected[index].args
-        match = args.matches_within if settings.subset else args.matches
-        return match(actual[position], work)
-
     pair = pair_in_turn if settings.pairing == "positional" else pair_first
-    comparison = Comparison(
-        key="explained_tool_calls_args",
-        compared="arguments",
-        root="args",
-        expected=criteria.expected,
-        evidence=evidence,
-        pairs=pair(criteria.expected.names, evidence, satisfied, work),
-        shown_expected=lambda index: expected[index].args.text,
-        shown_actual=evidence.once(ArgumentExcerpts),
-        differences=lambda index, position: differences(
-            expected[index].args, actual[position], work, partly=settings.subset
-        ),
-    )
-    return comparison.score(all_or_nothing=settings.strict)
+    return _Comparison(evidence, criteria, settings).score(pair, all_or_nothing=settings.strict)
 
 
 EVALUATOR = Evaluator(

@@ -130,32 +130,35 @@ class Settings(ParameterModel):
     default_evaluation_criteria: Criteria | None = None
 
 
+class _Comparison(Comparison):
+    key = "explained_tool_calls_outputs"
+    compared = "output"
+    root = "output"
+    __slots__ = ("_actual", "_calls")
+
+    def __init__(self, evidence: Evidence, criteria: Criteria) -> None:
+        super().__init__(evidence, criteria.expected, evidence.once(OutputExcerpts))
+        self._actual: dict[int, ActualOutput] = {}
+        self._calls = criteria.tool_outputs
+
+    def actual(self, position: int) -> ActualOutput:
+        if position not in self._actual:
+            self._actual[position] = ActualOutput(self.evidence, position)
+        return self._actual[position]
+
+    def satisfied(self, index: int, position: int) -> bool:
+        return self._calls[index].output.equals(self.actual(position), self.work)
+
+    def shown_expected(self, index: int) -> str:
+        return self._calls[index].output.text
+
+    def differences(self, index: int, position: int) -> Iterator[Difference]:
+        return _differences(self._calls[index].output, self.actual(position), self.work)
+
+
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
-    expected = criteria.tool_outputs
-    work = Work()
-    outputs: dict[int, ActualOutput] = {}
-
-    def actual(position: int) -> ActualOutput:
-        if position not in outputs:
-            outputs[position] = ActualOutput(evidence, position)
-        return outputs[position]
-
-    def satisfied(index: int, position: int) -> bool:
-        return expected[index].output.equals(actual(position), work)
-
     pair = pair_in_turn if settings.strict else pair_first
-    comparison = Comparison(
-        key="explained_tool_calls_outputs",
-        compared="output",
-        root="output",
-        expected=criteria.expected,
-        evidence=evidence,
-        pairs=pair(criteria.expected.names, evidence, satisfied, work),
-        shown_expected=lambda index: expected[index].output.text,
-        shown_actual=evidence.once(OutputExcerpts),
-        differences=lambda index, position: _differences(expected[index].output, actual(position), work),
-    )
-    return comparison.score(all_or_nothing=settings.strict)
+    return _Comparison(evidence, criteria).score(pair, all_or_nothing=settings.strict)
 
 
 def _differences(expected: ExpectedOutput, actual: ActualOutput, work: Work) -> Iterator[Difference]:
