@@ -82,10 +82,10 @@ def _explain(expected: Sequence[str], actual: Sequence[str], matched: Sequence[i
         return f"{all_of(len(expected), 'expected call')} made in the expected order."
     held, called = set(matched), set(actual)
     absent = [name for position, name in enumerate(expected) if position not in held]
-    missing = listed(name for name in absent if name not in called)
-    misplaced = listed(name for name in absent if name in called)
-    reasons = [f"not called: {missing}"] if missing else []
-    reasons += [f"out of order or not called often enough: {misplaced}"] if misplaced else []
+    missing = [name for name in absent if name not in called]
+    misplaced = [name for name in absent if name in called]
+    reasons = [f"not called: {listed(missing)}"] if missing else []
+    reasons += [f"out of order or not called often enough: {listed(misplaced)}"] if misplaced else []
     return f"{len(matched)} of {counted(len(expected), 'expected call')} in the expected order; {'; '.join(reasons)}."
 
 

@@ -58,7 +58,7 @@ class ActualOutput:
         if not isinstance(self.value, str) or not self.value:
             return self.value
         if not self._paid:
-            # Whoever decodes it first: an evaluation's bound does not depend on others.
+            # Counted even when another evaluation has decoded it: no bound depends on what else is judged.
             work.spend(1 + len(self.value) // CHARACTERS_READ_PER_STEP)
             self._paid = True
         return self._evidence.once(DecodedOutputs)[self._position]
