@@ -146,9 +146,9 @@ def test_forwarding_goes_on_while_the_judge_is_stopped(tmp_path: Path, downstrea
 
 
 def test_a_hung_judge_is_restarted_and_goes_on(tmp_path: Path) -> None:
-    with running(tmp_path, judge={"hang_timeout": "1s"}) as server:
-        first = server.judge_pid
+    with running(tmp_path, judge={"hang_timeout": "2s"}) as server:
         eventually(lambda: (server.data / "judge.snapshot.json").exists(), "the judge to run")
+        first = server.judge_pid
         os.kill(first, signal.SIGSTOP)
         eventually(lambda: server.judge_pid != first, "another judge")
         export(server.endpoints["grpc"], payload([agent_span(1, 1), tool_span(1, 2, 1, "create_order")]))

@@ -22,6 +22,7 @@ LOOK_EVERY_S = 0.25
 SHORT_LIFE_S = 10.0
 LONGEST_PAUSE_S = 30.0
 STOP_WITHIN_S = 20.0
+STARTS_WITHIN_S = 60.0
 EXIT_USAGE = 2  # wrong rules or settings: starting again cannot help
 # One crash may be anybody's fault; a third one on the same trace and rule is not.
 CRASHES_PER_PAIR = 3
@@ -93,8 +94,10 @@ class JudgeProcess:
             process.wait()
 
     def _hangs(self, beat: Beat | None, started_ns: int) -> bool:
-        last_sign_ns = max(started_ns, beat.changed_ns if beat is not None else 0)
-        return time.monotonic_ns() - last_sign_ns > self._settings.hang_timeout * 1e9
+        if beat is None or beat.changed_ns < started_ns:
+            # It is starting: importing, opening the store, loading rules. On a busy machine that takes a while.
+            return time.monotonic_ns() - started_ns > max(self._settings.hang_timeout, STARTS_WITHIN_S) * 1e9
+        return time.monotonic_ns() - beat.changed_ns > self._settings.hang_timeout * 1e9
 
     def _set_aside(self, beat: Beat | None) -> None:
         if beat is not None and beat.trace_id is not None and beat.rule_id is not None:
