@@ -129,7 +129,7 @@ def _keys_of(names: Sequence[str]) -> list[str]:
 
 
 def line(actual: str, expected: str, satisfied: bool) -> str:
-    """One comparison in the seed documents' form."""
+    """One comparison in the form of UiPath's evaluators."""
     return f"Actual: {actual}, Expected: {expected}, Score: {float(satisfied)}"
 
 

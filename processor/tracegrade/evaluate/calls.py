@@ -37,7 +37,7 @@ def positions_of(names: Sequence[str]) -> dict[str, list[int]]:
 
 
 def arguments(evidence: Evidence) -> list[dict[str, JsonValue]]:
-    """The arguments of each call by name; none when they are absent or no object, as the seeds read them."""
+    """The arguments of each call by name; none when they are absent or no object."""
     return [call.arguments if isinstance(call.arguments, dict) else {} for call in evidence.calls]
 
 

@@ -6,7 +6,7 @@ equal values, or, with ``subset``, at least the expected ones (nested values are
 order of calls nor further calls matter. Nothing expected and nothing called is 1, only one of them empty is 0.
 
 With ``pairing: positional`` the second expected call of a name is compared with the second call of that name, whatever
-the first was; the seed documents read either way, and their evaluator takes the first that matches.
+the first was; UiPath's documents read either way, and their evaluator takes the first that matches.
 """
 
 from collections.abc import Iterator
