@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -154,6 +156,20 @@ def test_a_hung_judge_is_restarted_and_goes_on(tmp_path: Path) -> None:
         export(server.endpoints["grpc"], payload([agent_span(1, 1), tool_span(1, 2, 1, "create_order")]))
         eventually(lambda: server.metric("tracegrade_evaluations_total", "judge") > 0, "an evaluation")
         assert server.metric("tracegrade_judge_restarts_total", "receive", reason="hung") == 1
+
+
+def test_the_roles_run_by_themselves_too(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    server.start(role="receive")
+    command = [sys.executable, "-m", "tracegrade", "serve", "-c", str(server.config), "--role", "judge"]
+    judge = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # as under systemd
+    try:
+        export(server.endpoints["grpc"], payload([agent_span(1, 1), tool_span(1, 2, 1, "create_order")]))
+        eventually(lambda: server.metric("tracegrade_evaluations_total", "judge") > 0, "an evaluation")
+    finally:
+        judge.send_signal(signal.SIGINT)
+        assert judge.wait(30) == 0
+        assert server.stop() == 0
 
 
 def test_what_comes_back_to_us_is_counted_and_not_forwarded(tmp_path: Path, downstream: Downstream) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracegrade.cli.output import reports_errors
+from tracegrade.cli.settings_option import config_option, data_dir_option
 from tracegrade.model.errors import TraceGradeError
 
 if TYPE_CHECKING:
@@ -16,22 +17,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "-c",
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    envvar="TRACEGRADE_CONFIG",
-    show_envvar=True,
-    help="The settings file; defaults without one.",
-)
-@click.option(
-    "--data-dir",
-    metavar="FOLDER",
-    envvar="TRACEGRADE_DATA_DIR",
-    show_envvar=True,
-    help="Where journal and store are, whatever the settings say.",
-)
+@config_option
+@data_dir_option
 @click.option(
     "--role",
     type=click.Choice(["all", "receive", "judge"]),
@@ -40,8 +27,11 @@ if TYPE_CHECKING:
     help="all: receive, and keep a judge process running beside it.",
 )
 @click.option("--no-watchdog", is_flag=True, help="Leave a judge alone that hangs, to look at it.")
+@click.option("--ends-with-stdin", is_flag=True, hidden=True)  # how the receive role keeps its judge
 @reports_errors
-def command(config_path: Path | None, data_dir: str | None, role: str, no_watchdog: bool) -> None:
+def command(
+    config_path: Path | None, data_dir: str | None, role: str, no_watchdog: bool, ends_with_stdin: bool
+) -> None:
     """Receive OTLP, forward it, judge it.
 
     Listens on 127.0.0.1:4317 (gRPC) and 127.0.0.1:4318 (HTTP) unless the settings say otherwise; metrics and health
@@ -52,10 +42,12 @@ def command(config_path: Path | None, data_dir: str | None, role: str, no_watchd
     config = load_config(config_path, data_dir=data_dir)
     if no_watchdog:
         config = config.model_copy(update={"judge": config.judge.model_copy(update={"watchdog": False})})
-    sys.exit(_judge(config) if role == "judge" else _receive(config, config_path, with_judge=role == "all"))
+    if role == "judge":
+        sys.exit(_judge(config, ends_with_stdin))
+    sys.exit(_receive(config, config_path, with_judge=role == "all"))
 
 
-def _judge(config: "Config") -> int:
+def _judge(config: "Config", ends_with_stdin: bool) -> int:
     import signal
 
     from tracegrade.pipeline.judge_role import JudgeRole, stop_when_parent_ends
@@ -63,9 +55,10 @@ def _judge(config: "Config") -> int:
     _log_to_stderr("judge")
     with _says_what_is_wrong_with_the_folder(config):
         role = JudgeRole(config)
-    signal.signal(signal.SIGTERM, lambda *_: role.stop())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both processes; the receiver ends us when it is done
-    if not sys.stdin.isatty():
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: role.stop())
+    if ends_with_stdin:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the receiver ends us when it is done
         stop_when_parent_ends(role)
     role.run()
     return 0

@@ -11,26 +11,29 @@ from tracegrade.cli.output import reports_errors
 
 R = TypeVar("R")
 
+config_option = click.option(
+    "-c",
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="TRACEGRADE_CONFIG",
+    show_envvar=True,
+    help="The settings file; defaults without one.",
+)
+data_dir_option = click.option(
+    "--data-dir",
+    metavar="FOLDER",
+    envvar="TRACEGRADE_DATA_DIR",
+    show_envvar=True,
+    help="Where journal and store are, whatever the settings say.",
+)
+
 
 def settings_options(function: Callable[..., R]) -> Callable[..., R]:
     """Add ``-c/--config`` and ``--data-dir``; the command is called with ``config``, read and checked."""
 
-    @click.option(
-        "-c",
-        "--config",
-        "config_path",
-        type=click.Path(path_type=Path, dir_okay=False),
-        envvar="TRACEGRADE_CONFIG",
-        show_envvar=True,
-        help="The settings file; defaults without one.",
-    )
-    @click.option(
-        "--data-dir",
-        metavar="FOLDER",
-        envvar="TRACEGRADE_DATA_DIR",
-        show_envvar=True,
-        help="Where journal and store are, whatever the settings say.",
-    )
+    @config_option
+    @data_dir_option
     @wraps(function)
     @reports_errors
     def wrapper(config_path: Path | None, data_dir: str | None, **arguments: Any) -> R:

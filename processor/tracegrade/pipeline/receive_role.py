@@ -201,7 +201,8 @@ class ReceiveRole:
 
 
 def _judge_command(config: Config, config_path: Path | None) -> list[str]:
-    command = [sys.executable, "-m", "tracegrade", "serve", "--role", "judge", "--data-dir", config.data_dir]
+    command = [sys.executable, "-m", "tracegrade", "serve", "--role", "judge", "--ends-with-stdin"]
+    command += ["--data-dir", config.data_dir]
     return command if config_path is None else [*command, "-c", str(config_path)]
 
 
