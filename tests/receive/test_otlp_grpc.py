@@ -79,7 +79,7 @@ def test_4_bad_spans_are_a_partial_success(serve: Serve, request_of: RequestOf) 
     request = request_of((b"t" * 16, b"s" * 8, b""), (b"t" * 12, b"s" * 8, b""))
     partial = ExportTraceServiceResponse.FromString(export(served, request.SerializeToString())).partial_success
     assert partial.rejected_spans == 1
-    assert partial.error_message == "1 spans rejected: trace ids must be 16 bytes and not all zero"
+    assert partial.error_message == "1 span rejected: trace ids must be 16 bytes and not all zero"
     assert [entry.items for entry in served.journal.entries] == [1]
 
 

@@ -114,7 +114,7 @@ def test_spans_with_values_of_a_wrong_type_are_rejected_and_explained(request_of
     document["resourceSpans"][0]["scopeSpans"][0]["spans"][1]["name"] = 5
     checked = check(Signal.TRACES, Encoding.JSON, orjson.dumps(document))
     assert (checked.items, checked.rejected) == (1, {"invalid_trace_id": 1, "malformed": 1})
-    assert "1 spans rejected: trace ids must be 16 bytes and not all zero" in checked.message
+    assert "1 span rejected: trace ids must be 16 bytes and not all zero" in checked.message
     assert "$.name: expected a string, found 5" in checked.message
 
 

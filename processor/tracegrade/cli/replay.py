@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from tracegrade.cli.times import TIME
 if TYPE_CHECKING:
     from tracegrade.config import Config
     from tracegrade.match.rule_set import RuleSet
+    from tracegrade.model.evaluation import Evaluation
     from tracegrade.pipeline.record_judge import Judged
     from tracegrade.pipeline.replay import Selection
 
@@ -113,34 +115,52 @@ class _Tally:
         self.by_evaluation: dict[tuple[str, str], Counter[str]] = {}
         self.rules: Counter[str] = Counter()
 
+    def add(self, shown: "_Replayed") -> None:
+        self.traces += 1
+        self.incomplete += not shown.complete
+        self.rules.update(shown.rule_outcomes)
+        for evaluation in shown.evaluations:
+            key = (evaluation.rule_id, evaluation.evaluation)
+            self.by_evaluation.setdefault(key, Counter())[evaluation.outcome] += 1
+
+
+@dataclass(slots=True)
+class _Replayed:
+    """What is shown of one judged trace; its spans are let go."""
+
+    complete: bool
+    rule_outcomes: list[str]
+    evaluations: "list[Evaluation]"
+
+    @classmethod
+    def of(cls, judged: "Judged", with_details: bool) -> "_Replayed":
+        decisions = judged.judgement.decisions
+        evaluations = judged.judgement.evaluations
+        if not with_details:
+            for evaluation in evaluations:
+                evaluation.details = {}
+        outcomes = [decision.outcome or decision.kind for decision in decisions]
+        return cls(judged.trace.complete, outcomes, evaluations)
+
 
 def _show(judged: "Iterable[Judged]", selection: "Selection", output_format: str) -> _Tally:
-    latest = _latest_revisions(item for item in judged if selection.takes(item))
+    as_json = output_format == "json"
+    # The highest revision of each trace, in the order in which they were first judged.
+    latest: dict[tuple[str, bytes], _Replayed] = {}
+    for item in judged:
+        if selection.takes(item):
+            latest[item.trace.tenant, item.trace.trace_id] = _Replayed.of(item, with_details=as_json)
     tally = _Tally()
-    for item in latest:
-        tally.traces += 1
-        tally.incomplete += not item.trace.complete
-        for decision in item.judgement.decisions:
-            tally.rules[decision.outcome or decision.kind] += 1
-        for evaluation in item.judgement.evaluations:
-            key = (evaluation.rule_id, evaluation.evaluation)
-            tally.by_evaluation.setdefault(key, Counter())[evaluation.outcome] += 1
-        if output_format == "json":
-            print_json(evaluation.to_json() for evaluation in item.judgement.evaluations)
-    if output_format == "table":
-        _print_summary(tally, latest)
+    for shown in latest.values():
+        tally.add(shown)
+        if as_json:
+            print_json(evaluation.to_json() for evaluation in shown.evaluations)
+    if not as_json:
+        _print_summary(tally, list(latest.values()))
     return tally
 
 
-def _latest_revisions(judged: "Iterable[Judged]") -> "list[Judged]":
-    """The highest revision of each trace, in the order in which they were first judged."""
-    latest: dict[tuple[str, bytes], Judged] = {}
-    for item in judged:
-        latest[item.trace.tenant, item.trace.trace_id] = item
-    return list(latest.values())
-
-
-def _print_summary(tally: _Tally, judged: "list[Judged]") -> None:
+def _print_summary(tally: _Tally, replayed: list[_Replayed]) -> None:
     outcomes = ("pass", "fail", "not_evaluable", "error")
     print_table(
         f"{count(tally.traces, 'trace')} judged, {tally.incomplete} of them incomplete",
@@ -149,12 +169,12 @@ def _print_summary(tally: _Tally, judged: "list[Judged]") -> None:
             [rule, name, *(counts[outcome] or None for outcome in outcomes), _rate(counts)]
             for (rule, name), counts in sorted(tally.by_evaluation.items())
         ],
-        empty=f"{tally.traces} traces read, no rule matched any of them ('tracegrade why' names the clauses)",
+        empty=f"{count(tally.traces, 'trace')} read, no rule matched any of them ('tracegrade why' names the clauses)",
     )
     failed = [
         [outcome_text(e.outcome), f"{e.rule_id}/{e.evaluation}", e.score, e.agent, e.trace_id, e.explanation]
-        for item in judged
-        for e in item.judgement.evaluations
+        for shown in replayed
+        for e in shown.evaluations
         if e.outcome in ("fail", "error")
     ]
     if failed:

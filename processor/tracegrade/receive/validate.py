@@ -47,7 +47,10 @@ class Checked:
     @property
     def message(self) -> str:
         """What the sender is told: English, why and what to do; "" when everything was taken without remark."""
-        parts = [f"{count} spans rejected: {REJECT_REASONS[reason]}" for reason, count in self.rejected.items()]
+        parts = [
+            f"{count} span{'' if count == 1 else 's'} rejected: {REJECT_REASONS[reason]}"
+            for reason, count in self.rejected.items()
+        ]
         return "; ".join(parts + self.notes)
 
 
