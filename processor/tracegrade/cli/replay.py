@@ -139,7 +139,7 @@ class _Replayed:
         if not with_details:
             for evaluation in evaluations:
                 evaluation.details = {}
-        outcomes = [decision.outcome or decision.kind for decision in decisions]
+        outcomes: list[str] = [decision.outcome or decision.kind for decision in decisions]
         return cls(judged.trace.complete, outcomes, evaluations)
 
 
