@@ -31,7 +31,31 @@ def _read_list(value: JsonValue) -> list[Message]:
         value = inner if isinstance(inner, list) else [value]
     if not isinstance(value, list):
         return []
-    return [read_message(item, position) for position, item in enumerate(value) if isinstance(item, dict)]
+    return [
+        _read_plain(item, position) or read_message(item, position)
+        for position, item in enumerate(value)
+        if isinstance(item, dict)
+    ]
+
+
+def _read_plain(value: dict[str, JsonValue], position: int) -> Message | None:
+    """Nearly all messages, as `read_message` reads them: one part, a text or a call; None for any other."""
+    role, parts = value.get("role"), value.get("parts")
+    if type(parts) is not list or len(parts) != 1 or type(role) is not str or role == "tool":
+        return None
+    part = parts[0]
+    if type(part) is not dict or "content" in value or "tool_calls" in value:
+        return None
+    kind = part.get("type")
+    if kind == "text":
+        text = part.get("content")
+        return Message(role, text) if type(text) is str else None
+    if kind != "tool_call":
+        return None
+    name, arguments, identity = part.get("name"), part.get("arguments"), call_id(part.get("id"))
+    if type(name) is not str or not name or arguments is None or identity is None:
+        return None
+    return Message(role, "", (RequestedCall(name, identity, arguments, f"{position}/0"),))
 
 
 def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> Message:

@@ -1,6 +1,7 @@
 """What dialects say about spans: raw values and where they stand, before anything is paired or decoded."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from tracegrade.extract.unwrap import Output, unwrap_output
@@ -29,7 +30,8 @@ class ShownResult(NamedTuple):
     output: JsonValue
 
 
-class Message(NamedTuple):
+@dataclass(slots=True)
+class Message:
     """One chat message: its role, its text ("" when it has none), the calls it asks for and the results it tells."""
 
     role: str

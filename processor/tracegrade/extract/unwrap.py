@@ -5,7 +5,7 @@ They are told by their shape, never by who sent them, because instrumentations w
 
 import ast
 import re
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from tracegrade.extract.values import Decoded, call_id, decode
 from tracegrade.model.json_value import JsonValue
@@ -28,7 +28,8 @@ _REPR_FAILED = re.compile(r"\bstatus='error'")
 _MAX_REPR_CHARS = 100_000
 
 
-class Output(NamedTuple):
+@dataclass(slots=True)
+class Output:
     """A tool's result without its envelopes, and what they said beside it."""
 
     result: Decoded
@@ -43,7 +44,10 @@ def unwrap_output(decoded: Decoded, *, result_member: bool = False) -> Output:
         decoded: what the sender recorded as the result.
         result_member: also take ``X`` for ``{"result": X}`` (ADK wraps scalars so; elsewhere it is the result).
     """
-    layer = _open(decoded.value, result_member)
+    value = decoded.value
+    if type(value) is dict and len(value) != 1 and _ENVELOPE_KEYS.isdisjoint(value):
+        return Output(decoded)  # nearly all results
+    layer = _open(value, result_member)
     if layer is None:
         return Output(decoded)
     found_id: str | None = None
@@ -75,7 +79,7 @@ def _open(value: JsonValue, result_member: bool) -> tuple[JsonValue, str | None,
 
 def _open_object(value: dict[str, JsonValue], result_member: bool) -> tuple[JsonValue, str | None, bool] | None:
     if len(value) != 1 and _ENVELOPE_KEYS.isdisjoint(value):
-        return None  # nearly all results
+        return None
     inner = value.get("data")
     if value.get("type") == "tool" and isinstance(inner, dict) and "content" in inner:
         return _open_message(inner)

@@ -9,7 +9,7 @@ import math
 import re
 import warnings
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import orjson
 
@@ -48,7 +48,8 @@ _JSON_WORDS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class Decoded(NamedTuple):
+@dataclass(slots=True)
+class Decoded:
     """A value and how it was read."""
 
     value: JsonValue
@@ -177,11 +178,9 @@ def is_exact(value: JsonValue) -> bool:
 
 def _survey(value: JsonValue) -> tuple[int, int, bool]:
     """How many object members and how many containers `value` has, and whether its integers are surely exact."""
-    members, containers, exact = 0, 0, True
-    stack: list[JsonValue] = [value]
-    while stack:
-        item = stack.pop()
-        containers += 1
+    members, exact = 0, True
+    containers = [value]
+    for item in containers:  # grows on the way
         inner: Iterable[JsonValue]
         if type(item) is dict:  # checked by kind: isinstance costs twice as much, and this is every value's path
             members += len(item)
@@ -193,10 +192,10 @@ def _survey(value: JsonValue) -> tuple[int, int, bool]:
             if kind is str or kind is int:
                 continue
             if kind is dict or kind is list:
-                stack.append(part)
+                containers.append(part)
             elif kind is float and not -_INEXACT < part < _INEXACT:  # type: ignore[operator]
                 exact = False
-    return members, containers, exact
+    return members, len(containers), exact
 
 
 def _is_too_deep(value: JsonValue) -> bool:
