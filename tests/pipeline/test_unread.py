@@ -6,6 +6,8 @@ from tracegrade.journal.errors import JournalClosed
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Entry
+from tracegrade.journal.retention import Consumer
+from tracegrade.journal.settings import JournalSettings
 from tracegrade.model.signal import Signal
 from tracegrade.pipeline.unread import UnreadSpans
 
@@ -29,6 +31,21 @@ def test_spans_behind_a_position_are_counted_across_a_restart(tmp_path: Path) ->
     assert unread.between(first, second) == 4
     assert unread.behind(second) == 5
     assert unread.behind(third) == 0
+    reader.close()
+    journal.close()
+
+
+def test_a_judge_whose_position_was_deleted_reads_on_at_the_first_record_left(tmp_path: Path) -> None:
+    journal = LocalJournal.open(tmp_path, JournalSettings(max_size_mib=8))
+    for _ in range(8):
+        journal.append(entry(1_000_000)).result()
+    journal.trim({"judge": Consumer(0, "drop_oldest")})
+    reader = JournalReader(tmp_path)
+    assert reader.first() > 0
+
+    unread = UnreadSpans(journal, reader, judged_to=0)
+    assert unread.behind(0) == 7_000_000
+    assert unread.behind(journal.end) == 0
     reader.close()
     journal.close()
 

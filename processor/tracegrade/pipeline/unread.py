@@ -14,12 +14,12 @@ class UnreadSpans:
     """Wraps the journal's writer: notes behind each accepted record how many spans there are up to it."""
 
     def __init__(self, journal: LocalJournal, reader: JournalReader, judged_to: int) -> None:
-        """Count what the judge, standing at `judged_to`, finds in the journal at start."""
+        """Count what the judge, standing at `judged_to` or at the first record still there, finds at start."""
         self._journal = journal
         self._lock = threading.Lock()
-        self._ends = [judged_to]
-        self._counts = [0]  # spans between `judged_to` and the end of the same index
-        position = judged_to
+        position = max(judged_to, reader.first())  # retention may have deleted what a judge left behind had not read
+        self._ends = [position]
+        self._counts = [0]  # spans between the first of `_ends` and the one of the same index
         end = reader.durable().end
         while position < end and (records := reader.read(position)):
             for record in records:
