@@ -86,6 +86,23 @@ def test_attributes_are_kept_in_order_of_their_keys_and_the_last_of_one_name_cou
     assert list(decoded.attributes.items()) == sorted(kept.items())
 
 
+def test_a_sender_that_invents_keys_without_end_is_decoded_alike() -> None:
+    decoder = Decoder(WANTED)
+    for number in (0, *range(2_000), 0):  # more sets of keys than are learnt
+        request = request_with(attribute(f"llm.{number}", int_value=1), attribute(f"x.{number}", int_value=2))
+        (decoded,) = decoder.spans(request.SerializeToString())
+        assert decoded.attributes == {f"llm.{number}": 1}
+
+
+def test_a_span_with_very_many_keys_is_decoded_alike_every_time() -> None:
+    decoder = Decoder(WANTED)
+    request = request_with(*(attribute(f"{prefix}.{n:03}", int_value=n) for n in range(100) for prefix in ("llm", "x")))
+    expected = {f"llm.{n:03}": n for n in range(100)}
+    for _ in range(2):
+        (decoded,) = decoder.spans(request.SerializeToString())
+        assert list(decoded.attributes.items()) == list(expected.items())
+
+
 @given(st.binary(max_size=80))
 def test_bytes_that_are_no_request_raise_one_error(payload: bytes) -> None:
     try:

@@ -6,6 +6,7 @@ wanted ones are touched.
 
 import base64
 import math
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,9 @@ OWN_SCOPE = "tracegrade"
 
 # Distinct attribute keys are few; a sender that invents keys without end must not grow the memo for ever.
 _MAX_KNOWN_KEYS = 50_000
+# Nor the memo of their sets, which holds 5 MB at most.
+_MAX_LEARNT_SETS = 1024
+_MAX_LEARNT_KEYS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +49,30 @@ class _Gate(dict[str, bool]):
         return wanted
 
 
+class _Choice(dict[tuple[str, ...], tuple[str, ...]]):
+    """Which of a span's attribute keys are kept, sorted, learnt as they come: senders repeat few sets of keys.
+
+    Sorted, because the order in which a protobuf map is walked differs from process to process. The keys are shared by
+    all spans, and with whoever looks them up.
+    """
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._is_wanted = _Gate(wanted).__getitem__
+
+    def __missing__(self, keys: tuple[str, ...]) -> tuple[str, ...]:
+        chosen = tuple(map(sys.intern, sorted(filter(self._is_wanted, keys))))
+        if len(keys) <= _MAX_LEARNT_KEYS:
+            if len(self) >= _MAX_LEARNT_SETS:
+                self.clear()
+            self[keys] = chosen
+        return chosen
+
+
 class Decoder:
     """Turns OTLP trace requests into `Span`s."""
 
     def __init__(self, wanted: Wanted) -> None:
-        self._is_wanted = _Gate(wanted).__getitem__
+        self._chosen = _Choice(wanted)
         self._events_wanted = wanted.events
         self.own_spans = 0  # spans of our own scope passed over so far
 
@@ -77,8 +100,7 @@ class Decoder:
     def _span(self, span: Any, scope: str, resource: Resource) -> Span:
         attributes: dict[str, JsonValue] = {}
         keyed = span.attributes
-        # Sorted, because the order in which a protobuf map is walked differs from process to process.
-        for key in sorted(filter(self._is_wanted, keyed)):
+        for key in self._chosen[tuple(keyed)]:
             value = keyed[key]
             # Most values are non-empty texts: one access instead of two.
             attributes[key] = value.string_value or json_value(value)
