@@ -1,5 +1,6 @@
 """What the two roles leave for each other in the data folder."""
 
+from errno import EIO, ENOSPC
 from pathlib import Path
 
 import pytest
@@ -18,3 +19,33 @@ def test_a_list_of_hung_pairs_that_a_power_cut_spoilt_is_begun_anew(content: str
 
 def test_an_instance_keeps_its_name(tmp_path: Path) -> None:
     assert DataFolder(tmp_path).instance_id() == DataFolder(tmp_path).instance_id()
+
+
+def test_an_instance_whose_name_a_power_cut_spoilt_gets_a_new_one_and_keeps_it(tmp_path: Path) -> None:
+    (tmp_path / "instance_id").touch()
+    name = DataFolder(tmp_path).instance_id()
+    assert len(name) == 32
+    assert DataFolder(tmp_path).instance_id() == name
+
+
+def test_a_full_disk_leaves_the_last_snapshot_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = DataFolder(tmp_path)
+    folder.write_snapshot("judge", {"time_ns": 1})
+
+    def refuse(path: Path, data: bytes) -> int:
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    folder.write_snapshot("judge", {"time_ns": 2})
+    assert folder.read_snapshot("judge") == {"time_ns": 1}
+
+
+def test_a_snapshot_that_a_broken_disk_refuses_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, data: bytes) -> int:
+        raise OSError(EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    with pytest.raises(OSError, match="Input/output error"):
+        DataFolder(tmp_path).write_snapshot("judge", {"time_ns": 2})

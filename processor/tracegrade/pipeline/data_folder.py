@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,10 @@ class DataFolder:
     def instance_id(self) -> str:
         """The instance's own name, made once; what we send carries it, so that a loop is recognised."""
         path = self.path / "instance_id"
-        try:
-            return path.read_text().strip()
-        except FileNotFoundError:
-            path.write_text(uuid.uuid4().hex)
-            return path.read_text()
+        # A power cut may leave the file empty; an empty name is nobody's.
+        if not path.exists() or not path.read_text().strip():
+            _replace(path, uuid.uuid4().hex.encode())
+        return path.read_text().strip()
 
     def hung_pairs(self) -> set[tuple[str, str]]:
         """(trace id, rule id) pairs on which a judge hung; they are not tried again."""
@@ -58,8 +58,12 @@ class DataFolder:
         return pairs
 
     def write_snapshot(self, role: str, snapshot: dict[str, Any]) -> None:
-        """Show a role's metrics to the other."""
-        _replace(self.path / f"{role}.snapshot.json", orjson.dumps(snapshot))
+        """Show a role's metrics to the other; with the disk full, the last one stays and its age is seen to grow."""
+        try:
+            _replace(self.path / f"{role}.snapshot.json", orjson.dumps(snapshot))
+        except OSError as error:
+            if error.errno not in (ENOSPC, EDQUOT):
+                raise
 
     def read_snapshot(self, role: str) -> dict[str, Any] | None:
         """The last snapshot that the role wrote, None before its first."""
