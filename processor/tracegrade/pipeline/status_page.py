@@ -24,8 +24,9 @@ def status_app(snapshots: Snapshots) -> Starlette:
         return Response(prometheus_page(snapshots(), time.time_ns()), media_type=CONTENT_TYPE_LATEST)
 
     async def healthz(request: Request) -> Response:
+        taken = snapshots()
         now_ns = time.time_ns()
-        ages = {snapshot["role"]: round((now_ns - snapshot["time_ns"]) / 1e9, 3) for snapshot in snapshots()}
+        ages = {snapshot["role"]: round(max(0, now_ns - snapshot["time_ns"]) / 1e9, 3) for snapshot in taken}
         return JSONResponse({"status": "ok", "snapshot_age_s": ages})
 
     return Starlette(routes=[Route("/metrics", metrics), Route("/healthz", healthz)])
