@@ -17,6 +17,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from end_to_end.server import LOGS, TRACES, Downstream, Server, alive, children, eventually, exporter
 from pipeline.harness import agent_span, payload, tool_span
 
+from tracegrade.pipeline.heartbeat import read_heartbeat
+
 SPANS_PER_TRACE = 4
 TRACES_PER_REQUEST = 5
 REQUESTS_PER_S = 40  # 800 spans a second
@@ -76,7 +78,8 @@ def test_nothing_answered_is_lost_and_nothing_is_doubled(tmp_path: Path, kills: 
     load.start()
     try:
         for victim in rng.sample(["receive", "judge"] * kills, 2 * kills):
-            time.sleep(rng.uniform(0.05, 0.8))  # the moment of the kill
+            _wait_until_judging(server)
+            time.sleep(rng.uniform(0.0, 0.6))  # the moment of the kill
             if victim == "receive":
                 server.kill()
                 server.start()
@@ -91,6 +94,18 @@ def test_nothing_answered_is_lost_and_nothing_is_doubled(tmp_path: Path, kills: 
     _check_forwarded(downstream, load.answered)
     _check_stored(server, load.answered)
     _check_events(downstream, load.answered)
+
+
+def _wait_until_judging(server: Server) -> None:
+    """Until this judge has read on: one that is killed while it starts cannot lose anything."""
+
+    def position() -> int:
+        beat = read_heartbeat(server.data / "judge.heartbeat")
+        return beat.position if beat is not None else 0
+
+    eventually(lambda: server.judge_pid and position(), "the judge to read")
+    begun = position()
+    eventually(lambda: position() > begun, "the judge to read on")
 
 
 def _kill_judge(server: Server) -> None:
