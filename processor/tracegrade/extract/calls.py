@@ -51,7 +51,8 @@ def _build(paired: PairedCall, run: AgentRun, agent: str, depth: int, batch: int
     if execution is not None:
         name, raw_name, call_id = execution.name, execution.raw_name, execution.call_id
         start_ns, end_ns = span.start_ns, span.end_ns
-        also = [node.span.span_id.hex() for node in execution.also]
+        also = [node.span.span_id.hex() for node in execution.also] if execution.also else []
+        read_from = execution.read_from
         if call_id is None and ask is not None:
             call_id = ask.call.call_id
         path = None
@@ -60,7 +61,7 @@ def _build(paired: PairedCall, run: AgentRun, agent: str, depth: int, batch: int
         name = raw_name = ask.call.name
         call_id, path = ask.call.call_id, ask.call.path
         start_ns = end_ns = 0
-        also = []
+        also, read_from = [], "message"
     # By position, since names cost a third more here.
     return ToolCall(
         name,
@@ -78,10 +79,11 @@ def _build(paired: PairedCall, run: AgentRun, agent: str, depth: int, batch: int
         run.span_id,
         depth,
         batch,
-        read_from=execution.read_from if execution is not None else "message",
-        dialect=paired.node.dialect.name,
-        message_path=path,
-        also_seen_in=also,
+        1,  # attempts are counted when all calls are known
+        read_from,
+        paired.node.dialect.name,
+        path,
+        also,
     )
 
 

@@ -1,5 +1,6 @@
 """A judgement as the record that travels to the sinks."""
 
+from operator import attrgetter
 from typing import Any
 
 from tracegrade.deliver.record import JudgedTrace
@@ -9,6 +10,9 @@ from tracegrade.model.evaluation import Decision
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace import Trace
 from tracegrade.store.kept_spans import encode_spans
+
+_START = attrgetter("start_ns")
+_END = attrgetter("end_ns")
 
 
 def judged_trace(trace: Trace, judgement: Judgement, run: str, settings_hash: str) -> JudgedTrace:
@@ -34,8 +38,8 @@ def judged_trace(trace: Trace, judgement: Judgement, run: str, settings_hash: st
         "call_count": len(extraction.calls),
         "earliest_span_id": trace.spans[0].span_id.hex(),
         "root_span_id": root.span_id.hex() if root else None,
-        "start_ns": min(span.start_ns for span in trace.spans),
-        "end_ns": max(span.end_ns for span in trace.spans),
+        "start_ns": min(map(_START, trace.spans)),
+        "end_ns": max(map(_END, trace.spans)),
         "first_received_ns": trace.first_received_ns,
         "last_received_ns": trace.last_received_ns,
         "first_position": trace.first_position,
