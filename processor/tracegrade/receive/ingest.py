@@ -12,9 +12,6 @@ from tracegrade.model.signal import Signal
 from tracegrade.receive.validate import Checked, UndecodableError, check
 from tracegrade.telemetry import Telemetry
 
-# Requests that we sent ourselves name our instance here: taking them would go round for ever.
-INSTANCE_HEADER = "x-tracegrade-instance"
-
 DEFAULT_TENANT = "default"
 # Longer, and senders that try for ten seconds in all give up instead of waiting.
 RETRY_AFTER_S = 1

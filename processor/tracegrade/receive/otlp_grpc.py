@@ -9,10 +9,11 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
-from tracegrade.receive.ingest import INSTANCE_HEADER, Ingest, Refused
+from tracegrade.receive.ingest import Ingest, Refused
 from tracegrade.receive.listen import bound_socket, cannot_listen, check_tls
 from tracegrade.receive.reply import UNAVAILABLE, export_response, retry_info_bytes, status_bytes
 from tracegrade.receive.settings import GrpcSettings, TlsServerSettings, split_endpoint
+from tracegrade.semconv import INSTANCE_HEADER
 
 EXPORT_METHODS = {
     Signal.TRACES: "/opentelemetry.proto.collector.trace.v1.TraceService/Export",

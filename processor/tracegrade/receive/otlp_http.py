@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
 from tracegrade.receive.body import Body, BodyRefusedError, too_large
-from tracegrade.receive.ingest import INSTANCE_HEADER, RETRY_AFTER_S, Ingest, Refused
+from tracegrade.receive.ingest import RETRY_AFTER_S, Ingest, Refused
 from tracegrade.receive.listen import bound_socket, check_tls
 from tracegrade.receive.reply import (
     INTERNAL,
@@ -33,6 +33,7 @@ from tracegrade.receive.reply import (
     status_json,
 )
 from tracegrade.receive.settings import HttpSettings, TlsServerSettings
+from tracegrade.semconv import INSTANCE_HEADER
 
 PATHS = {Signal.TRACES: "/v1/traces", Signal.LOGS: "/v1/logs", Signal.METRICS: "/v1/metrics"}
 
