@@ -130,3 +130,12 @@ def test_closing_leaves_one_file(engine: Engine) -> None:
     deliver(SqlSink(engine), [judged(1)])
     path = Path(str(engine.url.database))
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_disk_too_full_for_the_last_checkpoint_fails_no_stop(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(engine: Engine) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("tracegrade.deliver.sinks.sql.checkpoint", refuse)
+    assert deliver(SqlSink(engine), [judged(1)]) == [DONE]
+    assert stored(engine) == [1]

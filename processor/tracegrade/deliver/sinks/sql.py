@@ -1,8 +1,10 @@
 """The SQL store as a sink: one transaction a batch, in a thread of its own."""
 
 import asyncio
+import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
@@ -34,7 +36,7 @@ class SqlSink:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._store, batch)
 
     async def close(self) -> None:
-        """Close the connection; SQLite's log is written back into its file first."""
+        """Close the connection; SQLite's log is written back into its file first, if there is room."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
         self._thread.shutdown()
 
@@ -62,7 +64,8 @@ class SqlSink:
         return Delivery("done", reason="not_storable", failed_records=failed) if failed else DONE
 
     def _close(self) -> None:
-        checkpoint(self._engine)
+        with suppress(sqlite3.Error):  # a full disk: the log stays beside the file, and the next start reads both
+            checkpoint(self._engine)
         self._engine.dispose()
 
 
