@@ -25,6 +25,7 @@ beat = Heartbeat(folder / "judge.heartbeat")
 HANGS_ON_A_RULE = PREAMBLE + "beat.working(bytes(15) + b'\\x07', 'slow-rule'); time.sleep(60)"
 REFUSES_TO_START = PREAMBLE + "sys.exit(2)"
 KILLED_ON_A_RULE = PREAMBLE + "beat.working(bytes(15) + b'\\x07', 'fatal-rule'); os.kill(os.getpid(), signal.SIGKILL)"
+REFUSES_TO_START_AGAIN = PREAMBLE + "sys.exit(1 if (folder / 'starts').read_text() == 'x' else 2)"
 LEAVES_WITH_ITS_PIPE = PREAMBLE + "sys.stdin.read(); (folder / 'left').touch()"
 
 
@@ -65,6 +66,12 @@ def test_a_judge_that_cannot_start_as_configured_is_not_started_again(tmp_path: 
     assert process.refused_to_start
     assert (tmp_path / "starts").read_text() == "x"
     assert telemetry.value("tracegrade.judge.restarts") == 0
+
+
+def test_a_judge_that_refuses_to_start_again_is_tried_again_and_ends_nobody_else(tmp_path: Path) -> None:
+    process, telemetry = keep(tmp_path, REFUSES_TO_START_AGAIN, 2)
+    assert not process.refused_to_start
+    assert telemetry.value("tracegrade.judge.restarts", reason="crashed") == 2
 
 
 def test_stopping_ends_the_pipe_and_the_judge_leaves_by_itself(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ SHORT_LIFE_S = 10.0
 LONGEST_PAUSE_S = 30.0
 STOP_WITHIN_S = 20.0
 STARTS_WITHIN_S = 60.0
-EXIT_USAGE = 2  # wrong rules or settings: starting again cannot help
+EXIT_USAGE = 2  # wrong rules or settings, or a store that cannot be opened
 # One crash may be anybody's fault; a third one on the same trace and rule is not.
 CRASHES_PER_PAIR = 3
 
@@ -42,10 +42,15 @@ class JudgeProcess:
         self._telemetry = telemetry
         self._crashes: Counter[tuple[str, str]] = Counter()
         self.pid: int | None = None
-        self.refused_to_start = False  # it ended with a usage error: `run` returns
+        self.refused_to_start = False  # the first one ended with a usage error: `run` returned
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run the judge until `stop` is set, or it says that it cannot start as it is configured."""
+        """Run the judge until `stop` is set, or the first one says that it cannot start as it is configured.
+
+        One that says so later is tried again: rules may be in the middle of an edit, the store's server may be away,
+        and receiving and forwarding must not end with it.
+        """
+        first = True
         pause_s = 0.2
         while not stop.is_set():
             started_s = time.monotonic()
@@ -57,9 +62,10 @@ class JudgeProcess:
             process.stdin.close()
             if stop.is_set():
                 return
-            if process.returncode == EXIT_USAGE:
+            if process.returncode == EXIT_USAGE and first:
                 self.refused_to_start = True
                 return
+            first = False
             self._telemetry.add("tracegrade.judge.restarts", reason=reason)
             lived_s = time.monotonic() - started_s
             pause_s = 0.2 if lived_s > SHORT_LIFE_S else min(pause_s * 2, LONGEST_PAUSE_S)
