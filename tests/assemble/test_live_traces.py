@@ -118,6 +118,30 @@ def test_known_spans_of_a_closed_trace_do_not_open_it() -> None:
     assert live.fates["duplicate", ""] == 2
 
 
+def test_rules_that_read_other_attributes_make_no_new_contents_of_known_spans() -> None:
+    live = assembler()
+    add(live, span(1, attributes={"a": 1}), span(2, 1, attributes={"a": 2}), at=0)
+    close(live, 2)
+    # The judge starts again with other rules: "a" is not read any more, "b" is; then another span comes late.
+    live.rule_set = "other rules"
+    add(live, span(1, attributes={}), span(2, 1, attributes={"a": 2, "b": [3]}), at=3)
+    assert len(live) == 0
+    add(live, span(3, 1, attributes={"b": 4}), span(1, attributes={}), at=4)
+    (trace,) = close(live, 6)
+    assert (trace.revision, trace.replaced) == (3, [])
+    assert live.fates["duplicate", ""] == 3
+
+
+def test_a_really_different_content_is_one_under_other_rules_too() -> None:
+    live = assembler()
+    add(live, span(1, attributes={"a": 1}), at=0)
+    close(live, 2)
+    live.rule_set = "other rules"
+    add(live, span(1, attributes={"a": 2}), at=3)
+    (trace,) = close(live, 5)
+    assert (trace.revision, trace.spans[0].attributes) == (2, {"a": 2})
+
+
 def test_the_content_that_ends_later_wins_and_both_count_as_contents_seen() -> None:
     live = assembler()
     early, late = span(1, end=10, name="early"), span(1, end=20, name="late")

@@ -1,5 +1,6 @@
 """Which of two contents of one span id is kept, and what makes contents the same (promise 2)."""
 
+from dataclasses import replace
 from hashlib import blake2b
 
 import orjson
@@ -32,6 +33,15 @@ def digest(span: Span) -> bytes:
     """16 bytes that stand for (span id, content)."""
     text = b"%s%d%s" % (span.span_id, span.end_ns, canonical_content(span))
     return blake2b(text, digest_size=16).digest()
+
+
+def is_same_otherwise_kept(one: Span, other: Span) -> bool:
+    """Whether two contents can be one span, of which different attributes were kept under different rules."""
+    if one.attributes.keys() <= other.attributes.keys():
+        fewer, more = one, other
+    else:
+        fewer, more = other, one
+    return fewer.attributes.items() <= more.attributes.items() and replace(fewer, attributes=more.attributes) == more
 
 
 def is_preferred(new: Span, old: Span) -> bool:

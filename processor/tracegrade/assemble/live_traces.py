@@ -6,7 +6,7 @@ from heapq import heappop, heappush, nsmallest
 
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.completion import Deadlines
-from tracegrade.assemble.content import digest, is_preferred
+from tracegrade.assemble.content import digest, is_preferred, is_same_otherwise_kept
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.model.span import Span
 from tracegrade.model.trace import Trace
@@ -31,6 +31,7 @@ class LiveTrace:
     judged_revision: int | None = None
     cut_by: str | None = None
     ended: bool = False
+    kept_otherwise: bool = False  # opened again: its spans were kept under other rules, which read other attributes
     queued_due_ns: int = 0  # due time of its earliest entry in the queue
 
     @property
@@ -52,17 +53,23 @@ class LiveTrace:
             self._count(span, +1)
             self.unjudged += 1
             return True
-        if span == held:
+        if self.is_known(span):
             return False
         return self._settle_conflict(span, held)
 
-    def _settle_conflict(self, span: Span, held: Span) -> bool:
-        new_digest = digest(span)
-        if new_digest in self.replaced:
+    def is_known(self, span: Span) -> bool:
+        """Whether this very content was seen before."""
+        held = self.spans.get(span.span_id)
+        if held is None:
             return False
+        if span == held or (self.kept_otherwise and is_same_otherwise_kept(span, held)):
+            return True
+        return bool(self.replaced) and digest(span) in self.replaced
+
+    def _settle_conflict(self, span: Span, held: Span) -> bool:
         self.unjudged += 1
         if not is_preferred(span, held):
-            self.replaced.add(new_digest)
+            self.replaced.add(digest(span))
             return True
         self.replaced.add(digest(held))
         self.spans[span.span_id] = span
@@ -152,8 +159,9 @@ class LiveTraces:
             live.unjudged = 0
             live.judged_revision = closed.revision
             live.rule_set = closed.rule_set
+            live.kept_otherwise = closed.rule_set != self.rule_set
             live.origin = (closed.first_received_ns, closed.first_position)
-            new = [span for span in group if not _is_known(live, span)]
+            new = [span for span in group if not live.is_known(span)]
             self.fates["duplicate", ""] += len(group) - len(new)
             if not new:
                 return None
@@ -279,11 +287,6 @@ class LiveTraces:
             rule_set=live.rule_set,
             closed_ns=closed_ns,
         )
-
-
-def _is_known(live: LiveTrace, span: Span) -> bool:
-    held = live.spans.get(span.span_id)
-    return held is not None and (held == span or digest(span) in live.replaced)
 
 
 def _span_order(span: Span) -> tuple[int, int, bytes]:
