@@ -47,7 +47,6 @@ READ_ATTRIBUTES: frozenset[str] = frozenset(
 )
 READ_PREFIXES: tuple[str, ...] = tuple(sorted({prefix for d in DIALECTS.values() for prefix in d.prefixes}))
 READ_EVENTS: frozenset[str] = frozenset({s.EXCEPTION_EVENT, *(e for d in DIALECTS.values() for e in d.events)})
-READ_RESOURCE_ATTRIBUTES: frozenset[str] = frozenset({s.SERVICE_NAME, s.SERVICE_VERSION})
 
 _START_ORDER = attrgetter("start_ns", "end_ns", "span_id")
 _CLASSIFIERS = tuple((dialect, dialect.classify) for dialect in DIALECTS.values())

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import TypeVar
 
 from tracegrade.alert.loop import AlertLoop, receivers
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
@@ -26,7 +27,7 @@ from tracegrade.deliver.sink import Sink
 from tracegrade.deliver.sinks.metrics import MetricsSink
 from tracegrade.deliver.sinks.otlp import OtlpSink
 from tracegrade.deliver.sinks.sql import SqlSink
-from tracegrade.journal.errors import JournalLocked, JournalRefused, SegmentDeleted
+from tracegrade.journal.errors import JournalError, JournalLocked, JournalNotFound, JournalRefused, SegmentDeleted
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
@@ -53,7 +54,9 @@ RETENTION_EVERY_S = 60.0
 GARBAGE_EVERY_S = 60.0
 READ_BYTES = 1024 * 1024  # stays in the processor's cache while it is decoded
 DRAIN_AT_STOP_S = 5.0
-PREDECESSOR_LEAVES_WITHIN_S = 60.0
+OPENS_WITHIN_S = 60.0
+
+Opened = TypeVar("Opened")
 
 
 class JudgeRole:
@@ -72,7 +75,10 @@ class JudgeRole:
         self._store = open_store(config.store_url)
         self._lookup = open_store(config.store_url, read_only=True)  # looking up must not wait for who writes
         self._results = self._open_results()
-        self._reader = JournalReader(self._folder.journal, telemetry=self._telemetry, name="journal")
+        # Started by itself, the judge may be there before the receiver has made the journal.
+        self._reader = _patiently(
+            lambda: JournalReader(self._folder.journal, telemetry=self._telemetry, name="journal"), JournalNotFound
+        )
         self._position = Position(self._folder.position("judge"))
         self._heartbeat = Heartbeat(self._folder.heartbeat)
         self._closed = ClosedTraces(self._stored)
@@ -86,7 +92,8 @@ class JudgeRole:
         self._settings_hash = config.settings_hash
         self._recent = RecentResults(self._results.end)
         self._stop = threading.Event()
-        self._unstored: deque[tuple[int, int]] = deque()  # (end in the results journal, sequence), until stored
+        self._unstored: deque[tuple[int, int, int]] = deque()  # end in the results journal, sequence, spans
+        self._unstored_spans = 0
         self._stored_position = 0
         self._delivery = _Delivery(self)
 
@@ -108,23 +115,15 @@ class JudgeRole:
 
     def _open_results(self) -> LocalJournal:
         """The results journal; its lock makes us the only judge of this folder."""
-        deadline_s = time.monotonic() + PREDECESSOR_LEAVES_WITHIN_S
         names = ["sql", "metrics", *self._config.exporters]
         consumed = max(Position(self._folder.position(f"results.{name}")).load() or 0 for name in names)
-        while True:
-            try:
-                return LocalJournal.open(
-                    self._folder.results,
-                    self._config.journal,
-                    telemetry=self._telemetry,
-                    name="results",
-                    consumed=consumed,
-                )
-            except JournalLocked:
-                # The judge of a receiver that was killed is still committing; its pipe has ended, so it will leave.
-                if time.monotonic() > deadline_s:
-                    raise
-                time.sleep(0.1)
+        # The judge of a receiver that was killed may still be committing; its pipe has ended, so it will leave.
+        return _patiently(
+            lambda: LocalJournal.open(
+                self._folder.results, self._config.journal, telemetry=self._telemetry, name="results", consumed=consumed
+            ),
+            JournalLocked,
+        )
 
     def stop(self) -> None:
         """Ask `run` to return; open traces stay in the journal for the next start. From any thread."""
@@ -186,9 +185,20 @@ class JudgeRole:
                 if self._stop.wait(0.2):
                     return False
         self._recent.add(batch, end)
-        self._unstored.append((end, judged[-1].sequence))
+        spans = sum(len(item.trace.spans) for item in judged)
+        self._unstored.append((end, judged[-1].sequence, spans))
+        self._unstored_spans += spans
         self._count_closed(judged)
+        return self._wait_for_the_store()
+
+    def _wait_for_the_store(self) -> bool:
+        """Closed traces stay in memory until they are stored: no more of them than live ones. False when stopped."""
         self._release_stored()
+        while self._unstored_spans > self._config.traces.max_live_spans:
+            self._heartbeat.beat(self._judge.read_position)
+            if self._stop.wait(0.1):
+                return False
+            self._release_stored()
         return True
 
     def _count_closed(self, judged: list[Judged]) -> None:
@@ -211,7 +221,9 @@ class JudgeRole:
 
     def _release_stored(self) -> None:
         while self._unstored and self._unstored[0][0] <= self._stored_position:
-            self._closed.release(self._unstored.popleft()[1])
+            _, sequence, spans = self._unstored.popleft()
+            self._closed.release(sequence)
+            self._unstored_spans -= spans
 
     def _publish(self) -> None:
         fates: dict[Labels, float] = {
@@ -249,6 +261,18 @@ class JudgeRole:
                 stored.first_position,
             )
         return closed
+
+
+def _patiently(open_it: Callable[[], Opened], error: type[JournalError]) -> Opened:
+    """What `open_it` opens, tried again for a minute while it raises `error`."""
+    deadline_s = time.monotonic() + OPENS_WITHIN_S
+    while True:
+        try:
+            return open_it()
+        except error:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(0.1)
 
 
 class _RareGarbageCollection:

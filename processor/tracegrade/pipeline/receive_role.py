@@ -94,6 +94,7 @@ class ReceiveRole:
             stopping = asyncio.create_task(stop.wait())
             await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
             stop.set()
+            self._ingest.stop()
             for task in tasks:
                 await task
         return 2 if self._judge.refused_to_start else 0
