@@ -80,7 +80,8 @@ class Config(FileModel):
     judge: JudgeSettings = Field(default_factory=JudgeSettings, description="The judge process")
     store: StoreSettings = Field(default_factory=StoreSettings, description="The results store")
     exporters: dict[Annotated[str, AfterValidator(_exporter_name)], ExporterSettings] = Field(
-        default_factory=dict, description="Where originals and results go: otlp, or several as otlp/NAME; a new one gets all that is kept"
+        default_factory=dict,
+        description="Where originals and results go: otlp, or several as otlp/NAME; a new one gets all that is kept",
     )
     alerts: AlertsSettings = Field(default_factory=AlertsSettings, description="Who is told")
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings, description="Our own metrics")
