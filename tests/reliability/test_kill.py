@@ -16,7 +16,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from end_to_end.server import LOGS, TRACES, Downstream, Server, alive, children, eventually, exporter
 from pipeline.harness import agent_span, payload, tool_span
-
 from tracegrade.pipeline.heartbeat import read_heartbeat
 
 SPANS_PER_TRACE = 4
