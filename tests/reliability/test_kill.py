@@ -16,6 +16,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from end_to_end.server import LOGS, TRACES, Downstream, Server, alive, children, eventually, exporter
 from pipeline.harness import agent_span, payload, tool_span
+from tracegrade.journal.position import Position
+from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.heartbeat import read_heartbeat
 
 SPANS_PER_TRACE = 4
@@ -125,6 +127,10 @@ def _wait_until_judged(server: Server, traces: int) -> None:
         return count >= traces
 
     eventually(stored, "all answered traces in the store", within_s=60)
+    # The OTLP sink waits between attempts, as its peer refuses now and then; what it has not sent waits in the journal.
+    reader, position = JournalReader(server.data / "results"), Position(server.data / "positions" / "results.otlp")
+    eventually(lambda: (position.load() or 0) >= reader.durable().end, "the OTLP sink", within_s=90)
+    reader.close()
 
 
 def _check_forwarded(downstream: Downstream, answered: list[int]) -> None:
