@@ -1,5 +1,6 @@
 """The score and the justification of evaluators that compare expected calls one by one with calls made."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import ClassVar
@@ -29,7 +30,7 @@ class ExpectedNames:
         self.by_name = positions_of(names)
 
 
-class Comparison:
+class Comparison(ABC):
     """Expected calls (by index) compared with calls made (by position).
 
     A subclass says what satisfies what. ``key`` is the justification's name in the details, ``compared`` what is
@@ -49,25 +50,25 @@ class Comparison:
         self.work = Work()
         self.pairs: Sequence[int | None] = ()
 
+    @abstractmethod
     def satisfied(self, index: int, position: int) -> bool:
         """Whether the expected call is satisfied by the call made.
 
         Raises:
             EvaluatorError: ``work_bound``.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def shown_expected(self, index: int) -> str:
         """What is expected, as the justification shows it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def differences(self, index: int, position: int) -> Iterator[Difference]:
         """Where the call made is not as expected.
 
         Raises:
             EvaluatorError: ``work_bound``.
         """
-        raise NotImplementedError
 
     def score(self, pair: Pairing, *, all_or_nothing: bool) -> Score:
         """The share of expected calls that were satisfied, or 1 when all are, else 0.
