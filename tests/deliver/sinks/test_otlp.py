@@ -94,6 +94,16 @@ def test_an_answer_that_asks_for_a_retry_is_passed_on_with_its_delay(judged):
     assert len(peer.got) == 1
 
 
+def test_the_next_attempt_at_a_batch_goes_on_where_the_last_one_ended(judged):
+    answers = iter([Answer("sent"), Answer("retry", "busy"), Answer("sent")])
+    peer = Peer(lambda signal, payload: next(answers))
+    sink = OtlpSink("otlp", ExporterSettings.model_validate({"endpoint": "collector:4317"}), peer)
+    batch = [judged({})]
+    assert asyncio.run(sink.deliver(batch)).kind == "retry"
+    assert asyncio.run(sink.deliver(batch)) == DONE
+    assert [signal for signal, _ in peer.got] == [Signal.TRACES, Signal.LOGS, Signal.LOGS]
+
+
 def test_a_peer_that_refuses_logs_for_good_still_gets_the_carriers(judged):
     def no_logs(signal, payload):
         return Answer("failed", "unimplemented") if signal is Signal.LOGS else Answer("sent")

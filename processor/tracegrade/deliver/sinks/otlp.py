@@ -1,6 +1,7 @@
 """Results to an OTLP exporter: carrier spans as traces, evaluation events as logs."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from tracegrade.deliver.carriers import carriers
 from tracegrade.deliver.events import events
@@ -31,19 +32,29 @@ class OtlpSink:
         self._settings = settings
         self._client = client
         self._include_values = include_values
+        self._batch: Sequence[JudgedTrace] | None = None  # what is under way, and how far it is
+        self._answered = 0
+        self._failed: set[int] = set()
+        self._reason = ""
 
     async def deliver(self, batch: Sequence[JudgedTrace]) -> Delivery:
-        """Send the batch's carriers, then its events; the first answer that asks for a retry ends the attempt."""
-        failed: set[int] = set()
-        reason = ""
-        for signal, request in self._requests(batch):
+        """Send the batch's carriers, then its events; the first answer that asks for a retry ends the attempt.
+
+        The next attempt at the same batch goes on with that request: of a long batch, a peer that refuses now and then
+        would hardly ever take all in one go.
+        """
+        if batch is not self._batch:
+            self._batch, self._answered, self._failed, self._reason = batch, 0, set(), ""
+        for signal, request in islice(self._requests(batch), self._answered, None):
             answer = await self._client.export(signal, request.payload)
             if answer.kind == "retry":
                 return Delivery("retry", answer.reason, answer.retry_after_s)
             if answer.kind == "failed":
-                failed |= request.owners
-                reason = f"{signal.name.lower()}_{answer.reason}"
-        return Delivery("done", reason, failed_records=len(failed)) if failed else DONE
+                self._failed |= request.owners
+                self._reason = f"{signal.name.lower()}_{answer.reason}"
+            self._answered += 1
+        self._batch = None
+        return Delivery("done", self._reason, failed_records=len(self._failed)) if self._failed else DONE
 
     async def close(self) -> None:
         """Close the client."""
