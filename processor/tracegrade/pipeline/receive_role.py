@@ -71,7 +71,6 @@ class ReceiveRole:
             self._unread, self._telemetry, self._instance_id, config.receivers.otlp.max_in_flight_bytes
         )
         self._clients: dict[str, OtlpClient] = {}
-        self._forwarders: dict[str, Forwarder] = {}
         self._judge = JudgeProcess(_judge_command(config, config_path), self._folder, config.judge, self._telemetry)
         self._with_judge = with_judge
 
@@ -113,7 +112,6 @@ class ReceiveRole:
             stack.push_async_callback(http_server.stop, STOP_WITHIN_S)
             endpoints["http"] = _with_port(protocols.http.endpoint, http_server.port)
         endpoints["telemetry"] = await self._start_status(stack)
-        stack.callback(self._ingest.stop)
         return endpoints
 
     async def _start_status(self, stack: AsyncExitStack) -> str:
@@ -147,7 +145,6 @@ class ReceiveRole:
                 recent=self._recent.after,
             )
             self._recent.listen(partial(_wake, asyncio.get_running_loop(), forwarder))
-            self._forwarders[name] = forwarder
             tasks.append(asyncio.create_task(_stopped_with(forwarder, stop)))
         if self._with_judge:
             tasks.append(asyncio.create_task(self._judge.run(stop)))
