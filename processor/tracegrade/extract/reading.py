@@ -86,12 +86,15 @@ def _no_name(span: Span) -> str:
 class Dialect(NamedTuple):
     """One way in which instrumentations write agent runs, model calls and tool calls.
 
+    A span without any of the attributes in ``marks`` is not written in this dialect.
+
     All functions are total: whatever a span holds, they return. ``classify`` answers None for a span that is not
     written in this dialect. ``outputs`` and ``inputs`` are the messages of a chat or agent span. ``schemas`` are the
     tool definitions that a chat span was given: tool name to its JSON Schema.
     """
 
     name: str
+    marks: frozenset[str]
     classify: Callable[[Span], SpanKind | None]
     keys: Keys
     attributes: frozenset[str] = frozenset()  # further attributes that the functions read

@@ -38,7 +38,7 @@ KEYS = KEYS._replace(session=(*KEYS.session, s.MCP_SESSION_ID))
 READ_ATTRIBUTES: frozenset[str] = frozenset(
     {
         *(key for keys in KEYS for key in keys),
-        *(key for dialect in DIALECTS.values() for key in dialect.attributes),
+        *(key for dialect in DIALECTS.values() for key in dialect.marks | dialect.attributes),
         s.ERROR_TYPE,
         s.ERROR_MESSAGE,
         s.TOOL_STATUS,
@@ -49,7 +49,25 @@ READ_PREFIXES: tuple[str, ...] = tuple(sorted({prefix for d in DIALECTS.values()
 READ_EVENTS: frozenset[str] = frozenset({s.EXCEPTION_EVENT, *(e for d in DIALECTS.values() for e in d.events)})
 
 _START_ORDER = attrgetter("start_ns", "end_ns", "span_id")
-_CLASSIFIERS = tuple((dialect, dialect.classify) for dialect in DIALECTS.values())
+# Senders repeat few sets of attribute keys; one that invents them without end must not grow the memo for ever.
+_MAX_LEARNT_SETS = 4096
+
+
+class _Askable(dict[tuple[str, ...], tuple[Dialect, ...]]):
+    """The dialects that a span with these attribute keys may be written in, learnt as they come.
+
+    So that a further dialect costs nothing for the spans of all others.
+    """
+
+    def __missing__(self, keys: tuple[str, ...]) -> tuple[Dialect, ...]:
+        found = tuple(dialect for dialect in DIALECTS.values() if not dialect.marks.isdisjoint(keys))
+        if len(self) >= _MAX_LEARNT_SETS:
+            self.clear()
+        self[keys] = found
+        return found
+
+
+_ASKABLE = _Askable()
 
 
 def extract(trace: Trace) -> Extraction:
@@ -96,10 +114,8 @@ def _scan(spans: Iterable[Span]) -> list[Node]:
     """The spans that some dialect takes for part of an agent's work, in the order given."""
     nodes = []
     for span in spans:
-        if not span.attributes:
-            continue
-        for dialect, classify in _CLASSIFIERS:
-            kind = classify(span)
+        for dialect in _ASKABLE[tuple(span.attributes)]:
+            kind = dialect.classify(span)
             if kind is not None:
                 if kind != "other":
                     nodes.append(Node(span, kind, dialect))

@@ -135,6 +135,7 @@ def _schemas(span: Span) -> dict[str, JsonValue]:
 
 DIALECT = Dialect(
     name="gen_ai",
+    marks=frozenset({s.OPERATION_NAME, s.MCP_METHOD}),
     classify=_classify,
     keys=Keys(
         tool_name=(s.TOOL_NAME,),
@@ -147,9 +148,7 @@ DIALECT = Dialect(
         user=(s.USER_ID, s.ENDUSER_ID),
         model=(s.RESPONSE_MODEL, s.REQUEST_MODEL),
     ),
-    attributes=frozenset(
-        {s.OPERATION_NAME, s.TOOL_TYPE, s.TOOL_DEFINITIONS, s.INPUT_MESSAGES, s.OUTPUT_MESSAGES, s.MCP_METHOD}
-    ),
+    attributes=frozenset({s.TOOL_TYPE, s.TOOL_DEFINITIONS, s.INPUT_MESSAGES, s.OUTPUT_MESSAGES}),
     events=frozenset({s.INFERENCE_EVENT, s.MESSAGE_EVENT_CHOICE, *_INPUT_EVENTS}),
     outputs=_outputs,
     inputs=_inputs,

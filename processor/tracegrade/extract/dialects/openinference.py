@@ -112,6 +112,7 @@ def _schemas(span: Span) -> dict[str, JsonValue]:
 
 DIALECT = Dialect(
     name="openinference",
+    marks=frozenset({s.OPENINFERENCE_KIND}),
     classify=_classify,
     keys=Keys(
         tool_name=(s.OI_TOOL_NAME,),
@@ -126,7 +127,7 @@ DIALECT = Dialect(
         prompt=(s.OI_INPUT,),
         answer=(s.OI_OUTPUT,),
     ),
-    attributes=frozenset({s.OPENINFERENCE_KIND, s.OI_TOOL_SYNTHESIZED, s.OI_GRAPH_NODE}),
+    attributes=frozenset({s.OI_TOOL_SYNTHESIZED, s.OI_GRAPH_NODE}),
     prefixes=(s.OI_INPUT_MESSAGES, s.OI_OUTPUT_MESSAGES, s.OI_TOOLS),
     outputs=_outputs,
     inputs=_inputs,

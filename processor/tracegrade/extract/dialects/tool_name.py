@@ -27,4 +27,10 @@ def _output(span: Span, raw: JsonValue) -> Output:
     return Output(Decoded(raw, decoded.status) if isinstance(raw, str) and decoded.is_readable else decoded)
 
 
-DIALECT = Dialect(name="tool_name", classify=_classify, keys=Keys(), read_output=_output)
+DIALECT = Dialect(
+    name="tool_name",
+    marks=frozenset({s.OI_TOOL_NAME, s.TOOL_NAME}),
+    classify=_classify,
+    keys=Keys(),
+    read_output=_output,
+)
