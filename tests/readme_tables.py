@@ -109,7 +109,8 @@ def _section(described: dict[str, Any], definitions: dict[str, Any]) -> dict[str
 def _default(described: dict[str, Any]) -> str:
     if described.get("needed"):
         return "needed"
-    default = described.get("default", {} if described.get("type") == "object" else [])
+    empty = {"object": {}, "array": []}.get(described.get("type", ""))
+    default = described.get("default", empty)
     return "none" if default is None or default == "" else f"`{_text(default)}`"
 
 

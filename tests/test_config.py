@@ -71,6 +71,39 @@ MISTAKES = [
         id="times out of order",
     ),
     pytest.param(
+        """\
+        traces:
+          overrides:
+            - {service: batch-*, settle: 2m, max_age: 5m}
+            - {settle: 3s}
+            - {agent: researcher}
+        """,
+        [
+            "3:7: traces.overrides[0]: expected settle <= idle_timeout <= max_age, found 2m, 1m (of traces), 5m; "
+            "set those that are missing here too",
+            "4:7: traces.overrides[1]: expected service, agent or both: whose traces are meant",
+            "5:7: traces.overrides[2]: expected at least one of settle, idle_timeout, max_age, end_attribute",
+        ],
+        id="overrides that cannot be",
+    ),
+    pytest.param(
+        """\
+        traces:
+          tool_aliases:
+            search: [find, "web[z"]
+            find: [search, look]
+            seek: [look]
+        """,
+        [
+            "3:14: traces.tool_aliases.search[0]: 'find' is itself the name of a tool here; choose one of both",
+            "3:20: traces.tool_aliases.search[1]: '[' without ']' in the glob 'web[z'; "
+            "write '[[]' for a literal bracket",
+            "4:12: traces.tool_aliases.find[0]: 'search' is itself the name of a tool here; choose one of both",
+            "5:12: traces.tool_aliases.seek[0]: 'look' is an alias of 'find' already; a name stands for one tool",
+        ],
+        id="names of two tools",
+    ),
+    pytest.param(
         "journal: {sync: always}\njournal: {sync: interval}\n", ["2:1: duplicate key 'journal'"], id="duplicate key"
     ),
     pytest.param("- journal", ["1:1: expected an object, found a list of 1"], id="a list"),

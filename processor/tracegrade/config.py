@@ -75,7 +75,10 @@ class Config(FileModel):
     data_dir: str = Field("./tracegrade-data", description="Journal, results, positions and the SQLite store")
     receivers: ReceiversSettings = Field(default_factory=ReceiversSettings, description="What listens")
     journal: JournalSettings = Field(default_factory=JournalSettings, description="The durable hand-over and archive")
-    traces: TracesSettings = Field(default_factory=TracesSettings, description="When a trace is finished")
+    traces: TracesSettings = Field(
+        default_factory=TracesSettings,
+        description="When a trace is finished, and under which names its tools are known",
+    )
     rules: RulesSettings = Field(default_factory=RulesSettings, description="What is judged")
     judge: JudgeSettings = Field(default_factory=JudgeSettings, description="The judge process")
     store: StoreSettings = Field(default_factory=StoreSettings, description="The results store")

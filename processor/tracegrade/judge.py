@@ -47,6 +47,7 @@ def judge(
     gated: bool = True,
     hung: Collection[tuple[str, str]] = (),
     working_on: Callable[[Rule], None] | None = None,
+    tool_name: Callable[[str], str] | None = None,
 ) -> Judgement:
     """Judge one trace by every rule that matches it.
 
@@ -57,11 +58,12 @@ def judge(
         gated: answer not_evaluable where a call lacks what the evaluator reads, instead of scoring what is there.
         hung: (hex trace id, rule id) pairs that are not tried again: their decision is ``error: hung``.
         working_on: told each rule before its evaluators run, so that a watchdog can name what hangs.
+        tool_name: gives the name that rules use for a tool that comes under several, such as `ToolAliases`.
 
     Returns:
         The judgement. Nothing raises: a crash inside an evaluator is an evaluation with outcome error.
     """
-    extraction = extract(trace)
+    extraction = extract(trace, tool_name)
     trace_id = trace.trace_id.hex()
     judgement = Judgement(extraction)
     subject: _JudgedSubject | None = None

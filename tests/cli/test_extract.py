@@ -83,6 +83,15 @@ def test_traces_without_calls_are_said_to_have_none(tmp_path: Path) -> None:
     assert _run(str(path)).stdout == "no tool calls in 1 trace\n"
 
 
+def test_a_tool_that_comes_under_another_name_is_shown_by_both(tmp_path: Path) -> None:
+    (tmp_path / "trace.json").write_text(_request(1, 2, None, CALL))
+    (tmp_path / "config.yaml").write_text("traces: {tool_aliases: {place_order: [ord*]}}")
+    with_settings = (str(tmp_path / "trace.json"), "-c", str(tmp_path / "config.yaml"))
+    (call,) = json.loads(_run(*with_settings, "--format", "json").stdout)["tool_calls"]
+    assert (call["name"], call["raw_name"]) == ("place_order", "order")
+    assert "place_order (came as order)" in _run(*with_settings).stdout
+
+
 def test_a_source_that_is_missing_is_named(tmp_path: Path) -> None:
     result = _run(str(tmp_path / "none.json"))
     assert result.exit_code == 2

@@ -12,6 +12,7 @@ from tracegrade.store.kept_spans import encode_spans
 def data_dir(tmp_path: Path) -> Path:
     failed = tool_call(
         name="lookup",
+        raw_name="lookup",
         error={"type": "TimeoutError", "message": "no answer"},
         output=None,
         output_status="absent",

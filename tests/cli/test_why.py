@@ -74,6 +74,15 @@ def test_the_table_says_it_in_words(tmp_path: Path, rules: Path) -> None:
     assert 'match.service does not hold: expected "bank-*"' in output
 
 
+def test_a_tool_known_by_another_name_is_told(tmp_path: Path, rules: Path) -> None:
+    store(tmp_path, judged(1, "fail"))
+    (tmp_path / "config.yaml").write_text("traces: {tool_aliases: {refund: [create_*]}}")
+    settings = ("-c", str(tmp_path / "config.yaml"), "--rules", str(rules))
+    assert "the tool create_order is refund to rules" in run(tmp_path, "why", trace_id(1), *settings).stdout
+    found = {item["rule_id"]: item["decision"] for item in run_json(tmp_path, "why", trace_id(1), *settings)}
+    assert found["of-another-tool"] == "not_judged"
+
+
 def test_a_rule_whose_scope_finds_nothing_says_so(tmp_path: Path) -> None:
     (tmp_path / "calls.rule.yaml").write_text(RULE.format(id="of-calls", match="") + "scope: tool-call\n")
     record = judged(1, evaluations=[])

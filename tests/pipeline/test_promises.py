@@ -19,7 +19,13 @@ from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.evaluation import canonical_line
 from tracegrade.pipeline.record_judge import RecordJudge
 
-SETTINGS = TracesSettings(settle="1s", idle_timeout="3s", max_age="20s")
+SETTINGS = TracesSettings(
+    settle="1s",
+    idle_timeout="3s",
+    max_age="20s",
+    overrides=[{"service": "demo-*", "idle_timeout": "4s"}, {"agent": "order-agent", "settle": "2s", "max_age": "25s"}],
+    tool_aliases={"create_order": ["*__create_order"]},
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +39,7 @@ def order_trace(trace: int, first: int = 1) -> list[OtlpSpan]:
         agent_span(trace, first),
         tool_span(trace, first + 1, first, "validate_user", '{"user_id": 123}'),
         tool_span(trace, first + 2, first, "check_inventory", '{"sku": "A-1", "qty": 2}'),
-        tool_span(trace, first + 3, first, "create_order", '{"user_id": 123, "sku": "A-1", "qty": 2}'),
+        tool_span(trace, first + 3, first, "shop__create_order", '{"user_id": 123, "sku": "A-1", "qty": 2}'),
         agent_span(trace, first + 4, first + 1),
         tool_span(trace, first + 5, first + 4, "check_inventory", '{"sku": "B-7", "qty": 1}'),
         otlp_span(trace, first + 6, 999),

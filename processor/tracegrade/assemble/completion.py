@@ -7,21 +7,25 @@ Source: the pair of quiet times is agent-shaped: agents wait for people and slow
 span (as tail sampling has it) closes them in the middle; Refinery and Tempo use quiet times for the same reason.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tracegrade.assemble.settings import TracesSettings
+from tracegrade.assemble.settings import OVERRIDDEN, TracesOverride, TracesSettings
+from tracegrade.extract.registry import agent_named_by
+from tracegrade.model.span import Span
 
 NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """The settings' times in ns."""
+    """The settings' times in ns, and the attribute that ends a trace."""
 
     settle_ns: int
     idle_ns: int
     max_age_ns: int
     reopen_ns: int
+    end_attribute: str | None
 
     @classmethod
     def of(cls, settings: TracesSettings) -> "Deadlines":
@@ -31,6 +35,7 @@ class Deadlines:
             round(settings.idle_timeout * NS_PER_S),
             round(settings.max_age * NS_PER_S),
             round(settings.reopen_for * NS_PER_S),
+            settings.end_attribute,
         )
 
     def due_ns(self, first_ns: int, last_ns: int, *, structurally_complete: bool, ended: bool) -> int:
@@ -48,3 +53,51 @@ class Deadlines:
         if quiet > first_ns + self.max_age_ns:
             return "max_age"
         return "settled" if structurally_complete else "idle"
+
+
+class Overrides:
+    """Which of ``traces.overrides`` apply to a trace, and the deadlines that follow.
+
+    An override applies from the first span on that fits it, whatever comes before or after: what holds for a trace
+    depends on its set of spans, not on their order. Overrides are bits of an int, the first one the lowest.
+    """
+
+    def __init__(self, settings: TracesSettings) -> None:
+        self._settings = settings
+        self._overrides = settings.overrides
+        self._reads_agents = any(override.agent is not None for override in settings.overrides)
+        self._deadlines = {0: Deadlines.of(settings)}
+
+    def __bool__(self) -> bool:
+        return bool(self._overrides)
+
+    def applying(self, spans: Iterable[Span]) -> int:
+        """The overrides that fit one of `spans`."""
+        found = 0
+        for service, agent in {self._facts(span) for span in spans}:
+            for place, override in enumerate(self._overrides):
+                if _fits(override, service, agent):
+                    found |= 1 << place
+        return found
+
+    def _facts(self, span: Span) -> tuple[str, str]:
+        return span.resource.service, agent_named_by(span) if self._reads_agents else ""
+
+    def deadlines(self, applying: int) -> Deadlines:
+        """The deadlines when these overrides apply."""
+        found = self._deadlines.get(applying)
+        if found is None:
+            values: dict[str, float | str] = {}
+            for place, override in enumerate(self._overrides):
+                if applying >> place & 1:
+                    for name in OVERRIDDEN:
+                        if (value := getattr(override, name)) is not None:
+                            values.setdefault(name, value)
+            found = self._deadlines[applying] = Deadlines.of(self._settings.model_copy(update=values))
+        return found
+
+
+def _fits(override: TracesOverride, service: str, agent: str) -> bool:
+    return (override.service is None or override.service.match(service)) and (
+        override.agent is None or override.agent.match(agent)
+    )

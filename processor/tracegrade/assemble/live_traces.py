@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush, nsmallest
 
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
-from tracegrade.assemble.completion import Deadlines
+from tracegrade.assemble.completion import Deadlines, Overrides
 from tracegrade.assemble.content import digest, is_preferred, is_same_otherwise_kept
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.model.span import Span
@@ -21,6 +21,7 @@ class LiveTrace:
     first_position: int  # the first record that would have to be read again
     last_position: int
     rule_set: str
+    deadlines: Deadlines
     origin: tuple[int, int] = (0, 0)  # receive time and position of its very first record
     spans: dict[bytes, Span] = field(default_factory=dict)
     replaced: set[bytes] = field(default_factory=set)
@@ -32,6 +33,7 @@ class LiveTrace:
     cut_by: str | None = None
     ended: bool = False
     kept_otherwise: bool = False  # opened again: its spans were kept under other rules, which read other attributes
+    overrides: int = 0  # those that apply to it, by what its spans say
     queued_due_ns: int = 0  # due time of its earliest entry in the queue
 
     @property
@@ -98,7 +100,8 @@ class LiveTraces:
         self.fates: Counter[tuple[str, str]] = Counter()  # (fate, reason) -> spans, since the start
         self.open_spans = 0  # distinct contents not judged yet
         self._settings = settings
-        self._deadlines = Deadlines.of(settings)
+        self._overrides = Overrides(settings)
+        self._deadlines = self._overrides.deadlines(0)
         self._closed = closed
         self._live: dict[TraceKey, LiveTrace] = {}
         self._queue: list[tuple[int, TraceKey]] = []
@@ -151,7 +154,8 @@ class LiveTraces:
     def _open(
         self, key: TraceKey, group: list[Span], closed: ClosedTrace | None, received_ns: int, position: int
     ) -> LiveTrace | None:
-        live = LiveTrace(received_ns, received_ns, position, position, self.rule_set, (received_ns, position))
+        origin = (received_ns, position)
+        live = LiveTrace(received_ns, received_ns, position, position, self.rule_set, self._deadlines, origin)
         if closed is not None:
             for span in closed.spans:
                 live.add(span)
@@ -161,6 +165,7 @@ class LiveTraces:
             live.rule_set = closed.rule_set
             live.kept_otherwise = closed.rule_set != self.rule_set
             live.origin = (closed.first_received_ns, closed.first_position)
+            self._override(live, closed.spans)
             new = [span for span in group if not live.is_known(span)]
             self.fates["duplicate", ""] += len(group) - len(new)
             if not new:
@@ -177,14 +182,15 @@ class LiveTraces:
         return live
 
     def _take(self, key: TraceKey, live: LiveTrace, group: list[Span]) -> None:
-        before = live.unjudged
-        end_attribute = self._settings.end_attribute
-        for span in group:
-            if live.add(span) and end_attribute is not None and span.attributes.get(end_attribute) is True:
-                live.ended = True
-        fresh = live.unjudged - before
-        self.open_spans += fresh
-        if duplicates := len(group) - fresh:
+        added = [span for span in group if live.add(span)]
+        changed = self._override(live, added)
+        if (end_attribute := live.deadlines.end_attribute) is not None:
+            # The end may have come before the span that says which attribute ends this trace; one that is open again
+            # was ended before, and settles.
+            asked = live.spans.values() if changed and live.judged_revision is None else added
+            live.ended = live.ended or any(span.attributes.get(end_attribute) is True for span in asked)
+        self.open_spans += len(added)
+        if duplicates := len(group) - len(added):
             self.fates["duplicate", ""] += duplicates
         if len(live.spans) > self._settings.max_spans_per_trace:
             self._cut(key, live, "span_cap")
@@ -192,6 +198,17 @@ class LiveTraces:
             self._cut(key, live, "byte_cap")
         else:
             self._queue_due(key, live)
+
+    def _override(self, live: LiveTrace, spans: list[Span]) -> bool:
+        """Note which overrides `spans` make apply; whether the deadlines changed."""
+        if not self._overrides:
+            return False
+        applying = live.overrides | self._overrides.applying(spans)
+        if applying == live.overrides:
+            return False
+        live.overrides = applying
+        live.deadlines = self._overrides.deadlines(applying)
+        return True
 
     def _queue_due(self, key: TraceKey, live: LiveTrace) -> None:
         # A later due time is found out when the entry comes up; only an earlier one needs an entry of its own.
@@ -201,7 +218,7 @@ class LiveTraces:
             heappush(self._queue, (due_ns, key))
 
     def _due_ns(self, live: LiveTrace) -> int:
-        return self._deadlines.due_ns(
+        return live.deadlines.due_ns(
             live.first_ns, live.last_ns, structurally_complete=live.structurally_complete, ended=live.ended
         )
 
@@ -232,7 +249,7 @@ class LiveTraces:
                 live.queued_due_ns = due_ns
                 heappush(self._queue, (due_ns, key))
                 continue
-            reason = self._deadlines.reason(
+            reason = live.deadlines.reason(
                 live.first_ns, live.last_ns, structurally_complete=live.structurally_complete, ended=live.ended
             )
             ready.append(self._close(key, live, reason, due_ns))

@@ -2,30 +2,38 @@
 
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.output import count, format_option, json_text, print_json, print_table, reports_errors
+from tracegrade.cli.output import count, format_option, json_text, print_json, print_table, reports_errors, tool_text
+from tracegrade.cli.settings_option import settings_options
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.tool_call import ToolCall
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
 
 _MAX_CELL = 60
 
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@settings_options
 @format_option
 @reports_errors
-def command(sources: tuple[str, ...], output_format: str) -> None:
+def command(config: "Config", sources: tuple[str, ...], output_format: str) -> None:
     """Show the tool calls read from traces.
 
     A SOURCE is a file or folder of OTLP (JSON or protobuf, plain, gzip or zstd), or - for standard input. Several are
-    one input: a trace may be spread over them. Exit code 2: a source cannot be read.
+    one input: a trace may be spread over them. Of the settings, traces.tool_aliases count.
+
+    Exit code 2: a source cannot be read.
     """
     from tracegrade.extract.across import fold_across
     from tracegrade.extract.registry import extract
+    from tracegrade.match.tool_aliases import ToolAliases
     from tracegrade.otlp.file import read_sources
     from tracegrade.pipeline.replay import read_traces
 
@@ -33,7 +41,7 @@ def command(sources: tuple[str, ...], output_format: str) -> None:
     traces = read_traces(read_sources(sources, stdin))
     # By time, so that the same spans in other files print the same.
     traces.sort(key=lambda trace: (min(span.start_ns for span in trace.spans), trace.trace_id))
-    extractions = [extract(trace) for trace in traces]
+    extractions = [extract(trace, ToolAliases(config.traces.tool_aliases)) for trace in traces]
     fold_across(extractions)
     if output_format == "json":
         print_json(_trace_row(extraction) for extraction in extractions)
@@ -111,7 +119,7 @@ def _table_rows(extractions: Iterable[Extraction]) -> Iterator[tuple[object, ...
             yield (
                 trace_id,
                 call.agent,
-                "  " * call.depth + call.name,
+                tool_text(call.depth, call.name, call.raw_name),
                 _value(call.arguments, call.arguments_status),
                 _value(call.output, call.output_status),
                 "" if call.error is None else _short(call.error.type or call.error.message or "error"),

@@ -97,6 +97,11 @@ def _fitting(heading: Sequence[Any], rows: Sequence[Sequence[Any]], spare: Itera
     return chosen
 
 
+def tool_text(depth: int, name: str, raw_name: str) -> str:
+    """A call's name, indented by its depth, and the one it came under where that is another."""
+    return "  " * depth + name + (f" (came as {raw_name})" if raw_name != name else "")
+
+
 def count(number: int, noun: str) -> str:
     """``1 rule``, ``2 rules``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -13,6 +13,7 @@ from tracegrade.cli.output import (
     print_json,
     print_table,
     reports_errors,
+    tool_text,
 )
 from tracegrade.cli.results import show_evaluation
 from tracegrade.cli.settings_option import settings_options
@@ -243,7 +244,8 @@ def _print_calls(calls: list[dict[str, Any]], start_ns: int) -> None:
         [
             [
                 number,
-                "  " * item["depth"] + item["name"] + (f" (attempt {item['attempt']})" if item["attempt"] > 1 else ""),
+                tool_text(item["depth"], item["name"], item["raw_name"])
+                + (f" (attempt {item['attempt']})" if item["attempt"] > 1 else ""),
                 value(item, "arguments"),
                 outcome(item),
                 item["agent"],

@@ -61,11 +61,13 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
         click.echo(_UNKNOWN.format(trace_id.hex(), config.data_path.resolve()), err=True)
         sys.exit(EXIT_FAILED)
     for stored in found:
-        pairs = [*_stored_pairs(stored), *_derived_pairs(stored, rule_set)]
+        extraction = _extraction(stored, config)
+        pairs = [*_stored_pairs(stored), *_derived_pairs(extraction, stored, rule_set)]
         if output_format == "json":
             print_json(pairs)
         else:
             _print_head(stored, rule_set)
+            _print_renamed(extraction)
             _print_pairs(pairs)
 
 
@@ -89,13 +91,12 @@ def _stored_pairs(stored: "StoredTrace") -> list[dict[str, Any]]:
     ]
 
 
-def _derived_pairs(stored: "StoredTrace", rule_set: "RuleSet") -> list[dict[str, Any]]:
+def _derived_pairs(extraction: "Extraction", stored: "StoredTrace", rule_set: "RuleSet") -> list[dict[str, Any]]:
     """What the rules in force say of the trace beyond what was stored: mostly which clause did not match."""
     from tracegrade.match.select import explain
 
     decided = {(item["rule_id"], item["subject_kind"], item["subject_id"]) for item in stored.decisions}
     pairs = []
-    extraction = _extraction(stored)
     for rule in rule_set.rules:
         explained = explain(rule, extraction)
         if not explained:
@@ -133,9 +134,10 @@ def _clause_text(rule: "Rule", clause: str) -> str:
     return f"match.{clause} does not hold" + (f": expected {json_text(expected)}" if expected is not None else "")
 
 
-def _extraction(stored: "StoredTrace") -> "Extraction":
+def _extraction(stored: "StoredTrace", config: "Config") -> "Extraction":
     """The stored trace, extracted again as it was when it was judged."""
     from tracegrade.extract.registry import extract
+    from tracegrade.match.tool_aliases import ToolAliases
     from tracegrade.model.trace import Trace
     from tracegrade.store.kept_spans import decode_spans
 
@@ -151,7 +153,8 @@ def _extraction(stored: "StoredTrace") -> "Extraction":
             revision=head["revision"],
             cut_by=head["cut_by"],
             replaced=replaced,
-        )
+        ),
+        ToolAliases(config.traces.tool_aliases),
     )
 
 
@@ -169,6 +172,12 @@ def _print_head(stored: "StoredTrace", rule_set: "RuleSet") -> None:
         click.echo("  no rules given: what did not match is told with -c CONFIG or --rules PATH")
     elif head["rule_set_hash"] != rule_set.hash:
         click.echo("  judged by other rules than those in force now; what did not match is told by those in force now")
+
+
+def _print_renamed(extraction: "Extraction") -> None:
+    names = sorted({(call.raw_name, call.name) for call in extraction.calls if call.raw_name != call.name})
+    for raw_name, name in names:
+        click.echo(f"  the tool {raw_name} is {name} to rules (traces.tool_aliases)")
 
 
 def _print_pairs(pairs: list[dict[str, Any]]) -> None:

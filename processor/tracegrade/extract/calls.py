@@ -1,6 +1,6 @@
 """Paired calls as records: who made them, how deep, in which batch, at which attempt."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.pairing import PairedCall
@@ -11,7 +11,11 @@ from tracegrade.model.tool_call import ToolCall
 
 
 def build_calls(
-    paired_calls: Sequence[PairedCall], runs: Sequence[AgentRun], top_down: Sequence[Node], agent_keys: tuple[str, ...]
+    paired_calls: Sequence[PairedCall],
+    runs: Sequence[AgentRun],
+    top_down: Sequence[Node],
+    agent_keys: tuple[str, ...],
+    tool_name: Callable[[str], str] | None = None,
 ) -> list[ToolCall]:
     """The records, in the order given, each appended to its run's calls as well.
 
@@ -20,6 +24,7 @@ def build_calls(
         runs: the trace's runs; a call outside of any agent belongs to the root's.
         top_down: all nodes, parents first.
         agent_keys: attributes that name the agent that executes a tool span.
+        tool_name: the name that rules use for a tool; its own when omitted.
     """
     if not paired_calls:
         return []
@@ -38,6 +43,8 @@ def build_calls(
         own = first_text(node.span, agent_keys)
         agent = own if own in names or not run.agent else run.agent
         call = _build(paired, run, agent, depths[node], batch)
+        if tool_name is not None:
+            call.name = tool_name(call.name)
         calls.append(call)
         run.calls.append(call)
     for run in runs:

@@ -1,6 +1,6 @@
 """The dialects, and the way from a trace to its calls through them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 
 from tracegrade import semconv as s
@@ -11,7 +11,7 @@ from tracegrade.extract.folding import fold, only_mcp_servers
 from tracegrade.extract.nodes import Node, enclose
 from tracegrade.extract.pairing import pair
 from tracegrade.extract.reading import Dialect, Keys
-from tracegrade.extract.runs import describe_runs, find_runs, root_of
+from tracegrade.extract.runs import describe_runs, find_runs, first_text, root_of
 from tracegrade.extract.tool_spans import read_execution
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
@@ -70,10 +70,14 @@ class _Askable(dict[tuple[str, ...], tuple[Dialect, ...]]):
 _ASKABLE = _Askable()
 
 
-def extract(trace: Trace) -> Extraction:
+def extract(trace: Trace, tool_name: Callable[[str], str] | None = None) -> Extraction:
     """The agent runs and tool calls of a trace.
 
     Pure and total: the same spans in any order give the same extraction, and nothing in them raises.
+
+    Args:
+        trace: a closed trace.
+        tool_name: gives the name that rules use for a tool that comes under several; calls keep theirs as raw name.
     """
     spans = sorted(trace.spans, key=_START_ORDER)
     if not spans:
@@ -96,7 +100,7 @@ def extract(trace: Trace) -> Extraction:
     paired = pair(fold(executions, asks, nodes), asks, nodes)
     stray = any(call.node.run is None for call in paired)
     runs = describe_runs(spans, nodes, KEYS, stray)
-    calls = build_calls(paired, runs, top_down, KEYS.agent[:1])
+    calls = build_calls(paired, runs, top_down, KEYS.agent[:1], tool_name)
     for node in nodes:
         if node.run is node:
             node.run = None  # else a cycle would keep all nodes until the next garbage collection
@@ -108,6 +112,16 @@ def extract(trace: Trace) -> Extraction:
         release=_release(spans),
         unread_tool_spans=unread,
     )
+
+
+def agent_named_by(span: Span) -> str:
+    """The agent that a span names, "" when it names none."""
+    if name := first_text(span, KEYS.agent):
+        return name
+    for dialect in _ASKABLE[tuple(span.attributes)]:
+        if (kind := dialect.classify(span)) is not None:
+            return dialect.agent_name(span) if kind == "agent" else ""
+    return ""
 
 
 def _scan(spans: Iterable[Span]) -> list[Node]:

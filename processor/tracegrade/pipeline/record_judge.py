@@ -12,6 +12,7 @@ from tracegrade.journal.record import Record
 from tracegrade.judge import Judgement, judge
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
+from tracegrade.match.tool_aliases import ToolAliases
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace import Trace
 from tracegrade.pipeline.heartbeat import Heartbeat
@@ -27,9 +28,9 @@ class Judged:
 
 
 def wanted_by(rule_set: RuleSet, traces: TracesSettings) -> Wanted:
-    """What dialects, rules and the end attribute read of a span."""
-    end_attribute = {traces.end_attribute} if traces.end_attribute else set()
-    return Wanted(READ_ATTRIBUTES | rule_set.attributes_read | end_attribute, READ_PREFIXES, READ_EVENTS)
+    """What dialects, rules and end attributes read of a span."""
+    ends = {end for end in (traces.end_attribute, *(o.end_attribute for o in traces.overrides)) if end is not None}
+    return Wanted(READ_ATTRIBUTES.union(rule_set.attributes_read, ends), READ_PREFIXES, READ_EVENTS)
 
 
 class RecordJudge:
@@ -52,6 +53,7 @@ class RecordJudge:
         self._rule_sets = {rule_set.hash: rule_set}
         self._rule_set = rule_set
         self._decoder = Decoder(wanted_by(rule_set, settings))
+        self._tool_name = ToolAliases(settings.tool_aliases) if settings.tool_aliases else None
         self._ignored_scopes = frozenset(settings.ignore_scopes)
         self._closed = closed
         self._run = run
@@ -102,9 +104,9 @@ class RecordJudge:
         trace.rule_set = rule_set.hash
         heartbeat = self._heartbeat
         if heartbeat is None:
-            return judge(trace, rule_set, run=self._run, hung=self._hung)
+            return judge(trace, rule_set, run=self._run, hung=self._hung, tool_name=self._tool_name)
 
         def working_on(rule: Rule) -> None:
             heartbeat.working(trace.trace_id, rule.id)
 
-        return judge(trace, rule_set, run=self._run, hung=self._hung, working_on=working_on)
+        return judge(trace, rule_set, run=self._run, hung=self._hung, working_on=working_on, tool_name=self._tool_name)

@@ -122,6 +122,7 @@ def without_bounds(settings: TracesSettings) -> TracesSettings:
             "idle_timeout": 3600.0,
             "max_age": 3600.0,
             "end_attribute": None,
+            "overrides": [],
             "max_live_traces": _NO_BOUND,
             "max_live_spans": _NO_BOUND,
         }
