@@ -1,8 +1,8 @@
 """What an evaluator is: a pure function of what happened and what was expected, and the schema of its parameters."""
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import AliasChoices, AliasGenerator, BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
@@ -13,20 +13,36 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.yaml_file import Document, FileModel, problems
 
-Reads: TypeAlias = Literal["arguments", "output"]
+CallPart: TypeAlias = Literal["arguments", "output"]
+Reads: TypeAlias = CallPart | Literal["final_answer"]
 Fact = TypeVar("Fact")
+
+
+class Surroundings(Protocol):
+    """What a trace says of a subject beside its calls; worked out when asked, since few evaluators ask."""
+
+    def tool_definitions(self) -> Mapping[str, JsonValue]:
+        """The tools that the model was told of: name to the JSON Schema of its arguments."""
+
+    def duration_ns(self) -> int | None:
+        """From the start of the subject to its end, ns; None without times."""
+
+    def tokens(self) -> int | None:
+        """The tokens that model calls took, in and out; None when none were recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What happened: the calls in their total order, and the run's prompt and final answer (None: not readable).
 
-    One serves all evaluations of a subject: what follows from it is worked out `once` for all of them.
+    The final answer of a trace is a text; by hand, any JSON value. One evidence serves all evaluations of a subject:
+    what follows from it is worked out `once` for all of them.
     """
 
     calls: Sequence[ToolCall]
     prompt: str | None = None
-    final_answer: str | None = None
+    final_answer: JsonValue = None
+    surroundings: Surroundings | None = None
     _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, work_out: "Callable[[Evidence], Fact]") -> "Fact":
@@ -62,6 +78,11 @@ class ParameterModel(FileModel):
     model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_also_camel))
 
 
+def every_call(evidence: Evidence, criteria: object, settings: object, part: CallPart) -> Iterable[int]:
+    """The positions of all calls."""
+    return range(len(evidence.calls))
+
+
 C = TypeVar("C", bound=ParameterModel)  # criteria
 S = TypeVar("S", bound=ParameterModel)  # settings
 Parameters = TypeVar("Parameters", bound=BaseModel)
@@ -77,18 +98,22 @@ class Evaluator(Generic[C, S]):
         Criteria: what is expected; the fields of a rule's item that are not settings.
         Settings: how it is compared; all have defaults. ``default_evaluation_criteria``, where an evaluator has it,
             is what is expected when no criteria are given.
-        reads: what it reads of a call beyond the name.
-        compared_names: the names of the calls of which it reads that.
         score: the judgement itself; pure. Raises EvaluatorError, ``work_bound``.
+        reads: what it may read beyond the names of calls.
+        compared: the positions of the calls of which it reads that part; asked only when some call lacks it.
+        never_scores: why, with these criteria, nothing could ever be scored; a rule that says so is refused.
+        attributes: span attributes that it needs beyond those that extraction reads.
     """
 
     name: str
     summary: str
     Criteria: type[C]
     Settings: type[S]
-    reads: frozenset[Reads]
-    compared_names: Callable[[C], Set[str]]
     score: Callable[[Evidence, C, S], Score]
+    reads: frozenset[Reads] = frozenset()
+    compared: Callable[[Evidence, C, S, CallPart], Iterable[int]] = every_call
+    never_scores: Callable[[C, S], str | None] = lambda criteria, settings: None
+    attributes: frozenset[str] = frozenset()
 
     def evaluate(self, evidence: Evidence, criteria: C | None, settings: S) -> Score:
         """Judge `evidence`.
@@ -134,6 +159,16 @@ class Evaluator(Generic[C, S]):
             EvaluatorError: ``invalid_config``, or ``invalid_criteria`` for the default criteria.
         """
         return _read(self.Settings, value, f"{self.name}: config", "invalid_config", matchers)
+
+
+def calls_named(names: Callable[[C], Set[str]]) -> Callable[[Evidence, C, object, CallPart], Iterable[int]]:
+    """`Evaluator.compared` of an evaluator that pairs by name: the calls of the names that the criteria have."""
+
+    def compared(evidence: Evidence, criteria: C, settings: object, part: CallPart) -> Iterable[int]:
+        expected = names(criteria)
+        return (position for position, call in enumerate(evidence.calls) if call.name in expected)
+
+    return compared
 
 
 _DEFAULT_CRITERIA = (("default_evaluation_criteria",), ("defaultEvaluationCriteria",))

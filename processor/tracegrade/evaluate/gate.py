@@ -1,9 +1,9 @@
 """Can these calls be judged at all? (promise 6)
 
 Evaluators score what they are given: absent arguments are ``{}``, an absent output is ``""``. For production traces
-that would turn "was not recorded" into 0.0, so this comes first: a call that the evaluator would pair by name and that
-lacks what it reads makes the evaluation not_evaluable. Calls of other names do not matter, nor do expected calls that
-were never made: a trace without calls is judged.
+that would turn "was not recorded" into 0.0, so this comes first: a call that the evaluator would compare and that
+lacks what it reads makes the evaluation not_evaluable. Other calls do not matter, nor do expected calls that were never
+made: a trace without calls is judged. A final answer that cannot be read is not.
 
 Arguments are lacking when absent, text (no object), truncated or redacted; outputs when absent, truncated or redacted.
 A failed call has no output: its error is its result, and that is known. A text is a good output.
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracegrade.evaluate.calls import listed
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Reads
+from tracegrade.evaluate.evaluator import CallPart, Evaluator, Evidence, ParameterModel
 
 _LACKING_ARGUMENTS = {
     "absent": "were not recorded",
@@ -41,39 +41,42 @@ def gate(
     """
     if not evaluator.reads:
         return None
-    compared = criteria if criteria is not None else evaluator.criteria_in_force(criteria, settings)
-    lacks: list[tuple[int, str]] = []
+    lacks: list[tuple[int, CallPart, str]] = []
     for what in evaluator.reads:
-        lacks += evidence.once(_LACKS[what])
-    if not lacks:  # nearly always, so names are asked for only now
+        if what != "final_answer":
+            lacks += evidence.once(_LACKS[what])
+        elif evidence.final_answer is None:
+            return "the final answer cannot be read"
+    if not lacks:  # nearly always, so what is compared is asked for only now
         return None
-    names = evaluator.compared_names(compared)
-    for position, why in sorted(lacks):
-        call = evidence.calls[position]
-        if call.name in names:
+    in_force = evaluator.criteria_in_force(criteria, settings)
+    compared = {part: set(evaluator.compared(evidence, in_force, settings, part)) for _, part, _ in lacks}
+    for position, part, why in sorted(lacks):
+        if position in compared[part]:
+            call = evidence.calls[position]
             return f"{why} ({listed([call.name])}, span {call.span_id})"
     return None
 
 
-def _lacking_arguments(evidence: Evidence) -> list[tuple[int, str]]:
+def _lacking_arguments(evidence: Evidence) -> list[tuple[int, CallPart, str]]:
     """The positions of the calls whose arguments cannot be judged, and why."""
     return [
-        (position, f"the arguments of a call {why}")
+        (position, "arguments", f"the arguments of a call {why}")
         for position, call in enumerate(evidence.calls)
         if (why := _LACKING_ARGUMENTS.get(call.arguments_status))
     ]
 
 
-def _lacking_output(evidence: Evidence) -> list[tuple[int, str]]:
+def _lacking_output(evidence: Evidence) -> list[tuple[int, CallPart, str]]:
     """The positions of the calls whose output cannot be judged, and why."""
     return [
-        (position, f"the output of a call {why}")
+        (position, "output", f"the output of a call {why}")
         for position, call in enumerate(evidence.calls)
         if (why := _LACKING_OUTPUT.get(call.output_status)) and not (call.failed and call.output_status == "absent")
     ]
 
 
-_LACKS: dict[Reads, Callable[[Evidence], list[tuple[int, str]]]] = {
+_LACKS: dict[CallPart, Callable[[Evidence], list[tuple[int, CallPart, str]]]] = {
     "arguments": _lacking_arguments,
     "output": _lacking_output,
 }

@@ -20,7 +20,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from tracegrade.evaluate.call_by_call import ExpectedNames, listed_differences, paths_of
 from tracegrade.evaluate.calls import MAX_LISTED, all_of, arguments, counted, listed
 from tracegrade.evaluate.criteria import ExpectedArguments
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score, calls_named
 from tracegrade.evaluate.expected import Difference, ExpectedObject, differences
 from tracegrade.evaluate.pairing import nearest_unpaired
 from tracegrade.evaluate.work import Work
@@ -182,6 +182,6 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     reads=frozenset({"arguments"}),
-    compared_names=lambda criteria: criteria.expected.by_name.keys(),
+    compared=calls_named(lambda criteria: criteria.expected.by_name.keys()),
     score=_score,
 )

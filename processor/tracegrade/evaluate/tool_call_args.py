@@ -18,7 +18,7 @@ from pydantic import Field
 from tracegrade.evaluate.call_by_call import Comparison, ExpectedNames
 from tracegrade.evaluate.calls import ArgumentExcerpts, arguments
 from tracegrade.evaluate.criteria import ExpectedArguments
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score, calls_named
 from tracegrade.evaluate.expected import Difference, differences
 from tracegrade.evaluate.pairing import pair_first, pair_in_turn
 
@@ -89,6 +89,6 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     reads=frozenset({"arguments"}),
-    compared_names=lambda criteria: criteria.expected.by_name.keys(),
+    compared=calls_named(lambda criteria: criteria.expected.by_name.keys()),
     score=_score,
 )

@@ -122,7 +122,5 @@ EVALUATOR = Evaluator(
     summary="Was each tool called as often as expected?",
     Criteria=Criteria,
     Settings=Settings,
-    reads=frozenset(),
-    compared_names=lambda criteria: set(criteria.tool_calls_count),
     score=_score,
 )

@@ -104,7 +104,5 @@ EVALUATOR = Evaluator(
     summary="Were the expected tools called in the expected order?",
     Criteria=Criteria,
     Settings=Settings,
-    reads=frozenset(),
-    compared_names=lambda criteria: set(criteria.tool_calls_order),
     score=_score,
 )

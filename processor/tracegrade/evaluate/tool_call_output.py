@@ -19,7 +19,7 @@ from pydantic import Field, WithJsonSchema
 from tracegrade.evaluate.call_by_call import Comparison, ExpectedNames
 from tracegrade.evaluate.calls import OutputExcerpts
 from tracegrade.evaluate.criteria import as_written, compiled_by
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score, calls_named
 from tracegrade.evaluate.expected import Difference, Expected, LiteralValue, differences
 from tracegrade.evaluate.matchers import compile_expected
 from tracegrade.evaluate.pairing import pair_first, pair_in_turn
@@ -173,6 +173,6 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     reads=frozenset({"output"}),
-    compared_names=lambda criteria: criteria.expected.by_name.keys(),
+    compared=calls_named(lambda criteria: criteria.expected.by_name.keys()),
     score=_score,
 )
