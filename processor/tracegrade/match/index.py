@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from tracegrade.evaluate.expressions import glob_expression
 from tracegrade.match.facts import Facts
-from tracegrade.match.patterns import LONGEST_REMEMBERED, MEMO_SIZE, Patterns, Scalar, glob_expression, scalar_key
+from tracegrade.match.patterns import LONGEST_REMEMBERED, MEMO_SIZE, Patterns, Scalar, scalar_key
 from tracegrade.match.rule import Rule
 from tracegrade.model.json_value import JsonValue
 

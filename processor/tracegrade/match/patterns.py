@@ -1,22 +1,14 @@
-"""What a clause compares with: globs for names, exact text for prompts, scalars for attributes, ``{$regex: ...}``.
+"""What a clause compares with: globs for names, exact text for prompts, scalars for attributes, ``{$regex: ...}``."""
 
-Regular expressions are RE2's: linear in the text, whatever the pattern. Globs know ``*``, ``?``, ``[abc]``,
-``[a-z]`` and ``[!abc]``; they are case-sensitive and cover the whole text. ``[*]`` is a literal star.
-"""
-
-import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Annotated, Any, TypeAlias
 
-import re2
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
+from tracegrade.evaluate.expressions import glob_expression, is_glob, regex_expression
 from tracegrade.match.mistakes import mistake, refuse
 from tracegrade.model.json_value import JsonValue
 
-# The largest program of one expression, bytes: far above any pattern a person writes, far below what hurts.
-_MAX_PATTERN_BYTES = 1 << 20
 # Distinct values remembered per clause: service, agent and tool names are few; beyond that forget, never grow. Longer
 # texts are prompts and documents: they do not repeat, and are not remembered.
 MEMO_SIZE = 4096
@@ -82,68 +74,6 @@ def scalar_key(value: JsonValue) -> Scalar | None:
 def normalised(text: str) -> str:
     """`text` with each run of whitespace as one space and none at either end: how prompts are compared."""
     return " ".join(text.split())
-
-
-def is_glob(text: str) -> bool:
-    """Whether `text` stands for more than itself."""
-    return any(sign in text for sign in "*?[")
-
-
-@lru_cache(maxsize=MEMO_SIZE)
-def glob_expression(glob: str) -> Any:
-    """The RE2 expression of a glob, covering the whole text.
-
-    Raises:
-        ValueError: a ``[`` without its ``]``, or a range such as ``[z-a]``.
-    """
-    parts = []
-    at = 0
-    while at < len(glob):
-        sign = glob[at]
-        at += 1
-        if sign == "*":
-            parts.append(".*")
-        elif sign == "?":
-            parts.append(".")
-        elif sign == "[":
-            # A ']' that comes first is a member, as in the shell.
-            end = glob.find("]", at + (2 if glob.startswith("!", at) else 1))
-            if end < 0:
-                raise ValueError(f"'[' without ']' in the glob {glob!r}; write '[[]' for a literal bracket")
-            parts.append(_character_class(glob[at:end]))
-            at = end + 1
-        else:
-            parts.append(re.escape(sign))
-    return _compiled(r"(?s)\A" + "".join(parts) + r"\z", f"the glob {glob!r}")
-
-
-def _character_class(inner: str) -> str:
-    negated, members = ("^", inner[1:]) if inner.startswith("!") else ("", inner)
-    escaped = re.sub(r"[][^\\]", r"\\\g<0>", members)
-    return f"[{negated}{escaped}]"
-
-
-@lru_cache(maxsize=MEMO_SIZE)
-def regex_expression(pattern: str) -> Any:
-    """The RE2 expression `pattern`, to be found anywhere in a text.
-
-    Raises:
-        ValueError: RE2 refuses it (also back-references and look-around, which no linear engine knows).
-    """
-    return _compiled(pattern, f"the regular expression {pattern!r}")
-
-
-def _compiled(pattern: str, named: str) -> Any:
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _MAX_PATTERN_BYTES
-    try:
-        # Bytes on both sides: texts may hold lone surrogates, which have no UTF-8.
-        return re2.compile(pattern.encode(), options)
-    except (re2.error, UnicodeEncodeError) as error:
-        reason = error.args[0]
-        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        raise ValueError(f"RE2 refuses {named}: {text}") from None
 
 
 class _Collector:
