@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tracegrade.evaluate.expressions import glob_expression, is_glob
 from tracegrade.match.mistakes import mistake, refuse
-from tracegrade.match.patterns import LONGEST_REMEMBERED, MEMO_SIZE, glob_expression, is_glob
+from tracegrade.match.patterns import LONGEST_REMEMBERED, MEMO_SIZE
 
 
 class ToolAliases:
