@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from tracegrade.cli import main
 from tracegrade.config import settings_schema
 from tracegrade.deliver import sinks
+from tracegrade.evaluate.matchers import MATCHERS_BY_WORD
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.extract import dialects
 from tracegrade.match.schema import rule_schema
@@ -154,6 +155,15 @@ def _fields(model: Any) -> str:
         plain = isinstance(field.default, bool | int | float | str)
         names.append(f"`{name}: {_text(field.default)}`" if plain else f"`{name}`")
     return ", ".join(names) or "none"
+
+
+def matcher_table() -> str:
+    """The matchers, and when each holds."""
+    rows = [(f"`{word}`", matcher.argument, matcher.summary) for word, matcher in MATCHERS_BY_WORD.items()]
+    return table(
+        ("matcher", "takes", "holds when"),
+        [*rows, ("`$literal`", "any value", "the value is equal to that, whatever its keys")],
+    )
 
 
 def metric_table() -> str:

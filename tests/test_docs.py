@@ -36,6 +36,7 @@ HEADINGS = (
     "One span, file by file",
     "Promises",
     "Rule files",
+    "Matchers",
     "Evaluators",
     "Ready-made rules",
     "Dialects",

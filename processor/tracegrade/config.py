@@ -49,6 +49,9 @@ class RulesSettings(FileModel):
     paths: list[str] = Field(
         default_factory=list, description="Rule files, folders of them, or builtin:NAME; none: nothing is judged"
     )
+    semantic_model: str | None = Field(
+        None, description="Folder of a model2vec model for $semantic; needs the extra tracegrade[semantic]"
+    )
 
 
 class JudgeSettings(FileModel):
@@ -101,8 +104,9 @@ class Config(FileModel):
 
     @property
     def settings_hash(self) -> str:
-        """Stands for the settings that assembly, extraction and matching read (promise 2)."""
-        text = orjson.dumps(self.traces.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
+        """Stands for the settings that assembly, extraction, matching and matchers read (promise 2)."""
+        read = self.traces.model_dump(mode="json") | {"semantic_model": self.rules.semantic_model}
+        text = orjson.dumps(read, option=orjson.OPT_SORT_KEYS)
         return blake2b(text, digest_size=8).hexdigest()
 
 

@@ -96,7 +96,8 @@ class _JudgedSubject:
         self.run = run
         self.trace_id = trace_id
         self.revision = trace.revision
-        self.evidence = Evidence(subject.calls, subject.prompt, subject.final_answer)
+        run_calls = subject.run.calls if subject.kind == "tool-call" and subject.run else ()
+        self.evidence = Evidence(subject.calls, subject.prompt, subject.final_answer, run_calls=run_calls)
         # In the order of the fields of Evaluation.
         self.carried = (
             trace.tenant,

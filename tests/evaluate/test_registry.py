@@ -64,7 +64,9 @@ def test_criteria_are_literal_on_request() -> None:
     criteria = args.read_criteria(written, matchers=False)
     assert criteria.tool_calls[0].args.source == {"x": {"$gte": 1}}
     assert criteria.model_dump() == written
-    with pytest.raises(EvaluatorError, match="not in this version"):
+    written["tool_calls"][0]["args"]["x"] = {"$gtee": 1}
+    assert args.read_criteria(written, matchers=False).model_dump() == written
+    with pytest.raises(EvaluatorError, match="no matcher"):
         args.read_criteria(written)
 
 

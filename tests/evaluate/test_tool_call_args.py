@@ -102,7 +102,7 @@ def test_nothing_expected_is_said(score: Any) -> None:
         ({"tool_calls": [{"name": "a"}]}, r"tool_calls\[0\]: key 'args' is missing"),
         ({"tool_calls": [{"args": {}}]}, r"tool_calls\[0\]: key 'name' is missing"),
         ({"tool_calls": [{"name": 1, "args": {}}]}, r"tool_calls\[0\].name: expected"),
-        ({"tool_calls": [{"name": "a", "args": {"x": {"$any": True}}}]}, r"tool_calls\[0\].args.x.\$any: matcher"),
+        ({"tool_calls": [{"name": "a", "args": {"x": {"$any": 1}}}]}, r"tool_calls\[0\].args.x.\$any: expected true"),
         ({"calls": []}, "unknown key 'calls'; did you mean 'tool_calls'"),
         ([], "criteria: "),
     ],

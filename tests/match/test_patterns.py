@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from tracegrade.match.patterns import AttributeValues, Names, Patterns, Prompts, glob_expression, normalised, scalar_key
+from tracegrade.evaluate.expressions import glob_expression
+from tracegrade.match.patterns import AttributeValues, Names, Patterns, Prompts, normalised, scalar_key
 
 NAMES: TypeAdapter[Patterns] = TypeAdapter(Names)
 PROMPTS: TypeAdapter[Patterns] = TypeAdapter(Prompts)

@@ -31,7 +31,7 @@ def check(path: Path | None, config_path: Path | None) -> None:
     from tracegrade.match.load import load_rules
 
     config = load_config(path or config_path)
-    rule_set = load_rules(list(config.rules.paths))
+    rule_set = load_rules(config.rules.paths, semantic_model=config.rules.semantic_model)
     rules, exporters = count(len(rule_set), "rule"), count(len(config.exporters), "exporter")
     click.echo(f"{path or config_path or 'defaults'}: nothing wrong, {rules}, {exporters}")
 

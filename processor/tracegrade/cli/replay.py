@@ -71,7 +71,7 @@ def command(
     from tracegrade.match.load import load_rules
     from tracegrade.pipeline.replay import Selection
 
-    rule_set = load_rules(list(rule_paths or config.rules.paths))
+    rule_set = load_rules(rule_paths or config.rules.paths, semantic_model=config.rules.semantic_model)
     if not len(rule_set):
         raise click.UsageError("no rules to judge by: give --rules PATH, or rules.paths in the settings")
     selection = Selection(since, until, service, agent, trace_id)

@@ -26,12 +26,15 @@ _paths = click.argument("paths", nargs=-1, metavar="[PATH...]")
 
 
 @click.group()
-def command() -> None:
+@click.option("--semantic-model", metavar="FOLDER", help="The model2vec model for rules with $semantic.")
+@click.pass_context
+def command(context: click.Context, semantic_model: str | None) -> None:
     """Check, test and list rule files.
 
     PATH is a rule file, a folder in which rule.yaml and *.rule.yaml count, or builtin:NAME. Without one: the folder
     ./rules where there is one, else all ready-made rules.
     """
+    context.obj = semantic_model
 
 
 @command.command()
@@ -126,7 +129,8 @@ def _load(paths: Sequence[str]) -> "RuleSet":
     from tracegrade.match.load import builtin_rules, load_rules
 
     local = Path("rules")
-    return load_rules(paths or [local if local.is_dir() else builtin_rules()])
+    model: str | None = click.get_current_context().find_object(str)
+    return load_rules(paths or [local if local.is_dir() else builtin_rules()], semantic_model=model)
 
 
 def _rules(paths: Sequence[str]) -> "list[tuple[Rule, str]]":

@@ -72,7 +72,9 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
     from tracegrade.pipeline.receive_role import ReceiveRole
 
     _log_to_stderr("receive")
-    rule_set = load_rules(list(config.rules.paths))  # a wrong rule stops the start here, not in a restarted judge
+    rule_set = load_rules(
+        config.rules.paths, semantic_model=config.rules.semantic_model
+    )  # a wrong rule stops the start here, not in a restarted judge
     with _says_what_is_wrong_with_the_folder(config):
         role = ReceiveRole(config, config_path, with_judge=with_judge)
     if with_judge and not len(rule_set):

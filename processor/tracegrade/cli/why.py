@@ -54,7 +54,7 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
     from tracegrade.store.open import open_store, reading
     from tracegrade.store.read import stored_traces
 
-    rule_set = load_rules(list(rule_paths or config.rules.paths))
+    rule_set = load_rules(rule_paths or config.rules.paths, semantic_model=config.rules.semantic_model)
     with reading(open_store(config.store_url, read_only=True)) as connection:
         found = stored_traces(connection, trace_id)
     if not found:

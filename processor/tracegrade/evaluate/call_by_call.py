@@ -47,7 +47,7 @@ class Comparison(ABC):
         self.evidence = evidence
         self.expected = expected
         self.shown = shown
-        self.work = Work()
+        self.work = Work(evidence=evidence)
         self.pairs: Sequence[int | None] = ()
 
     @abstractmethod
@@ -100,6 +100,7 @@ class Comparison(ABC):
     def _failed(self, shown: Sequence[int | None]) -> Iterator[tuple[str, Iterator[Difference]]]:
         for index, position in enumerate(shown):
             if position is not None and self.pairs[index] is None:
+                self.work.position = position
                 yield self.expected.keys[index], self.differences(index, position)
 
     def _explained(self, shown: Sequence[int | None]) -> dict[str, JsonValue]:

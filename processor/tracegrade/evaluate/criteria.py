@@ -10,8 +10,8 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 from pydantic import PlainSerializer, PlainValidator, ValidationError, ValidationInfo, WithJsonSchema
 from pydantic_core import InitErrorDetails
 
-from tracegrade.evaluate.expected import Expected, ExpectedObject
-from tracegrade.evaluate.matchers import MATCHERS, MatcherError, compile_object
+from tracegrade.evaluate.expected import Expected, ExpectedObject, MatcherError
+from tracegrade.evaluate.matchers import MATCHERS, compile_object
 from tracegrade.model.json_value import JsonValue
 
 Compiled = TypeVar("Compiled", bound=Expected)

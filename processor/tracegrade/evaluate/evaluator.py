@@ -1,13 +1,16 @@
 """What an evaluator is: a pure function of what happened and what was expected, and the schema of its parameters."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import AliasChoices, AliasGenerator, BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
+from tracegrade.evaluate.data_flow import FromMatcher
 from tracegrade.evaluate.errors import ErrorType, EvaluatorError
+from tracegrade.evaluate.expected import Expected, every_part
 from tracegrade.evaluate.matchers import LITERAL, MATCHERS
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
@@ -35,15 +38,21 @@ class Surroundings(Protocol):
 class Evidence:
     """What happened: the calls in their total order, and the run's prompt and final answer (None: not readable).
 
-    The final answer of a trace is a text; by hand, any JSON value. One evidence serves all evaluations of a subject:
-    what follows from it is worked out `once` for all of them.
+    The final answer of a trace is a text; by hand, any JSON value. ``run_calls`` are the calls among which earlier ones
+    are looked for: all of the run's, where only one is judged. One evidence serves all evaluations of a subject: what
+    follows from it is worked out `once` for all of them.
     """
 
     calls: Sequence[ToolCall]
     prompt: str | None = None
     final_answer: JsonValue = None
     surroundings: Surroundings | None = None
+    run_calls: Sequence[ToolCall] = ()
     _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.run_calls:
+            object.__setattr__(self, "run_calls", self.calls)
 
     def once(self, work_out: "Callable[[Evidence], Fact]") -> "Fact":
         """What `work_out` says of this evidence; asked once, so only what is never changed afterwards."""
@@ -76,6 +85,25 @@ class ParameterModel(FileModel):
     """Base of criteria and settings: snake_case names, camelCase taken as well."""
 
     model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_also_camel))
+
+    @cached_property
+    def flows(self) -> list[FromMatcher]:
+        """The criteria inside that expect a value from elsewhere in the run."""
+        return [
+            part for expected in _expected_in(self) for part in every_part(expected) if isinstance(part, FromMatcher)
+        ]
+
+
+def _expected_in(value: object) -> Iterator[Expected]:
+    """Every compiled criterion among the fields of a model, at any depth."""
+    if isinstance(value, Expected):
+        yield value
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _expected_in(getattr(value, name))
+    elif isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _expected_in(item)
 
 
 def every_call(evidence: Evidence, criteria: object, settings: object, part: CallPart) -> Iterable[int]:

@@ -1,6 +1,6 @@
 """What a criterion expects of a value, compiled: does a value match, and where does it differ?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -13,10 +13,22 @@ Path: TypeAlias = tuple[str | int, ...]
 _MISSING: Any = object()
 
 
+class MatcherError(ValueError):
+    """A criterion that cannot be compiled; ``path`` is where inside the value."""
+
+    def __init__(self, path: Path, message: str) -> None:
+        self.path = path
+        super().__init__(message)
+
+
 class Expected:
-    """A compiled criterion for one value; ``source`` is the criterion as written."""
+    """A compiled criterion for one value; ``source`` is the criterion as written.
+
+    ``optional``: it also holds for a member of an object that is not there.
+    """
 
     __slots__ = ("_text", "source")
+    optional = False
 
     def __init__(self, source: JsonValue) -> None:
         self.source = source
@@ -40,6 +52,10 @@ class Expected:
     def opened(self) -> "Expected":
         """The same criterion with its members as criteria of their own, where it has members."""
         return self
+
+    def parts(self) -> Iterable["Expected"]:
+        """The criteria that this one is made of, one level down."""
+        return ()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.source!r})"
@@ -80,7 +96,7 @@ class LiteralValue(Expected):
 class ExpectedObject(Expected):
     """An object with exactly these members."""
 
-    __slots__ = ("_others", "_plain", "_plain_steps", "members")
+    __slots__ = ("_optional", "_others", "_plain", "_plain_steps", "members")
 
     def __init__(self, source: JsonValue, members: dict[str, Expected]) -> None:
         super().__init__(source)
@@ -89,6 +105,7 @@ class ExpectedObject(Expected):
         self._plain: dict[str, JsonValue] = {}
         self._plain_steps = 1
         self._others: dict[str, Expected] = {}
+        self._optional = any(member.optional for member in members.values())
         for key, member in members.items():
             if isinstance(member, LiteralValue) and member.plain_steps:
                 self._plain[key] = member.source
@@ -98,7 +115,10 @@ class ExpectedObject(Expected):
 
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether `actual` is an object of these members and no others."""
-        if not isinstance(actual, dict) or len(actual) != len(self.members):
+        if not isinstance(actual, dict):
+            work.spend()
+            return False
+        if len(actual) != len(self.members) if not self._optional else not actual.keys() <= self.members.keys():
             work.spend()
             return False
         return self.matches_within(actual, work)
@@ -110,7 +130,7 @@ class ExpectedObject(Expected):
             if actual.get(key, _MISSING) != value:
                 return False
         for key, member in self._others.items():
-            if key not in actual or not member.matches(actual[key], work):
+            if not (member.matches(actual[key], work) if key in actual else member.optional):
                 return False
         return True
 
@@ -122,9 +142,13 @@ class ExpectedObject(Expected):
             if actual.get(key, _MISSING) == value:
                 matched += 1
         for key, member in self._others.items():
-            if key in actual and member.matches(actual[key], work):
+            if member.matches(actual[key], work) if key in actual else member.optional:
                 matched += 1
         return matched
+
+    def parts(self) -> Iterable[Expected]:
+        """The members."""
+        return self.members.values()
 
 
 class ExpectedList(Expected):
@@ -142,6 +166,17 @@ class ExpectedList(Expected):
         if not isinstance(actual, list) or len(actual) != len(self.items):
             return False
         return all(item.matches(value, work) for item, value in zip(self.items, actual, strict=True))
+
+    def parts(self) -> Iterable[Expected]:
+        """The items."""
+        return self.items
+
+
+def every_part(expected: Expected) -> Iterator[Expected]:
+    """`expected` and all that it is made of, at any depth."""
+    yield expected
+    for part in expected.parts():
+        yield from every_part(part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +214,7 @@ def _differences(
         for key, member in criterion.members.items():
             if key in actual:
                 yield from _differences(member, actual[key], work, (*path, key))
-            else:
+            elif not member.optional:
                 yield Difference((*path, key), "missing", expected=member.source)
         for key in actual if not partly else ():
             if key not in criterion.members:

@@ -6,7 +6,8 @@ lacks what it reads makes the evaluation not_evaluable. Other calls do not matte
 made: a trace without calls is judged. A final answer that cannot be read is not.
 
 Arguments are lacking when absent, text (no object), truncated or redacted; outputs when absent, truncated or redacted.
-A failed call has no output: its error is its result, and that is known. A text is a good output.
+A failed call has no output: its error is its result, and that is known. A text is a good output. Where a value is
+expected from elsewhere (``$from``), one of its sources must have been recorded.
 """
 
 from collections.abc import Callable
@@ -47,14 +48,17 @@ def gate(
             lacks += evidence.once(_LACKS[what])
         elif evidence.final_answer is None:
             return "the final answer cannot be read"
-    if not lacks:  # nearly always, so what is compared is asked for only now
-        return None
     in_force = evaluator.criteria_in_force(criteria, settings)
+    if not lacks and not in_force.flows:  # nearly always, so what is compared is asked for only now
+        return None
     compared = {part: set(evaluator.compared(evidence, in_force, settings, part)) for _, part, _ in lacks}
     for position, part, why in sorted(lacks):
         if position in compared[part]:
             call = evidence.calls[position]
             return f"{why} ({listed([call.name])}, span {call.span_id})"
+    parts = [part for part in _LACKS if part in evaluator.reads]
+    if in_force.flows and any(list(evaluator.compared(evidence, in_force, settings, part)) for part in parts):
+        return next((lack for flow in in_force.flows if (lack := flow.lack(evidence))), None)
     return None
 
 

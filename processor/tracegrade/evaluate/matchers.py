@@ -2,92 +2,88 @@
 
 Several keys: all must hold. A mixture with other keys is a mistake, and ``{$literal: X}`` stands for X as it is.
 
-``$regex`` (RE2) is found anywhere in a text; numbers, true and false are read as their JSON text; null, lists and
-objects never match.
-
-A new matcher is a class, and a line in ``_COMPILERS``.
+A new matcher is a class, and a line in ``_MATCHERS``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-import re2
-
-from tracegrade.evaluate.expected import Expected, ExpectedList, ExpectedObject, LiteralValue, Path
-from tracegrade.evaluate.values import excerpt, scalar_text
-from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
+from tracegrade.evaluate.data_flow import FromMatcher
+from tracegrade.evaluate.expected import Expected, ExpectedList, ExpectedObject, LiteralValue, MatcherError, Path
+from tracegrade.evaluate.matcher import Matcher
+from tracegrade.evaluate.text_matchers import (
+    CaseInsensitiveMatcher,
+    ContainsMatcher,
+    GlobMatcher,
+    RegexMatcher,
+    SemanticMatcher,
+    SimilarityMatcher,
+)
+from tracegrade.evaluate.value_matchers import (
+    AbsentMatcher,
+    AnyMatcher,
+    GteMatcher,
+    GtMatcher,
+    LengthMatcher,
+    LteMatcher,
+    LtMatcher,
+    NumericToleranceMatcher,
+    OneOfMatcher,
+    SchemaMatcher,
+    TypeMatcher,
+)
+from tracegrade.evaluate.values import excerpt
+from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.yaml_file import did_you_mean
 
-# Known words that this version refuses, so that no rule means something else after an upgrade.
-LATER_MATCHERS = frozenset(
-    {
-        "$absent",
-        "$any",
-        "$case_insensitive",
-        "$contains",
-        "$from",
-        "$glob",
-        "$gte",
-        "$length",
-        "$lte",
-        "$numeric_tolerance",
-        "$one_of",
-        "$schema",
-        "$semantic",
-        "$similarity",
-        "$type",
-    }
-)
 # Contexts in which criteria are validated; without one, matchers are on.
 MATCHERS = {"matchers": True}
 LITERAL = {"matchers": False}
 
 MAX_DEPTH = 64  # of a criterion, as of a YAML file
-_MAX_PATTERN_BYTES = 1 << 20  # of one compiled expression
 
+LITERALLY = "$literal"
 
-class MatcherError(ValueError):
-    """A criterion that cannot be compiled; ``path`` is where inside the value."""
-
-    def __init__(self, path: Path, message: str) -> None:
-        self.path = path
-        super().__init__(message)
-
-
-class RegexMatcher(Expected):
-    """``$regex``: RE2, found anywhere in the text of a scalar; linear in the text whatever the pattern."""
-
-    __slots__ = ("_expression",)
-
-    def __init__(self, source: JsonValue, pattern: str) -> None:
-        super().__init__(source)
-        options = re2.Options()
-        options.log_errors = False
-        options.max_mem = _MAX_PATTERN_BYTES
-        # Bytes on both sides: texts may hold lone surrogates, which have no UTF-8.
-        self._expression = re2.compile(pattern.encode(), options)
-
-    def matches(self, actual: JsonValue, work: Work) -> bool:
-        """Whether the expression is found in the text of `actual`."""
-        if actual is None or isinstance(actual, dict | list):
-            return False
-        text = actual if isinstance(actual, str) else scalar_text(actual)
-        work.spend(1 + len(text) // CHARACTERS_READ_PER_STEP)
-        return self._expression.search(text.encode("utf-8", "replace")) is not None
+_MATCHERS: tuple[type[Matcher], ...] = (
+    CaseInsensitiveMatcher,
+    ContainsMatcher,
+    RegexMatcher,
+    GlobMatcher,
+    SimilarityMatcher,
+    SemanticMatcher,
+    NumericToleranceMatcher,
+    GteMatcher,
+    GtMatcher,
+    LteMatcher,
+    LtMatcher,
+    TypeMatcher,
+    LengthMatcher,
+    SchemaMatcher,
+    OneOfMatcher,
+    AnyMatcher,
+    AbsentMatcher,
+    FromMatcher,
+)
+MATCHERS_BY_WORD = {matcher.word: matcher for matcher in _MATCHERS}
 
 
 class AllOf(Expected):
     """Several matchers on one value: all hold."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("_parts", "optional")
 
     def __init__(self, source: JsonValue, parts: list[Expected]) -> None:
         super().__init__(source)
-        self.parts = parts
+        self._parts = parts
+        self.optional = all(part.optional for part in parts)
 
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether every part matches."""
-        return all(part.matches(actual, work) for part in self.parts)
+        return all(part.matches(actual, work) for part in self._parts)
+
+    def parts(self) -> Iterable[Expected]:
+        """The matchers."""
+        return self._parts
 
 
 def compile_expected(value: JsonValue, *, matchers: bool = True, path: Path = ()) -> Expected:
@@ -99,8 +95,8 @@ def compile_expected(value: JsonValue, *, matchers: bool = True, path: Path = ()
         path: where `value` stands, put in front of the path of an error.
 
     Raises:
-        MatcherError: a mixture of ``$`` keys and others, an unknown matcher or one that is not in this version, a bad
-            argument of a matcher, nested deeper than `MAX_DEPTH`.
+        MatcherError: a mixture of ``$`` keys and others, an unknown matcher, a bad argument of a matcher, nested
+            deeper than `MAX_DEPTH`.
     """
     if len(path) > MAX_DEPTH:
         raise MatcherError(path, f"expected values are nested more than {MAX_DEPTH} deep")
@@ -141,32 +137,17 @@ def _compile_matcher(value: dict[str, JsonValue], words: list[str], path: Path) 
             f"matcher {words[0]!r} stands beside {other!r}; an object is a matcher only when all its keys start "
             "with '$', and {$literal: ...} takes one as it is",
         )
-    parts = [
-        _COMPILERS[word](value[word], (*path, word)) for word in words if word in _COMPILERS or _refuse(word, path)
-    ]
+    parts = [_compile_word(word, value[word], (*path, word)) for word in words]
     return parts[0] if len(parts) == 1 else AllOf(value, parts)
 
 
-def _refuse(word: str, path: Path) -> bool:
-    if word in LATER_MATCHERS:
-        known = " and ".join(sorted(_COMPILERS))
-        raise MatcherError((*path, word), f"matcher {word!r} is not in this version, which has {known}")
-    raise MatcherError((*path, word), f"no matcher {word!r}{did_you_mean(word, _COMPILERS.keys() | LATER_MATCHERS)}")
+def _compile_word(word: str, argument: JsonValue, path: Path) -> Expected:
+    if word == LITERALLY:
+        return compile_expected(argument, matchers=False, path=path)
+    if (matcher := MATCHERS_BY_WORD.get(word)) is None:
+        raise MatcherError(path, f"no matcher {word!r}{did_you_mean(word, [*MATCHERS_BY_WORD, LITERALLY])}")
+    return matcher.read(argument, path, _compile_inside)
 
 
-def _compile_literal(value: JsonValue, path: Path) -> Expected:
-    return compile_expected(value, matchers=False, path=path)
-
-
-def _compile_regex(value: JsonValue, path: Path) -> Expected:
-    if not isinstance(value, str):
-        raise MatcherError(path, f"expected a regular expression as text, found {excerpt(value, 80)}")
-    try:
-        return RegexMatcher({"$regex": value}, value)
-    except (re2.error, UnicodeEncodeError) as error:
-        reason = error.args[0]
-        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(error)
-        raise MatcherError(path, f"RE2 refuses the regular expression {value!r}: {text}") from None
-
-
-_COMPILERS: dict[str, Callable[[JsonValue, Path], Expected]] = {"$literal": _compile_literal, "$regex": _compile_regex}
+def _compile_inside(value: JsonValue, path: Path) -> Expected:
+    return compile_expected(value, path=path)

@@ -29,6 +29,7 @@ def pair_first(names: Sequence[str], evidence: Evidence, satisfied: Satisfied, w
         found = None
         for rank, position in enumerate(candidates):
             work.spend()
+            work.position = position
             if satisfied(index, position):
                 found = position
                 del candidates[rank]
@@ -50,7 +51,8 @@ def pair_in_turn(names: Sequence[str], evidence: Evidence, satisfied: Satisfied,
         work.spend()
         positions, turn = by_name.get(name, []), turns[name]
         turns[name] += 1
-        pairs.append(positions[turn] if turn < len(positions) and satisfied(index, positions[turn]) else None)
+        work.position = position = positions[turn] if turn < len(positions) else None
+        pairs.append(position if position is not None and satisfied(index, position) else None)
     return pairs
 
 

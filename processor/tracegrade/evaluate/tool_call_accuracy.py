@@ -90,7 +90,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     references = criteria.reference_tool_calls
     if not references:
         return Score(None, {}, "There are no reference calls, so there is nothing to score.")
-    work = Work()
+    work = Work(evidence=evidence)
     actual = evidence.once(arguments)
     taken_by = _align(criteria, evidence, actual, settings, work)
     matched = len(references) - taken_by.count(None)
@@ -106,7 +106,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         found = listed_differences(
             "args",
             (
-                (keys[i], _differences(references[i], actual[position], settings, work))
+                (keys[i], _differences(references[i], position, actual, settings, work))
                 for i, position in enumerate(shown)
                 if position is not None and taken_by[i] is None
             ),
@@ -137,6 +137,7 @@ def _align(
     enough = 1.0 if strict else settings.argument_match_threshold
     taken_by: list[int | None] = [None] * len(references)
     for position, call in enumerate(evidence.calls):
+        work.position = position
         best, best_fit = None, 0.0
         for index in free.get(call.name, ()):
             fit = _fit(references[index].args, actual[position], strict, work)
@@ -160,11 +161,12 @@ def _fit(expected: ExpectedObject, actual: dict[str, JsonValue], strict: bool, w
 
 
 def _differences(
-    reference: ReferenceCall, actual: dict[str, JsonValue], settings: Settings, work: Work
+    reference: ReferenceCall, position: int, actual: list[dict[str, JsonValue]], settings: Settings, work: Work
 ) -> Iterator[Difference]:
+    work.position = position
     # Further arguments are free, unless there should be none at all.
     partly = settings.mode == "flexible" and bool(reference.args.members)
-    return differences(reference.args, actual, work, partly=partly)
+    yield from differences(reference.args, actual[position], work, partly=partly)
 
 
 def _explain(matched: int, actual: int, references: int, uncalled: list[str], paths: list[str]) -> str:

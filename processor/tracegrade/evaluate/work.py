@@ -1,6 +1,11 @@
 """The bound of one evaluation, in work and never in time: the same inputs always give the same answer (promise 9)."""
 
+from typing import TYPE_CHECKING
+
 from tracegrade.evaluate.errors import EvaluatorError
+
+if TYPE_CHECKING:
+    from tracegrade.evaluate.evaluator import Evidence
 
 # Steps, each well under a microsecond: the largest evaluation takes about a second, an everyday one some hundred steps.
 WORK_LIMIT = 5_000_000
@@ -11,13 +16,19 @@ CHARACTERS_READ_PER_STEP = 16
 
 
 class Work:
-    """Counts the steps of one evaluation and stops it at the bound."""
+    """Counts the steps of one evaluation and stops it at the bound; and knows which call is being compared.
 
-    __slots__ = ("left", "limit")
+    ``evidence`` and ``position`` (of the call whose value is compared) are for criteria that depend on what came
+    before, such as ``$from``.
+    """
 
-    def __init__(self, limit: int = WORK_LIMIT) -> None:
+    __slots__ = ("evidence", "left", "limit", "position")
+
+    def __init__(self, limit: int = WORK_LIMIT, evidence: "Evidence | None" = None) -> None:
         self.limit = limit
         self.left = limit
+        self.evidence = evidence
+        self.position: int | None = None
 
     def spend(self, steps: int = 1) -> None:
         """Count `steps`.

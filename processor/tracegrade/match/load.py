@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from tracegrade.evaluate import semantic
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.yaml_file import Document, FileError, Problem, did_you_mean, read, validate
@@ -14,17 +15,20 @@ __all__ = ["RuleSet", "builtin_rules", "load_rules"]
 BUILTIN = "builtin:"
 
 
-def load_rules(paths: Iterable[str | Path]) -> RuleSet:
+def load_rules(paths: Iterable[str | Path], *, semantic_model: str | None = None) -> RuleSet:
     """Read every rule at `paths`.
 
     Args:
         paths: rule files (of any name); folders, in which ``rule.yaml`` and ``*.rule.yaml`` count at any depth; and
             ``builtin:NAME``, a ready-made rule or a folder of them. A file that is reached twice is read once.
+        semantic_model: the folder of the model for ``$semantic``; without one, a rule that says so is refused.
 
     Raises:
         FileError: everything that is wrong, in order of file and line: a path without rules, a file that is not YAML
             or not a rule, two rules of one id.
+        NoModel: there is no model in `semantic_model`, or the extra for it is not installed.
     """
+    semantic.use(semantic_model)
     found: list[Problem] = []
     rule_files: dict[Path, str] = {}
     for path in paths:

@@ -70,7 +70,7 @@ class JudgeRole:
         """
         self._config = config
         self._folder = DataFolder(config.data_path)
-        self._rule_set = load_rules(list(config.rules.paths))
+        self._rule_set = load_rules(config.rules.paths, semantic_model=config.rules.semantic_model)
         self._telemetry = Telemetry("judge")
         self._store = open_store(config.store_url)
         self._lookup = open_store(config.store_url, read_only=True)  # looking up must not wait for who writes

@@ -1,0 +1,149 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tracegrade.evaluate.evaluator import Evidence
+from tracegrade.evaluate.gate import gate
+from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.model.tool_call import ToolCall
+
+ARGS = EVALUATORS["tool-call-args"]
+PRICED = {"name": "order", "args": {"price": {"$from": "check.output.price"}}}
+ACCURACY = EVALUATORS["tool-call-accuracy"]
+CallOf = Callable[..., ToolCall]
+
+
+def scored(calls: list[ToolCall], source: Any, prompt: str | None = None, **evidence: Any) -> float | None:
+    """The score of tool-call-args for one order whose price comes from `source`."""
+    criteria = ARGS.read_criteria({"tool_calls": [{"name": "order", "args": {"price": {"$from": source}}}]})
+    found = Evidence(calls, prompt, **evidence)
+    return ARGS.evaluate(found, criteria, ARGS.Settings()).score
+
+
+@pytest.mark.parametrize(
+    ("output", "path", "price", "seen"),
+    [
+        ({"price": 9.5}, ".price", 9.5, True),
+        ({"price": 9.5}, ".price", 9, False),
+        ({"price": 17}, ".price", "17", True),  # models write numbers as texts
+        ({"price": "17"}, ".price", 17, True),
+        ({"price": True}, ".price", 1, False),
+        ({"items": [{"p": 1}, {"p": 2}]}, ".items[1].p", 2, True),
+        ({"items": [{"p": 1}, {"p": 2}]}, ".items[0].p", 2, False),
+        ({"items": [{"p": 1}, {"p": 2}]}, ".items[*].p", 2, True),
+        ({"a": {"p": 1}, "b": {"p": 2}}, "[*].p", 2, True),
+        ('{"price": 9.5}', ".price", 9.5, True),  # the JSON text of an object
+        ("no price", ".price", 9.5, False),
+        ({"price": {"net": 1}}, ".price", {"net": 1}, True),
+        ({"a": {"b": [9.5]}}, "", 9.5, True),  # anywhere
+        ({"a": {"b": [9.5]}}, "", {"x": 9.5}, True),
+        ({"a": {"b": [9.5]}}, "", [9.5, 1], False),
+        ({"a": 9.5}, "", [], False),
+        ("It costs 1,250.50 today", "", 1250.5, True),
+        ("It costs 15 today", "", 5, False),
+        ("It costs 1.5 today", "", 5, False),
+        ("version 1.2.3", "", 1.2, False),
+        ("Blue  PEN", "", "blue pen", True),
+        ("blueprint", "", "blue", False),
+        ("东京塔很高", "", "东京", True),  # written without spaces
+        ({"a": None}, "", None, False),
+        ({"a": ""}, "", "", False),
+    ],
+)
+def test_a_value_comes_from_an_earlier_output(call: CallOf, output: Any, path: str, price: Any, seen: bool) -> None:
+    calls = [call("check", {}, output=output), call("order", {"price": price})]
+    assert scored(calls, f"check.output{path}") == float(seen)
+
+
+def test_only_earlier_calls_count(call: CallOf) -> None:
+    checked, ordered = call("check", {}, output={"price": 5}), call("order", {"price": 5})
+    assert scored([checked, ordered], "check.output.price") == 1
+    assert scored([ordered, checked], "check.output.price") == 0
+
+
+def test_calls_made_together_know_nothing_of_each_other(call: CallOf) -> None:
+    calls = [call("check", {}, output={"price": 5}, batch=1), call("order", {"price": 5}, batch=1)]
+    assert scored(calls, "check.output.price") == 0
+    calls[1].batch = 2
+    assert scored(calls, "check.output.price") == 1
+
+
+@pytest.mark.parametrize(
+    ("which", "price", "seen"),
+    [
+        ("any", 1, True),
+        ("any", 2, True),
+        ("first", 1, True),
+        ("first", 2, False),
+        ("last", 1, False),
+        ("last", 2, True),
+    ],
+)
+def test_which_earlier_call_counts(call: CallOf, which: str, price: int, seen: bool) -> None:
+    calls = [
+        call("check", {}, output={"price": 1}),
+        call("check", {}, output={"price": 2}),
+        call("order", {"price": price}),
+        call("check", {}, output={"price": 3}),
+    ]
+    assert scored(calls, {"source": "check.output.price", "call": which}) == float(seen)
+
+
+def test_the_calls_before_a_second_call_are_not_those_before_the_first(call: CallOf) -> None:
+    calls = [call("order", {"price": 5}), call("check", {}, output={"price": 5}), call("order", {"price": 5})]
+    details = ACCURACY.evaluate(
+        Evidence(calls),
+        ACCURACY.read_criteria({"reference_tool_calls": [PRICED]}),
+        ACCURACY.Settings(),
+    ).details
+    assert details["matched"] == [False, False, True]
+
+
+def test_a_value_comes_from_the_prompt_or_from_another_call(call: CallOf) -> None:
+    calls = [call("check", {"item": "pen"}, output="ok"), call("order", {"price": "pen"})]
+    assert scored(calls, "prompt", "Two pens") == 0
+    assert scored(calls, "prompt", "A PEN, please") == 1
+    assert scored(calls, ["prompt", "check.arguments.item"], "no") == 1
+
+
+def test_of_a_single_call_the_run_is_known(call: CallOf) -> None:
+    calls = [call("check", {}, output={"price": 5}), call("order", {"price": 5})]
+    assert scored(calls[1:], "check.output.price") == 0
+    assert scored(calls[1:], "check.output.price", run_calls=calls) == 1
+
+
+def test_what_is_not_as_seen_is_named_by_its_path(call: CallOf) -> None:
+    criteria = ARGS.read_criteria({"tool_calls": [PRICED]})
+    calls = [call("check", {}, output={"price": 5}), call("order", {"price": 6})]
+    score = ARGS.evaluate(Evidence(calls), criteria, ARGS.Settings())
+    assert "order_0 args.price (different)" in score.explanation
+    assert score.details["differences"] == [
+        {
+            "call": "order_0",
+            "path": "args.price",
+            "problem": "different",
+            "expected": '{"$from": "check.output.price"}',
+            "found": 6,
+        }
+    ]
+
+
+class TestGate:
+    criteria = ARGS.read_criteria({"tool_calls": [PRICED]})
+
+    def lack(self, *calls: ToolCall) -> str | None:
+        return gate(ARGS, self.criteria, ARGS.Settings(), Evidence(calls))
+
+    def test_without_any_source_nothing_can_be_told(self, call: CallOf) -> None:
+        expected = "an expected value comes from check.output.price, which was not recorded"
+        assert self.lack(call("order", {"price": 5})) == expected
+        assert self.lack(call("check", {}), call("order", {"price": 5})) == expected
+        truncated = call("check", {}, output='{"pri', output_status="truncated")
+        assert self.lack(truncated, call("order", {"price": 5})) == expected
+
+    def test_a_source_that_comes_too_late_is_a_source(self, call: CallOf) -> None:
+        assert self.lack(call("order", {"price": 5}), call("check", {}, output={"price": 5})) is None
+
+    def test_without_the_expected_call_there_is_nothing_to_trace(self, call: CallOf) -> None:
+        assert self.lack(call("other")) is None

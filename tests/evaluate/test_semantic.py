@@ -1,0 +1,31 @@
+import pytest
+
+from tracegrade.evaluate import semantic
+from tracegrade.evaluate.matchers import compile_expected
+from tracegrade.evaluate.work import Work
+
+
+class Letters:
+    """A model for which texts of the same letters mean the same."""
+
+    def similarity(self, left: str, right: str) -> float:
+        return len(set(left) & set(right)) / len(set(left) | set(right))
+
+
+@pytest.fixture
+def letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(semantic, "_chosen", [Letters()])
+
+
+@pytest.mark.usefixtures("letters")
+def test_a_text_matches_when_the_model_says_it_is_near() -> None:
+    criterion = compile_expected({"$semantic": {"text": "abcd", "at_least": 0.75}})
+    assert criterion.matches("dcba", Work())
+    assert criterion.matches("abc", Work())
+    assert not criterion.matches("ab", Work())
+    assert not criterion.matches(None, Work())
+
+
+def test_a_folder_without_a_model_is_refused() -> None:
+    with pytest.raises(semantic.NoModel, match="semantic_model: no folder"):
+        semantic.use("/nowhere")
