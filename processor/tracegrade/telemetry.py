@@ -77,7 +77,9 @@ METRICS: dict[str, Metric] = {
     ),
     "tracegrade.judge.lag": Metric("gauge", "By", "Bytes journalled and not yet read by the judge"),
     "tracegrade.judge.restarts": Metric("counter", "{restart}", "Restarts by the watchdog", ("reason",)),
-    "tracegrade.extract.unread_tool_spans": Metric("counter", "{span}", "Tool-shaped spans that no dialect reads"),
+    "tracegrade.extract.unread_tool_spans": Metric(
+        "counter", "{span}", "Spans that look like tool calls and that no dialect reads", ("service", "scope")
+    ),
     # Results.
     "tracegrade.evaluation.score": Metric(
         "histogram", "1", "Scores of judged evaluations", _RESULT_LABELS, _SCORE_BUCKETS

@@ -8,6 +8,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
 
 from tracegrade.assemble.decode import Decoder, Wanted, json_value
+from tracegrade.extract.unread import UNREAD_KEYS
 
 
 def attribute(key: str, **value: object) -> KeyValue:
@@ -27,7 +28,8 @@ def request_with(*attributes: KeyValue, scope: str = "lib") -> ExportTraceServic
     return request
 
 
-WANTED = Wanted(frozenset({"tool.name", "flag"}), ("llm.",), frozenset({"exception"}))
+MARKS = frozenset({"tool.name"})
+WANTED = Wanted(frozenset({"tool.name", "flag"}), ("llm.",), frozenset({"exception"}), MARKS)
 
 
 def test_only_wanted_keys_and_prefixes_are_kept() -> None:
@@ -137,3 +139,31 @@ def test_a_span_without_a_status_is_unset() -> None:
 )
 def test_any_values_become_json(value: AnyValue, expected: object) -> None:
     assert json_value(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "noted"),
+    [
+        ("step", ["acme.tool", "acme.args"], ["acme.args", "acme.tool"]),
+        ("run_tool", ["b", "a"], ["a", "b"]),
+        ("run_tool", [], []),
+        ("step", ["a"], None),
+        ("run_tool", ["tool.name", "acme.tool"], None),
+    ],
+    ids=["by a key", "by its name", "without attributes", "not at all", "known to a dialect"],
+)
+def test_the_keys_of_a_span_that_no_dialect_knows_are_noted_when_it_looks_like_a_tool(
+    name: str, keys: list[str], noted: list[str] | None
+) -> None:
+    request = request_with(*(attribute(key, string_value="x") for key in keys))
+    request.resource_spans[0].scope_spans[0].spans[0].name = name
+    decoder = Decoder(WANTED)
+    for _ in range(2):
+        (decoded,) = decoder.spans(request.SerializeToString())
+        assert decoded.attributes.get(UNREAD_KEYS) == noted
+
+
+def test_of_very_many_keys_some_are_noted() -> None:
+    request = request_with(*(attribute(f"tool.{number:04}", int_value=number) for number in range(1000)))
+    (decoded,) = Decoder(WANTED).spans(request.SerializeToString())
+    assert decoded.attributes[UNREAD_KEYS] == [f"tool.{number:04}" for number in range(64)]

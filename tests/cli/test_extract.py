@@ -92,6 +92,17 @@ def test_a_tool_that_comes_under_another_name_is_shown_by_both(tmp_path: Path) -
     assert "place_order (came as order)" in _run(*with_settings).stdout
 
 
+def test_spans_of_an_unknown_framework_are_shown(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(_request(1, 2, None, _attributes(acme__tool="find", acme__args="{}")))
+    assert _run(str(path)).stdout.splitlines() == [
+        "no tool calls in 1 trace",
+        "Not read: 1 span of scope 't' that look like tool calls; no dialect knows 'span' with acme.args, acme.tool.",
+    ]
+    (row,) = map(json.loads, _run(str(path), "--format", "json").stdout.splitlines())
+    assert row["unread_tool_spans"] == [f"{2:016x}"]
+
+
 def test_a_source_that_is_missing_is_named(tmp_path: Path) -> None:
     result = _run(str(tmp_path / "none.json"))
     assert result.exit_code == 2

@@ -4,6 +4,7 @@ import pytest
 
 from cli.stored import run, run_json, store
 from store.judged_traces import AGENT_SPAN, judged, spans, trace_id
+from tracegrade.extract.unread import UNREAD_KEYS
 from tracegrade.store.kept_spans import encode_spans
 
 RULE = """
@@ -81,6 +82,15 @@ def test_a_tool_known_by_another_name_is_told(tmp_path: Path, rules: Path) -> No
     assert "the tool create_order is refund to rules" in run(tmp_path, "why", trace_id(1), *settings).stdout
     found = {item["rule_id"]: item["decision"] for item in run_json(tmp_path, "why", trace_id(1), *settings)}
     assert found["of-another-tool"] == "not_judged"
+
+
+def test_spans_that_no_dialect_reads_are_told(tmp_path: Path) -> None:
+    record, kept = judged(1, "fail"), spans(1)
+    kept[0].attributes = {UNREAD_KEYS: ["acme.args", "acme.tool"]}
+    record.spans = encode_spans(kept, [])
+    store(tmp_path, record)
+    output = run(tmp_path, "why", trace_id(1)).stdout
+    assert "looks like a tool call, and no\n    dialect reads it: acme.args, acme.tool\n" in output
 
 
 def test_a_rule_whose_scope_finds_nothing_says_so(tmp_path: Path) -> None:

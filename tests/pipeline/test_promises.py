@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
 from pipeline.harness import Run, agent_span, otlp_span, records, tool_span
@@ -159,3 +160,13 @@ def test_results_do_not_depend_on_the_hash_seed(rule_set: RuleSet) -> None:
             [sys.executable, "-c", _PRINT_RESULTS], env=environment, capture_output=True, text=True, check=True
         )
         assert done.stdout.splitlines() == expected
+
+
+def test_the_end_attribute_of_an_agent_ends_its_traces_at_once_live(rule_set: RuleSet) -> None:
+    overrides = [{"agent": "order-agent", "end_attribute": "order.done"}]
+    agent = agent_span(1, 1)
+    agent.attributes.append(KeyValue(key="order.done", value=AnyValue(bool_value=True)))
+    run = Run(rule_set, TracesSettings(overrides=overrides))
+    run.read(records([(0.0, [agent, tool_span(1, 2, 9, "create_order")])]))
+    run.tick(0.0)
+    assert [judged.trace["close_reason"] for judged in run.store.traces.values()] == ["end_attribute"]

@@ -9,11 +9,12 @@ import math
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from tracegrade.assemble.keyed_request import KeyedRequest
+from tracegrade.extract.unread import UNREAD_KEYS, looks_like_a_tool
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Resource, Span, SpanEvent
 
@@ -24,15 +25,21 @@ _MAX_KNOWN_KEYS = 50_000
 # Nor the memo of their sets, which holds 5 MB at most.
 _MAX_LEARNT_SETS = 1024
 _MAX_LEARNT_KEYS = 64
+_MAX_NOTED_KEYS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What of a span is kept: exact keys, key prefixes, event names (attributes of kept events are kept whole)."""
+    """What of a span is kept: exact keys, key prefixes, event names (attributes of kept events are kept whole).
+
+    ``marks`` are the keys by which dialects know their spans: of a span without any of them that looks like a tool call
+    all the keys are noted (see `extract.unread`).
+    """
 
     attributes: frozenset[str]
     prefixes: tuple[str, ...] = ()
     events: frozenset[str] = frozenset()
+    marks: frozenset[str] = frozenset()
 
 
 class _Gate(dict[str, bool]):
@@ -49,7 +56,15 @@ class _Gate(dict[str, bool]):
         return wanted
 
 
-class _Choice(dict[tuple[str, ...], tuple[str, ...]]):
+class _Chosen(NamedTuple):
+    """What a set of attribute keys says: which are kept; all of them, if no dialect knows such a span; its look."""
+
+    kept: tuple[str, ...]
+    unmarked: list[JsonValue] | None
+    looks_like_a_tool: bool
+
+
+class _Choice(dict[tuple[str, ...], _Chosen]):
     """Which of a span's attribute keys are kept, sorted, learnt as they come: senders repeat few sets of keys.
 
     Sorted, because the order in which a protobuf map is walked differs from process to process. The keys are shared by
@@ -58,9 +73,14 @@ class _Choice(dict[tuple[str, ...], tuple[str, ...]]):
 
     def __init__(self, wanted: Wanted) -> None:
         self._is_wanted = _Gate(wanted).__getitem__
+        self._marks = wanted.marks
 
-    def __missing__(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        chosen = tuple(map(sys.intern, sorted(filter(self._is_wanted, keys))))
+    def __missing__(self, keys: tuple[str, ...]) -> _Chosen:
+        kept = tuple(map(sys.intern, sorted(filter(self._is_wanted, keys))))
+        if self._marks.isdisjoint(keys):
+            chosen = _Chosen(kept, [*sorted(keys)[:_MAX_NOTED_KEYS]], any(map(looks_like_a_tool, keys)))
+        else:
+            chosen = _Chosen(kept, None, False)
         if len(keys) <= _MAX_LEARNT_KEYS:
             if len(self) >= _MAX_LEARNT_SETS:
                 self.clear()
@@ -79,7 +99,7 @@ class Decoder:
     def spans(self, payload: bytes) -> list[Span]:
         """The spans of one ExportTraceServiceRequest, in its order; spans of our own scope are counted instead.
 
-        Attributes are in order of their keys.
+        Attributes are in order of their keys, what we note ourselves last.
 
         Raises:
             google.protobuf.message.DecodeError: not such a request. What was journalled was parsed before.
@@ -100,10 +120,13 @@ class Decoder:
     def _span(self, span: Any, scope: str, resource: Resource) -> Span:
         attributes: dict[str, JsonValue] = {}
         keyed = span.attributes
-        for key in self._chosen[tuple(keyed)]:
+        kept, unmarked, looks_like_tool = self._chosen[tuple(keyed)]
+        for key in kept:
             value = keyed[key]
             # Most values are non-empty texts: one access instead of two.
             attributes[key] = value.string_value or json_value(value)
+        if unmarked is not None and (looks_like_tool or looks_like_a_tool(span.name)):
+            attributes[UNREAD_KEYS] = unmarked
         status_code, status_message = 0, ""
         if span.HasField("status"):
             status = span.status

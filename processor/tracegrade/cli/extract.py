@@ -10,6 +10,7 @@ from tracegrade.cli.output import count, format_option, json_text, print_json, p
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
+from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolCall
 
 if TYPE_CHECKING:
@@ -55,6 +56,23 @@ def command(config: "Config", sources: tuple[str, ...], output_format: str) -> N
         whole=["trace", "call", "batch"],
         spare=["read from", "agent"],
     )
+    _print_unread(extractions)
+
+
+def _print_unread(extractions: Iterable[Extraction]) -> None:
+    """One line for each scope with spans that look like tool calls and were not read."""
+    from tracegrade.extract.unread import keys_of, unread_spans
+
+    by_scope: dict[str, list[Span]] = {}
+    for extraction in extractions:
+        for span in unread_spans(extraction):
+            by_scope.setdefault(span.scope, []).append(span)
+    for scope, spans in sorted(by_scope.items()):
+        keys = ", ".join(keys_of(spans[0])) or "no attributes"
+        click.echo(
+            f"Not read: {count(len(spans), 'span')} of scope {scope!r} that look like tool calls; no dialect knows "
+            f"{spans[0].name!r} with {keys}."
+        )
 
 
 def _trace_row(extraction: Extraction) -> dict[str, Any]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tracegrade.model.extraction import Extraction
     from tracegrade.store.read import StoredTrace
 
+_MAX_UNREAD = 3
+
 _UNKNOWN = """Trace {} is not in the store. It may
   - be open still: a trace is judged when it is finished (traces.settle, idle_timeout, max_age),
   - wait in the journal: 'tracegrade_judge_lag_bytes' on /metrics says how far the judge is behind,
@@ -68,6 +70,7 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
         else:
             _print_head(stored, rule_set)
             _print_renamed(extraction)
+            _print_unread(extraction)
             _print_pairs(pairs)
 
 
@@ -178,6 +181,17 @@ def _print_renamed(extraction: "Extraction") -> None:
     names = sorted({(call.raw_name, call.name) for call in extraction.calls if call.raw_name != call.name})
     for raw_name, name in names:
         click.echo(f"  the tool {raw_name} is {name} to rules (traces.tool_aliases)")
+
+
+def _print_unread(extraction: "Extraction") -> None:
+    from tracegrade.extract.unread import keys_of, unread_spans
+
+    for span in unread_spans(extraction)[:_MAX_UNREAD]:
+        keys = ", ".join(keys_of(span)) or "no attributes"
+        click.echo(f"  span {span.span_id.hex()} {span.name!r} of scope {span.scope!r} looks like a tool call, and no")
+        click.echo(f"    dialect reads it: {keys}")
+    if (more := len(extraction.unread_tool_spans) - _MAX_UNREAD) > 0:
+        click.echo(f"  and {more} more such spans: 'tracegrade doctor' shows them by scope")
 
 
 def _print_pairs(pairs: list[dict[str, Any]]) -> None:

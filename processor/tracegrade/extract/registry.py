@@ -10,9 +10,10 @@ from tracegrade.extract.dialects import gen_ai, openinference, tool_name
 from tracegrade.extract.folding import fold, only_mcp_servers
 from tracegrade.extract.nodes import Node, enclose
 from tracegrade.extract.pairing import pair
-from tracegrade.extract.reading import Dialect, Keys
+from tracegrade.extract.reading import Dialect, Keys, SpanKind
 from tracegrade.extract.runs import describe_runs, find_runs, first_text, root_of
 from tracegrade.extract.tool_spans import read_execution
+from tracegrade.extract.unread import UNREAD_KEYS
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
 from tracegrade.model.trace import Trace
@@ -48,6 +49,8 @@ READ_ATTRIBUTES: frozenset[str] = frozenset(
 READ_PREFIXES: tuple[str, ...] = tuple(sorted({prefix for d in DIALECTS.values() for prefix in d.prefixes}))
 READ_EVENTS: frozenset[str] = frozenset({s.EXCEPTION_EVENT, *(e for d in DIALECTS.values() for e in d.events)})
 
+MARKS: frozenset[str] = frozenset().union(*(dialect.marks for dialect in DIALECTS.values()))
+
 _START_ORDER = attrgetter("start_ns", "end_ns", "span_id")
 # Senders repeat few sets of attribute keys; one that invents them without end must not grow the memo for ever.
 _MAX_LEARNT_SETS = 4096
@@ -82,16 +85,15 @@ def extract(trace: Trace, tool_name: Callable[[str], str] | None = None) -> Extr
     spans = sorted(trace.spans, key=_START_ORDER)
     if not spans:
         return Extraction(trace, [], [])
-    nodes = _scan(spans)
+    nodes, unread = _scan(spans)
     top_down = enclose(nodes, spans)
     find_runs(top_down, KEYS)
     executions = []
-    unread = []
     for node in nodes:
         if node.kind == "tool":
             execution = read_execution(node, KEYS)
             if execution is None:
-                unread.append(node.span.span_id.hex())
+                unread.append(node.span)
             else:
                 executions.append(execution)
     if only_mcp_servers(executions, nodes):
@@ -110,23 +112,30 @@ def extract(trace: Trace, tool_name: Callable[[str], str] | None = None) -> Extr
         calls=calls,
         session=next((run.session for run in runs if run.session), None),
         release=_release(spans),
-        unread_tool_spans=unread,
+        unread_tool_spans=[span.span_id.hex() for span in sorted(unread, key=_START_ORDER)] if unread else [],
     )
+
+
+def claim(span: Span) -> tuple[Dialect, SpanKind] | None:
+    """The dialect that a span is written in, and what it is; None when no dialect reads it."""
+    for dialect in _ASKABLE[tuple(span.attributes)]:
+        if (kind := dialect.classify(span)) is not None:
+            return dialect, kind
+    return None
 
 
 def agent_named_by(span: Span) -> str:
     """The agent that a span names, "" when it names none."""
     if name := first_text(span, KEYS.agent):
         return name
-    for dialect in _ASKABLE[tuple(span.attributes)]:
-        if (kind := dialect.classify(span)) is not None:
-            return dialect.agent_name(span) if kind == "agent" else ""
-    return ""
+    claimed = claim(span)
+    return claimed[0].agent_name(span) if claimed is not None and claimed[1] == "agent" else ""
 
 
-def _scan(spans: Iterable[Span]) -> list[Node]:
-    """The spans that some dialect takes for part of an agent's work, in the order given."""
+def _scan(spans: Iterable[Span]) -> tuple[list[Node], list[Span]]:
+    """The spans that some dialect takes for part of an agent's work; those that look so and that none takes."""
     nodes = []
+    unread = []
     for span in spans:
         for dialect in _ASKABLE[tuple(span.attributes)]:
             kind = dialect.classify(span)
@@ -134,7 +143,10 @@ def _scan(spans: Iterable[Span]) -> list[Node]:
                 if kind != "other":
                     nodes.append(Node(span, kind, dialect))
                 break
-    return nodes
+        else:
+            if UNREAD_KEYS in span.attributes:
+                unread.append(span)
+    return nodes, unread
 
 
 def _release(spans: Sequence[Span]) -> str | None:

@@ -13,7 +13,7 @@ class Extraction:
 
     ``runs`` are in order of start and never empty for a trace with spans: without an agent span the local root is the
     run. ``calls`` are all calls of the trace in the one total order; every call is also in exactly one run's
-    ``calls``. ``unread_tool_spans`` (hex ids) look like tool calls but no dialect reads them.
+    ``calls``. ``unread_tool_spans`` (hex ids, in order of start) look like tool calls, but no dialect reads them.
     """
 
     trace: Trace

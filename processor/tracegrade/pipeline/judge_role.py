@@ -27,6 +27,7 @@ from tracegrade.deliver.sink import Sink
 from tracegrade.deliver.sinks.metrics import MetricsSink
 from tracegrade.deliver.sinks.otlp import OtlpSink
 from tracegrade.deliver.sinks.sql import SqlSink
+from tracegrade.extract.unread import unread_spans
 from tracegrade.journal.errors import JournalError, JournalLocked, JournalNotFound, JournalRefused, SegmentDeleted
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.position import Position
@@ -55,6 +56,7 @@ GARBAGE_EVERY_S = 60.0
 READ_BYTES = 1024 * 1024  # stays in the processor's cache while it is decoded
 DRAIN_AT_STOP_S = 5.0
 OPENS_WITHIN_S = 60.0
+MAX_UNREAD_SERIES = 200
 
 Opened = TypeVar("Opened")
 
@@ -94,6 +96,7 @@ class JudgeRole:
         self._stop = threading.Event()
         self._unstored: deque[tuple[int, int, int]] = deque()  # end in the results journal, sequence, spans
         self._unstored_spans = 0
+        self._unread: set[tuple[str, str]] = set()  # services and scopes with spans that no dialect reads
         self._stored_position = 0
         self._delivery = _Delivery(self)
 
@@ -203,17 +206,22 @@ class JudgeRole:
 
     def _count_closed(self, judged: list[Judged]) -> None:
         counts: dict[tuple[str, bool], int] = {}
-        unread = 0
         for item in judged:
             key = (item.trace.close_reason, item.trace.complete)
             counts[key] = counts.get(key, 0) + 1
-            unread += len(item.judgement.extraction.unread_tool_spans)
+            for span in unread_spans(item.judgement.extraction):
+                self._count_unread(span.resource.service, span.scope)
         for (reason, complete), count in counts.items():
             self._telemetry.add(
                 "tracegrade.traces.closed", count, close_reason=reason, complete="true" if complete else "false"
             )
-        if unread:
-            self._telemetry.add("tracegrade.extract.unread_tool_spans", unread)
+
+    def _count_unread(self, service: str, scope: str) -> None:
+        if (service, scope) not in self._unread:
+            if len(self._unread) >= MAX_UNREAD_SERIES:
+                service = scope = "other"
+            self._unread.add((service, scope))
+        self._telemetry.add("tracegrade.extract.unread_tool_spans", service=service, scope=scope)
 
     def _commit(self, position: int) -> None:
         oldest = self._judge.live.oldest_position

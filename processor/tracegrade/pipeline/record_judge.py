@@ -7,7 +7,7 @@ from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
 from tracegrade.assemble.decode import Decoder, Wanted
 from tracegrade.assemble.live_traces import LiveTraces
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.extract.registry import READ_ATTRIBUTES, READ_EVENTS, READ_PREFIXES
+from tracegrade.extract.registry import MARKS, READ_ATTRIBUTES, READ_EVENTS, READ_PREFIXES
 from tracegrade.journal.record import Record
 from tracegrade.judge import Judgement, judge
 from tracegrade.match.rule import Rule
@@ -30,7 +30,7 @@ class Judged:
 def wanted_by(rule_set: RuleSet, traces: TracesSettings) -> Wanted:
     """What dialects, rules and end attributes read of a span."""
     ends = {end for end in (traces.end_attribute, *(o.end_attribute for o in traces.overrides)) if end is not None}
-    return Wanted(READ_ATTRIBUTES.union(rule_set.attributes_read, ends), READ_PREFIXES, READ_EVENTS)
+    return Wanted(READ_ATTRIBUTES.union(rule_set.attributes_read, ends), READ_PREFIXES, READ_EVENTS, MARKS)
 
 
 class RecordJudge:

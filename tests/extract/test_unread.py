@@ -1,0 +1,95 @@
+import pytest
+
+from extract.spans import make_trace, span_id
+from tracegrade.extract.registry import extract
+from tracegrade.extract.unread import UNREAD_KEYS, keys_of, looks_like_a_tool, looks_like_gen_ai, unread_spans
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "tool.name",
+            "acme.tool_name",
+            "toolName",
+            "ai.toolCall.args",
+            "TOOL",
+            "search.tool",
+            "MyTool",
+            "executeTool",
+        ),
+        *(
+            "execute_tool find",
+            "tool_call",
+            "toolcall",
+            "run_tool",
+            "function_call",
+            "FunctionCall.name",
+            "tools/call x",
+        ),
+    ],
+)
+def test_what_looks_like_a_tool_call(text: str) -> None:
+    assert looks_like_a_tool(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "",
+            "GET /tools",
+            "tools",
+            "toolbox",
+            "spool",
+            "llm.tools.0",
+            "tool_choice",
+            "toolChoice",
+            "tool.definitions",
+        ),
+        *("http.url", "tooltip", "function", "gen_ai.tool.definitions", "tool_count"),
+    ],
+)
+def test_what_does_not(text: str) -> None:
+    assert not looks_like_a_tool(text)
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        ("acme.ai", True),
+        ("opentelemetry.instrumentation.openai", True),
+        ("my-agents", True),
+        ("@acme/mcp-client", True),
+        ("opentelemetry.instrumentation.fastapi", False),
+        ("mail", False),
+        ("io.opentelemetry.redis", False),
+        ("", False),
+    ],
+)
+def test_scopes_that_may_be_of_agents(scope: str, expected: bool) -> None:
+    assert looks_like_gen_ai(scope) is expected
+
+
+def test_unread_are_spans_that_only_look_so_and_tools_without_a_name() -> None:
+    trace = make_trace(
+        [
+            {"id": 1, "name": "turn", "attributes": {"gen_ai.operation.name": "invoke_agent"}},
+            {"id": 2, "name": "step", "parent": 1, "attributes": {UNREAD_KEYS: ["acme.args", "acme.tool"]}},
+            {"id": 3, "name": "find", "parent": 1, "attributes": {"tool.name": "find"}},
+            {"id": 4, "name": "work", "parent": 1, "attributes": {"gen_ai.operation.name": "execute_tool"}},
+            {"id": 5, "name": "GET", "parent": 1, "attributes": {"error.type": "500"}},
+        ]
+    )
+    extraction = extract(trace)
+    assert extraction.unread_tool_spans == [span_id(2), span_id(4)]
+    assert [keys_of(span) for span in unread_spans(extraction)] == [
+        ["acme.args", "acme.tool"],
+        ["gen_ai.operation.name"],
+    ]
+    assert [call.name for call in extraction.calls] == ["find"]
+
+
+def test_a_span_that_a_dialect_reads_is_none_of_them() -> None:
+    trace = make_trace([{"id": 1, "attributes": {"tool.name": "find", UNREAD_KEYS: ["tool.name"]}}])
+    assert extract(trace).unread_tool_spans == []
