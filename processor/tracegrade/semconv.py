@@ -56,6 +56,105 @@ SESSION_ID = "session.id"
 USER_ID = "user.id"
 ENDUSER_ID = "enduser.id"
 
+# Vercel AI SDK before 7, and its legacy integration. Source: vercel/ai, packages/otel, legacy-open-telemetry.ts.
+AI_OPERATION = "ai.operationId"
+AI_OPERATION_NAME = "operation.name"  # the operation, a space and the function id
+AI_FUNCTION_ID = "ai.telemetry.functionId"
+AI_METADATA = "ai.telemetry.metadata."
+AI_CONTEXT = "ai.settings.context."
+AI_MODEL = "ai.model.id"
+AI_RESPONSE_MODEL = "ai.response.model"
+AI_TOOL_NAME = "ai.toolCall.name"
+AI_TOOL_ID = "ai.toolCall.id"
+AI_TOOL_ARGS = "ai.toolCall.args"
+AI_TOOL_RESULT = "ai.toolCall.result"
+AI_PROMPT = "ai.prompt"
+AI_PROMPT_MESSAGES = "ai.prompt.messages"
+AI_TEXT = "ai.response.text"
+AI_TOOL_CALLS = "ai.response.toolCalls"
+AI_OBJECT = "ai.response.object"
+AI_OLD_TEXT = "ai.result.text"
+AI_OLD_TOOL_CALLS = "ai.result.toolCalls"
+AI_OLD_OBJECT = "ai.result.object"
+
+# MLflow; every value is JSON, a text thus in quotes. Source: mlflow 3.18.0, tracing/constant.py.
+MLFLOW_TYPE = "mlflow.spanType"
+MLFLOW_INPUTS = "mlflow.spanInputs"
+MLFLOW_OUTPUTS = "mlflow.spanOutputs"
+MLFLOW_FUNCTION = "mlflow.spanFunctionName"
+MLFLOW_MODEL = "mlflow.llm.model"
+MLFLOW_TOOLS = "mlflow.chat.tools"
+MLFLOW_SESSION = "mlflow.trace.session"
+MLFLOW_USER = "mlflow.trace.user"
+MLFLOW_LANGCHAIN_METADATA = "metadata"
+MLFLOW_LANGCHAIN_CALL_ID = "tool_call_id"
+
+# LangSmith's exporter. Source: langsmith 0.14.17, _internal/otel/_otel_exporter.py.
+LANGSMITH_KIND = "langsmith.span.kind"
+LANGSMITH_NAME = "langsmith.trace.name"
+LANGSMITH_METADATA = "langsmith.metadata."
+LANGSMITH_INPUTS = "gen_ai.prompt"
+LANGSMITH_OUTPUTS = "gen_ai.completion"
+
+# Langfuse. Source: langfuse 5.0.4, _client/attributes.py; the server's own attributes.ts for the older keys.
+LANGFUSE_TYPE = "langfuse.observation.type"
+LANGFUSE_INPUT = "langfuse.observation.input"
+LANGFUSE_OUTPUT = "langfuse.observation.output"
+LANGFUSE_LEVEL = "langfuse.observation.level"
+LANGFUSE_STATUS_MESSAGE = "langfuse.observation.status_message"
+LANGFUSE_MODEL = "langfuse.observation.model.name"
+LANGFUSE_METADATA = "langfuse.observation.metadata."
+LANGFUSE_TRACE_METADATA = "langfuse.trace.metadata."
+LANGFUSE_TRACE_INPUT = "langfuse.trace.input"
+LANGFUSE_TRACE_OUTPUT = "langfuse.trace.output"
+LANGFUSE_SESSION = "langfuse.session.id"
+LANGFUSE_USER = "langfuse.user.id"
+
+# Haystack. Source: haystack-ai 3.4.1, components/agents/agent.py and tool_calling.py, core/pipeline/base.py.
+HAYSTACK_TOOL_NAME = "haystack.tool.name"
+HAYSTACK_TOOL_ERROR = "haystack.tool.error"
+HAYSTACK_TOOL_INPUT = "haystack.agent.step.tool.input"
+HAYSTACK_TOOL_OUTPUT = "haystack.agent.step.tool.output"
+HAYSTACK_LLM_INPUT = "haystack.agent.step.llm.input"
+HAYSTACK_LLM_OUTPUT = "haystack.agent.step.llm.output"
+HAYSTACK_AGENT_STEPS = "haystack.agent.max_steps"
+HAYSTACK_AGENT_INPUT = "haystack.agent.input"
+HAYSTACK_AGENT_OUTPUT = "haystack.agent.output"
+HAYSTACK_COMPONENT_TYPE = "haystack.component.type"
+HAYSTACK_COMPONENT_INPUT = "haystack.component.input"
+HAYSTACK_COMPONENT_OUTPUT = "haystack.component.output"
+
+# Mastra, beside GenAI. Source: mastra-ai/mastra, observability/otel-exporter, gen-ai-semantics.ts.
+MASTRA_TYPE = "mastra.span.type"
+MASTRA_AGENT_INPUT = "mastra.agent_run.input"
+MASTRA_AGENT_OUTPUT = "mastra.agent_run.output"
+MASTRA_STEP_INPUT = "mastra.model_step.input"
+MASTRA_STEP_OUTPUT = "mastra.model_step.output"
+MASTRA_METADATA = "mastra.metadata."
+
+# Gemini CLI, beside GenAI. Source: google-gemini/gemini-cli, packages/core/src/telemetry/{constants,trace}.ts.
+GEMINI_CALL_ID = "gen_ai.tool.call_id"
+GEMINI_PROMPT_NAME = "gen_ai.prompt.name"
+GEMINI_OLD_INPUT = "input-json"
+GEMINI_OLD_OUTPUT = "output-json"
+
+# Anthropic's API and SDKs, beside GenAI. Source: platform.claude.com, OpenTelemetry span reference.
+ANTHROPIC_RESULT = "anthropic.tool_result.content"
+ANTHROPIC_SESSION = "anthropic.session.id"
+ANTHROPIC_REQUEST = "anthropic.request.id"
+
+# Claude Code and the Claude Agent SDK. Source: Claude Code's documentation, monitoring-usage, "Traces (beta)".
+CLAUDE_TYPE = "span.type"
+CLAUDE_TOOL_NAME = "tool_name"
+CLAUDE_TOOL_USE_ID = "tool_use_id"
+CLAUDE_TOOL_INPUT = "tool_input"
+CLAUDE_PROMPT = "user_prompt"
+CLAUDE_MODEL = "model"
+CLAUDE_SUCCESS = "success"
+CLAUDE_ERROR = "error"
+CLAUDE_DECISION = "decision"
+CLAUDE_OUTPUT_EVENT = "tool.output"
+
 # Resource. Source: open-telemetry/semantic-conventions, model/service/registry.yaml.
 SERVICE_NAME = "service.name"
 SERVICE_VERSION = "service.version"

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.pairing import PairedCall
-from tracegrade.extract.runs import first_text
-from tracegrade.extract.values import canonical
+from tracegrade.extract.values import canonical, first_text
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.tool_call import ToolCall
 
@@ -41,7 +40,7 @@ def build_calls(
         run = run_of[node.run] if node.run is not None else stray
         # A tool span may name the agent that executes it, but some senders name their SDK there.
         own = first_text(node.span, agent_keys)
-        agent = own if own in names or not run.agent else run.agent
+        agent = own if own and (own in names or not run.agent) else run.agent
         call = _build(paired, run, agent, depths[node], batch)
         if tool_name is not None:
             call.name = tool_name(call.name)

@@ -1,16 +1,44 @@
 """Chat messages as JSON: the conventions' parts, the providers' own shapes, and mixtures of both.
 
-A message is an object with a role and any of ``parts`` (OTel GenAI), ``content`` (a text, or content blocks), and
-``tool_calls`` (chat completions, LiteLLM beside ``parts``).
+A message is an object with a role and any of ``parts`` (OTel GenAI, Gemini), ``content`` (a text, or content blocks),
+and ``tool_calls`` (chat completions, LangChain, LiteLLM beside ``parts``). What holds messages is a list of them, or a
+provider's request or response as instrumentations record it whole.
 """
 
 from tracegrade.extract.reading import Message, RequestedCall, ShownResult
 from tracegrade.extract.values import call_id, decode, is_exact, is_masked, parse_plain
 from tracegrade.model.json_value import JsonValue
 
+USER_ROLES = ("user", "human")
+ASSISTANT_ROLES = ("assistant", "model", "ai", "")
+
 _CALL_TYPES = frozenset({"tool_call", "server_tool_call", "tool_use", "tool-call", "function_call"})
-_ID_KEYS = ("id", "tool_call_id", "tool_use_id", "toolUseId", "toolCallId", "call_id")
-_RESULT_TYPES = frozenset({"tool_call_response", "server_tool_call_response", "tool_result", "tool-result"})
+_ID_KEYS = ("call_id", "id", "tool_call_id", "tool_use_id", "toolUseId", "toolCallId")
+_RESULT_TYPES = frozenset(
+    {"tool_call_response", "server_tool_call_response", "tool_result", "tool-result", "function_call_output"}
+)
+# Calls and results as the only member of a part: Bedrock and Strands, Gemini in both spellings, Haystack.
+_CALL_MEMBERS = ("toolUse", "functionCall", "function_call", "tool_call")
+_RESULT_MEMBERS = ("toolResult", "functionResponse", "function_response", "tool_call_result")
+# Members of a recorded request or response that hold its messages: OpenAI (also Responses), Gemini, Bedrock, Haystack,
+# LangChain.
+_HOLDERS = ("messages", "choices", "replies", "candidates", "contents", "generations", "message", "output", "input")
+_MAX_HOLDERS = 5
+# What marks an object as a message or an item of a conversation.
+_MESSAGE_MARKS = frozenset({"role", "parts", "content", "tool_calls"})
+_ITEM_TYPES = frozenset({"function_call", "function_call_output"})
+# LangChain's words for roles, in `type` or, of a serialised object, as the class.
+_LANGCHAIN_ROLES = {
+    "human": "user",
+    "ai": "assistant",
+    "system": "system",
+    "tool": "tool",
+    "HumanMessage": "user",
+    "AIMessage": "assistant",
+    "AIMessageChunk": "assistant",
+    "SystemMessage": "system",
+    "ToolMessage": "tool",
+}
 
 
 def read_messages(raw: JsonValue) -> list[Message]:
@@ -26,16 +54,74 @@ def read_messages(raw: JsonValue) -> list[Message]:
 
 
 def _read_list(value: JsonValue) -> list[Message]:
-    if isinstance(value, dict):
-        inner = value.get("messages")
-        value = inner if isinstance(inner, list) else [value]
-    if not isinstance(value, list):
-        return []
+    if type(value) is list:
+        for item in value:  # nearly all lists are of plain messages
+            if type(item) is not dict or "role" not in item:
+                value = _items(value, _MAX_HOLDERS)
+                break
+    else:
+        value = _items(value, _MAX_HOLDERS)
     return [
         _read_plain(item, position) or read_message(item, position)
         for position, item in enumerate(value)
         if isinstance(item, dict)
     ]
+
+
+def _items(value: JsonValue, levels: int) -> list[JsonValue]:
+    """The messages in a value, each as an object with a role, in order; [] where there are none."""
+    if isinstance(value, dict):
+        return _items_of_object(value, levels)
+    if not isinstance(value, list) or not levels:
+        return []
+    if _is_pair(value):
+        return [{"role": value[0], "content": value[1]}]
+    items: list[JsonValue] = []
+    for item in value:
+        if isinstance(item, dict) and item.get("type") in _ITEM_TYPES:
+            _append_part(items, item)
+        else:
+            items += _items(item, levels - 1)
+    return items
+
+
+def _is_pair(value: list[JsonValue]) -> bool:
+    """A message as LangChain also takes it: ``["user", "text"]``."""
+    return len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], str)
+
+
+def _items_of_object(value: dict[str, JsonValue], levels: int) -> list[JsonValue]:
+    kwargs = value.get("kwargs")
+    if value.get("type") == "constructor" and isinstance(kwargs, dict):  # LangChain's dumpd
+        path = value.get("id")
+        value = {**kwargs, "type": path[-1]} if isinstance(path, list) and path else kwargs
+    content = value.get("content")
+    if isinstance(content, dict) and "role" not in value:  # a candidate of Gemini
+        value = content
+    if not _MESSAGE_MARKS.isdisjoint(value):
+        kind = value.get("type")
+        if "role" not in value and isinstance(kind, str) and kind in _LANGCHAIN_ROLES:
+            value = {**value, "role": _LANGCHAIN_ROLES[kind]}
+        return [value]
+    if levels:
+        for key in _HOLDERS:
+            inner = value.get(key)
+            if key == "input" and isinstance(inner, str):
+                return [{"role": "user", "content": inner}]
+            if isinstance(inner, dict | list) and (items := _items(inner, levels - 1)):
+                return items
+    return []
+
+
+def _append_part(items: list[JsonValue], part: dict[str, JsonValue]) -> None:
+    """Calls in a row are one message, and so are results: OpenAI's Responses lists them beside messages."""
+    role = "tool" if part["type"] == "function_call_output" else "assistant"
+    last = items[-1] if items else None
+    if isinstance(last, dict) and last.get("role") == role:
+        parts = last.get("parts")
+        items[-1] = {**last, "parts": [*(parts if isinstance(parts, list) else []), part]}
+    else:
+        items.append({"role": role, "parts": [part]})
 
 
 def _read_plain(value: dict[str, JsonValue], position: int) -> Message | None:
@@ -85,6 +171,22 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
     return Message(role, text, tuple(calls), tuple(results))
 
 
+def ai_sdk_message(text: JsonValue, calls: JsonValue) -> Message:
+    """An assistant's turn as the AI SDK and Mastra have it: a text, and ``[{toolCallId, toolName, input or args}]``."""
+    parts: list[JsonValue] = [
+        {"type": "tool-call", **call} for call in (calls if isinstance(calls, list) else []) if isinstance(call, dict)
+    ]
+    return read_message({"role": "assistant", "content": text, "parts": parts}, 0)
+
+
+def since_last_user(messages: list[Message]) -> list[Message]:
+    """What came after the last message of a user: frameworks put out a conversation with all its earlier turns."""
+    for place in range(len(messages), 0, -1):
+        if messages[place - 1].role in USER_ROLES:
+            return messages[place:]
+    return messages
+
+
 def last_text(messages: list[Message], roles: tuple[str, ...]) -> str | None:
     """The text of the last message of one of `roles` that has one, trimmed; masked texts are none."""
     for message in reversed(messages):
@@ -102,7 +204,9 @@ def _read_parts(
                 texts.append(part)
             continue
         kind = part.get("type")
-        if kind == "text" or (kind is None and "text" in part):
+        if kind == "text" or kind == "output_text" or (kind is None and "text" in part):
+            if part.get("thought") is True:  # Gemini's reasoning
+                continue
             text = part.get("content", part.get("text"))
             if isinstance(text, str):
                 texts.append(text)
@@ -111,11 +215,15 @@ def _read_parts(
                 calls.append(call)
         elif isinstance(kind, str) and kind in _RESULT_TYPES:
             results.append(_part_result(part))
-        elif isinstance(inner := part.get("toolUse"), dict):  # Bedrock and Strands
+        elif (inner := _member(part, _CALL_MEMBERS)) is not None:
             if call := _part_call(inner, f"{position}/{index}"):
                 calls.append(call)
-        elif isinstance(inner := part.get("toolResult"), dict):
+        elif (inner := _member(part, _RESULT_MEMBERS)) is not None:
             results.append(_part_result(inner))
+
+
+def _member(part: dict[str, JsonValue], keys: tuple[str, ...]) -> dict[str, JsonValue] | None:
+    return next((inner for key in keys if isinstance(inner := part.get(key), dict)), None)
 
 
 def _part_call(part: dict[str, JsonValue], path: str) -> RequestedCall | None:
@@ -124,7 +232,7 @@ def _part_call(part: dict[str, JsonValue], path: str) -> RequestedCall | None:
         arguments = part.get("input", part.get("args"))
         if arguments is None and isinstance(inner := part.get("server_tool_call"), dict):
             arguments = inner.get("arguments", inner)
-    name = part.get("name", part.get("toolName"))
+    name = part.get("name", part.get("toolName", part.get("tool_name")))
     if not isinstance(name, str) or not name:
         return _chat_completions_call(part, path)
     return RequestedCall(name, _part_id(part), arguments, path)
@@ -133,7 +241,14 @@ def _part_call(part: dict[str, JsonValue], path: str) -> RequestedCall | None:
 def _part_result(part: dict[str, JsonValue]) -> ShownResult:
     # The official examples say `result` where the schema says `response`.
     keys = ("response", "result", "server_tool_call_response", "output", "content")
-    return ShownResult(_part_id(part), next((part[key] for key in keys if key in part), None))
+    shown = next((part[key] for key in keys if key in part), None)
+    failed = part.get("error") is True or part.get("is_error") is True or part.get("isError") is True
+    if isinstance(shown, dict) and shown.keys() == {"type", "value"}:  # AI SDK: text, json, content, error-text, ...
+        failed = failed or str(shown["type"]).startswith("error-")
+        shown = shown["value"]
+    origin = part.get("origin")  # Haystack: the call that the result is of
+    found = _part_id(part) or (_part_id(origin) if isinstance(origin, dict) else None)
+    return ShownResult(found, {"content": shown, "isError": True} if failed else shown)
 
 
 def _part_id(part: dict[str, JsonValue]) -> str | None:

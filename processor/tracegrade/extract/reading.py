@@ -8,10 +8,12 @@ from tracegrade.extract.unwrap import Output, unwrap_output
 from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
+from tracegrade.model.tool_call import ToolError
 
 # What a span is. `handoff` passes control to another agent and is no call. `other`: claimed by the dialect, and none
-# of these. `mcp_list`-like spans that look like tool calls but are none are `other` too.
-SpanKind: TypeAlias = Literal["tool", "chat", "agent", "handoff", "other"]
+# of these. `mcp_list`-like spans that look like tool calls but are none are `other` too. `outcome`: a part of the tool
+# span above it, which says how that call ended.
+SpanKind: TypeAlias = Literal["tool", "chat", "agent", "handoff", "outcome", "other"]
 
 
 class RequestedCall(NamedTuple):
@@ -54,6 +56,8 @@ class Keys(NamedTuple):
     model: tuple[str, ...] = ()
     prompt: tuple[str, ...] = ()  # on an agent span: what was asked, as text
     answer: tuple[str, ...] = ()  # on an agent span: what was answered, as text
+    failed: tuple[str, ...] = ()  # on a tool span: true, or a word for failure, where the call failed
+    error_message: tuple[str, ...] = ()
 
 
 class ToolEvents(NamedTuple):
@@ -71,12 +75,20 @@ def _no_tool_events(span: Span) -> ToolEvents:
     return ToolEvents()
 
 
+def _nothing(span: Span) -> JsonValue:
+    return None
+
+
 def _no_schemas(span: Span) -> dict[str, JsonValue]:
     return {}
 
 
 def _unwrap(span: Span, raw: JsonValue) -> Output:
     return unwrap_output(decode(raw))
+
+
+def _no_failure(span: Span) -> ToolError | None:
+    return None
 
 
 def _no_name(span: Span) -> str:
@@ -105,5 +117,20 @@ class Dialect(NamedTuple):
     tool_events: Callable[[Span], ToolEvents] = _no_tool_events
     read_output: Callable[[Span, JsonValue], Output] = _unwrap  # the result in a raw value
     schemas: Callable[[Span], dict[str, JsonValue]] = _no_schemas
-    tool_name: Callable[[Span], str] = _no_name  # where no key holds it
+    failure: Callable[[Span], ToolError | None] = _no_failure  # what an outcome says
+    tool_name: Callable[[Span], str] = _no_name  # these: where no key holds it
+    arguments: Callable[[Span], JsonValue] = _nothing
+    output: Callable[[Span], JsonValue] = _nothing
     agent_name: Callable[[Span], str] = _no_name
+    session: Callable[[Span], str] = _no_name
+    user: Callable[[Span], str] = _no_name
+
+
+# Words by which applications pass a session and a user in metadata of their own.
+SESSION_WORDS = ("session_id", "sessionId", "conversation_id", "conversationId", "thread_id", "threadId")
+USER_WORDS = ("user_id", "userId")
+
+
+def under(prefix: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Attribute keys of metadata that is written flat below a prefix."""
+    return tuple(prefix + word for word in words)

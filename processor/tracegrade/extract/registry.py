@@ -6,25 +6,66 @@ from operator import attrgetter
 from tracegrade import semconv as s
 from tracegrade.extract.asks import find_asks
 from tracegrade.extract.calls import build_calls
-from tracegrade.extract.dialects import gen_ai, openinference, tool_name
+from tracegrade.extract.dialects import (
+    anthropic,
+    claude_code,
+    gemini_cli,
+    gen_ai,
+    haystack,
+    langfuse,
+    langsmith,
+    mastra,
+    mlflow,
+    openinference,
+    tool_name,
+    vercel_ai,
+)
 from tracegrade.extract.folding import fold, only_mcp_servers
 from tracegrade.extract.nodes import Node, enclose
 from tracegrade.extract.pairing import pair
 from tracegrade.extract.reading import Dialect, Keys, SpanKind
-from tracegrade.extract.runs import describe_runs, find_runs, first_text, root_of
-from tracegrade.extract.tool_spans import read_execution
+from tracegrade.extract.runs import describe_runs, find_runs, root_of
+from tracegrade.extract.tool_spans import read_execution, read_outcomes
 from tracegrade.extract.unread import UNREAD_KEYS
+from tracegrade.extract.values import first_text
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
 from tracegrade.model.trace import Trace
 
 # In order of preference where they disagree on what a span is.
 DIALECTS: dict[str, Dialect] = {
-    dialect.name: dialect for dialect in (openinference.DIALECT, gen_ai.DIALECT, tool_name.DIALECT)
+    module.DIALECT.name: module.DIALECT
+    for module in (
+        langfuse,
+        openinference,
+        claude_code,  # from here to gemini_cli: all write GenAI's operation name as well
+        anthropic,
+        langsmith,
+        mastra,
+        gemini_cli,
+        gen_ai,
+        mlflow,
+        vercel_ai,
+        haystack,
+        tool_name,
+    )
 }
 
 # In order of preference where several hold one fact.
-FIELD_ORDER: tuple[str, ...] = ("gen_ai", "openinference", "tool_name")
+FIELD_ORDER: tuple[str, ...] = (
+    "gen_ai",
+    "gemini_cli",
+    "vercel_ai",
+    "openinference",
+    "haystack",
+    "mlflow",
+    "langfuse",
+    "langsmith",
+    "mastra",
+    "claude_code",
+    "anthropic",
+    "tool_name",
+)
 
 KEYS = Keys(
     *(
@@ -41,8 +82,6 @@ READ_ATTRIBUTES: frozenset[str] = frozenset(
         *(key for keys in KEYS for key in keys),
         *(key for dialect in DIALECTS.values() for key in dialect.marks | dialect.attributes),
         s.ERROR_TYPE,
-        s.ERROR_MESSAGE,
-        s.TOOL_STATUS,
         s.MCP_METHOD,
     }
 )
@@ -96,6 +135,8 @@ def extract(trace: Trace, tool_name: Callable[[str], str] | None = None) -> Extr
                 unread.append(node.span)
             else:
                 executions.append(execution)
+    if any(node.kind == "outcome" for node in nodes):
+        read_outcomes(executions, nodes)
     if only_mcp_servers(executions, nodes):
         executions = []
     asks = find_asks(nodes)

@@ -1,17 +1,15 @@
 """Which agent runs a trace holds, and what was asked and answered in each."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from tracegrade.extract.messages import last_text
+from tracegrade.extract.messages import ASSISTANT_ROLES, USER_ROLES, last_text
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Keys
-from tracegrade.extract.values import decode
+from tracegrade.extract.values import decode, first_text
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
-_ASSISTANT = ("assistant", "model", "ai", "")
-_USER = ("user", "human")
 # Members that hold the text where a framework records its whole call or result object.
 _PROMPT_MEMBERS = ("task", "input", "prompt", "query", "question", "message", "user_prompt", "user_input", "user_msg")
 _ANSWER_MEMBERS = ("raw", "final_output", "output", "answer", "response", "result", "content", "text")
@@ -55,18 +53,6 @@ def find_runs(top_down: Sequence[Node], keys: Keys) -> None:
             node.run = node
 
 
-def first_text(span: Span, keys: tuple[str, ...]) -> str:
-    """The first non-empty text under one of `keys`, "" when there is none."""
-    attributes = span.attributes
-    for key in keys:
-        value = attributes.get(key)
-        if type(value) is str and value:
-            return value
-        if type(value) is int:
-            return str(value)
-    return ""
-
-
 def root_of(spans: Sequence[Span]) -> Span:
     """The earliest local root, else the earliest span; `spans` in order of start."""
     return next((span for span in spans if span.is_local_root), spans[0])
@@ -84,50 +70,50 @@ def describe_runs(spans: Sequence[Span], nodes: Sequence[Node], keys: Keys, stra
     members: dict[Node | None, list[Node]] = {}
     for node in nodes:
         members.setdefault(node.run, []).append(node)
-    sessions = _Sessions(spans, keys)
-    runs = [_describe(node.span, node, members[node], keys, sessions) for node in nodes if node.run is node]
+    whose = (
+        _Whose(spans, nodes, keys.session, lambda node: node.dialect.session(node.span)),
+        _Whose(spans, nodes, keys.user, lambda node: node.dialect.user(node.span)),
+    )
+    runs = [_describe(node.span, node, members[node], keys, whose) for node in nodes if node.run is node]
     if stray or not runs:
         root = root_of(spans)
         # A tool span that is the root: what the tool got and gave is no prompt and no answer.
         is_tool = any(node.kind == "tool" and node.span is root for node in nodes)
         own = keys._replace(prompt=(), answer=()) if is_tool else keys
-        runs.append(_describe(root, None, members.get(None, []), own, sessions))
+        runs.append(_describe(root, None, members.get(None, []), own, whose))
     runs.sort(key=lambda run: (run.start_ns, run.end_ns, run.span_id))
     return runs
 
 
-class _Sessions:
-    """Session and user of spans: own, else the first found in the trace (older tool spans have none)."""
+class _Whose:
+    """A session or a user of spans: own, else the first found in the trace (older tool spans have none)."""
 
-    def __init__(self, spans: Sequence[Span], keys: Keys) -> None:
-        self._spans = spans
-        self._keys = keys
-        self._first: dict[tuple[str, ...], str | None] = {}
+    def __init__(
+        self, spans: Sequence[Span], nodes: Sequence[Node], keys: tuple[str, ...], else_of: Callable[[Node], str]
+    ) -> None:
+        wanted = frozenset(keys)
+        present = {key for span in spans for key in wanted & span.attributes.keys()}
+        self._keys = tuple(key for key in keys if key in present)
+        self._else_of = else_of
+        # By key first: a conversation id anywhere beats a weaker key on an earlier span.
+        found = (text for key in self._keys for span in spans if (text := first_text(span, (key,))))
+        self._first = next(found, None) or next((text for node in nodes if (text := else_of(node))), None)
 
-    def of(self, span: Span, keys: tuple[str, ...], members: Sequence[Node]) -> str | None:
-        first = self._first_in_trace(keys)
-        if first is None:
+    def of(self, span: Span, members: Sequence[Node]) -> str | None:
+        if self._first is None:
             return None
         return (
-            first_text(span, keys)
-            or next((text for node in members if (text := first_text(node.span, keys))), None)
-            or first
+            first_text(span, self._keys)
+            or next((text for node in members if (text := first_text(node.span, self._keys))), None)
+            or next((text for node in members if (text := self._else_of(node))), None)
+            or self._first
         )
 
-    def _first_in_trace(self, keys: tuple[str, ...]) -> str | None:
-        if keys not in self._first:
-            # By key first: a conversation id anywhere beats a weaker key on an earlier span.
-            self._first[keys] = next((text for key in keys if (text := self._first_of(key))), None)
-        return self._first[keys]
 
-    def _first_of(self, key: str) -> str | None:
-        for span in self._spans:
-            if key in span.attributes and (text := first_text(span, (key,))):
-                return text
-        return None
-
-
-def _describe(span: Span, node: Node | None, members: Sequence[Node], keys: Keys, sessions: _Sessions) -> AgentRun:
+def _describe(
+    span: Span, node: Node | None, members: Sequence[Node], keys: Keys, whose: tuple[_Whose, _Whose]
+) -> AgentRun:
+    sessions, users = whose
     chats = [member for member in members if member.kind == "chat"]
     parent = node.parent.run if node is not None and node.parent is not None else None
     agent = node.agent if node is not None else first_text(span, keys.agent)
@@ -139,8 +125,8 @@ def _describe(span: Span, node: Node | None, members: Sequence[Node], keys: Keys
         parent_span_id=parent.span.span_id.hex() if parent is not None else None,
         prompt=_prompt(span, node, chats, keys),
         final_answer=_answer(span, node, chats, keys),
-        session=sessions.of(span, keys.session, members),
-        user=sessions.of(span, keys.user, members),
+        session=sessions.of(span, members),
+        user=users.of(span, members),
         model=next((model for chat in chats if (model := first_text(chat.span, keys.model))), None)
         or first_text(span, keys.model)
         or None,
@@ -152,11 +138,11 @@ def _describe(span: Span, node: Node | None, members: Sequence[Node], keys: Keys
 def _prompt(span: Span, node: Node | None, chats: Sequence[Node], keys: Keys) -> str | None:
     """What an agent span says that it was asked, else what its first model call was, else what the root took in."""
     if node is not None:
-        text = last_text(node.dialect.inputs(span), _USER) or _plain_text(span, keys.prompt, _PROMPT_MEMBERS)
+        text = last_text(node.dialect.inputs(span), USER_ROLES) or _plain_text(span, keys.prompt, _PROMPT_MEMBERS)
         if text is not None:
             return text
     for chat in chats:
-        if (text := last_text(chat.dialect.inputs(chat.span), _USER)) is not None:
+        if (text := last_text(chat.dialect.inputs(chat.span), USER_ROLES)) is not None:
             return text
     return _plain_text(span, keys.prompt, _PROMPT_MEMBERS)
 
@@ -165,14 +151,14 @@ def _answer(span: Span, node: Node | None, chats: Sequence[Node], keys: Keys) ->
     """What an agent span says that it answered, else what its last model call said, else what the root gave out."""
     if node is not None:
         outputs = node.outputs()
-        if outputs and (text := last_text(outputs[-1:], _ASSISTANT)) is not None:
+        if outputs and (text := last_text(outputs[-1:], ASSISTANT_ROLES)) is not None:
             return text
         if (text := _plain_text(span, keys.answer, _ANSWER_MEMBERS)) is not None:
             return text
     for chat in reversed(chats):
         if outputs := chat.outputs():
             # A run that stopped while it was asking for tools gave no answer, whatever it said beside.
-            return None if any(message.calls for message in outputs) else last_text(outputs, _ASSISTANT)
+            return None if any(message.calls for message in outputs) else last_text(outputs, ASSISTANT_ROLES)
     return _plain_text(span, keys.answer, _ANSWER_MEMBERS)
 
 

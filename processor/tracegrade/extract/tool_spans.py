@@ -1,15 +1,16 @@
 """One tool span read: name, id, arguments, result and error, from whichever of its attributes hold them best."""
 
+from collections.abc import Sequence
+
 from tracegrade import semconv as s
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Keys
 from tracegrade.extract.unwrap import Output, name_lone_argument, properties, unwrap_arguments
-from tracegrade.extract.values import ABSENT, Decoded, call_id, decode
+from tracegrade.extract.values import ABSENT, Decoded, call_id, decode, first_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import KIND_SERVER, STATUS_ERROR
 from tracegrade.model.tool_call import ReadFrom, ToolError
 
-_FAILURE_KEYS = frozenset({s.ERROR_TYPE, s.TOOL_STATUS})
 _FAILED_WORDS = frozenset({"error", "failed", "failure"})
 
 
@@ -77,13 +78,7 @@ def read_execution(node: Node, keys: Keys) -> Execution | None:
     """What a tool span says, None when it does not even say which tool."""
     span, dialect = node.span, node.dialect
     attributes = span.attributes
-    name = ""
-    for key in keys.tool_name:
-        value = attributes.get(key)
-        if type(value) is str and value:
-            name = value
-            break
-    name = name or dialect.tool_name(span)
+    name = first_text(span, dialect.keys.tool_name) or first_text(span, keys.tool_name) or dialect.tool_name(span)
     if not name:
         return None
     execution = Execution(node, name)
@@ -94,8 +89,19 @@ def read_execution(node: Node, keys: Keys) -> Execution | None:
     _read_values(execution, keys)
     if name[0] == "{":
         _read_json_name(execution, name)
-    execution.error = execution.own_error = _error(execution) or execution.error
+    execution.error = execution.own_error = _error(execution, keys) or execution.error
     return execution
+
+
+def read_outcomes(executions: Sequence[Execution], nodes: Sequence[Node]) -> None:
+    """Give executions without an error of their own the one that a span below them says."""
+    by_node = {execution.node: execution for execution in executions}
+    for node in nodes:
+        if node.kind != "outcome" or node.parent is None:
+            continue
+        execution = by_node.get(node.parent)
+        if execution is not None and execution.error is None:
+            execution.error = execution.own_error = node.dialect.failure(node.span)
 
 
 def _read_values(execution: Execution, keys: Keys) -> None:
@@ -104,15 +110,19 @@ def _read_values(execution: Execution, keys: Keys) -> None:
     attributes = span.attributes
     for key in keys.arguments:
         if key in attributes:
-            _offer_arguments(execution, key, keys)
+            _offer_arguments(execution, attributes[key], key, keys)
             if execution.arguments.is_readable:
                 break
+    if not execution.arguments.is_readable and (raw := dialect.arguments(span)) is not None:
+        _offer_arguments(execution, raw, "", keys)
     output: Output | None = None
     for key in keys.output:
         if key in attributes:
             output = dialect.read_output(span, attributes[key])
             if output.result.status not in ("absent", "redacted", "truncated"):
                 break
+    if output is None and (raw := dialect.output(span)) is not None:
+        output = dialect.read_output(span, raw)
     if span.events and (output is None or not execution.arguments.is_readable):
         events = dialect.tool_events(span)
         if events.arguments is not None and not execution.arguments.is_readable:
@@ -130,10 +140,9 @@ def _read_values(execution: Execution, keys: Keys) -> None:
             execution.error = ToolError("", value if isinstance(value, str) else "")
 
 
-def _offer_arguments(execution: Execution, key: str, keys: Keys) -> None:
+def _offer_arguments(execution: Execution, raw: JsonValue, key: str, keys: Keys) -> None:
     """Take what `key` holds when it is an object, or when nothing was found so far."""
     attributes = execution.node.span.attributes
-    raw = attributes[key]
     decoded = decode(raw)
     value = decoded.value
     if type(value) is dict and "kwargs" not in value and key not in keys.schema:
@@ -176,21 +185,24 @@ def _read_json_name(execution: Execution, raw_name: str) -> None:
         execution.arguments = read_arguments(inner, execution.parameters)
 
 
-def _error(execution: Execution) -> ToolError | None:
+def _error(execution: Execution, keys: Keys) -> ToolError | None:
     """The error that the span records; a status of OK does not prove success, so any sign of failure counts."""
     span = execution.node.span
     attributes = span.attributes
-    if span.status_code != STATUS_ERROR and not span.events and _FAILURE_KEYS.isdisjoint(attributes):
+    kind = attributes.get(s.ERROR_TYPE)
+    marked = kind is not None
+    for key in keys.failed:
+        if key in attributes and _says_failed(attributes[key]):
+            marked = True
+    if not marked and span.status_code != STATUS_ERROR and not span.events:
         return None  # nearly all calls
     raised = None
     for event in span.events:
         if event.name == s.EXCEPTION_EVENT:
             raised = event
-    kind = attributes.get(s.ERROR_TYPE)
-    marked = kind is not None or _text(attributes.get(s.TOOL_STATUS)) in _FAILED_WORDS
     if span.status_code != STATUS_ERROR and raised is None and not marked:
         return None
-    message = _text(attributes.get(s.ERROR_MESSAGE)) or span.status_message
+    message = first_text(span, keys.error_message) or span.status_message
     exception = ""
     if raised is not None:
         exception = _text(raised.attributes.get(s.EXCEPTION_TYPE))
@@ -198,6 +210,10 @@ def _error(execution: Execution) -> ToolError | None:
     if not message and execution.error is not None:
         message = execution.error.message
     return ToolError(exception or _text(kind), message)
+
+
+def _says_failed(value: JsonValue) -> bool:
+    return value is True or (isinstance(value, str) and value.lower() in _FAILED_WORDS)
 
 
 def _text(value: JsonValue) -> str:

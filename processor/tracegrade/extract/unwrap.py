@@ -159,6 +159,20 @@ def properties(schema: JsonValue) -> dict[str, JsonValue] | None:
     return None
 
 
+def read_schemas(raw: JsonValue) -> dict[str, JsonValue]:
+    """Tool name to JSON Schema in a list of tool definitions, as the providers' APIs take them."""
+    found: dict[str, JsonValue] = {}
+    definitions = decode(raw).value
+    for item in definitions if isinstance(definitions, list) else []:
+        if isinstance(item, dict):
+            function = item.get("function")
+            body = function if isinstance(function, dict) else item
+            name = body.get("name")
+            if isinstance(name, str):
+                found[name] = body.get("parameters", body.get("inputSchema", body.get("input_schema")))
+    return found
+
+
 def unwrap_arguments(decoded: Decoded, parameters: dict[str, JsonValue] | None) -> Decoded:
     """The arguments inside the record of a bound Python call, ``{"args": [...], "kwargs": {...}}``.
 

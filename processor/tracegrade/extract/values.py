@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import orjson
 
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ValueStatus
 
 # JSON inside JSON inside JSON: MLflow quotes, Vercel stringifies, tool content sits in message content.
@@ -97,6 +98,22 @@ def decode(raw: JsonValue) -> Decoded:
     return _decode_text(raw, text, 1)
 
 
+def first_text(span: Span, keys: tuple[str, ...]) -> str:
+    """The first non-empty text under one of `keys`, "" when there is none; without its quotes if it has (MLflow)."""
+    attributes = span.attributes
+    for key in keys:
+        value = attributes.get(key)
+        if type(value) is str and value:
+            if value[0] != '"':
+                return value
+            inner = decode(value).value
+            if type(inner) is str and inner:
+                return inner
+        elif type(value) is int:
+            return str(value)
+    return ""
+
+
 def is_masked(text: str) -> bool:
     """Whether a sender wrote this in place of a text that it does not show."""
     return len(text) <= _LONGEST_SENTINEL and text.lower() in _REDACTED
@@ -104,8 +121,12 @@ def is_masked(text: str) -> bool:
 
 def call_id(raw: JsonValue) -> str | None:
     """A call id, None where it is missing or a sentinel."""
-    if type(raw) is str and raw not in _NO_CALL_ID and (raw[:1] not in "[<_" or not is_masked(raw)):
-        return raw
+    if type(raw) is str and raw not in _NO_CALL_ID:
+        if raw[0] not in '[<_"':
+            return raw
+        if raw[0] == '"':  # quoted, as MLflow and Langfuse write any value
+            return call_id(decode(raw).value)
+        return None if is_masked(raw) else raw
     if type(raw) is int:
         return str(raw)
     return None

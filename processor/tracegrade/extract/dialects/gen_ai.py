@@ -6,7 +6,7 @@ Covers the tool spans of v1.31 to today, messages as attributes (v1.37 on) and m
 from tracegrade import semconv as s
 from tracegrade.extract.messages import read_message, read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, ToolEvents
-from tracegrade.extract.unwrap import Output, unwrap_output
+from tracegrade.extract.unwrap import Output, read_schemas, unwrap_output
 from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span, SpanEvent
@@ -121,16 +121,7 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
 
 
 def _schemas(span: Span) -> dict[str, JsonValue]:
-    found: dict[str, JsonValue] = {}
-    definitions = decode(span.attributes.get(s.TOOL_DEFINITIONS)).value
-    for item in definitions if isinstance(definitions, list) else []:
-        if isinstance(item, dict):
-            function = item.get("function")
-            body = function if isinstance(function, dict) else item
-            name = body.get("name")
-            if isinstance(name, str):
-                found[name] = body.get("parameters")
-    return found
+    return read_schemas(span.attributes.get(s.TOOL_DEFINITIONS))
 
 
 DIALECT = Dialect(
@@ -147,6 +138,8 @@ DIALECT = Dialect(
         session=(s.CONVERSATION_ID,),
         user=(s.USER_ID, s.ENDUSER_ID),
         model=(s.RESPONSE_MODEL, s.REQUEST_MODEL),
+        failed=(s.TOOL_STATUS,),
+        error_message=(s.ERROR_MESSAGE,),
     ),
     attributes=frozenset({s.TOOL_TYPE, s.TOOL_DEFINITIONS, s.INPUT_MESSAGES, s.OUTPUT_MESSAGES}),
     events=frozenset({s.INFERENCE_EVENT, s.MESSAGE_EVENT_CHOICE, *_INPUT_EVENTS}),

@@ -1,0 +1,29 @@
+"""Spans of Anthropic's API and SDKs, in beta: the GenAI conventions, with results and sessions under `anthropic.*`.
+
+Tool spans are named ``anthropic.tool_use`` and the tool. Source: Anthropic's OpenTelemetry span reference.
+"""
+
+from tracegrade import semconv as s
+from tracegrade.extract.dialects import gen_ai
+from tracegrade.extract.reading import Keys, SpanKind
+from tracegrade.model.span import Span
+
+_TOOL_SPAN_PREFIX = "anthropic.tool_use "
+
+
+def _classify(span: Span) -> SpanKind | None:
+    return gen_ai.DIALECT.classify(span) or ("tool" if span.name.startswith(_TOOL_SPAN_PREFIX) else None)
+
+
+def _tool_name(span: Span) -> str:
+    return span.name.removeprefix(_TOOL_SPAN_PREFIX).strip()
+
+
+DIALECT = gen_ai.DIALECT._replace(
+    name="anthropic",
+    marks=frozenset({s.ANTHROPIC_RESULT, s.ANTHROPIC_SESSION, s.ANTHROPIC_REQUEST}),
+    classify=_classify,
+    keys=Keys(output=(s.ANTHROPIC_RESULT,), session=(s.ANTHROPIC_SESSION,)),
+    attributes=frozenset(),
+    tool_name=_tool_name,
+)

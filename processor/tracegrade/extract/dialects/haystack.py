@@ -1,0 +1,77 @@
+"""Haystack's own spans: agents, their model calls and tools, and chat generators run as components of a pipeline.
+
+Source: haystack-ai 3.4.1. Older agents run a ToolInvoker component instead of a span a tool; their calls are read from
+the chat generators' messages.
+"""
+
+from tracegrade import semconv as s
+from tracegrade.extract.messages import read_messages, since_last_user
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
+from tracegrade.extract.unwrap import Output, unwrap_output
+from tracegrade.extract.values import Decoded, decode
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
+
+_KINDS: dict[str, SpanKind] = {
+    "haystack.agent.run": "agent",
+    "haystack.agent.step.llm": "chat",
+    "haystack.agent.step.tool": "tool",
+}
+
+
+def _classify(span: Span) -> SpanKind | None:
+    kind = _KINDS.get(span.name)
+    if kind is not None:
+        return kind
+    if s.HAYSTACK_TOOL_NAME in span.attributes:
+        return "tool"
+    component = span.attributes.get(s.HAYSTACK_COMPONENT_TYPE)
+    return "chat" if isinstance(component, str) and component.endswith("ChatGenerator") else "other"
+
+
+def _outputs(span: Span) -> list[Message]:
+    if span.name == "haystack.agent.run":
+        return since_last_user(read_messages(span.attributes.get(s.HAYSTACK_AGENT_OUTPUT)))
+    return read_messages(span.attributes.get(s.HAYSTACK_LLM_OUTPUT, span.attributes.get(s.HAYSTACK_COMPONENT_OUTPUT)))
+
+
+def _inputs(span: Span) -> list[Message]:
+    if span.name == "haystack.agent.run":
+        return read_messages(span.attributes.get(s.HAYSTACK_AGENT_INPUT))
+    return read_messages(span.attributes.get(s.HAYSTACK_LLM_INPUT, span.attributes.get(s.HAYSTACK_COMPONENT_INPUT)))
+
+
+def _read_output(span: Span, raw: JsonValue) -> Output:
+    """The result, or the message of a failure, which is recorded as ``{"error": message}``."""
+    decoded = decode(raw)
+    value = decoded.value
+    if span.attributes.get(s.HAYSTACK_TOOL_ERROR) is True and isinstance(value, dict) and value.keys() == {"error"}:
+        return Output(Decoded(value["error"], decoded.status), failed=True)
+    return unwrap_output(decoded)
+
+
+DIALECT = Dialect(
+    name="haystack",
+    marks=frozenset(
+        {
+            s.HAYSTACK_TOOL_NAME,
+            s.HAYSTACK_LLM_INPUT,
+            s.HAYSTACK_LLM_OUTPUT,
+            s.HAYSTACK_AGENT_STEPS,
+            s.HAYSTACK_COMPONENT_TYPE,
+        }
+    ),
+    classify=_classify,
+    keys=Keys(
+        tool_name=(s.HAYSTACK_TOOL_NAME,),
+        arguments=(s.HAYSTACK_TOOL_INPUT,),
+        output=(s.HAYSTACK_TOOL_OUTPUT,),
+        failed=(s.HAYSTACK_TOOL_ERROR,),
+    ),
+    attributes=frozenset(
+        {s.HAYSTACK_AGENT_INPUT, s.HAYSTACK_AGENT_OUTPUT, s.HAYSTACK_COMPONENT_INPUT, s.HAYSTACK_COMPONENT_OUTPUT}
+    ),
+    outputs=_outputs,
+    inputs=_inputs,
+    read_output=_read_output,
+)

@@ -1,0 +1,59 @@
+"""Langfuse: `langfuse.observation.type`, what went in and out as JSON (a text as it is), LangChain's objects within."""
+
+from tracegrade import semconv as s
+from tracegrade.extract.messages import read_messages, since_last_user
+from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, under
+from tracegrade.model.span import Span
+
+_KINDS: dict[str, SpanKind] = {"tool": "tool", "generation": "chat", "agent": "agent"}
+
+
+def _classify(span: Span) -> SpanKind | None:
+    kind = span.attributes.get(s.LANGFUSE_TYPE)
+    return _KINDS.get(kind.lower(), "other") if isinstance(kind, str) else None
+
+
+def _name(span: Span) -> str:
+    return span.name
+
+
+def _outputs(span: Span) -> list[Message]:
+    messages = read_messages(span.attributes.get(s.LANGFUSE_OUTPUT))
+    return since_last_user(messages)
+
+
+def _inputs(span: Span) -> list[Message]:
+    return read_messages(span.attributes.get(s.LANGFUSE_INPUT))
+
+
+DIALECT = Dialect(
+    name="langfuse",
+    marks=frozenset({s.LANGFUSE_TYPE}),
+    classify=_classify,
+    keys=Keys(
+        call_id=(s.LANGFUSE_METADATA + "tool_call_id",),
+        arguments=(s.LANGFUSE_INPUT,),
+        output=(s.LANGFUSE_OUTPUT,),
+        session=(
+            s.SESSION_ID,
+            s.LANGFUSE_SESSION,
+            *under(s.LANGFUSE_TRACE_METADATA, SESSION_WORDS),
+            *under(s.LANGFUSE_METADATA, SESSION_WORDS),
+        ),
+        user=(
+            s.USER_ID,
+            s.LANGFUSE_USER,
+            *under(s.LANGFUSE_TRACE_METADATA, USER_WORDS),
+            *under(s.LANGFUSE_METADATA, USER_WORDS),
+        ),
+        model=(s.LANGFUSE_MODEL,),
+        prompt=(s.LANGFUSE_INPUT, s.LANGFUSE_TRACE_INPUT),
+        answer=(s.LANGFUSE_OUTPUT, s.LANGFUSE_TRACE_OUTPUT),
+        failed=(s.LANGFUSE_LEVEL,),
+        error_message=(s.LANGFUSE_STATUS_MESSAGE,),
+    ),
+    outputs=_outputs,
+    inputs=_inputs,
+    tool_name=_name,
+    agent_name=_name,
+)

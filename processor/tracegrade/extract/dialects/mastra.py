@@ -1,0 +1,45 @@
+"""Mastra: the GenAI conventions, with what was asked, answered and requested under `mastra.*`."""
+
+from tracegrade import semconv as s
+from tracegrade.extract.dialects import gen_ai
+from tracegrade.extract.messages import ai_sdk_message, read_messages
+from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Keys, Message, SpanKind, under
+from tracegrade.extract.values import decode
+from tracegrade.model.span import Span
+
+
+def _classify(span: Span) -> SpanKind | None:
+    # A step holds the calls that its model call asked for, and that one does not.
+    return "chat" if span.attributes.get(s.MASTRA_TYPE) == "model_step" else gen_ai.DIALECT.classify(span)
+
+
+def _outputs(span: Span) -> list[Message]:
+    attributes = span.attributes
+    raw = attributes.get(s.MASTRA_STEP_OUTPUT, attributes.get(s.MASTRA_AGENT_OUTPUT))
+    value = decode(raw).value
+    if not isinstance(value, dict):
+        return gen_ai.DIALECT.outputs(span)
+    return [ai_sdk_message(value.get("text"), value.get("toolCalls"))]
+
+
+def _inputs(span: Span) -> list[Message]:
+    attributes = span.attributes
+    raw = attributes.get(s.MASTRA_STEP_INPUT, attributes.get(s.MASTRA_AGENT_INPUT))
+    value = decode(raw).value
+    if isinstance(value, str):
+        return [Message("user", value)]
+    return read_messages(value) or gen_ai.DIALECT.inputs(span)
+
+
+DIALECT = gen_ai.DIALECT._replace(
+    name="mastra",
+    marks=frozenset({s.MASTRA_TYPE}),
+    classify=_classify,
+    keys=Keys(
+        session=under(s.MASTRA_METADATA, SESSION_WORDS),
+        user=under(s.MASTRA_METADATA, (*USER_WORDS, "resourceId")),
+    ),
+    attributes=frozenset({s.MASTRA_AGENT_INPUT, s.MASTRA_AGENT_OUTPUT, s.MASTRA_STEP_INPUT, s.MASTRA_STEP_OUTPUT}),
+    outputs=_outputs,
+    inputs=_inputs,
+)

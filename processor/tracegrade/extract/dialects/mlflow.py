@@ -1,0 +1,83 @@
+"""MLflow: `mlflow.spanType`, and every value as JSON, a text thus in quotes.
+
+What its integrations record in and out of a model call is the provider's request and response; LangChain's callbacks
+put session and agent into an attribute ``metadata``.
+"""
+
+from tracegrade import semconv as s
+from tracegrade.extract.messages import read_messages, since_last_user
+from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind
+from tracegrade.extract.unwrap import read_schemas
+from tracegrade.extract.values import decode, first_text
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
+
+_KINDS: dict[str, SpanKind] = {"TOOL": "tool", "CHAT_MODEL": "chat", "LLM": "chat", "AGENT": "agent"}
+
+
+def _classify(span: Span) -> SpanKind | None:
+    kind = first_text(span, (s.MLFLOW_TYPE,))
+    if kind == "CHAIN":
+        # LangChain's agents are chains: the outermost one, and the one that bears the agent's name.
+        return "agent" if span.is_local_root or span.name == _metadata(span, ("lc_agent_name",)) else "other"
+    return _KINDS.get(kind, "other")
+
+
+def _metadata(span: Span, words: tuple[str, ...]) -> str:
+    raw = span.attributes.get(s.MLFLOW_LANGCHAIN_METADATA)
+    value = decode(raw).value if raw is not None else None
+    if isinstance(value, dict):
+        for word in words:
+            if isinstance(text := value.get(word), str) and text:
+                return text
+    return ""
+
+
+def _name(span: Span) -> str:
+    return span.name
+
+
+def _session(span: Span) -> str:
+    return _metadata(span, SESSION_WORDS)
+
+
+def _user(span: Span) -> str:
+    return _metadata(span, USER_WORDS)
+
+
+def _outputs(span: Span) -> list[Message]:
+    return since_last_user(read_messages(span.attributes.get(s.MLFLOW_OUTPUTS)))
+
+
+def _inputs(span: Span) -> list[Message]:
+    return read_messages(span.attributes.get(s.MLFLOW_INPUTS))
+
+
+def _schemas(span: Span) -> dict[str, JsonValue]:
+    return read_schemas(span.attributes.get(s.MLFLOW_TOOLS))
+
+
+DIALECT = Dialect(
+    name="mlflow",
+    marks=frozenset({s.MLFLOW_TYPE}),
+    classify=_classify,
+    keys=Keys(
+        tool_name=(s.MLFLOW_FUNCTION,),
+        call_id=(s.MLFLOW_LANGCHAIN_CALL_ID,),
+        arguments=(s.MLFLOW_INPUTS,),
+        output=(s.MLFLOW_OUTPUTS,),
+        session=(s.MLFLOW_SESSION,),
+        user=(s.MLFLOW_USER,),
+        model=(s.MLFLOW_MODEL,),
+        prompt=(s.MLFLOW_INPUTS,),
+        answer=(s.MLFLOW_OUTPUTS,),
+    ),
+    attributes=frozenset({s.MLFLOW_LANGCHAIN_METADATA, s.MLFLOW_TOOLS}),
+    outputs=_outputs,
+    inputs=_inputs,
+    schemas=_schemas,
+    tool_name=_name,
+    agent_name=_name,
+    session=_session,
+    user=_user,
+)
