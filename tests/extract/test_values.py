@@ -1,6 +1,8 @@
 """Each row: what it shows, the attribute's value, what it stands for, and how that was read."""
 
+import ast
 import json
+import math
 from typing import Any
 
 import pytest
@@ -51,6 +53,7 @@ HUGE = 123456789012345678901234567890
         pytest.param('{"a": 1,', '{"a": 1,', "truncated", id="cut behind a comma"),
         pytest.param('{"a": "\\u00', '{"a": "\\u00', "truncated", id="cut inside an escape"),
         pytest.param("{'a': [1, 'x", "{'a': [1, 'x", "truncated", id="a Python dict cut off"),
+        pytest.param(f"['{'x' * 508}']", ["x" * 508], "python_repr", id="whole, whatever its length"),
         pytest.param("x" * 4096, "x" * 4096, "truncated", id="as long as a usual limit"),
         pytest.param("x" * 4097, "x" * 4097, "text", id="longer than a usual limit"),
         pytest.param("None", None, "absent", id="Python's None"),
@@ -92,6 +95,31 @@ json_values = st.recursive(
 @given(st.dictionaries(st.text(), json_values, max_size=5))
 def test_any_json_object_is_read_exactly(value: dict[str, Any]) -> None:
     assert decode(json.dumps(value)) == Decoded(value, "ok")
+
+
+literal_parts = ["'a'", "'", '"', "True", "None", "true", "null", "-0", "1", "0.5", "1e400", "1_0", ",", ":", "'k': "]
+
+
+@given(json_values)
+def test_what_python_prints_is_read_exactly(value: Any) -> None:
+    assert decode(repr({"k": value})).value == {"k": value}
+
+
+@given(st.lists(st.sampled_from([*literal_parts, "[", "]", "{", "}", "(", " ", "#"]), max_size=9))
+def test_a_python_literal_means_what_it_means_to_python(parts: list[str]) -> None:
+    text = f"[{''.join(parts)}]"
+    decoded = decode(text)
+    if decoded.status == "python_repr":
+        assert repr(decoded.value) == repr(_as_json(ast.literal_eval(text)))
+
+
+def _as_json(literal: Any) -> Any:
+    if isinstance(literal, dict):
+        return {key if isinstance(key, str) else canonical(_as_json(key)): _as_json(v) for key, v in literal.items()}
+    if isinstance(literal, list | tuple | set):
+        items = [_as_json(item) for item in literal]
+        return sorted(items, key=canonical) if isinstance(literal, set) else items
+    return str(literal) if isinstance(literal, float) and not math.isfinite(literal) else literal
 
 
 @given(st.text(alphabet=st.sampled_from("{}[]()'\"\\,: 01e-+.truefalsnN_bu\n\u00e9"), max_size=60))

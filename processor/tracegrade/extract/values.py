@@ -42,6 +42,9 @@ _ROUND_LIMITS = frozenset(
 
 # Numbers are not among them: 1_000 is a number to Python and a name to everybody else.
 _LITERAL_START = ("{", "[", "(", "'", '"', "b'", 'b"')
+# Beginnings that no JSON has, however loose.
+_PYTHON_START = ("{'", "['", "[{'", "(", "'", "b'", 'b"')
+_PYTHON_WORDS = (("True", "true"), ("False", "false"), ("None", "null"))
 _PLAIN_KINDS = frozenset({str, int, bool, type(None)})
 _LITERAL_WORDS: dict[str, JsonValue] = {"True": True, "False": False}
 _UNCLOSED = ("was never closed", "unterminated", "unexpected EOF")
@@ -141,7 +144,7 @@ def canonical(value: JsonValue) -> str:
 
 
 def _decode_text(raw: str, text: str, encodings: int) -> Decoded:
-    parsed = _parse_json(text)
+    parsed = _parse_json(text) if not text.startswith(_PYTHON_START) else None
     if parsed is None:
         return _decode_other(raw, text)
     value = parsed.value
@@ -302,16 +305,16 @@ def _decode_other(raw: str, text: str) -> Decoded:
     """A text that is not JSON: a Python literal, a cut-off value, or just text."""
     if text in _LITERAL_WORDS:
         return Decoded(_LITERAL_WORDS[text], "python_repr")
-    cut = len(raw) in _ROUND_LIMITS
+    cut = False
     if text.startswith(_LITERAL_START):
         opens = text[0] in "{["
-        cut = cut or (opens and _is_cut_json(text))
+        cut = opens and not text.startswith(_PYTHON_START) and _is_cut_json(text)
         if not cut and len(text) <= MAX_LITERAL_CHARS:
-            found = _parse_literal(text)
+            found = _parse_plain_literal(text) or _parse_literal(text)
             if isinstance(found, Decoded):
                 return found
             cut = opens and found == "cut"
-    return Decoded(raw, "truncated" if cut else "text")
+    return Decoded(raw, "truncated" if cut or len(raw) in _ROUND_LIMITS else "text")
 
 
 def _is_cut_json(text: str) -> bool:
@@ -329,6 +332,30 @@ def _is_cut_json(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return False
+
+
+def _parse_plain_literal(text: str) -> Decoded | None:
+    """Most Python literals, in a tenth of the time: those that are JSON but for their quotes and three words.
+
+    Without a double quote or a backslash, every apostrophe begins or ends a text.
+    """
+    if '"' in text or "\\" in text:
+        return None
+    parts = text.split("'")
+    code = "'".join(parts[::2])  # what stands outside of texts
+    for word, json_word in _PYTHON_WORDS:
+        if json_word in code:
+            return None
+        code = code.replace(word, json_word)
+    parts[::2] = code.split("'")
+    try:
+        value: JsonValue = orjson.loads('"'.join(parts))
+    except ValueError:
+        return None
+    if type(value) is not dict and type(value) is not list:
+        return None
+    _, containers, exact = _survey(value)
+    return Decoded(value, "python_repr") if exact and containers <= MAX_NESTING else None
 
 
 def _parse_literal(text: str) -> "Decoded | str | None":
