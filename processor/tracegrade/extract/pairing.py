@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 
 from tracegrade.extract.asks import Ask
 from tracegrade.extract.folding import short_name
+from tracegrade.extract.histories import beyond
 from tracegrade.extract.nodes import Node
-from tracegrade.extract.reading import ShownResult
+from tracegrade.extract.reading import Message, ShownResult
 from tracegrade.extract.tool_spans import Execution, read_arguments
 from tracegrade.extract.unwrap import Output, properties
-from tracegrade.extract.values import ABSENT, Decoded, canonical
+from tracegrade.extract.values import ABSENT, Decoded, canonical, decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolError
 
@@ -180,7 +181,9 @@ def _complete(paired: PairedCall, results: "_Results", schemas: "_Schemas") -> N
 
 def _from_message(ask: Ask, shown: ShownResult | None, schemas: "_Schemas") -> PairedCall:
     paired = PairedCall(None, ask, ask.node)
-    paired.arguments = read_arguments(ask.call.arguments, schemas.of(ask.call.name))
+    paired.arguments = decode(ask.call.arguments)
+    if type(paired.arguments.value) is not dict or "kwargs" in paired.arguments.value:
+        paired.arguments = read_arguments(ask.call.arguments, schemas.of(ask.call.name))
     if shown is not None:
         output = ask.node.dialect.read_output(ask.node.span, shown.output)
         paired.output = output.result
@@ -203,6 +206,7 @@ class _Results:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._chats = [node for node in nodes if node.kind == "chat"]
         self._next: dict[Node, Node] = {}
+        self._before: dict[Node, Node] = {}
         self._trailing: dict[Node, list[ShownResult]] = {}
         self._by_id: dict[str, ShownResult] | None = None
 
@@ -227,32 +231,46 @@ class _Results:
         if self._by_id is None:
             self._by_id = {}
             for chat in self._chats:
-                for message in (*chat.dialect.inputs(chat.span), *chat.outputs()):
+                for message in (*self._new_inputs(chat), *chat.outputs()):
                     for result in message.results:
                         if result.call_id is not None:
                             self._by_id.setdefault(result.call_id, result)
         return self._by_id.get(call_id)
 
-    def _following(self, node: Node) -> Node | None:
-        if not self._next and self._chats:
-            latest: dict[Node | None, Node] = {}
-            for chat in self._chats:
-                before = latest.get(chat.run)
-                if before is not None and chat.is_below(before):
+    def _follow(self) -> None:
+        """Find which model call comes after which in its run."""
+        latest: dict[Node | None, Node] = {}
+        for chat in self._chats:
+            before = latest.get(chat.run)
+            if before is not None:
+                self._before[chat] = before
+                if chat.is_below(before):
                     continue  # the same model call, shown by a second span
-                if before is not None:
-                    self._next[before] = chat
-                latest[chat.run] = chat
+                self._next[before] = chat
+            latest[chat.run] = chat
+
+    def _following(self, node: Node) -> Node | None:
+        if not self._before and self._chats:
+            self._follow()
         at: Node | None = node
         while at is not None and at.kind == "chat" and at not in self._next:
             at = at.parent
         return self._next.get(at) if at is not None else None
 
+    def _new_inputs(self, chat: Node) -> list[Message]:
+        """What a model call was given beyond what the one before it in its run was given."""
+        if not self._before:
+            self._follow()
+        before = self._before.get(chat)
+        if before is None:
+            return chat.dialect.inputs(chat.span)
+        return chat.dialect.inputs(beyond(chat.span, before.span, chat.dialect.prefixes))
+
     def _trailing_of(self, chat: Node) -> list[ShownResult]:
         """The results at the end of the history that a model call was given: those of the message before it."""
         if chat not in self._trailing:
             found: list[ShownResult] = []
-            for message in chat.dialect.inputs(chat.span):
+            for message in self._new_inputs(chat):
                 if message.calls:
                     found = []
                 found += message.results
@@ -271,8 +289,13 @@ class _Schemas:
         """The parameters of a tool in their order, None where no definition is shown."""
         if self._found is None:
             self._found = {}
+            before: Node | None = None
             for node in self._nodes:
                 if node.kind != "tool":
-                    for tool, schema in node.dialect.schemas(node.span).items():
+                    dialect, span = node.dialect, node.span
+                    if before is not None and before.dialect is dialect:  # most model calls are given the same tools
+                        span = beyond(span, before.span, dialect.prefixes)
+                    for tool, schema in dialect.schemas(span).items():
                         self._found.setdefault(tool, schema)
+                    before = node
         return properties(self._found.get(name))

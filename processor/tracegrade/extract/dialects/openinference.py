@@ -1,5 +1,8 @@
 """OpenInference: `openinference.span.kind`, values in `input.value` and `output.value`, messages as flattened keys."""
 
+from functools import lru_cache
+from typing import NamedTuple
+
 from tracegrade import semconv as s
 from tracegrade.extract.reading import Dialect, Keys, Message, RequestedCall, ShownResult, SpanKind
 from tracegrade.extract.values import call_id, decode
@@ -8,11 +11,12 @@ from tracegrade.model.span import Span
 
 _KINDS: dict[str, SpanKind] = {"TOOL": "tool", "LLM": "chat", "AGENT": "agent"}
 
-_CALL_KEYS = {
-    "tool_call.id": "id",
-    "tool_call.function.name": "name",
-    "tool_call.function.arguments": "arguments",
-}
+_LISTS = ("tool_calls", "contents")
+# Longer ones are no numbers of messages.
+_MAX_NUMBER_CHARS = 9
+# Keys repeat: what one says is worked out once, for as many and as long ones as senders that are not hostile use.
+_MAX_LEARNT_KEYS = 1 << 14
+_LONGEST_LEARNT_KEY = 200
 
 
 def _classify(span: Span) -> SpanKind | None:
@@ -47,55 +51,98 @@ def _inputs(span: Span) -> list[Message]:
     return _messages(span, s.OI_INPUT_MESSAGES)
 
 
+class _Place(NamedTuple):
+    """What a flattened key says: message number, list in the message ("" for none), number in the list, member."""
+
+    message: int
+    list: str
+    item: int
+    member: str
+
+
+def _read_place(key: str, start: int) -> _Place | None:
+    """The place named by ``{i}.message.{member}`` or ``{i}.message.{list}.{j}.{member}`` behind `start`."""
+    message, _, rest = key[start:].partition(".message.")
+    if not rest or not _is_number(message):
+        return None
+    name, _, tail = rest.partition(".")
+    if name in _LISTS:
+        item, _, member = tail.partition(".")
+        if _is_number(item):
+            return _Place(int(message), name, int(item), member)
+    return _Place(int(message), "", 0, rest)
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _MAX_NUMBER_CHARS
+
+
+_place = lru_cache(_MAX_LEARNT_KEYS)(_read_place)
+
+
+class _Fields:
+    """The values of one message."""
+
+    __slots__ = ("lists", "members")
+
+    def __init__(self) -> None:
+        self.members: dict[str, JsonValue] = {}
+        self.lists: dict[str, dict[int, dict[str, JsonValue]]] = {}
+
+    def items(self, name: str) -> list[dict[str, JsonValue]]:
+        """The items of a list in order of their numbers; numbers may be missing."""
+        found = self.lists.get(name)
+        return [] if found is None else [found[number] for number in sorted(found)]
+
+
 def _messages(span: Span, prefix: str) -> list[Message]:
     """The messages under ``{prefix}{i}.message.``, in order of i; numbers may be missing."""
     start = len(prefix)
-    by_number: dict[int, dict[str, JsonValue]] = {}
-    for key, value in span.attributes.items():
-        if key.startswith(prefix):
-            number, _, rest = key[start:].partition(".message.")
-            if rest and number.isdecimal():
-                by_number.setdefault(int(number), {})[rest] = value
+    attributes = span.attributes
+    by_number: dict[int, _Fields] = {}
+    for key in [key for key in attributes if key.startswith(prefix)]:
+        place = _place(key, start) if len(key) <= _LONGEST_LEARNT_KEY else _read_place(key, start)
+        if place is None:
+            continue
+        number, name, item, member = place
+        fields = by_number.get(number)
+        if fields is None:
+            fields = by_number[number] = _Fields()
+        if name:
+            fields.lists.setdefault(name, {}).setdefault(item, {})[member] = attributes[key]
+        else:
+            fields.members[member] = attributes[key]
     return [_message(by_number[number], position) for position, number in enumerate(sorted(by_number))]
 
 
-def _message(fields: dict[str, JsonValue], position: int) -> Message:
-    role = fields.get("role")
-    content = fields.get("content")
+def _message(fields: _Fields, position: int) -> Message:
+    members = fields.members
+    role = members.get("role")
+    content = members.get("content")
     texts = [content] if isinstance(content, str) else []
-    numbered = _numbered(fields)
-    calls = _calls(numbered["tool_calls"], position) or _calls(numbered["contents"], position)
-    if not calls and isinstance(name := fields.get("function_call_name"), str) and name:
-        calls = (RequestedCall(name, None, fields.get("function_call_arguments_json"), f"{position}/0"),)
-    if not texts:
-        blocks = (block.get("message_content.text") for _, block in sorted(numbered["contents"].items()))
-        texts = [text for text in blocks if isinstance(text, str)]
+    calls: tuple[RequestedCall, ...] = ()
+    if fields.lists:
+        calls = _calls(fields.items("tool_calls"), position) or _calls(fields.items("contents"), position)
+        if not texts:
+            blocks = (block.get("message_content.text") for block in fields.items("contents"))
+            texts = [text for text in blocks if isinstance(text, str)]
+    if not calls and isinstance(name := members.get("function_call_name"), str) and name:
+        calls = (RequestedCall(name, None, members.get("function_call_arguments_json"), f"{position}/0"),)
     results: tuple[ShownResult, ...] = ()
-    if role == "tool" or "tool_call_id" in fields:
+    if role == "tool" or "tool_call_id" in members:
         shown: JsonValue = "\n".join(texts) if texts else content
-        results = (ShownResult(call_id(fields.get("tool_call_id")), shown),)
+        results = (ShownResult(call_id(members.get("tool_call_id")), shown),)
         texts = []
     return Message(role if isinstance(role, str) else "", "\n".join(texts), calls, results)
 
 
-def _numbered(fields: dict[str, JsonValue]) -> dict[str, dict[int, dict[str, JsonValue]]]:
-    """Members of the lists of a message: list name -> number -> rest of the key -> value."""
-    found: dict[str, dict[int, dict[str, JsonValue]]] = {"tool_calls": {}, "contents": {}}
-    for key, value in fields.items():
-        name, _, tail = key.partition(".")
-        if name in found:
-            number, _, rest = tail.partition(".")
-            if number.isdecimal():
-                found[name].setdefault(int(number), {})[rest] = value
-    return found
-
-
-def _calls(items: dict[int, dict[str, JsonValue]], position: int) -> tuple[RequestedCall, ...]:
+def _calls(items: list[dict[str, JsonValue]], position: int) -> tuple[RequestedCall, ...]:
     calls = []
-    for index, number in enumerate(sorted(items)):
-        item = {_CALL_KEYS[key]: value for key, value in items[number].items() if key in _CALL_KEYS}
-        if isinstance(name := item.get("name"), str) and name:
-            calls.append(RequestedCall(name, call_id(item.get("id")), item.get("arguments"), f"{position}/{index}"))
+    for index, item in enumerate(items):
+        name = item.get("tool_call.function.name")
+        if isinstance(name, str) and name:
+            identity = call_id(item.get("tool_call.id"))
+            calls.append(RequestedCall(name, identity, item.get("tool_call.function.arguments"), f"{position}/{index}"))
     return tuple(calls)
 
 
