@@ -1,6 +1,6 @@
 """What a criterion expects of a value, compiled: does a value match, and where does it differ?"""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -56,6 +56,10 @@ class Expected:
     def parts(self) -> Iterable["Expected"]:
         """The criteria that this one is made of, one level down."""
         return ()
+
+    def rewritten(self, rewrite: "Callable[[Expected], Expected]") -> "Expected":
+        """What `rewrite` makes of the criterion for the value itself."""
+        return rewrite(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.source!r})"

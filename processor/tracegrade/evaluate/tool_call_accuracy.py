@@ -23,6 +23,7 @@ from tracegrade.evaluate.criteria import ExpectedArguments
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score, calls_named
 from tracegrade.evaluate.expected import Difference, ExpectedObject, differences
 from tracegrade.evaluate.pairing import nearest_unpaired
+from tracegrade.evaluate.value_modes import ComparedValues
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
@@ -55,7 +56,7 @@ class ReferenceCall(ParameterModel):
     args: Annotated[NullableArguments, Field(default={}, validate_default=True)]
 
 
-class Criteria(ParameterModel):
+class Criteria(ComparedValues):
     """What is expected."""
 
     reference_tool_calls: Annotated[

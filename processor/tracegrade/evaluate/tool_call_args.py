@@ -21,6 +21,7 @@ from tracegrade.evaluate.criteria import ExpectedArguments
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score, calls_named
 from tracegrade.evaluate.expected import Difference, differences
 from tracegrade.evaluate.pairing import pair_first, pair_in_turn
+from tracegrade.evaluate.value_modes import ComparedValues
 
 
 class ExpectedCall(ParameterModel):
@@ -30,7 +31,7 @@ class ExpectedCall(ParameterModel):
     args: ExpectedArguments
 
 
-class Criteria(ParameterModel):
+class Criteria(ComparedValues):
     """What is expected."""
 
     tool_calls: Annotated[list[ExpectedCall], Field(description="The calls, in any order.")]

@@ -10,7 +10,7 @@ is the JSON of an object or a list also equals any output of the same value, and
 equals an output that is its JSON text. An absent or null output reads as the empty text, expected or found.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Annotated, TypeAlias
 
@@ -23,6 +23,7 @@ from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, S
 from tracegrade.evaluate.expected import Difference, Expected, LiteralValue, differences
 from tracegrade.evaluate.matchers import compile_expected
 from tracegrade.evaluate.pairing import pair_first, pair_in_turn
+from tracegrade.evaluate.value_modes import ComparedValues
 from tracegrade.evaluate.values import decoded, decoded_container, scalar_text
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
@@ -87,6 +88,14 @@ class ExpectedOutput(Expected):
             return self.source == scalar_text(actual.value)
         return (value := self.as_value()) is not None and value.matches(actual.decoded(work), work)
 
+    def parts(self) -> Iterable[Expected]:
+        """The criterion."""
+        return (self._criterion,)
+
+    def rewritten(self, rewrite: Callable[[Expected], Expected]) -> Expected:
+        """The same output, its criterion rewritten."""
+        return ExpectedOutput(self.source, rewrite(self._criterion))
+
     def as_value(self) -> Expected | None:
         """The criterion for the decoded output; None when a text is expected that is no container's JSON."""
         if self._value is not None or isinstance(self.source, str | None):
@@ -109,7 +118,7 @@ class ExpectedCall(ParameterModel):
     output: Output
 
 
-class Criteria(ParameterModel):
+class Criteria(ComparedValues):
     """What is expected."""
 
     tool_outputs: Annotated[list[ExpectedCall], Field(description="The calls, in any order across tools.")]
