@@ -154,7 +154,7 @@ def test_evaluations_carry_the_service_that_clauses_read() -> None:
     two_services = trace()
     two_services.spans[1].resource = Resource({"service.name": "stock-service"})
     by_scope = {
-        scope: [e.service for e in judge(two_services, rules(ORDER, scope=scope)).evaluations]
+        scope: [e.subject.service for e in judge(two_services, rules(ORDER, scope=scope)).evaluations]
         for scope in ("trace", "tool-call")
     }
     assert by_scope == {"trace": ["demo-shop"], "tool-call": ["stock-service", "demo-shop"]}

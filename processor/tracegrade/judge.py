@@ -15,7 +15,15 @@ from tracegrade.match.evaluation_spec import EvaluationSpec
 from tracegrade.match.load import RuleSet
 from tracegrade.match.rule import Rule
 from tracegrade.match.select import Match, match
-from tracegrade.model.evaluation import Decision, Evaluation, Outcome, evaluation_id, pair_key
+from tracegrade.model.evaluation import (
+    Decision,
+    Evaluation,
+    JudgedSubject,
+    Outcome,
+    Pair,
+    evaluation_id,
+    pair_key,
+)
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.subject import Subject
 from tracegrade.model.trace import Trace
@@ -66,12 +74,12 @@ def judge(
     extraction = extract(trace, tool_name)
     trace_id = trace.trace_id.hex()
     judgement = Judgement(extraction)
-    subject: _JudgedSubject | None = None
+    subject: _Judged | None = None
     for matched in match(rule_set, extraction):
         rule = matched.rule
         if subject is None or subject.subject is not matched.subject:
-            subject = _JudgedSubject(matched, extraction, trace_id, run)
-        pair = _Pair(subject, rule)
+            subject = _Judged(matched, extraction, trace_id, run)
+        pair = _JudgedPair(subject, rule)
         if hung and (trace_id, rule.id) in hung:
             decision = pair.decide_alike("error", HUNG)
         elif matched.not_evaluable is not None:
@@ -84,60 +92,47 @@ def judge(
     return judgement
 
 
-class _JudgedSubject:
-    """A subject's evidence, and what all its evaluations carry: made once, for all rules."""
+class _Judged:
+    """A subject's evidence, and what all its results carry: made once, for all rules."""
 
-    __slots__ = ("carried", "evidence", "revision", "run", "subject", "tenant", "trace_id")
+    __slots__ = ("evidence", "facts", "subject")
 
     def __init__(self, matched: Match, extraction: Extraction, trace_id: str, run: str) -> None:
         subject, trace = matched.subject, extraction.trace
         self.subject = subject
-        self.tenant = trace.tenant
-        self.run = run
-        self.trace_id = trace_id
-        self.revision = trace.revision
         run_calls = subject.run.calls if subject.kind == "tool-call" and subject.run else ()
         self.evidence = Evidence(subject.calls, subject.prompt, subject.final_answer, run_calls=run_calls)
-        # In the order of the fields of Evaluation.
-        self.carried = (
+        self.facts = JudgedSubject(
             trace.tenant,
             run,
             trace_id,
+            trace.revision,
+            trace.close_reason,
+            trace.complete,
+            trace.missing,
+            extraction.release,
             subject.kind,
             subject.id,
             subject.span_id,
             subject.session,
             subject.agent,
             matched.service,
-            extraction.release,
-            trace.close_reason,
-            trace.complete,
-            trace.missing,
-            trace.revision,
-            1.0,
             _latest_end(subject),
         )
 
 
-class _Pair:
+class _JudgedPair:
     """One subject and one rule that judges it: makes the decision and its evaluations."""
 
-    __slots__ = ("_carried", "_key", "_revision", "_rule", "_subject", "evidence")
+    __slots__ = ("_key", "_pair", "_rule", "evidence")
 
-    def __init__(self, judged: _JudgedSubject, rule: Rule) -> None:
+    def __init__(self, judged: _Judged, rule: Rule) -> None:
+        facts = judged.facts
         self.evidence = judged.evidence
         self._rule = rule
-        self._subject = judged.subject
-        self._revision = judged.revision
-        self._carried = (*judged.carried, rule.id, rule.hash, rule.level, None)
+        self._pair = Pair(facts, rule.id, rule.hash, rule.level)
         self._key = pair_key(
-            tenant=judged.tenant,
-            run=judged.run,
-            trace_id=judged.trace_id,
-            subject_kind=judged.subject.kind,
-            subject_id=judged.subject.id,
-            rule_id=rule.id,
-            rule_hash=rule.hash,
+            facts.tenant, facts.run, facts.trace_id, facts.kind, facts.id, rule.id, rule.hash, facts.revision
         )
 
     def unscored(self, spec: EvaluationSpec, outcome: Outcome, reason: str) -> Evaluation:
@@ -147,13 +142,13 @@ class _Pair:
     def evaluation(self, spec: EvaluationSpec, outcome: Outcome, reason: str, score: Score) -> Evaluation:
         """What came of one item of the rule."""
         return Evaluation(  # by position: naming so many fields takes twice as long as filling them
-            *self._carried,
-            evaluation_id(self._key, spec.name, None, self._revision),
+            self._pair,
+            evaluation_id(self._key, spec.name, None),
             spec.name,
             spec.evaluator.name,
+            None,
             spec.threshold,
             score.score,
-            outcome,
             outcome,
             reason,
             score.explanation,
@@ -166,20 +161,12 @@ class _Pair:
 
     def decide(self, outcome: Outcome, evaluations: list[Evaluation], reason: str) -> Decision:
         """The decision that `evaluations` lead to."""
-        evaluated = outcome in ("pass", "fail")
-        return Decision(
-            rule_id=self._rule.id,
-            rule_hash=self._rule.hash,
-            subject_kind=self._subject.kind,
-            subject_id=self._subject.id,
-            kind="evaluated" if evaluated else "error" if outcome == "error" else "not_evaluable",
-            outcome=outcome if evaluated else None,
-            reason=reason,
-            evaluations=evaluations,
-        )
+        if outcome == "pass" or outcome == "fail":
+            return Decision(self._pair, "evaluated", outcome, reason, evaluations)
+        return Decision(self._pair, outcome, None, reason, evaluations)
 
 
-def _evaluate(pair: _Pair, spec: EvaluationSpec, gated: bool) -> Evaluation:
+def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, gated: bool) -> Evaluation:
     evaluator, evidence = spec.evaluator, pair.evidence
     try:
         if gated and (lack := gate(evaluator, spec.criteria, spec.settings, evidence)) is not None:

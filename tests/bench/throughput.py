@@ -23,6 +23,7 @@ from bench.agent_traces import RESULT, SPANS_PER_TRACE, TOOLS  # noqa: E402  # t
 
 TICKS = os.sysconf("SC_CLK_TCK")
 CATCH_UP_S = 120.0
+_KERNEL_WORK = ("us", "faults", "switches")
 
 
 def main() -> None:
@@ -37,6 +38,11 @@ def main() -> None:
         "us_per_span": round(ours["cpu_s"] / ours["spans"] * 1e6, 2),
         "receive_us_per_span": round(ours["receive_cpu_s"] / ours["spans"] * 1e6, 2),
         "judge_us_per_span": round(ours["judge_cpu_s"] / ours["spans"] * 1e6, 2),
+        **{
+            f"{name}_per_span": round(ours[name], 3)
+            for name in ours
+            if name.startswith(("receive_", "judge_")) and "cpu" not in name
+        },
         "evaluations": ours["evaluations"],
         "sent_spans_per_s": round(ours["spans"] / ours["sent_in_s"]),
         "caught_up_after_s": round(ours["caught_up_after_s"], 2),
@@ -89,12 +95,14 @@ def _measure_ours(folder: Path, options: argparse.Namespace) -> dict[str, float]
         judge = child_of(serve.pid)
         wait_until(lambda: (folder / "data" / "judge.snapshot.json").exists())
         before = _cpu_s(serve.pid), _cpu_s(judge)
+        work_before = _kernel_work(serve.pid), _kernel_work(judge)
         sent = _send(endpoint, options)
         begun = time.monotonic()
         traces = sent["spans"] / SPANS_PER_TRACE
         wait_until(lambda: _judged(folder / "data") >= sent["spans"] and _delivered(folder / "data") >= traces)
         caught_up = time.monotonic() - begun
         after = _cpu_s(serve.pid), _cpu_s(judge)
+        work = _kernel_work(serve.pid), _kernel_work(judge)
         evaluations = _snapshot_sum(folder / "data", "tracegrade.evaluations")
     finally:
         serve.terminate()
@@ -110,6 +118,11 @@ def _measure_ours(folder: Path, options: argparse.Namespace) -> dict[str, float]
         "receive_cpu_s": receive_s,
         "judge_cpu_s": judge_s,
         "evaluations": evaluations,
+        **{
+            f"{role}_{name}": (work[place][name] - work_before[place][name]) / sent["spans"]
+            for place, role in enumerate(("receive", "judge"))
+            for name in work[place]
+        },
     }
 
 
@@ -191,6 +204,18 @@ def _children(pid: int) -> list[str]:
 def _cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def _kernel_work(pid: int) -> dict[str, float]:
+    """What a process has asked of the kernel: µs of system time, minor page faults, context switches."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    switches = sum(
+        int(line.split()[1])
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for line in (task / "status").read_text().splitlines()
+        if "ctxt_switches" in line
+    )
+    return {"system_us": int(fields[12]) / TICKS * 1e6, "faults": int(fields[7]), "switches": switches}
 
 
 def _judged(data: Path) -> float:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from judged_records import decisions_of
 from tracegrade.deliver.record import JudgedTrace
 from tracegrade.model.evaluation import evaluation_id, pair_key
 
@@ -50,8 +51,9 @@ def _evaluation(revision: int, **changes: Any) -> dict[str, Any]:
         subject_id=found["subject"]["id"],
         rule_id=found["rule_id"],
         rule_hash=found["rule_hash"],
+        revision=revision,
     )
-    found["id"] = evaluation_id(pair, found["evaluation"], found["case"], revision)
+    found["id"] = evaluation_id(pair, found["evaluation"], found["case"])
     return found
 
 
@@ -66,7 +68,10 @@ def _judged(*changes: dict[str, Any], revision: int = 3, supersedes: int | None 
         "service": "shop",
         "resource": {"service.name": "shop", "k8s.pod.name": "shop-1", "weights": [1, 2.5, True, None, {"a": "b"}]},
     } | trace
-    return JudgedTrace(described, b"", [], [_evaluation(revision, **change) for change in changes], [])
+    shared = {name: described[name] for name in ("tenant", "run", "trace_id")}
+    return JudgedTrace(
+        described, b"", [], decisions_of([_evaluation(revision, **shared, **change) for change in changes])
+    )
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@ import json
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from tracegrade.deliver.carriers import carriers
-from tracegrade.deliver.results import groups
 
 FAIL = {"outcome": "fail", "score": 0.5, "evaluation": "args", "explanation": "create_order.user_id differs"}
 ERROR = {
@@ -31,7 +30,7 @@ def plain(value):
 
 def read(record, include_values=False):
     """The record's carriers, each with its attributes as a dict."""
-    spans = [Span.FromString(encoded) for encoded in carriers(groups(record), include_values)]
+    spans = [Span.FromString(encoded) for encoded in carriers(record, include_values)]
     return [(span, {item.key: plain(item.value) for item in span.attributes}) for span in spans]
 
 
@@ -196,14 +195,14 @@ def test_cases_of_one_evaluation_have_identifiers_of_their_own(judged):
 
 def test_the_same_record_gives_the_same_bytes(judged):
     changes = ({}, FAIL, ERROR, NOT_EVALUABLE)
-    assert carriers(groups(judged(*changes)), True) == carriers(groups(judged(*changes)), True)
+    assert carriers(judged(*changes), True) == carriers(judged(*changes), True)
 
 
 def test_a_case_that_looks_like_the_mark_of_an_id_stays_what_it_is(judged):
     record = judged({"case": "?" * 32})
     [(_, attributes)] = read(record)
     metadata = json.loads(attributes["evaluations.0.evaluation.metadata"])
-    assert (metadata["case"], metadata["id"]) == ("?" * 32, record.evaluations[0]["id"])
+    assert (metadata["case"], metadata["id"]) == ("?" * 32, record.evaluations[0].id)
 
 
 def test_what_is_kept_of_one_trace_is_not_said_of_another(judged):

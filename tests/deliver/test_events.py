@@ -2,14 +2,15 @@ import json
 
 import pytest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tracegrade.deliver.carriers import carriers
 from tracegrade.deliver.events import events
-from tracegrade.deliver.results import groups
 
 
 def read(record, include_values=False):
     """The record's events, each with its attributes as a dict."""
-    logs = [LogRecord.FromString(encoded) for encoded in events(groups(record), include_values)]
+    logs = [LogRecord.FromString(encoded) for encoded in events(record, include_values)]
     return [
         (log, {item.key: getattr(item.value, item.value.WhichOneof("value")) for item in log.attributes})
         for log in logs
@@ -32,7 +33,7 @@ def test_an_event_is_attached_to_its_subject_and_has_the_conventions_attributes_
         "gen_ai.evaluation.explanation": "all 3 calls in order",
         "gen_ai.agent.name": "support",
         "gen_ai.conversation.id": "chat-1",
-        "tracegrade.evaluation.id": record.evaluations[0]["id"],
+        "tracegrade.evaluation.id": record.evaluations[0].id,
         "tracegrade.evaluator": "tool-call-order",
         "tracegrade.outcome": "fail",
         "tracegrade.threshold": 0.9,
@@ -99,5 +100,7 @@ def test_details_beyond_64_bits_and_lone_surrogates_are_written(judged):
 
 
 def test_the_time_is_the_carriers_for_all_evaluations_of_one_rule(judged):
-    found = read(judged({"time": 5}, {"evaluation": "args", "time": 9}))
-    assert [log.time_unix_nano for log, _ in found] == [9, 9]
+    record = judged({"time": 9}, {"evaluation": "args", "time": 9})
+    [carrier] = carriers(record, False)
+    assert [log.time_unix_nano for log, _ in read(record)] == [9, 9]
+    assert Span.FromString(carrier).end_time_unix_nano == 9

@@ -14,11 +14,14 @@ from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
+from tracegrade.model.tool_call import ToolCall, ToolError
 from tracegrade.telemetry import Telemetry
+
+HUGE = ToolCall("t", "t", None, {"n": 2**70}, "ok", None, "absent", ToolError("E", "no"), 1, 2, "aa", "", "")
 
 
 def judged(name: str) -> JudgedTrace:
-    return JudgedTrace({"trace_id": name}, b"spans of " + name.encode(), [{"arguments": {"n": 2**70}}], [], [])
+    return JudgedTrace({"trace_id": name}, b"spans of " + name.encode(), [HUGE], [])
 
 
 def names(batch: Sequence[JudgedTrace]) -> list[str]:

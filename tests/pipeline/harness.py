@@ -105,7 +105,7 @@ class Store:
             self.traces[key] = judged
         for evaluation in judged.evaluations:
             # Promise 4: the same id never stands for two contents.
-            first = self.delivered.setdefault(evaluation["id"], payload)
+            first = self.delivered.setdefault(evaluation.id, payload)
             assert first == payload, (decode(first).trace, judged.trace)
 
     def lookup(self, keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
@@ -132,7 +132,7 @@ class Store:
 
     def canonical(self) -> list[str]:
         """The canonical results, sorted."""
-        return sorted(canonical_line(e) for judged in self.traces.values() for e in judged.evaluations)
+        return sorted(canonical_line(e.to_json()) for judged in self.traces.values() for e in judged.evaluations)
 
 
 class Run:

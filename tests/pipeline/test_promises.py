@@ -141,7 +141,7 @@ def test_every_subject_and_rule_has_one_decision(rule_set: RuleSet) -> None:
     (record,) = records([(0.0, order_trace(1))])
     list(judge.read(record))
     (judged,) = judge.end()
-    pairs = [(d.subject_id, d.rule_id) for d in judged.judgement.decisions]
+    pairs = [(d.pair.subject.id, d.pair.rule_id) for d in judged.judgement.decisions]
     assert len(pairs) == len(set(pairs)) == 3 + 2
 
 
@@ -154,8 +154,10 @@ print("\\n".join(clean_results(load_rules(["builtin:demo"]))))
 
 def test_results_do_not_depend_on_the_hash_seed(rule_set: RuleSet) -> None:
     expected = clean_results(rule_set)
+    tests = Path(__file__).parents[1]
+    path = os.pathsep.join([str(tests), str(tests.parent / "processor")])
     for seed in ("0", "1", "4242"):
-        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[1])}
+        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": path}
         done = subprocess.run(
             [sys.executable, "-c", _PRINT_RESULTS], env=environment, capture_output=True, text=True, check=True
         )

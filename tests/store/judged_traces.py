@@ -3,6 +3,7 @@
 from hashlib import blake2b
 from typing import Any
 
+from judged_records import decisions_of, tool_call_of
 from tracegrade.deliver.record import JudgedTrace
 from tracegrade.model import Resource, Span
 from tracegrade.store.kept_spans import encode_spans
@@ -95,6 +96,7 @@ def tool_call(**changes: Any) -> dict[str, Any]:
         "dialect": "gen_ai",
         "message_path": None,
         "also_seen_in": [],
+        "duplicate_of": None,
     }
     return call | changes
 
@@ -140,20 +142,5 @@ def judged(
     if evaluations is None:
         shared = {key: trace[key] for key in ("tenant", "run", "service", "release", "revision", "complete", "missing")}
         evaluations = [evaluation(number, outcome, **shared)]
-    if decisions is None:
-        decisions = [_decision(item) for item in evaluations]
-    calls = [tool_call()] if tool_calls is None else tool_calls
-    return JudgedTrace(trace, encode_spans(spans(number), []), calls, evaluations, decisions)
-
-
-def _decision(item: dict[str, Any]) -> dict[str, Any]:
-    is_judged = item["outcome"] in ("pass", "fail")
-    return {
-        "rule_id": item["rule_id"],
-        "rule_hash": item["rule_hash"],
-        "subject_kind": item["subject"]["kind"],
-        "subject_id": item["subject"]["id"],
-        "kind": "evaluated" if is_judged else item["outcome"],
-        "outcome": item["outcome"] if is_judged else None,
-        "reason": item["reason"],
-    }
+    calls = [tool_call_of(item) for item in ([tool_call()] if tool_calls is None else tool_calls)]
+    return JudgedTrace(trace, encode_spans(spans(number), []), calls, decisions_of(evaluations, decisions or ()))

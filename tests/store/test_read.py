@@ -73,7 +73,8 @@ def test_pages_follow_one_another(filled: Engine) -> None:
 def test_the_full_evaluation_is_the_one_that_was_delivered(filled: Engine) -> None:
     with reading(filled) as connection:
         found = results(connection, Filter(outcome="fail"), 3)
-        assert full_evaluations(connection, found) == [evaluation(number, "fail") for number in (9, 7, 5)]
+        full = [item.to_json() for item in full_evaluations(connection, found)]
+        assert full == [evaluation(number, "fail") for number in (9, 7, 5)]
 
 
 def test_a_result_without_values_agrees_with_the_full_one(filled: Engine) -> None:
@@ -81,14 +82,14 @@ def test_a_result_without_values_agrees_with_the_full_one(filled: Engine) -> Non
         found = results(connection, Filter(), 100)
         for result, item in zip(found, full_evaluations(connection, found), strict=True):
             assert (result.outcome, result.score, result.threshold, result.level, result.time, result.complete) == (
-                item["outcome"],
-                item["score"],
-                item["threshold"],
-                item["level"],
-                item["time"],
-                item["complete"],
+                item.outcome,
+                item.score,
+                item.threshold,
+                item.pair.level,
+                item.subject.time,
+                item.subject.complete,
             )
-            assert {"kind": result.subject_kind, "id": result.subject_id} == item["subject"]
+            assert (result.subject_kind, result.subject_id) == (item.subject.kind, item.subject.id)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,7 @@ from tracegrade.cli.output import EXIT_FAILED, outcome_text, print_table, report
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
+    from tracegrade.model.evaluation import Evaluation
     from tracegrade.pipeline.receive_role import ReceiveRole
 
 # The demo's agent never leaves a span behind, so a short quiet time is enough to call its traces whole.
@@ -138,19 +139,19 @@ def _print_results(config: "Config", titles: dict[str, str]) -> None:
     print_table("", ["the agent ...", "outcome", "score", "rule/evaluation", "why"], rows)
 
 
-def _rows(title: str, evaluations: list[dict[str, Any]]) -> list[list[object]]:
+def _rows(title: str, evaluations: "list[Evaluation]") -> list[list[object]]:
     """One row for a run without fault, else one for each evaluation that did not pass."""
-    faults = [evaluation for evaluation in evaluations if evaluation["outcome"] != "pass"]
+    faults = [evaluation for evaluation in evaluations if evaluation.outcome != "pass"]
     if not faults:
-        rules = len({evaluation["rule_id"] for evaluation in evaluations})
+        rules = len({evaluation.rule_id for evaluation in evaluations})
         return [[title, outcome_text("pass"), 1.0, f"all {rules} rules", ""]]
     return [
         [
             title if number == 0 else "",
-            outcome_text(fault["outcome"]),
-            fault["score"],
-            f"{fault['rule_id']}/{fault['evaluation']}",
-            fault["explanation"],
+            outcome_text(fault.outcome),
+            fault.score,
+            f"{fault.rule_id}/{fault.evaluation}",
+            fault.explanation,
         ]
         for number, fault in enumerate(faults)
     ]

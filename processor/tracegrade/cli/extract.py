@@ -11,7 +11,6 @@ from tracegrade.cli.settings_option import settings_options
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
-from tracegrade.model.tool_call import ToolCall
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -81,37 +80,10 @@ def _trace_row(extraction: Extraction) -> dict[str, Any]:
         "trace_id": extraction.trace.trace_id.hex(),
         "session": extraction.session,
         "agents": list(dict.fromkeys(run.agent for run in extraction.runs if run.agent)),
-        "tool_calls": [_call_row(call) for call in extraction.calls],
+        "tool_calls": [call.to_json() for call in extraction.calls],
         "runs": [_run_row(run) for run in extraction.runs],
         "release": extraction.release,
         "unread_tool_spans": extraction.unread_tool_spans,
-    }
-
-
-def _call_row(call: ToolCall) -> dict[str, Any]:
-    error = None if call.error is None else {"type": call.error.type, "message": call.error.message}
-    return {
-        "name": call.name,
-        "arguments": call.arguments,
-        "arguments_status": call.arguments_status,
-        "output": call.output,
-        "output_status": call.output_status,
-        "error": error,
-        "call_id": call.call_id,
-        "agent": call.agent,
-        "span_id": call.span_id,
-        "batch": call.batch,
-        "raw_name": call.raw_name,
-        "agent_span_id": call.agent_span_id,
-        "depth": call.depth,
-        "attempt": call.attempt,
-        "start_ns": call.start_ns,
-        "end_ns": call.end_ns,
-        "read_from": call.read_from,
-        "dialect": call.dialect,
-        "message_path": call.message_path,
-        "also_seen_in": call.also_seen_in,
-        "duplicate_of": call.duplicate_of,
     }
 
 

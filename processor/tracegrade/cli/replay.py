@@ -172,7 +172,14 @@ def _print_summary(tally: _Tally, replayed: list[_Replayed]) -> None:
         empty=f"{count(tally.traces, 'trace')} read, no rule matched any of them ('tracegrade why' names the clauses)",
     )
     failed = [
-        [outcome_text(e.outcome), f"{e.rule_id}/{e.evaluation}", e.score, e.agent, e.trace_id, e.explanation]
+        [
+            outcome_text(e.outcome),
+            f"{e.rule_id}/{e.evaluation}",
+            e.score,
+            e.subject.agent,
+            e.subject.trace_id,
+            e.explanation,
+        ]
         for shown in replayed
         for e in shown.evaluations
         if e.outcome in ("fail", "error")

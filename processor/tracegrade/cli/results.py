@@ -20,6 +20,7 @@ from tracegrade.cli.trace_id_argument import TRACE_ID
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
+    from tracegrade.model.evaluation import Evaluation
 
 _OUTCOMES = ["pass", "fail", "not_evaluable", "error"]
 
@@ -54,7 +55,7 @@ def list_(
     with reading(open_store(config.store_url, read_only=True)) as connection:
         found = results(connection, Filter(since_ns=since, until_ns=until, **wanted), limit)
         if output_format == "json":
-            print_json(full_evaluations(connection, found))
+            print_json(evaluation.to_json() for evaluation in full_evaluations(connection, found))
             return
     print_table(
         "",
@@ -96,34 +97,35 @@ def show(config: "Config", output_format: str, trace_id: bytes, rule: str | None
 
     with reading(open_store(config.store_url, read_only=True)) as connection:
         stored = stored_traces(connection, trace_id)
-    found = [item for trace in stored for item in trace.evaluations if rule is None or item["rule_id"] == rule]
+    found = [item for trace in stored for item in trace.evaluations if rule is None or item.rule_id == rule]
     if not found:
         what = f"of rule {rule} " if rule is not None else ""
         click.echo(f"No evaluations {what}of trace {trace_id.hex()}; 'tracegrade why' says why.", err=True)
         sys.exit(EXIT_FAILED)
     if output_format == "json":
-        print_json(found)
+        print_json(item.to_json() for item in found)
         return
     for item in found:
         show_evaluation(item)
 
 
-def show_evaluation(item: dict[str, Any]) -> None:
-    """Print one evaluation (its JSON object) with its explanation and details."""
+def show_evaluation(item: "Evaluation") -> None:
+    """Print one evaluation with its explanation and details."""
     from rich.console import Console
     from rich.text import Text
 
     console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
-    score = "" if item["score"] is None else f"  score {item['score']:.4g}, threshold {item['threshold']:.4g}"
-    case = f" · {item['case']}" if item["case"] else ""
-    head = outcome_text(item["outcome"]) + Text(f"  {item['rule_id']}/{item['evaluation']}{case}{score}", style="bold")
+    score = "" if item.score is None else f"  score {item.score:.4g}, threshold {item.threshold:.4g}"
+    case = f" · {item.case}" if item.case else ""
+    head = outcome_text(item.outcome) + Text(f"  {item.rule_id}/{item.evaluation}{case}{score}", style="bold")
     console.print(head)
-    who = f"agent {item['agent']}" if item["agent"] else "no agent named"
-    lines = [f"{item['subject']['kind']} {item['subject']['id']}, {who}, service {item['service'] or 'unnamed'}"]
-    if not item["complete"]:
-        lines.append(f"incomplete trace: {', '.join(item['missing'])} missing")
-    lines += [text for text in (item["explanation"], item["reason"]) if text]
-    lines += _detail_lines(item["details"], "")
+    subject = item.subject
+    who = f"agent {subject.agent}" if subject.agent else "no agent named"
+    lines = [f"{subject.kind} {subject.id}, {who}, service {subject.service or 'unnamed'}"]
+    if not subject.complete:
+        lines.append(f"incomplete trace: {', '.join(subject.missing)} missing")
+    lines += [text for text in (item.explanation, item.reason) if text]
+    lines += _detail_lines(item.details, "")
     for line in lines:
         console.print(Text(f"    {line}"))
     console.print()

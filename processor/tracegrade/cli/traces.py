@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from tracegrade.config import Config
     from tracegrade.model.span import Span
+    from tracegrade.model.tool_call import ToolCall
     from tracegrade.store.read import StoredTrace, TraceHead
 
 
@@ -130,9 +131,9 @@ def _as_json(stored: "StoredTrace") -> dict[str, Any]:
     spans, _ = decode_spans(stored.spans)
     return {
         "trace": stored.trace,
-        "tool_calls": stored.tool_calls,
-        "evaluations": stored.evaluations,
-        "decisions": stored.decisions,
+        "tool_calls": [call.to_json() for call in stored.tool_calls],
+        "evaluations": [evaluation.to_json() for evaluation in stored.evaluations],
+        "decisions": [decision.to_json() for decision in stored.decisions],
         "spans": [_span_json(span) for span in spans],
     }
 
@@ -223,20 +224,18 @@ def _leads_back(span_id: bytes, parents: dict[bytes, bytes]) -> bool:
     return above == span_id
 
 
-def _print_calls(calls: list[dict[str, Any]], start_ns: int) -> None:
+def _print_calls(calls: "list[ToolCall]", start_ns: int) -> None:
     from rich.text import Text
 
-    def value(item: dict[str, Any], name: str) -> str:
-        status = item[f"{name}_status"]
+    def shown(value: Any, status: str) -> str:
         if status == "absent":
             return "(absent)"
-        return json_text(item[name]) + ("" if status == "ok" else f" ({status})")
+        return json_text(value) + ("" if status == "ok" else f" ({status})")
 
-    def outcome(item: dict[str, Any]) -> Any:
-        error = item["error"]
-        if error is None:
-            return value(item, "output")
-        return Text(f"✗ {error['type']} {error['message']}".strip(), style="bold red")
+    def outcome(call: "ToolCall") -> Any:
+        if call.error is None:
+            return shown(call.output, call.output_status)
+        return Text(f"✗ {call.error.type} {call.error.message}".strip(), style="bold red")
 
     print_table(
         "",
@@ -244,16 +243,16 @@ def _print_calls(calls: list[dict[str, Any]], start_ns: int) -> None:
         [
             [
                 number,
-                tool_text(item["depth"], item["name"], item["raw_name"])
-                + (f" (attempt {item['attempt']})" if item["attempt"] > 1 else ""),
-                value(item, "arguments"),
-                outcome(item),
-                item["agent"],
-                item["batch"],
-                f"+{elapsed_text(item['start_ns'] - start_ns)}" if item["start_ns"] else None,
-                elapsed_text(item["end_ns"] - item["start_ns"]) if item["start_ns"] else None,
+                tool_text(call.depth, call.name, call.raw_name)
+                + (f" (attempt {call.attempt})" if call.attempt > 1 else ""),
+                shown(call.arguments, call.arguments_status),
+                outcome(call),
+                call.agent,
+                call.batch,
+                f"+{elapsed_text(call.start_ns - start_ns)}" if call.start_ns else None,
+                elapsed_text(call.end_ns - call.start_ns) if call.start_ns else None,
             ]
-            for number, item in enumerate(calls, 1)
+            for number, call in enumerate(calls, 1)
         ],
         empty="\nNo tool calls.",
     )

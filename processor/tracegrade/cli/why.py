@@ -1,7 +1,6 @@
 """``tracegrade why``: what became of every rule on one trace."""
 
 import sys
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -76,21 +75,17 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
 
 def _stored_pairs(stored: "StoredTrace") -> list[dict[str, Any]]:
     """What was decided when the trace was judged."""
-    evaluations: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
-    for item in stored.evaluations:
-        evaluations[item["rule_id"], item["subject"]["kind"], item["subject"]["id"]].append(
-            {key: item[key] for key in ("evaluation", "case", "outcome", "score", "threshold", "explanation", "reason")}
-        )
+    shown = ("evaluation", "case", "outcome", "score", "threshold", "explanation", "reason")
     return [
         {
-            "rule_id": item["rule_id"],
-            "subject": {"kind": item["subject_kind"], "id": item["subject_id"]},
-            "decision": item["kind"],
-            "outcome": item["outcome"],
-            "reason": item["reason"],
-            "evaluations": evaluations[item["rule_id"], item["subject_kind"], item["subject_id"]],
+            "rule_id": decision.pair.rule_id,
+            "subject": {"kind": decision.pair.subject.kind, "id": decision.pair.subject.id},
+            "decision": decision.kind,
+            "outcome": decision.outcome,
+            "reason": decision.reason,
+            "evaluations": [{name: getattr(item, name) for name in shown} for item in decision.evaluations],
         }
-        for item in stored.decisions
+        for decision in stored.decisions
     ]
 
 
@@ -98,7 +93,9 @@ def _derived_pairs(extraction: "Extraction", stored: "StoredTrace", rule_set: "R
     """What the rules in force say of the trace beyond what was stored: mostly which clause did not match."""
     from tracegrade.match.select import explain
 
-    decided = {(item["rule_id"], item["subject_kind"], item["subject_id"]) for item in stored.decisions}
+    decided = {
+        (pair.rule_id, pair.subject.kind, pair.subject.id) for pair in [decision.pair for decision in stored.decisions]
+    }
     pairs = []
     for rule in rule_set.rules:
         explained = explain(rule, extraction)

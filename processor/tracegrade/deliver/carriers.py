@@ -7,18 +7,17 @@ trace whose root is missing gets no children from us: nobody knows yet where the
 Put together from encoded blocks that are kept, field by field in the order in which protobuf writes them.
 """
 
-from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from tracegrade import semconv
+from tracegrade.deliver.record import JudgedTrace
 from tracegrade.deliver.results import (
     ANY_ID,
-    Group,
     details_json,
     error_type,
     explanation,
@@ -26,6 +25,7 @@ from tracegrade.deliver.results import (
     json_text,
     shared_attributes,
 )
+from tracegrade.model.evaluation import Decision, JudgedSubject
 from tracegrade.model.json_value import JsonValue
 from tracegrade.otlp.encode import SPAN_ATTRIBUTES, attribute, fixed64, repeated, unkept_attribute
 
@@ -35,24 +35,30 @@ _FLAGS = Span(flags=_SAMPLED).SerializeToString()
 _ERROR = Span(status=Status(code=Status.STATUS_CODE_ERROR)).SerializeToString()
 
 
-def carriers(groups: Iterable[Group], include_values: bool) -> list[bytes]:
+def carriers(judged: JudgedTrace, include_values: bool) -> list[bytes]:
     """A judged trace's carrier spans, encoded; the same record gives the same bytes."""
-    return [b"".join([*_span(group), *_attributes(group, include_values)]) for group in groups]
-
-
-def _span(group: Group) -> list[bytes]:
-    first, time_ns = group.first, group.time_ns
-    trace_id, parent, link = _target(first["trace_id"], first["span_id"])
-    is_session = first["subject"]["kind"] == "session"
+    supersedes = judged.trace["supersedes"]
     return [
-        repeated(_TRACE_ID, _session_trace_id(first)) if is_session else trace_id,
-        repeated(_SPAN_ID, _derived_id([evaluation["id"] for evaluation in group.evaluations], 8)),
-        b"" if is_session or "root" in first["missing"] else parent,
-        _named(first["rule_id"]),
-        fixed64(_START_TIME, time_ns),
-        fixed64(_END_TIME, time_ns),
+        b"".join([*_span(decision), *_attributes(decision, supersedes, include_values)])
+        for decision in judged.decisions
+        if decision.evaluations
+    ]
+
+
+def _span(decision: Decision) -> list[bytes]:
+    pair = decision.pair
+    subject = pair.subject
+    trace_id, parent, link = _target(subject.trace_id, subject.span_id)
+    is_session = subject.kind == "session"
+    return [
+        repeated(_TRACE_ID, _session_trace_id(subject)) if is_session else trace_id,
+        repeated(_SPAN_ID, _derived_id([evaluation.id for evaluation in decision.evaluations], 8)),
+        b"" if is_session or "root" in subject.missing else parent,
+        _named(pair.rule_id),
+        fixed64(_START_TIME, subject.time),
+        fixed64(_END_TIME, subject.time),
         link,
-        _ERROR if group.outcome == "error" else b"",
+        _ERROR if decision.kind == "error" else b"",
         _FLAGS,
     ]
 
@@ -73,9 +79,9 @@ def _named(rule_id: str) -> bytes:
     return span.SerializeToString(deterministic=True)
 
 
-def _session_trace_id(evaluation: dict[str, Any]) -> bytes:
+def _session_trace_id(subject: JudgedSubject) -> bytes:
     """A trace of its own for what is said about a session: it belongs to none of the session's traces."""
-    return _derived_id([evaluation["tenant"], evaluation["subject"]["id"]], 16)
+    return _derived_id([subject.tenant, subject.id], 16)
 
 
 def _derived_id(parts: list[str], size: int) -> bytes:
@@ -83,31 +89,31 @@ def _derived_id(parts: list[str], size: int) -> bytes:
     return digest if any(digest) else digest[:-1] + b"\x01"  # an id of zeros is not valid
 
 
-def _attributes(group: Group, include_values: bool) -> list[bytes]:
-    first, outcome = group.first, group.outcome
-    kind = first["subject"]["kind"]
+def _attributes(decision: Decision, supersedes: int | None, include_values: bool) -> list[bytes]:
+    subject = decision.pair.subject
+    kind = subject.kind
     parts = [
         _KIND,
-        shared_attributes(SPAN_ATTRIBUTES, group),
-        attribute(SPAN_ATTRIBUTES, semconv.OUTCOME, outcome),
-        *_ids([evaluation["id"] for evaluation in group.evaluations]),
+        shared_attributes(SPAN_ATTRIBUTES, decision, supersedes),
+        attribute(SPAN_ATTRIBUTES, semconv.OUTCOME, decision.outcome or decision.kind),
+        *_ids([evaluation.id for evaluation in decision.evaluations]),
     ]
     if kind == "session":
-        parts.append(unkept_attribute(SPAN_ATTRIBUTES, semconv.SESSION_ID, first["subject"]["id"]))
-    if outcome == "error":
-        failed = next(evaluation for evaluation in group.evaluations if evaluation["outcome"] == "error")
+        parts.append(unkept_attribute(SPAN_ATTRIBUTES, semconv.SESSION_ID, subject.id))
+    if decision.kind == "error":
+        failed = next(evaluation for evaluation in decision.evaluations if evaluation.outcome == "error")
         parts.append(attribute(SPAN_ATTRIBUTES, semconv.ERROR_TYPE, error_type(failed)))
     scope = semconv.EVALUATIONS_PREFIX.get(kind, semconv.EVALUATIONS_SPAN_PREFIX)
-    for index, evaluation in enumerate(group.evaluations):
+    for index, evaluation in enumerate(decision.evaluations):
         known, before_id, after_id = _known(scope, index, _KNOWN(evaluation))
         parts.append(known)
         if text := explanation(evaluation, include_values):
             parts.append(attribute(SPAN_ATTRIBUTES, _key(scope, index, "explanation"), text))
         if include_values:
-            metadata = _metadata(_KNOWN(evaluation)) | {"id": evaluation["id"], "details": details_json(evaluation)}
+            metadata = _metadata(_KNOWN(evaluation)) | {"id": evaluation.id, "details": details_json(evaluation)}
             parts.append(unkept_attribute(SPAN_ATTRIBUTES, _key(scope, index, "metadata"), json_text(metadata)))
         else:
-            parts += (before_id, evaluation["id"].encode(), after_id)
+            parts += (before_id, evaluation.id.encode(), after_id)
     return parts
 
 
@@ -129,8 +135,16 @@ def _before_ids(count: int) -> bytes:
     return whole[: len(whole) - count * (len(_BEFORE_ID) + len(ANY_ID))]
 
 
-_KNOWN = itemgetter(
-    "rule_id", "evaluation", "case", "score", "label", "evaluator", "threshold", "rule_hash", "revision"
+_KNOWN = attrgetter(
+    "pair.rule_id",
+    "evaluation",
+    "case",
+    "score",
+    "outcome",
+    "evaluator",
+    "threshold",
+    "pair.rule_hash",
+    "pair.subject.revision",
 )
 
 

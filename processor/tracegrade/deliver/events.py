@@ -3,23 +3,23 @@
 Put together from encoded blocks that are kept, field by field in the order in which protobuf writes them.
 """
 
-from collections.abc import Iterable
 from functools import lru_cache
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, SeverityNumber
 
 from tracegrade import semconv
+from tracegrade.deliver.record import JudgedTrace
 from tracegrade.deliver.results import (
     ANY_ID,
-    Group,
     details_json,
     error_type,
     explanation,
     full_name,
     shared_attributes,
 )
+from tracegrade.model.evaluation import Decision
 from tracegrade.model.json_value import JsonValue
 from tracegrade.otlp.encode import LOG_RECORD_ATTRIBUTES, attribute, fixed64, unkept_attribute
 
@@ -35,20 +35,21 @@ _EVENT_NAME = LogRecord(event_name=semconv.EVALUATION_EVENT).SerializeToString()
 _BEFORE_ID = unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.EVALUATION_ID, ANY_ID).removesuffix(ANY_ID.encode())
 
 
-def events(groups: Iterable[Group], include_values: bool) -> list[bytes]:
+def events(judged: JudgedTrace, include_values: bool) -> list[bytes]:
     """A judged trace's events, encoded; the same record gives the same bytes."""
     found = []
-    for group in groups:
-        shared = _shared(group)
-        for evaluation in group.evaluations:
+    supersedes = judged.trace["supersedes"]
+    for decision in judged.decisions:
+        shared = _shared(decision, supersedes) if decision.evaluations else b""
+        for evaluation in decision.evaluations:
             text = explanation(evaluation, include_values)
             parts = [
                 shared,
                 _known(_KNOWN(evaluation)),
-                evaluation["id"].encode(),
+                evaluation.id.encode(),
                 attribute(LOG_RECORD_ATTRIBUTES, semconv.EVALUATION_EXPLANATION, text) if text else b"",
             ]
-            if evaluation["outcome"] == "error":
+            if evaluation.outcome == "error":
                 parts.append(attribute(LOG_RECORD_ATTRIBUTES, semconv.ERROR_TYPE, error_type(evaluation)))
             if include_values:
                 details = details_json(evaluation)
@@ -57,16 +58,16 @@ def events(groups: Iterable[Group], include_values: bool) -> list[bytes]:
     return found
 
 
-def _shared(group: Group) -> bytes:
+def _shared(decision: Decision, supersedes: int | None) -> bytes:
     """What all events of one (subject, rule, revision) say: a resend must be identical, so no time is the clock's."""
-    first, time_ns = group.first, group.time_ns
+    subject = decision.pair.subject
     parts = (
-        fixed64(_TIME, time_ns),
-        _place(first["trace_id"], first["span_id"]),
-        fixed64(_OBSERVED_TIME, time_ns),
+        fixed64(_TIME, subject.time),
+        _place(subject.trace_id, subject.span_id),
+        fixed64(_OBSERVED_TIME, subject.time),
         _EVENT_NAME,
-        shared_attributes(LOG_RECORD_ATTRIBUTES, group),
-        _session(first["session"]),
+        shared_attributes(LOG_RECORD_ATTRIBUTES, decision, supersedes),
+        _session(subject.session),
     )
     return b"".join(parts)
 
@@ -83,7 +84,7 @@ def _session(session: str | None) -> bytes:
     return unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.CONVERSATION_ID, session) if session else b""
 
 
-_KNOWN = itemgetter("rule_id", "evaluation", "case", "score", "outcome", "evaluator", "threshold")
+_KNOWN = attrgetter("pair.rule_id", "evaluation", "case", "score", "outcome", "evaluator", "threshold")
 
 
 @lru_cache(maxsize=8192)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, TypeAlias
 
@@ -14,102 +14,136 @@ DecisionKind: TypeAlias = Literal["evaluated", "not_matched", "sampled_out", "no
 
 
 def pair_key(
-    *, tenant: str, run: str, trace_id: str, subject_kind: str, subject_id: str, rule_id: str, rule_hash: str
-) -> str:
-    """What makes a (subject, rule) pair this one and no other: the part of its evaluations' ids that they share.
+    tenant: str,
+    run: str,
+    trace_id: str,
+    subject_kind: str,
+    subject_id: str,
+    rule_id: str,
+    rule_hash: str,
+    revision: int,
+) -> "blake2b":
+    """What makes a (subject, rule) pair in one revision this one and no other: what its evaluations' ids share.
 
     The trace id is part of it because span ids, which most subject ids are, are unique within a trace only.
     """
     # NUL cannot be in any part: all come from YAML or OTLP text where it is refused or hex.
-    return "\0".join((tenant, run, trace_id, subject_kind, subject_id, rule_id, rule_hash))
+    text = f"{tenant}\0{run}\0{trace_id}\0{subject_kind}\0{subject_id}\0{rule_id}\0{rule_hash}\0{revision}\0"
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
 
 
-def evaluation_id(pair: str, evaluation: str, case_id: str | None, revision: int) -> str:
+def evaluation_id(pair: "blake2b", evaluation: str, case_id: str | None) -> str:
     """The id of an evaluation: 32 hex digits, a hash of what makes it this one and no other (promise 4).
 
     Args:
-        pair: the `pair_key` of its subject and rule.
+        pair: the `pair_key` of its subject and rule; not changed.
         evaluation: its name in the rule.
         case_id: the case that the rule was applied with, if any.
-        revision: the trace's.
     """
-    text = f"{pair}\0{evaluation}\0{case_id or ''}\0{revision}"
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    key = pair.copy()
+    key.update((f"{evaluation}\0{case_id}" if case_id else evaluation).encode("utf-8", "surrogatepass"))
+    return key.hexdigest()
+
+
+@dataclass(slots=True)
+class JudgedSubject:
+    """What all results for one subject of one trace share.
+
+    ``span_id`` (hex) is the span that results are attached to, ``time`` the subject's latest end, ns since 1970 UTC;
+    ``service`` is the subject's own, which in a trace of several services need not be the root's.
+    """
+
+    tenant: str
+    run: str
+    trace_id: str
+    revision: int
+    close_reason: str
+    complete: bool
+    missing: list[str]
+    release: str | None
+    kind: str
+    id: str
+    span_id: str
+    session: str | None
+    agent: str
+    service: str
+    time: int
+
+
+@dataclass(slots=True)
+class Pair:
+    """One subject and one rule that judges it; ``probability`` is the chance with which the subject was sampled."""
+
+    subject: JudgedSubject
+    rule_id: str
+    rule_hash: str
+    level: str
+    probability: float = 1.0
 
 
 @dataclass(slots=True)
 class Evaluation:
-    """One evaluator's judgement of one subject, by the keys that JSON shows everywhere.
+    """One evaluator's judgement of one subject.
 
-    ``score`` is None unless the outcome is pass or fail. ``label`` equals the outcome. ``reason`` says why an
-    evaluation is not_evaluable or error, "" otherwise. ``details`` is the evaluator's justification. ``probability``
-    is the chance with which the subject was sampled. ``time`` is the judged subject's latest end, ns since 1970 UTC.
+    ``score`` is None unless the outcome is pass or fail. ``reason`` says why an evaluation is not_evaluable or error,
+    "" otherwise. ``details`` is the evaluator's justification.
     """
 
-    # What all evaluations of one subject share comes first, then the rule's, then its own.
-    tenant: str
-    run: str
-    trace_id: str
-    subject_kind: str
-    subject_id: str
-    span_id: str  # hex id of the span the result is attached to
-    session: str | None
-    agent: str
-    service: str
-    release: str | None
-    close_reason: str
-    complete: bool
-    missing: list[str]
-    revision: int
-    probability: float
-    time: int
-    rule_id: str
-    rule_hash: str
-    level: str
-    case: str | None
+    pair: Pair
     id: str
     evaluation: str
     evaluator: str
+    case: str | None
     threshold: float
     score: float | None
-    label: str
     outcome: Outcome
     reason: str
     explanation: str
     details: dict[str, JsonValue]
 
+    @property
+    def rule_id(self) -> str:
+        """The rule that asked for it."""
+        return self.pair.rule_id
+
+    @property
+    def subject(self) -> JudgedSubject:
+        """What was judged."""
+        return self.pair.subject
+
     def to_json(self) -> dict[str, JsonValue]:
-        """The documented JSON object: ``subject`` is ``{kind, id}``, all else by field name."""
+        """The documented JSON object; ``label`` equals the outcome."""
+        pair, subject = self.pair, self.pair.subject
         return {
             "id": self.id,
-            "tenant": self.tenant,
-            "run": self.run,
-            "rule_id": self.rule_id,
-            "rule_hash": self.rule_hash,
+            "tenant": subject.tenant,
+            "run": subject.run,
+            "rule_id": pair.rule_id,
+            "rule_hash": pair.rule_hash,
             "evaluation": self.evaluation,
             "evaluator": self.evaluator,
             "case": self.case,
-            "subject": {"kind": self.subject_kind, "id": self.subject_id},
-            "trace_id": self.trace_id,
-            "span_id": self.span_id,
-            "session": self.session,
-            "agent": self.agent,
-            "service": self.service,
-            "release": self.release,
-            "level": self.level,
+            "subject": {"kind": subject.kind, "id": subject.id},
+            "trace_id": subject.trace_id,
+            "span_id": subject.span_id,
+            "session": subject.session,
+            "agent": subject.agent,
+            "service": subject.service,
+            "release": subject.release,
+            "level": pair.level,
             "score": self.score,
-            "label": self.label,
+            "label": self.outcome,
             "threshold": self.threshold,
             "outcome": self.outcome,
             "reason": self.reason,
             "explanation": self.explanation,
             "details": self.details,
-            "close_reason": self.close_reason,
-            "complete": self.complete,
-            "missing": list(self.missing),
-            "revision": self.revision,
-            "probability": self.probability,
-            "time": self.time,
+            "close_reason": subject.close_reason,
+            "complete": subject.complete,
+            "missing": list(subject.missing),
+            "revision": subject.revision,
+            "probability": pair.probability,
+            "time": subject.time,
         }
 
 
@@ -128,14 +162,24 @@ class Decision:
     """What became of one (subject, rule) pair.
 
     ``outcome`` is the rule's outcome on the subject when kind is evaluated (pass or fail), else None. ``reason`` is
-    the clause that did not match, why it could not be evaluated, or the error.
+    the clause that did not match, why it could not be evaluated, or the error. ``evaluations`` are in the rule's order.
     """
 
-    rule_id: str
-    rule_hash: str
-    subject_kind: str
-    subject_id: str
+    pair: Pair
     kind: DecisionKind
-    outcome: Outcome | None = None
-    reason: str = ""
-    evaluations: list[Evaluation] = field(default_factory=list)
+    outcome: Outcome | None
+    reason: str
+    evaluations: list[Evaluation]
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The decision as a JSON object, without its evaluations."""
+        pair = self.pair
+        return {
+            "rule_id": pair.rule_id,
+            "rule_hash": pair.rule_hash,
+            "subject_kind": pair.subject.kind,
+            "subject_id": pair.subject.id,
+            "kind": self.kind,
+            "outcome": self.outcome,
+            "reason": self.reason,
+        }

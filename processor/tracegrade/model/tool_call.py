@@ -63,3 +63,30 @@ class ToolCall:
     def subject_id(self) -> str:
         """The id under which a rule of scope tool-call judges it."""
         return f"{self.span_id}/{self.message_path}" if self.message_path else self.span_id
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The documented JSON object: all fields by name, ``error`` as ``{type, message}`` or null."""
+        error = self.error
+        return {
+            "name": self.name,
+            "arguments": self.arguments,
+            "arguments_status": self.arguments_status,
+            "output": self.output,
+            "output_status": self.output_status,
+            "error": None if error is None else {"type": error.type, "message": error.message},
+            "call_id": self.call_id,
+            "agent": self.agent,
+            "span_id": self.span_id,
+            "batch": self.batch,
+            "raw_name": self.raw_name,
+            "agent_span_id": self.agent_span_id,
+            "depth": self.depth,
+            "attempt": self.attempt,
+            "start_ns": self.start_ns,
+            "end_ns": self.end_ns,
+            "read_from": self.read_from,
+            "dialect": self.dialect,
+            "message_path": self.message_path,
+            "also_seen_in": [*self.also_seen_in],
+            "duplicate_of": self.duplicate_of,
+        }

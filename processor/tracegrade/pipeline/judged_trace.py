@@ -6,8 +6,6 @@ from typing import Any
 from tracegrade.deliver.record import JudgedTrace
 from tracegrade.judge import Judgement
 from tracegrade.model.agent_run import AgentRun
-from tracegrade.model.evaluation import Decision
-from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace import Trace
 from tracegrade.store.kept_spans import encode_spans
 
@@ -52,49 +50,10 @@ def judged_trace(trace: Trace, judgement: Judgement, run: str, settings_hash: st
     return JudgedTrace(
         head,
         encode_spans(trace.spans, trace.replaced),
-        [_call(call) for call in extraction.calls],
-        [evaluation.to_json() for decision in judgement.decisions for evaluation in decision.evaluations],
-        [_decision(decision) for decision in judgement.decisions],
+        extraction.calls,
+        judgement.decisions,
     )
 
 
 def _run(run: AgentRun) -> dict[str, Any]:
     return {"span_id": run.span_id, "agent": run.agent, "parent_span_id": run.parent_span_id, "session": run.session}
-
-
-def _call(call: ToolCall) -> dict[str, Any]:
-    error = call.error
-    return {
-        "name": call.name,
-        "raw_name": call.raw_name,
-        "call_id": call.call_id,
-        "arguments": call.arguments,
-        "arguments_status": call.arguments_status,
-        "output": call.output,
-        "output_status": call.output_status,
-        "error": {"type": error.type, "message": error.message} if error is not None else None,
-        "start_ns": call.start_ns,
-        "end_ns": call.end_ns,
-        "span_id": call.span_id,
-        "agent": call.agent,
-        "agent_span_id": call.agent_span_id,
-        "depth": call.depth,
-        "batch": call.batch,
-        "attempt": call.attempt,
-        "read_from": call.read_from,
-        "dialect": call.dialect,
-        "message_path": call.message_path,
-        "also_seen_in": call.also_seen_in,
-    }
-
-
-def _decision(decision: Decision) -> dict[str, Any]:
-    return {
-        "rule_id": decision.rule_id,
-        "rule_hash": decision.rule_hash,
-        "subject_kind": decision.subject_kind,
-        "subject_id": decision.subject_id,
-        "kind": decision.kind,
-        "outcome": decision.outcome,
-        "reason": decision.reason,
-    }

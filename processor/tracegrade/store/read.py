@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 import orjson
 from sqlalchemy import Connection, Select, bindparam, func, select
 
+from tracegrade.model.evaluation import Decision, Evaluation
+from tracegrade.model.tool_call import ToolCall
 from tracegrade.store.arrivals import number_range
 from tracegrade.store.blocks import block_ranges
-from tracegrade.store.json_text import from_json
-from tracegrade.store.packing import unpack
+from tracegrade.store.judged import unpack_judged
 from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE, series, traces
 
 # Blocks are looked up by so many series; results of more are near whichever way one looks.
@@ -92,10 +93,14 @@ class StoredTrace:
     """Everything stored of one trace: the record as it was delivered, and its kept spans, packed."""
 
     trace: dict[str, Any]
-    tool_calls: list[dict[str, Any]]
-    evaluations: list[dict[str, Any]]
-    decisions: list[dict[str, Any]]
+    tool_calls: list[ToolCall]
+    decisions: list[Decision]
     spans: bytes
+
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        """The evaluations of all decisions, in their order."""
+        return [evaluation for decision in self.decisions for evaluation in decision.evaluations]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +134,15 @@ def results(
     return [_result(row, place, item, names[item[1]]) for row, place, item in found]
 
 
-def full_evaluations(connection: Connection, found: Sequence[Result]) -> list[dict[str, Any]]:
-    """The documented JSON object of each of `found`, in their order."""
-    judged: dict[int, list[dict[str, Any]]] = {}
+def full_evaluations(connection: Connection, found: Sequence[Result]) -> list[Evaluation]:
+    """Each of `found` with its values, in their order."""
+    judged: dict[int, list[Evaluation]] = {}
     for some in _parts(list(dict.fromkeys(result.number for result in found))):
         for number, blob in connection.execute(
             select(traces.c.number, traces.c.judged).where(traces.c.number.in_(some))
         ):
-            judged[number] = from_json(unpack(blob))[2]
+            _, _, decisions = unpack_judged(blob)
+            judged[number] = [evaluation for decision in decisions for evaluation in decision.evaluations]
     # A trace that a higher revision or the retention took away between the two queries has no values to show.
     return [judged[result.number][result.place] for result in found if result.number in judged]
 
@@ -172,8 +178,7 @@ def stored_traces(connection: Connection, trace_id: bytes, *, run: str = "live")
     )
     found = []
     for judged, spans in connection.execute(query):
-        trace, tool_calls, judged_evaluations, decisions = from_json(unpack(judged))
-        found.append(StoredTrace(trace, tool_calls, judged_evaluations, decisions, bytes(spans)))
+        found.append(StoredTrace(*unpack_judged(judged), bytes(spans)))
     return found
 
 

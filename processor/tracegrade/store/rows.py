@@ -5,6 +5,8 @@ from typing import Any, Protocol, TypeAlias
 
 from sqlalchemy import Connection
 
+from tracegrade.model.evaluation import Decision
+from tracegrade.model.tool_call import ToolCall
 from tracegrade.store.json_text import rows_to_json, storable
 from tracegrade.store.schema import DECISION_KINDS, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE
 from tracegrade.store.series import Origin, SeriesNumbers
@@ -28,9 +30,8 @@ class Judged(Protocol):
 
     trace: dict[str, Any]
     spans: bytes
-    tool_calls: list[dict[str, Any]]
-    evaluations: list[dict[str, Any]]
-    decisions: list[dict[str, Any]]
+    tool_calls: list[ToolCall]
+    decisions: list[Decision]
     packed: bytes
 
 
@@ -53,9 +54,10 @@ class TraceRows:
         trace = judged.trace
         self._origin: Origin = trace["tenant"], trace["run"], trace["service"], trace["release"]
         self._known = series.known(self._origin)
-        self._agents: dict[str, str] = {}  # of each subject; decisions do not name it
-        self.evaluations = self._evaluation_rows()
-        self.decisions = self._decision_rows()
+        self.evaluations: list[EvaluationRow] = []
+        self.decisions: list[DecisionRow] = []
+        for decision in judged.decisions:
+            self._add(decision)
 
     def trace_row(self, number: int, key: Key) -> tuple[Any, ...]:
         """The row to store under `number`, in the order of the columns."""
@@ -87,59 +89,43 @@ class TraceRows:
             self._judged.spans,
         )
 
-    def _evaluation_rows(self) -> list[EvaluationRow]:
-        rows: list[EvaluationRow] = []
-        known, agents = self._known, self._agents
-        for item in self._judged.evaluations:
-            subject, agent, time = item["subject"], item["agent"], item["time"]
-            agents[subject["id"]] = agent
-            name = (item["rule_id"], item["rule_hash"], item["evaluation"], agent)
+    def _add(self, decision: Decision) -> None:
+        pair, kind, known = decision.pair, decision.kind, self._known
+        subject = pair.subject
+        rule_id, rule_hash, agent = pair.rule_id, pair.rule_hash, subject.agent
+        subject_kind, subject_id = _SUBJECT_KIND[subject.kind], subject.id
+        time = min(subject.time, _MAX_INTEGER)
+        for item in decision.evaluations:
+            name = (rule_id, rule_hash, item.evaluation, agent)
             series = known.get(name)
             if series is None:
-                rest = (item["evaluator"], item["level"], item["threshold"])
+                rest = (item.evaluator, pair.level, item.threshold)
                 series = self._series.learn(self._connection, self._origin, name, *rest)
-            rows.append(
-                (
-                    item["id"],
-                    series,
-                    item["case"],
-                    _SUBJECT_KIND[subject["kind"]],
-                    subject["id"],
-                    _OUTCOME[item["outcome"]],
-                    item["score"],
-                    time if time < _MAX_INTEGER else _MAX_INTEGER,
-                )
-            )
-        return rows
-
-    def _decision_rows(self) -> list[DecisionRow]:
-        rows: list[DecisionRow] = []
-        for item in self._judged.decisions:
-            subject_id, kind = item["subject_id"], item["kind"]
-            name = (item["rule_id"], item["rule_hash"], WHOLE_RULE, self._agents.get(subject_id, ""))
-            series = self._known.get(name)
-            if series is None:
-                series = self._series.learn(self._connection, self._origin, name)
-            # not_evaluable and error are kinds as well as outcomes; sampled_out has no outcome and counts nowhere.
-            outcome = _OUTCOME.get(item["outcome"] or kind)
-            rows.append((series, _SUBJECT_KIND[item["subject_kind"]], subject_id, _DECISION_KIND[kind], outcome))
-        return rows
+            outcome = _OUTCOME[item.outcome]
+            self.evaluations.append((item.id, series, item.case, subject_kind, subject_id, outcome, item.score, time))
+        name = (rule_id, rule_hash, WHOLE_RULE, agent)
+        series = known.get(name)
+        if series is None:
+            series = self._series.learn(self._connection, self._origin, name)
+        # not_evaluable and error are kinds as well as outcomes; sampled_out has no outcome and counts nowhere.
+        result = _OUTCOME.get(decision.outcome or kind)
+        self.decisions.append((series, subject_kind, subject_id, _DECISION_KIND[kind], result))
 
 
-def _call_rows(tool_calls: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+def _call_rows(tool_calls: Sequence[ToolCall]) -> list[tuple[Any, ...]]:
     rows = []
-    for item in tool_calls:
-        error, start_ns, end_ns = item["error"], item["start_ns"], item["end_ns"]
+    for call in tool_calls:
+        error, start_ns, end_ns = call.error, call.start_ns, call.end_ns
         rows.append(
             (
-                item["name"],
-                item["agent"],
-                item["span_id"],
+                call.name,
+                call.agent,
+                call.span_id,
                 start_ns if start_ns < _MAX_INTEGER else _MAX_INTEGER,
                 end_ns if end_ns < _MAX_INTEGER else _MAX_INTEGER,
-                item["arguments_status"],
-                item["output_status"],
-                error["type"] if error else None,
+                call.arguments_status,
+                call.output_status,
+                error.type if error else None,
             )
         )
     return rows

@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 
 from tracegrade.deliver.sink import DONE
 from tracegrade.deliver.sinks.metrics import MetricsSink
@@ -10,7 +11,10 @@ def deliver(sink, *batch):
 
 
 def decided(record, *kinds):
-    record.decisions = [{"rule_id": "checkout-order", "kind": kind} for kind in kinds]
+    """The record with a decision of each of `kinds`: its own first, then further ones without evaluations."""
+    [decision] = record.decisions
+    record.decisions = [replace(decision, kind=kind, evaluations=[]) for kind in kinds]
+    record.decisions[0].evaluations = decision.evaluations
     return record
 
 
@@ -55,7 +59,7 @@ def test_a_higher_revision_counts_only_what_it_changed(judged):
     deliver(sink, judged({"outcome": "error", "score": None}, args, revision=3, supersedes=2))
     assert revisions(telemetry) == {("pass", "fail"): 1, ("fail", "error"): 1}
     assert telemetry.value("tracegrade.evaluations") == 2
-    assert telemetry.value("tracegrade.decisions") == 0
+    assert telemetry.value("tracegrade.decisions") == 1
 
 
 def test_the_outcomes_of_the_traces_that_came_first_are_forgotten_first(judged):

@@ -38,7 +38,7 @@ def stored(engine: Engine) -> list[int]:
 
 def broken(number: int) -> JudgedTrace:
     record = judged(number)
-    record.evaluations[0]["outcome"] = "no such outcome"
+    record.evaluations[0].outcome = "no such outcome"  # type: ignore[assignment]
     return record
 
 

@@ -3,11 +3,12 @@
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 from tracegrade.deliver.record import JudgedTrace
 from tracegrade.deliver.sink import DONE, Delivery
+from tracegrade.model.evaluation import Evaluation
 from tracegrade.telemetry import Telemetry
 
 _MOST_REMEMBERED = 100_000  # outcomes; about 30 MB
@@ -16,10 +17,12 @@ _UNKNOWN = "unknown"
 Key = tuple[str, ...]
 
 # The key of every call below is read in C: this sink looks at each evaluation of each trace.
-_LABELS_OUTCOME_SCORE = itemgetter("rule_id", "rule_hash", "evaluation", "agent", "service", "outcome", "score")
-_RULE_KIND = itemgetter("rule_id", "kind")
-_IDENTITY_OUTCOME = itemgetter("rule_id", "evaluation", "case", "subject", "outcome")
-_SUBJECT = 3
+_LABELS_OUTCOME_SCORE = attrgetter(
+    "pair.rule_id", "pair.rule_hash", "evaluation", "pair.subject.agent", "pair.subject.service", "outcome", "score"
+)
+_RULE_KIND = attrgetter("pair.rule_id", "kind")
+_IDENTITY_OUTCOME = attrgetter("pair.rule_id", "evaluation", "case", "pair.subject.kind", "pair.subject.id", "outcome")
+_KIND = 3
 
 
 class MetricsSink:
@@ -56,7 +59,7 @@ class MetricsSink:
     async def close(self) -> None:
         """Nothing to let go of."""
 
-    def _count_evaluations(self, evaluations: Iterable[dict[str, Any]]) -> None:
+    def _count_evaluations(self, evaluations: Iterable[Evaluation]) -> None:
         outcomes: Counter[Key] = Counter()
         scores: defaultdict[Key, list[float]] = defaultdict(list)
         for (*labels, outcome, score), amount in Counter(map(_LABELS_OUTCOME_SCORE, evaluations)).items():
@@ -86,8 +89,8 @@ class _EarlierOutcomes:
         self._traces[key] = outcomes
         while self._remembered > self._most:
             self._remembered -= len(self._traces.popitem(last=False)[1])
-        for *identity, subject, outcome in [each for each in outcomes if each[_SUBJECT]["kind"] == "session"]:
-            session = (*key[:2], *identity, subject["id"])
+        for *identity, outcome in [each for each in outcomes if each[_KIND] == "session"]:
+            session = (*key[:2], *identity)
             self._sessions.pop(session, None)
             self._sessions[session] = outcome
         while len(self._sessions) > self._most:
@@ -96,16 +99,13 @@ class _EarlierOutcomes:
     def changes(self, judged: JudgedTrace) -> list[tuple[str, str, str]]:
         """(rule, from, to) of every outcome that differs from the one before it."""
         key = _trace(judged)
-        before = {
-            (*identity, subject["kind"], subject["id"]): outcome
-            for *identity, subject, outcome in self._traces.get(key, ())
-        }
+        before = {tuple(identity): outcome for *identity, outcome in self._traces.get(key, ())}
         found = []
-        for *identity, subject, after in map(_IDENTITY_OUTCOME, judged.evaluations):
-            if subject["kind"] == "session":
-                earlier = self._sessions.get((*key[:2], *identity, subject["id"]), _UNKNOWN)
+        for *identity, after in map(_IDENTITY_OUTCOME, judged.evaluations):
+            if identity[_KIND] == "session":
+                earlier = self._sessions.get((*key[:2], *identity), _UNKNOWN)
             else:
-                earlier = before.get((*identity, subject["kind"], subject["id"]), _UNKNOWN)
+                earlier = before.get(tuple(identity), _UNKNOWN)
             if earlier != after:
                 found.append((identity[0], earlier, after))
         return found

@@ -6,7 +6,7 @@ from itertools import islice
 from tracegrade.deliver.carriers import carriers
 from tracegrade.deliver.events import events
 from tracegrade.deliver.record import JudgedTrace
-from tracegrade.deliver.results import groups, resource
+from tracegrade.deliver.results import resource
 from tracegrade.deliver.sink import DONE, Delivery
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import ExporterSettings, OtlpClient
@@ -61,13 +61,13 @@ class OtlpSink:
         await self._client.close()
 
     def _requests(self, batch: Sequence[JudgedTrace]) -> Iterator[tuple[Signal, Request]]:
-        judged = [(resource(judged), groups(judged)) for judged in batch]
+        resources = [resource(judged) for judged in batch]
         for signal, encode in ((Signal.TRACES, carriers), (Signal.LOGS, events)):
             if self._settings.takes(signal):
                 items = (
-                    Item(owner, under, encode(evaluated, self._include_values))
-                    for owner, (under, evaluated) in enumerate(judged)
-                    if evaluated
+                    Item(owner, under, encode(judged, self._include_values))
+                    for owner, (under, judged) in enumerate(zip(resources, batch, strict=True))
+                    if judged.decisions
                 )
                 for request in requests(items):
                     yield signal, request
