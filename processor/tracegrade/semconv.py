@@ -27,6 +27,30 @@ INFERENCE_EVENT = "gen_ai.client.inference.operation.details"
 TOOL_STATUS = "gen_ai.tool.status"
 TOOL_JSON_SCHEMA = "gen_ai.tool.json_schema"
 
+# Written by OpenLIT. Source: openlit 1.45.0, instrumentation/langgraph and instrumentation/langchain.
+WORKFLOW_INPUT = "gen_ai.workflow.input"
+
+# Pydantic AI before format 3. Source: pydantic-ai-slim 1.0.18, models/instrumented.py and agent/__init__.py.
+PYDANTIC_TOOL_ARGUMENTS = "tool_arguments"
+PYDANTIC_TOOL_RESPONSE = "tool_response"
+PYDANTIC_AGENT_NAME = "agent_name"
+PYDANTIC_MODEL_NAME = "model_name"
+PYDANTIC_FINAL_RESULT = "final_result"
+PYDANTIC_EVENTS = "events"
+PYDANTIC_ALL_EVENTS = "all_messages_events"
+# And in every format. Source: pydantic-ai-slim 2.68.0, capabilities/instrumentation.py and _instrumentation.py.
+PYDANTIC_FAILURE_STAGE = "pydantic_ai.tool.failure_stage"
+PYDANTIC_REQUEST_PARAMETERS = "model_request_parameters"
+LOGFIRE_MESSAGE = "logfire.msg"
+
+# Google's Agent Development Kit. Source: google-adk 2.13.0, telemetry/tracing.py.
+ADK_TOOL_ARGUMENTS = "gcp.vertex.agent.tool_call_args"
+ADK_TOOL_RESPONSE = "gcp.vertex.agent.tool_response"
+ADK_LLM_REQUEST = "gcp.vertex.agent.llm_request"
+ADK_LLM_RESPONSE = "gcp.vertex.agent.llm_response"
+ADK_SESSION = "gcp.vertex.agent.session_id"
+ADK_EVENT_ID = "gcp.vertex.agent.event_id"
+
 # Model Context Protocol. Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md.
 MCP_METHOD = "mcp.method.name"
 MCP_SESSION_ID = "mcp.session.id"
@@ -154,6 +178,20 @@ CLAUDE_SUCCESS = "success"
 CLAUDE_ERROR = "error"
 CLAUDE_DECISION = "decision"
 CLAUDE_OUTPUT_EVENT = "tool.output"
+
+# OpenLLMetry. Source: opentelemetry-semantic-conventions-ai 0.5.1 and, for the flattened messages, 0.4.9;
+# opentelemetry-instrumentation-llamaindex 0.62.4, event_emitter.py.
+TRACELOOP_KIND = "traceloop.span.kind"
+TRACELOOP_ENTITY_NAME = "traceloop.entity.name"
+TRACELOOP_WORKFLOW_NAME = "traceloop.workflow.name"
+TRACELOOP_INPUT = "traceloop.entity.input"
+TRACELOOP_OUTPUT = "traceloop.entity.output"
+TRACELOOP_PROPERTIES = "traceloop.association.properties."
+LLM_REQUEST_TYPE = "llm.request.type"
+LLM_REQUEST_FUNCTIONS = "llm.request.functions."
+FLAT_PROMPTS = "gen_ai.prompt."
+FLAT_COMPLETIONS = "gen_ai.completion."
+TOOL_ARGUMENTS = "tool.arguments"
 
 # Resource. Source: open-telemetry/semantic-conventions, model/service/registry.yaml.
 SERVICE_NAME = "service.name"

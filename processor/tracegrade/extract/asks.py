@@ -1,9 +1,11 @@
 """What models asked for: the tool calls in assistant messages, each asked once however often it is shown."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 
+from tracegrade.extract.messages import ASSISTANT_ROLES
 from tracegrade.extract.nodes import Node
-from tracegrade.extract.reading import RequestedCall
+from tracegrade.extract.reading import Message, RequestedCall
 from tracegrade.extract.values import canonical, decode
 
 # How many model calls at the same time are compared with each other: more are not one call shown twice.
@@ -37,7 +39,7 @@ def find_asks(nodes: Sequence[Node]) -> list[Ask]:
     Args:
         nodes: in order of start.
     """
-    chats = [node for node in nodes if node.kind == "chat" and node.outputs()]
+    chats = _with_outputs([node for node in nodes if node.kind == "chat"])
     covered = {node.run for node in chats} | {node.agent_above for node in chats}
     asks: list[Ask] = []
     turn = 0
@@ -62,6 +64,22 @@ def find_asks(nodes: Sequence[Node]) -> list[Ask]:
             own.append(turn_asks)
         latest += own
     return asks
+
+
+def _with_outputs(chats: Sequence[Node]) -> list[Node]:
+    """The model calls that show an output: their own or, where it was streamed, what the next one's history adds."""
+    silent: dict[Node | None, Node] = {}
+    for chat in chats:
+        before = silent.pop(chat.run, None)
+        if before is not None:
+            known = len(before.dialect.inputs(before.span))
+            added = chat.dialect.inputs(chat.span)[known:] if known else []
+            said = list(takewhile(lambda message: message.role in ASSISTANT_ROLES, added))
+            if calls := tuple(call for message in said for call in message.calls):
+                before.show_outputs([Message("assistant", said[0].text, calls)])
+        if not chat.outputs():
+            silent[chat.run] = chat
+    return [chat for chat in chats if chat.outputs()]
 
 
 def _is_shown_again(node: Node, calls: tuple[RequestedCall, ...], latest: list[list[Ask]]) -> bool:

@@ -62,12 +62,13 @@ def _build(paired: PairedCall, run: AgentRun, agent: str, depth: int, batch: int
         if call_id is None and ask is not None:
             call_id = ask.call.call_id
         path = None
+        attempt = 1 + execution.refused_before
     else:
         assert ask is not None  # a paired call has one of both
         name = raw_name = ask.call.name
         call_id, path = ask.call.call_id, ask.call.path
         start_ns = end_ns = 0
-        also, read_from = [], "message"
+        also, read_from, attempt = [], "message", 1
     # By position, since names cost a third more here.
     return ToolCall(
         name,
@@ -85,7 +86,7 @@ def _build(paired: PairedCall, run: AgentRun, agent: str, depth: int, batch: int
         run.span_id,
         depth,
         batch,
-        1,  # attempts are counted when all calls are known
+        attempt,  # those at the same arguments are counted when all calls are known
         read_from,
         paired.node.dialect.name,
         path,
@@ -141,4 +142,4 @@ def _number_attempts(calls: Sequence[ToolCall]) -> None:
             for call in same_name:
                 if call.arguments_status not in ("absent", "redacted", "truncated"):
                     key = canonical(call.arguments)
-                    attempts[key] = call.attempt = attempts.get(key, 0) + 1
+                    attempts[key] = call.attempt = attempts.get(key, 0) + call.attempt

@@ -35,6 +35,10 @@ class Node:
             self._outputs = self.dialect.outputs(self.span)
         return self._outputs
 
+    def show_outputs(self, messages: list[Message]) -> None:
+        """Take as put out what another span shows of it."""
+        self._outputs = messages
+
     def is_below(self, other: "Node") -> bool:
         """Whether `other` encloses this one, at most `MAX_CHAIN` levels up."""
         node = self.parent

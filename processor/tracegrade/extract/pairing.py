@@ -55,7 +55,7 @@ def pair(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[N
     results = _Results(nodes)
     schemas = _Schemas(nodes)
     calls = []
-    for execution in executions:
+    for execution in _with_refused_attempts(executions):
         paired = PairedCall(execution, asked_by.get(execution), execution.node)
         _complete(paired, results, schemas)
         calls.append(paired)
@@ -69,6 +69,23 @@ def pair(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[N
         calls.append(_from_message(ask, shown, schemas))
     calls.sort(key=_order)
     return calls
+
+
+def _with_refused_attempts(executions: Sequence[Execution]) -> list[Execution]:
+    """A call that was refused before its tool ran is an attempt at the next one of that tool in the run, if any."""
+    kept: list[Execution] = []
+    following: dict[tuple[Node | None, str], Execution] = {}
+    for execution in reversed(executions):
+        place = (execution.node.run, execution.name)
+        retry = following.get(place)
+        if execution.is_refused and retry is not None:
+            retry.refused_before += 1 + execution.refused_before
+            retry.also += (execution.node, *execution.also)
+        else:
+            following[place] = execution
+            kept.append(execution)
+    kept.reverse()
+    return kept
 
 
 def _match(executions: Sequence[Execution], asks: Sequence[Ask]) -> dict[Execution, Ask]:
@@ -163,7 +180,7 @@ def _complete(paired: PairedCall, results: "_Results", schemas: "_Schemas") -> N
     execution, ask = paired.execution, paired.ask
     if execution is None:
         return
-    if type(paired.arguments.value) is not dict:
+    if type(paired.arguments.value) is not dict or paired.arguments.status == "text":
         if ask is not None:
             asked = read_arguments(ask.call.arguments, None)
             if isinstance(asked.value, dict):

@@ -91,6 +91,10 @@ def _no_failure(span: Span) -> ToolError | None:
     return None
 
 
+def _is_not_hidden(span: Span) -> bool:
+    return False
+
+
 def _no_name(span: Span) -> str:
     return ""
 
@@ -118,6 +122,7 @@ class Dialect(NamedTuple):
     read_output: Callable[[Span, JsonValue], Output] = _unwrap  # the result in a raw value
     schemas: Callable[[Span], dict[str, JsonValue]] = _no_schemas
     failure: Callable[[Span], ToolError | None] = _no_failure  # what an outcome says
+    is_hidden: Callable[[Span], bool] = _is_not_hidden  # whether a tool span's values stand in for what is left out
     tool_name: Callable[[Span], str] = _no_name  # these: where no key holds it
     arguments: Callable[[Span], JsonValue] = _nothing
     output: Callable[[Span], JsonValue] = _nothing

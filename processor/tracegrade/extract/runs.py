@@ -1,10 +1,12 @@
 """Which agent runs a trace holds, and what was asked and answered in each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from tracegrade.extract.messages import ASSISTANT_ROLES, USER_ROLES, last_text
+from tracegrade import semconv as s
+from tracegrade.extract.messages import ASSISTANT_ROLES, USER_ROLES, last_text, read_messages
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Keys
+from tracegrade.extract.unwrap import MAX_ENVELOPES
 from tracegrade.extract.values import decode, first_text
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.json_value import JsonValue
@@ -12,6 +14,8 @@ from tracegrade.model.span import Span
 
 # Members that hold the text where a framework records its whole call or result object.
 _PROMPT_MEMBERS = ("task", "input", "prompt", "query", "question", "message", "user_prompt", "user_input", "user_msg")
+# Members that hold the rest: LangGraph's callbacks, a bound Python call.
+_STATE_MEMBERS = ("inputs", "outputs", "kwargs", "args")
 _ANSWER_MEMBERS = ("raw", "final_output", "output", "answer", "response", "result", "content", "text")
 
 
@@ -75,8 +79,9 @@ def describe_runs(spans: Sequence[Span], nodes: Sequence[Node], keys: Keys, stra
         _Whose(spans, nodes, keys.user, lambda node: node.dialect.user(node.span)),
     )
     runs = [_describe(node.span, node, members[node], keys, whose) for node in nodes if node.run is node]
-    if stray or not runs:
-        root = root_of(spans)
+    root = root_of(spans)
+    # Making an agent is no run of it.
+    if stray or (not runs and root.attributes.get(s.OPERATION_NAME) != "create_agent"):
         # A tool span that is the root: what the tool got and gave is no prompt and no answer.
         is_tool = any(node.kind == "tool" and node.span is root for node in nodes)
         own = keys._replace(prompt=(), answer=()) if is_tool else keys
@@ -115,6 +120,9 @@ def _describe(
 ) -> AgentRun:
     sessions, users = whose
     chats = [member for member in members if member.kind == "chat"]
+    agents = [
+        member for member in members if node is not None and member.kind == "agent" and member.agent == node.agent
+    ]
     parent = node.parent.run if node is not None and node.parent is not None else None
     agent = node.agent if node is not None else first_text(span, keys.agent)
     if not agent:
@@ -123,8 +131,8 @@ def _describe(
         span_id=span.span_id.hex(),
         agent=agent,
         parent_span_id=parent.span.span_id.hex() if parent is not None else None,
-        prompt=_prompt(span, node, chats, keys),
-        final_answer=_answer(span, node, chats, keys),
+        prompt=_prompt(span, agents, chats, keys),
+        final_answer=_answer(span, agents, chats, keys),
         session=sessions.of(span, members),
         user=users.of(span, members),
         model=next((model for chat in chats if (model := first_text(chat.span, keys.model))), None)
@@ -135,31 +143,42 @@ def _describe(
     )
 
 
-def _prompt(span: Span, node: Node | None, chats: Sequence[Node], keys: Keys) -> str | None:
+def _prompt(span: Span, agents: Sequence[Node], chats: Sequence[Node], keys: Keys) -> str | None:
     """What an agent span says that it was asked, else what its first model call was, else what the root took in."""
-    if node is not None:
-        text = last_text(node.dialect.inputs(span), USER_ROLES) or _plain_text(span, keys.prompt, _PROMPT_MEMBERS)
+    for agent in agents:
+        text = last_text(agent.dialect.inputs(agent.span), USER_ROLES)
+        text = text or _plain_text(agent.span, keys.prompt, _PROMPT_MEMBERS)
         if text is not None:
             return text
     for chat in chats:
         if (text := last_text(chat.dialect.inputs(chat.span), USER_ROLES)) is not None:
             return text
-    return _plain_text(span, keys.prompt, _PROMPT_MEMBERS)
+    shown = [agent.span for agent in agents] or [span]
+    return _first(_plain_text(one, keys.prompt, _PROMPT_MEMBERS) for one in shown) or _first(
+        _state_text(one, keys.prompt, _PROMPT_MEMBERS, USER_ROLES) for one in shown
+    )
 
 
-def _answer(span: Span, node: Node | None, chats: Sequence[Node], keys: Keys) -> str | None:
+def _answer(span: Span, agents: Sequence[Node], chats: Sequence[Node], keys: Keys) -> str | None:
     """What an agent span says that it answered, else what its last model call said, else what the root gave out."""
-    if node is not None:
-        outputs = node.outputs()
+    for agent in agents:
+        outputs = agent.outputs()
         if outputs and (text := last_text(outputs[-1:], ASSISTANT_ROLES)) is not None:
             return text
-        if (text := _plain_text(span, keys.answer, _ANSWER_MEMBERS)) is not None:
+        if (text := _plain_text(agent.span, keys.answer, _ANSWER_MEMBERS)) is not None:
             return text
     for chat in reversed(chats):
         if outputs := chat.outputs():
             # A run that stopped while it was asking for tools gave no answer, whatever it said beside.
             return None if any(message.calls for message in outputs) else last_text(outputs, ASSISTANT_ROLES)
-    return _plain_text(span, keys.answer, _ANSWER_MEMBERS)
+    shown = [agent.span for agent in agents] or [span]
+    return _first(_plain_text(one, keys.answer, _ANSWER_MEMBERS) for one in shown) or _first(
+        _state_text(one, keys.answer, _ANSWER_MEMBERS, ASSISTANT_ROLES) for one in shown
+    )
+
+
+def _first(texts: Iterable[str | None]) -> str | None:
+    return next((text for text in texts if text), None)
 
 
 def _plain_text(span: Span, keys: tuple[str, ...], members: tuple[str, ...]) -> str | None:
@@ -170,5 +189,23 @@ def _plain_text(span: Span, keys: tuple[str, ...], members: tuple[str, ...]) -> 
         if isinstance(value, dict):
             value = next((value[name] for name in members if isinstance(value.get(name), str)), None)
         if isinstance(value, str) and decoded.status != "truncated" and (text := value.strip()):
+            return text
+    return None
+
+
+def _state_text(span: Span, keys: tuple[str, ...], members: tuple[str, ...], roles: tuple[str, ...]) -> str | None:
+    """The text in the state of a graph or in the record of a Python call, as deep as their envelopes go."""
+    for key in keys:
+        value = decode(span.attributes.get(key)).value
+        for _ in range(MAX_ENVELOPES):
+            if not isinstance(value, dict):
+                break
+            inner: JsonValue = next((value[name] for name in members if isinstance(value.get(name), str)), None)
+            if isinstance(messages := value.get("messages"), list):
+                inner = last_text(read_messages(messages), roles)
+            value = inner or next((value[name] for name in _STATE_MEMBERS if value.get(name)), None)
+        if isinstance(value, list):  # positional arguments; a method's first one is its object
+            value = next((item for item in reversed(value) if isinstance(item, str)), None)
+        if isinstance(value, str) and (text := value.strip()):
             return text
     return None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tracegrade import semconv as s
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Keys
-from tracegrade.extract.unwrap import Output, name_lone_argument, properties, unwrap_arguments
+from tracegrade.extract.unwrap import Output, callback_input, name_lone_argument, properties, unwrap_arguments
 from tracegrade.extract.values import ABSENT, Decoded, call_id, decode, first_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import KIND_SERVER, STATUS_ERROR
@@ -31,6 +31,7 @@ class Execution:
         "raw_arguments",
         "raw_name",
         "read_from",
+        "refused_before",
     )
 
     def __init__(self, node: Node, name: str) -> None:
@@ -47,6 +48,12 @@ class Execution:
         self.error_end_ns = 0  # of the absorbed span that says the error
         self.read_from: ReadFrom = "span"
         self.also: list[Node] = []
+        self.refused_before = 0  # earlier attempts at this call, refused before the tool ran
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the arguments were not valid, so that the tool never ran."""
+        return self.node.span.attributes.get(s.PYDANTIC_FAILURE_STAGE) == "validation"
 
     def absorb(self, other: "Execution") -> None:
         """Take over what a further span of the same call shows and this one does not."""
@@ -86,7 +93,8 @@ def read_execution(node: Node, keys: Keys) -> Execution | None:
         if key in attributes and (found := call_id(attributes[key])) is not None:
             execution.call_id = found
             break
-    _read_values(execution, keys)
+    if not dialect.is_hidden(span):
+        _read_values(execution, keys)
     if name[0] == "{":
         _read_json_name(execution, name)
     execution.error = execution.own_error = _error(execution, keys) or execution.error
@@ -145,7 +153,7 @@ def _offer_arguments(execution: Execution, raw: JsonValue, key: str, keys: Keys)
     attributes = execution.node.span.attributes
     decoded = decode(raw)
     value = decoded.value
-    if type(value) is dict and "kwargs" not in value and key not in keys.schema:
+    if type(value) is dict and "kwargs" not in value and "tool_name" not in value and key not in keys.schema:
         execution.arguments, execution.raw_arguments = decoded, raw  # nearly all calls
         return
     # A key that may also hold the schema (tool.parameters) is no arguments where it does.
@@ -154,7 +162,8 @@ def _offer_arguments(execution: Execution, raw: JsonValue, key: str, keys: Keys)
     if execution.parameters is None:
         execution.parameters = _own_parameters(attributes, keys)
     decoded = read_arguments(raw, execution.parameters)
-    if isinstance(decoded.value, dict) or execution.arguments.status in ("absent", "redacted"):
+    is_object = isinstance(decoded.value, dict) and decoded.is_readable
+    if is_object or execution.arguments.status in ("absent", "redacted"):
         execution.arguments, execution.raw_arguments = decoded, raw
 
 
@@ -167,9 +176,13 @@ def read_arguments(raw: JsonValue, parameters: dict[str, JsonValue] | None) -> D
     """Arguments without their envelope: an object, or (status text, if it was readable at all) what else there is."""
     if raw == "":
         return Decoded({}, "repaired")  # how some models call a tool that takes nothing
-    decoded = unwrap_arguments(decode(raw), parameters)
+    decoded = decode(raw)
+    inner = callback_input(decoded.value)
+    if inner is not None:
+        raw, decoded = inner, decode(inner)
+    decoded = unwrap_arguments(decoded, parameters)
     if isinstance(decoded.value, dict) or decoded.status in ("absent", "redacted", "truncated"):
-        return decoded
+        return decoded  # an object, of status text where its arguments have no names
     named = name_lone_argument(raw, decoded, parameters)
     return named if isinstance(named.value, dict) else Decoded(decoded.value, "text")
 

@@ -12,9 +12,12 @@ from tracegrade.model.json_value import JsonValue
 
 MAX_ENVELOPES = 5
 # An object with more than one member is an envelope only if it has one of these.
-_ENVELOPE_KEYS = frozenset({"content", "data", "kwargs", "blocks", "response"})
+_ENVELOPE_KEYS = frozenset({"content", "data", "kwargs", "blocks", "response", "tool_output"})
 
 _BOUND_CALL = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
+_MCP_CALL = frozenset({"tool_name", "arguments"})
+_CALLBACK_INPUT = frozenset({"input_str", "tags", "metadata", "inputs", "kwargs"})
+_CALLBACK_OUTPUT = frozenset({"output", "kwargs"})
 _FUNCTION_RESPONSE = frozenset({"id", "name", "response"})
 # Beside `content` these say that an object is a message about a result and not the result itself.
 _MESSAGE_KEYS = frozenset({"tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "isError", "is_error"})
@@ -88,6 +91,10 @@ def _open_object(value: dict[str, JsonValue], result_member: bool) -> tuple[Json
         return _open_message(inner)
     if "content" in value and (len(value) == 1 or not _MESSAGE_KEYS.isdisjoint(value) or value.get("role") == "tool"):
         return _open_message(value)
+    if isinstance(inner, dict) and "output" in value and _CALLBACK_OUTPUT.issuperset(value):
+        return value["output"], None, False
+    if "tool_output" in value and "tool_id" in value:  # LlamaIndex's ToolCallResult
+        return value["tool_output"], call_id(value["tool_id"]), False
     if "blocks" in value and "is_error" in value:  # LlamaIndex's ToolOutput
         raw = value.get("raw_output")
         return (raw if isinstance(raw, dict | list) else value["blocks"]), None, value["is_error"] is True
@@ -173,15 +180,32 @@ def read_schemas(raw: JsonValue) -> dict[str, JsonValue]:
     return found
 
 
+def callback_input(value: JsonValue) -> JsonValue:
+    """What LangChain told its callbacks that a tool got, None when `value` is no record of that.
+
+    OpenLLMetry writes the whole record: ``{"input_str": ..., "inputs": {...}, "tags", "metadata", "kwargs"}``.
+    """
+    if not isinstance(value, dict) or "input_str" not in value or not _CALLBACK_INPUT.issuperset(value):
+        return None
+    inputs = value.get("inputs")
+    return inputs if isinstance(inputs, dict) else value["input_str"]
+
+
 def unwrap_arguments(decoded: Decoded, parameters: dict[str, JsonValue] | None) -> Decoded:
-    """The arguments inside the record of a bound Python call, ``{"args": [...], "kwargs": {...}}``.
+    """The arguments inside the record of a bound Python call, ``{"args": [...], "kwargs": {...}}``, or of an MCP one.
 
     Args:
         decoded: what the sender recorded as the arguments.
-        parameters: the tool's parameters in order, None where unknown; they name positional arguments.
+        parameters: the tool's parameters in order, None where unknown; they name positional arguments, and without
+            them the record stays as it came, with status text.
     """
     value = decoded.value
-    if not isinstance(value, dict) or not isinstance(keyword := value.get("kwargs"), dict):
+    if not isinstance(value, dict):
+        return decoded
+    if value.keys() == _MCP_CALL and isinstance(inner := value["arguments"], dict):
+        is_own = parameters is not None and "tool_name" in parameters
+        return decoded if is_own else Decoded(inner, decoded.status)
+    if not isinstance(keyword := value.get("kwargs"), dict):
         return decoded
     if not _BOUND_CALL.issuperset(value) or (parameters is not None and "kwargs" in parameters):
         return decoded
@@ -192,7 +216,7 @@ def unwrap_arguments(decoded: Decoded, parameters: dict[str, JsonValue] | None) 
         return Decoded(keyword, decoded.status)
     if parameters is not None and len(positional) <= len(parameters):
         return Decoded({**dict(zip(parameters, positional, strict=False)), **keyword}, decoded.status)
-    return decoded
+    return Decoded(value, "text")
 
 
 def name_lone_argument(raw: JsonValue, decoded: Decoded, parameters: dict[str, JsonValue] | None) -> Decoded:

@@ -29,7 +29,8 @@ class ToolCall:
     when only a message shows the call. ``span_id`` is the hex id of the span that shows it best; ``agent_span_id``
     the hex subject id of the agent run it belongs to. ``depth`` counts enclosing tool calls. ``batch`` numbers the
     groups of calls that were made together (None: no batch known); ``attempt`` counts from 1 the calls of the same
-    name and arguments within the run. ``message_path`` is "message/part" when the call was read from a message.
+    name and arguments within the run, and what was refused before the tool ran. ``message_path`` is "message/part"
+    when the call was read from a message.
     """
 
     name: str

@@ -4,9 +4,10 @@ Covers the tool spans of v1.31 to today, messages as attributes (v1.37 on) and m
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.flattened import read_flattened
 from tracegrade.extract.messages import read_message, read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, ToolEvents
-from tracegrade.extract.unwrap import Output, read_schemas, unwrap_output
+from tracegrade.extract.unwrap import read_schemas
 from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span, SpanEvent
@@ -17,14 +18,18 @@ _KINDS: dict[str, SpanKind] = {
     "generate_content": "chat",
     "text_completion": "chat",
     "invoke_agent": "agent",
+    "invoke_workflow": "agent",  # a run only where no agent span is one
 }
 # What instrumentations tag execute_tool beside real calls: ADK's span around a parallel batch, OpenLIT's tool listing.
 _NO_TOOLS = frozenset({"(merged tools)", "mcp_list_tools"})
 _TOOL_SPAN_PREFIX = "execute_tool "
-_AGENT_SPAN_PREFIX = "invoke_agent "
+_AGENT_SPAN_PREFIXES = ("invoke_agent ", "invoke_workflow ")
+# OpenLIT tags every node of a graph invoke_agent.
+_GRAPH_NODES_SCOPE = "openlit.instrumentation.langgraph"
 _MCP_CALL = "tools/call"
-# The Agent Development Kit records a result that is no object as {"result": ...}.
-_ADK_SCOPE = "gcp.vertex.agent"
+
+# A streamed response, as opentelemetry-instrumentation-openai-agents-v2 0.1.0 writes it: in place of its text.
+_DUMPED_RESPONSE = "{'id': "
 
 _INPUT_EVENTS = {
     s.MESSAGE_EVENT_SYSTEM: "system",
@@ -41,7 +46,9 @@ def _classify(span: Span) -> SpanKind | None:
         method = attributes.get(s.MCP_METHOD)
         return None if method is None else "tool" if method == _MCP_CALL else "other"
     kind = _KINDS.get(operation, "other")
-    return kind if kind != "tool" or _is_call(span) else "other"
+    if kind == "tool":
+        return kind if _is_call(span) else "other"
+    return kind if span.scope != _GRAPH_NODES_SCOPE or operation != "invoke_agent" else "other"
 
 
 def _is_call(span: Span) -> bool:
@@ -63,11 +70,19 @@ def _tool_name(span: Span) -> str:
 
 
 def _agent_name(span: Span) -> str:
-    return span.name[len(_AGENT_SPAN_PREFIX) :].strip() if span.name.startswith(_AGENT_SPAN_PREFIX) else ""
+    for prefix in _AGENT_SPAN_PREFIXES:
+        if span.name.startswith(prefix):
+            return span.name[len(prefix) :].strip()
+    return ""
 
 
 def _outputs(span: Span) -> list[Message]:
-    messages = read_messages(span.attributes.get(s.OUTPUT_MESSAGES))
+    attributes = span.attributes
+    if s.OUTPUT_MESSAGES not in attributes and (flattened := read_flattened(attributes, s.FLAT_COMPLETIONS)):
+        return flattened
+    messages = read_messages(attributes.get(s.OUTPUT_MESSAGES))
+    if len(messages) == 1 and messages[0].text.startswith(_DUMPED_RESPONSE):
+        return read_messages(decode(messages[0].text).value) or messages
     if messages or not span.events:
         return messages
     for event in span.events:
@@ -79,7 +94,10 @@ def _outputs(span: Span) -> list[Message]:
 
 
 def _inputs(span: Span) -> list[Message]:
-    messages = read_messages(span.attributes.get(s.INPUT_MESSAGES))
+    attributes = span.attributes
+    if s.INPUT_MESSAGES not in attributes and (flattened := read_flattened(attributes, s.FLAT_PROMPTS)):
+        return flattened
+    messages = read_messages(attributes.get(s.INPUT_MESSAGES))
     if messages or not span.events:
         return messages
     for event in span.events:
@@ -116,10 +134,6 @@ def _tool_events(span: Span) -> ToolEvents:
     return ToolEvents(arguments, output) if output is not None else ToolEvents()
 
 
-def _read_output(span: Span, raw: JsonValue) -> Output:
-    return unwrap_output(decode(raw), result_member=span.scope == _ADK_SCOPE)
-
-
 def _schemas(span: Span) -> dict[str, JsonValue]:
     return read_schemas(span.attributes.get(s.TOOL_DEFINITIONS))
 
@@ -140,13 +154,13 @@ DIALECT = Dialect(
         model=(s.RESPONSE_MODEL, s.REQUEST_MODEL),
         failed=(s.TOOL_STATUS,),
         error_message=(s.ERROR_MESSAGE,),
+        prompt=(s.WORKFLOW_INPUT,),
     ),
     attributes=frozenset({s.TOOL_TYPE, s.TOOL_DEFINITIONS, s.INPUT_MESSAGES, s.OUTPUT_MESSAGES}),
     events=frozenset({s.INFERENCE_EVENT, s.MESSAGE_EVENT_CHOICE, *_INPUT_EVENTS}),
     outputs=_outputs,
     inputs=_inputs,
     tool_events=_tool_events,
-    read_output=_read_output,
     schemas=_schemas,
     tool_name=_tool_name,
     agent_name=_agent_name,

@@ -4,6 +4,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tracegrade import semconv as s
+from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, RequestedCall, ShownResult, SpanKind
 from tracegrade.extract.values import call_id, decode
 from tracegrade.model.json_value import JsonValue
@@ -44,11 +45,22 @@ def _agent_name(span: Span) -> str:
 
 
 def _outputs(span: Span) -> list[Message]:
-    return _messages(span, s.OI_OUTPUT_MESSAGES)
+    messages = _messages(span, s.OI_OUTPUT_MESSAGES)
+    if messages or span.attributes.get(s.OPENINFERENCE_KIND) != "LLM":
+        return messages
+    # Some streamed model calls show only what the provider's library returned.
+    return [message for message in read_messages(span.attributes.get(s.OI_OUTPUT)) if message.text or message.calls]
 
 
 def _inputs(span: Span) -> list[Message]:
-    return _messages(span, s.OI_INPUT_MESSAGES)
+    messages = _messages(span, s.OI_INPUT_MESSAGES)
+    if messages or span.attributes.get(s.OPENINFERENCE_KIND) != "AGENT":
+        return messages
+    # CrewAI's agents take a task object; what the task was stands in its output.
+    output = decode(span.attributes.get(s.OI_OUTPUT)).value
+    if isinstance(output, dict) and "raw" in output and isinstance(task := output.get("description"), str):
+        return [Message("user", task)]
+    return []
 
 
 class _Place(NamedTuple):

@@ -1,0 +1,53 @@
+"""Google's Agent Development Kit: the GenAI conventions, with content in `gcp.vertex.agent.*` in its schema 1."""
+
+from tracegrade import semconv as s
+from tracegrade.extract.dialects import gen_ai
+from tracegrade.extract.messages import read_messages
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
+from tracegrade.extract.unwrap import Output, unwrap_output
+from tracegrade.extract.values import decode
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
+
+
+def _classify(span: Span) -> SpanKind | None:
+    attributes = span.attributes
+    if s.OPERATION_NAME in attributes:
+        return gen_ai.DIALECT.classify(span)
+    return "chat" if s.ADK_LLM_RESPONSE in attributes else None
+
+
+def _outputs(span: Span) -> list[Message]:
+    response = decode(span.attributes.get(s.ADK_LLM_RESPONSE)).value
+    content = response.get("content") if isinstance(response, dict) else None
+    return read_messages([content]) if isinstance(content, dict) else gen_ai.DIALECT.outputs(span)
+
+
+def _inputs(span: Span) -> list[Message]:
+    request = decode(span.attributes.get(s.ADK_LLM_REQUEST)).value
+    contents = request.get("contents") if isinstance(request, dict) else None
+    return read_messages(contents) if isinstance(contents, list) else gen_ai.DIALECT.inputs(span)
+
+
+def _is_hidden(span: Span) -> bool:
+    """With content off, schema 1 writes an empty object for both."""
+    attributes = span.attributes
+    return attributes.get(s.ADK_TOOL_ARGUMENTS) == "{}" == attributes.get(s.ADK_TOOL_RESPONSE)
+
+
+def _read_output(span: Span, raw: JsonValue) -> Output:
+    # A result that is no object is recorded as {"result": ...}.
+    return unwrap_output(decode(raw), result_member=True)
+
+
+DIALECT: Dialect = gen_ai.DIALECT._replace(
+    name="google_adk",
+    marks=frozenset({s.ADK_EVENT_ID, s.ADK_TOOL_ARGUMENTS, s.ADK_LLM_RESPONSE}),
+    classify=_classify,
+    keys=Keys(arguments=(s.ADK_TOOL_ARGUMENTS,), output=(s.ADK_TOOL_RESPONSE,), session=(s.ADK_SESSION,)),
+    attributes=frozenset({s.ADK_LLM_REQUEST}),
+    outputs=_outputs,
+    inputs=_inputs,
+    read_output=_read_output,
+    is_hidden=_is_hidden,
+)

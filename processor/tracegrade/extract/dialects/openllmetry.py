@@ -1,0 +1,99 @@
+"""OpenLLMetry (Traceloop): `traceloop.span.kind`, values in `traceloop.entity.input` and `traceloop.entity.output`.
+
+Covers the SDK's decorators, the instrumentations of frameworks, and model calls with flattened messages, which LiteLLM
+writes as well. Spans that also say `gen_ai.operation.name` are read as that dialect, with these keys beside its own.
+"""
+
+from tracegrade import semconv as s
+from tracegrade.extract.flattened import members, read_flattened
+from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, under
+from tracegrade.extract.values import decode
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
+
+_KINDS: dict[str, SpanKind] = {"tool": "tool", "agent": "agent", "workflow": "agent"}
+_MODEL_CALLS = frozenset({"chat", "completion"})
+# A model call without a request type has a first message or a first call.
+_FIRST_MESSAGES = frozenset(
+    {
+        f"{s.FLAT_PROMPTS}0.role",
+        f"{s.FLAT_PROMPTS}0.content",
+        f"{s.FLAT_COMPLETIONS}0.role",
+        f"{s.FLAT_COMPLETIONS}0.content",
+        f"{s.FLAT_COMPLETIONS}0.function_call.name",
+        f"{s.FLAT_COMPLETIONS}0.tool_calls.0.name",
+    }
+)
+_TOOL_SPAN_SUFFIX = ".tool"
+_WORKFLOW_SPAN_SUFFIX = ".workflow"
+
+
+def _classify(span: Span) -> SpanKind | None:
+    attributes = span.attributes
+    kind = attributes.get(s.TRACELOOP_KIND)
+    if type(kind) is str:
+        # LlamaIndex's workflows run a tool within a task.
+        return _KINDS.get(kind) or ("tool" if s.OI_TOOL_NAME in attributes else "other")
+    request = attributes.get(s.LLM_REQUEST_TYPE)
+    if (type(request) is str and request in _MODEL_CALLS) or not _FIRST_MESSAGES.isdisjoint(attributes):
+        return "chat"
+    return "other"
+
+
+def _tool_name(span: Span) -> str:
+    name = span.attributes.get(s.TRACELOOP_ENTITY_NAME) or span.name
+    if not isinstance(name, str):
+        return ""
+    short = name.removesuffix(_TOOL_SPAN_SUFFIX)
+    if short == name:
+        return name
+    # Named after its class; what it gave names the tool.
+    output = decode(span.attributes.get(s.TRACELOOP_OUTPUT)).value
+    found = output.get("tool_name") if isinstance(output, dict) else None
+    return found if isinstance(found, str) and found else short
+
+
+def _agent_name(span: Span) -> str:
+    for key in (s.TRACELOOP_ENTITY_NAME, s.TRACELOOP_WORKFLOW_NAME):
+        if isinstance(name := span.attributes.get(key), str) and name:
+            return name.removesuffix(_WORKFLOW_SPAN_SUFFIX)
+    return ""
+
+
+def _outputs(span: Span) -> list[Message]:
+    return read_flattened(span.attributes, s.FLAT_COMPLETIONS)
+
+
+def _inputs(span: Span) -> list[Message]:
+    return read_flattened(span.attributes, s.FLAT_PROMPTS)
+
+
+def _schemas(span: Span) -> dict[str, JsonValue]:
+    functions = members(span.attributes, s.LLM_REQUEST_FUNCTIONS)
+    return {
+        name: decode(function.get("parameters")).value
+        for function in functions
+        if isinstance(name := function.get("name"), str)
+    }
+
+
+DIALECT = Dialect(
+    name="openllmetry",
+    marks=frozenset({s.TRACELOOP_KIND, s.LLM_REQUEST_TYPE}) | _FIRST_MESSAGES,
+    classify=_classify,
+    keys=Keys(
+        arguments=(s.TOOL_ARGUMENTS, s.TRACELOOP_INPUT),
+        output=(s.TRACELOOP_OUTPUT,),
+        session=under(s.TRACELOOP_PROPERTIES, SESSION_WORDS),
+        user=under(s.TRACELOOP_PROPERTIES, USER_WORDS),
+        prompt=(s.TRACELOOP_INPUT,),
+        answer=(s.TRACELOOP_OUTPUT,),
+    ),
+    attributes=frozenset({s.TRACELOOP_ENTITY_NAME, s.TRACELOOP_WORKFLOW_NAME}),
+    prefixes=(s.FLAT_PROMPTS, s.FLAT_COMPLETIONS, s.LLM_REQUEST_FUNCTIONS),
+    outputs=_outputs,
+    inputs=_inputs,
+    schemas=_schemas,
+    tool_name=_tool_name,
+    agent_name=_agent_name,
+)

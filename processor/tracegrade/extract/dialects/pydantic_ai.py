@@ -1,0 +1,88 @@
+"""Pydantic AI: `tool_arguments`, `tool_response` and messages as a list of events in `events`, until its format 3.
+
+Later formats are the GenAI conventions. In all of them an agent span has its `final_result`, and the tool by which the
+model gives that is no tool call.
+"""
+
+from tracegrade import semconv as s
+from tracegrade.extract.dialects import gen_ai
+from tracegrade.extract.messages import read_message
+from tracegrade.extract.reading import Keys, Message, SpanKind
+from tracegrade.extract.values import decode
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
+
+_OUTPUT_FUNCTION = "running output function"
+
+
+def _classify(span: Span) -> SpanKind | None:
+    attributes = span.attributes
+    if s.TOOL_NAME in attributes:
+        said = attributes.get(s.LOGFIRE_MESSAGE)
+        if isinstance(said, str) and said.startswith(_OUTPUT_FUNCTION):
+            return "other"
+    if s.OPERATION_NAME in attributes:
+        return gen_ai.DIALECT.classify(span)
+    if s.TOOL_NAME in attributes:
+        return "tool"
+    return "agent" if s.PYDANTIC_AGENT_NAME in attributes and s.PYDANTIC_MODEL_NAME in attributes else None
+
+
+def _outputs(span: Span) -> list[Message]:
+    result = span.attributes.get(s.PYDANTIC_FINAL_RESULT)
+    if isinstance(result, str):
+        return [Message("assistant", result)]
+    choices = [event for event in _events(span) if event.get("event.name") == s.MESSAGE_EVENT_CHOICE]
+    bodies = [body for choice in choices if isinstance(body := choice.get("message"), dict)]
+    messages = [read_message(body, position, "assistant") for position, body in enumerate(bodies)]
+    messages = messages or gen_ai.DIALECT.outputs(span)
+    if any(message.calls for message in messages) and (finals := _output_tools(span)):
+        for message in messages:
+            message.calls = tuple(call for call in message.calls if call.name not in finals)
+    return messages
+
+
+def _inputs(span: Span) -> list[Message]:
+    given = [event for event in _events(span) if event.get("event.name") != s.MESSAGE_EVENT_CHOICE]
+    if given:
+        return [read_message(event, position) for position, event in enumerate(given)]
+    return gen_ai.DIALECT.inputs(span)
+
+
+def _output_tools(span: Span) -> set[str]:
+    """The tools by which the model gives its final result."""
+    parameters = decode(span.attributes.get(s.PYDANTIC_REQUEST_PARAMETERS)).value
+    tools = parameters.get("output_tools") if isinstance(parameters, dict) else None
+    names = [tool.get("name") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    return {name for name in names if isinstance(name, str)}
+
+
+def _events(span: Span) -> list[dict[str, JsonValue]]:
+    attributes = span.attributes
+    events = decode(attributes.get(s.PYDANTIC_EVENTS, attributes.get(s.PYDANTIC_ALL_EVENTS))).value
+    return [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
+
+
+DIALECT = gen_ai.DIALECT._replace(
+    name="pydantic_ai",
+    marks=frozenset(
+        {
+            s.PYDANTIC_TOOL_ARGUMENTS,
+            s.PYDANTIC_TOOL_RESPONSE,
+            s.PYDANTIC_AGENT_NAME,
+            s.PYDANTIC_EVENTS,
+            s.PYDANTIC_ALL_EVENTS,
+            s.PYDANTIC_REQUEST_PARAMETERS,
+            s.LOGFIRE_MESSAGE,
+        }
+    ),
+    classify=_classify,
+    keys=Keys(
+        arguments=(s.PYDANTIC_TOOL_ARGUMENTS,),
+        output=(s.PYDANTIC_TOOL_RESPONSE,),
+        agent=(s.PYDANTIC_AGENT_NAME,),
+    ),
+    attributes=frozenset({s.PYDANTIC_MODEL_NAME, s.PYDANTIC_FINAL_RESULT, s.PYDANTIC_FAILURE_STAGE}),
+    outputs=_outputs,
+    inputs=_inputs,
+)

@@ -1,0 +1,68 @@
+"""Lists flattened into attribute keys: ``{prefix}{number}.{rest}``, and the messages written so."""
+
+from collections.abc import Mapping
+
+from tracegrade.extract.messages import read_message
+from tracegrade.extract.reading import Message
+from tracegrade.extract.values import decode
+from tracegrade.model.json_value import JsonValue
+
+_CALL_MEMBERS = ("id", "name", "arguments")
+
+
+def members(fields: Mapping[str, JsonValue], prefix: str, inner: str = "") -> list[dict[str, JsonValue]]:
+    """The list's members by their rest of the key, in order of number; numbers may be missing.
+
+    Args:
+        fields: attributes, or a member of an outer list.
+        prefix: the key up to the number.
+        inner: with what the rest must begin; it is cut off.
+    """
+    start = len(prefix)
+    by_number: dict[int, dict[str, JsonValue]] = {}
+    for key, value in fields.items():
+        if key.startswith(prefix):
+            number, _, rest = key[start:].partition(".")
+            if rest.startswith(inner) and number.isdecimal():
+                by_number.setdefault(int(number), {})[rest[len(inner) :]] = value
+    return [by_number[number] for number in sorted(by_number)]
+
+
+def read_flattened(attributes: Mapping[str, JsonValue], prefix: str) -> list[Message]:
+    """The messages under `prefix`, as OpenLLMetry wrote them before v0.53, and LiteLLM.
+
+    ``{i}.role``, ``{i}.content``, ``{i}.tool_call_id`` and ``{i}.tool_calls.{j}.id|name|arguments``. LiteLLM numbers
+    the calls of one message: ``{j}.function_call.name|arguments``.
+    """
+    bodies = [_body(fields) for fields in members(attributes, prefix)]
+    numbered_calls: list[JsonValue] = [body["function_call"] for body in bodies if "function_call" in body]
+    if numbered_calls:
+        first = bodies[0] | {"tool_calls": numbered_calls}
+        bodies = [first, *(body for body in bodies[1:] if "function_call" not in body)]
+    return [read_message(body, position) for position, body in enumerate(bodies)]
+
+
+def _body(fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """A message in the shape of chat completions."""
+    body: dict[str, JsonValue] = {key: fields[key] for key in ("role", "tool_call_id") if key in fields}
+    content = fields.get("content")
+    # Some versions write every content as JSON: a text in quotes, a list of blocks.
+    if isinstance(content, str) and content[:1] in ('"', "["):
+        decoded = decode(content)
+        if decoded.status == "ok" and (isinstance(decoded.value, str) or _is_blocks(decoded.value)):
+            content = decoded.value
+    if content is not None:
+        body["content"] = content
+    if calls := members(fields, "tool_calls."):
+        body["tool_calls"] = [
+            {name: call.get(name, call.get(f"function.{name}")) for name in _CALL_MEMBERS} for call in calls
+        ]
+    if "function_call.name" in fields:
+        body["function_call"] = {
+            name: fields[key] for name in _CALL_MEMBERS if (key := f"function_call.{name}") in fields
+        }
+    return body
+
+
+def _is_blocks(value: JsonValue) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) and "type" in item for item in value)
