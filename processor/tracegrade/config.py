@@ -104,8 +104,17 @@ class Config(FileModel):
 
     @property
     def settings_hash(self) -> str:
-        """Stands for the settings that assembly, extraction, matching and matchers read (promise 2)."""
-        read = self.traces.model_dump(mode="json") | {"semantic_model": self.rules.semantic_model}
+        """Stands for what assembly, extraction, matching and matchers read beside rules (promise 2).
+
+        Installed dialects are part of it, by name, package and version.
+        """
+        from tracegrade.extract.registry import CUSTOM
+
+        dialects = [[plugin.name, plugin.package, plugin.version] for plugin in CUSTOM]
+        read = self.traces.model_dump(mode="json") | {
+            "semantic_model": self.rules.semantic_model,
+            "dialects": dialects,
+        }
         text = orjson.dumps(read, option=orjson.OPT_SORT_KEYS)
         return blake2b(text, digest_size=8).hexdigest()
 

@@ -80,6 +80,9 @@ METRICS: dict[str, Metric] = {
     "tracegrade.extract.unread_tool_spans": Metric(
         "counter", "{span}", "Spans that look like tool calls and that no dialect reads", ("service", "scope")
     ),
+    "tracegrade.extract.dialect_errors": Metric(
+        "counter", "{trace}", "Traces read without the dialects of installed packages, since one raised an error"
+    ),
     # Results.
     "tracegrade.evaluation.score": Metric(
         "histogram", "1", "Scores of judged evaluations", _RESULT_LABELS, _SCORE_BUCKETS

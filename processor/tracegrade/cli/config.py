@@ -23,17 +23,19 @@ def command() -> None:
 @config_option
 @reports_errors
 def check(path: Path | None, config_path: Path | None) -> None:
-    """Check a settings file and the rules it names.
+    """Check a settings file, the rules it names, and the dialects of installed packages.
 
     Exit 2 with every mistake, each as file:line:column.
     """
     from tracegrade.config import load_config
+    from tracegrade.extract.registry import CUSTOM
     from tracegrade.match.load import load_rules
 
     config = load_config(path or config_path)
     rule_set = load_rules(config.rules.paths, semantic_model=config.rules.semantic_model)
     rules, exporters = count(len(rule_set), "rule"), count(len(config.exporters), "exporter")
-    click.echo(f"{path or config_path or 'defaults'}: nothing wrong, {rules}, {exporters}")
+    dialects = f", dialects of packages: {', '.join(plugin.name for plugin in CUSTOM)}" if CUSTOM else ""
+    click.echo(f"{path or config_path or 'defaults'}: nothing wrong, {rules}, {exporters}{dialects}")
 
 
 @command.command()

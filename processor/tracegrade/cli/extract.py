@@ -64,6 +64,11 @@ def _print_unread(extractions: Iterable[Extraction]) -> None:
 
     by_scope: dict[str, list[Span]] = {}
     for extraction in extractions:
+        if extraction.dialect_error:
+            click.echo(
+                f"Trace {extraction.trace.trace_id.hex()} was read without the dialects of installed packages, one of "
+                f"which raised {extraction.dialect_error}."
+            )
         for span in unread_spans(extraction):
             by_scope.setdefault(span.scope, []).append(span)
     for scope, spans in sorted(by_scope.items()):

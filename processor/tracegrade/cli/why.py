@@ -183,6 +183,8 @@ def _print_renamed(extraction: "Extraction") -> None:
 def _print_unread(extraction: "Extraction") -> None:
     from tracegrade.extract.unread import keys_of, unread_spans
 
+    if extraction.dialect_error:
+        click.echo(f"  read without the dialects of installed packages, one of which raised {extraction.dialect_error}")
     for span in unread_spans(extraction)[:_MAX_UNREAD]:
         keys = ", ".join(keys_of(span)) or "no attributes"
         click.echo(f"  span {span.span_id.hex()} {span.name!r} of scope {span.scope!r} looks like a tool call, and no")

@@ -104,6 +104,8 @@ class Dialect(NamedTuple):
 
     A span without any of the attributes in ``marks`` is not written in this dialect.
 
+    Installed packages add theirs by the entry-point group ``tracegrade.dialects``; the README shows one.
+
     All functions are total: whatever a span holds, they return. ``classify`` answers None for a span that is not
     written in this dialect. ``outputs`` and ``inputs`` are the messages of a chat or agent span. ``schemas`` are the
     tool definitions that a chat span was given: tool name to its JSON Schema.

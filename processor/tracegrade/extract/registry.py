@@ -6,6 +6,7 @@ from operator import attrgetter
 from tracegrade import semconv as s
 from tracegrade.extract.asks import find_asks
 from tracegrade.extract.calls import build_calls
+from tracegrade.extract.custom import custom_dialects
 from tracegrade.extract.dialects import (
     anthropic,
     claude_code,
@@ -76,6 +77,13 @@ FIELD_ORDER: tuple[str, ...] = (
     "tool_name",
 )
 
+# Those of installed packages come before ours, as whoever installs one wants it asked; where several hold one fact,
+# their keys come last, except on their own spans.
+CUSTOM = custom_dialects(DIALECTS)
+_OURS = tuple(DIALECTS.values())
+DIALECTS = {**{plugin.name: plugin.member for plugin in CUSTOM}, **DIALECTS}
+FIELD_ORDER += tuple(plugin.name for plugin in CUSTOM)
+
 KEYS = Keys(
     *(
         tuple(dict.fromkeys(key for name in FIELD_ORDER for key in DIALECTS[name].keys[i]))
@@ -84,6 +92,10 @@ KEYS = Keys(
 )
 # An MCP session is a connection rather than a conversation: better than nothing.
 KEYS = KEYS._replace(session=(*KEYS.session, s.MCP_SESSION_ID))
+_OWN_FIRST = {
+    plugin.name: Keys(*(tuple(dict.fromkeys(own + rest)) for own, rest in zip(plugin.member.keys, KEYS, strict=True)))
+    for plugin in CUSTOM
+}
 
 # What assembly keeps of a span.
 READ_ATTRIBUTES: frozenset[str] = frozenset(
@@ -110,15 +122,19 @@ class _Askable(dict[tuple[str, ...], tuple[Dialect, ...]]):
     So that a further dialect costs nothing for the spans of all others.
     """
 
+    def __init__(self, dialects: Iterable[Dialect]) -> None:
+        self._dialects = tuple(dialects)
+
     def __missing__(self, keys: tuple[str, ...]) -> tuple[Dialect, ...]:
-        found = tuple(dialect for dialect in DIALECTS.values() if not dialect.marks.isdisjoint(keys))
+        found = tuple(dialect for dialect in self._dialects if not dialect.marks.isdisjoint(keys))
         if len(self) >= _MAX_LEARNT_SETS:
             self.clear()
         self[keys] = found
         return found
 
 
-_ASKABLE = _Askable()
+_ASKABLE = _Askable(DIALECTS.values())
+_OURS_ASKABLE = _Askable(_OURS)
 
 
 def extract(trace: Trace, tool_name: Callable[[str], str] | None = None) -> Extraction:
@@ -130,16 +146,28 @@ def extract(trace: Trace, tool_name: Callable[[str], str] | None = None) -> Extr
         trace: a closed trace.
         tool_name: gives the name that rules use for a tool that comes under several; calls keep theirs as raw name.
     """
+    try:
+        return _extract(trace, tool_name, _ASKABLE)
+    except Exception as error:
+        if not CUSTOM:
+            raise
+        # A mistake in an installed dialect must not take the trace along: it is read without them, and says so.
+        extraction = _extract(trace, tool_name, _OURS_ASKABLE)
+        extraction.dialect_error = _place_of(error)
+        return extraction
+
+
+def _extract(trace: Trace, tool_name: Callable[[str], str] | None, askable: _Askable) -> Extraction:
     spans = sorted(trace.spans, key=_START_ORDER)
     if not spans:
         return Extraction(trace, [], [])
-    nodes, unread = _scan(spans)
+    nodes, unread = _scan(spans, askable)
     top_down = enclose(nodes, spans)
     find_runs(top_down, KEYS)
     executions = []
     for node in nodes:
         if node.kind == "tool":
-            execution = read_execution(node, KEYS)
+            execution = read_execution(node, _OWN_FIRST.get(node.dialect.name, KEYS) if _OWN_FIRST else KEYS)
             if execution is None:
                 unread.append(node.span)
             else:
@@ -166,9 +194,27 @@ def extract(trace: Trace, tool_name: Callable[[str], str] | None = None) -> Extr
     )
 
 
+def _place_of(error: Exception) -> str:
+    """What was raised, and in which line of whose code."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    place = f" ({at.tb_frame.f_code.co_filename}:{at.tb_lineno})" if at is not None else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
 def claim(span: Span) -> tuple[Dialect, SpanKind] | None:
     """The dialect that a span is written in, and what it is; None when no dialect reads it."""
-    for dialect in _ASKABLE[tuple(span.attributes)]:
+    try:
+        return _claim(span, _ASKABLE)
+    except Exception:
+        if not CUSTOM:
+            raise
+        return _claim(span, _OURS_ASKABLE)
+
+
+def _claim(span: Span, askable: _Askable) -> tuple[Dialect, SpanKind] | None:
+    for dialect in askable[tuple(span.attributes)]:
         if (kind := dialect.classify(span)) is not None:
             return dialect, kind
     return None
@@ -182,12 +228,12 @@ def agent_named_by(span: Span) -> str:
     return claimed[0].agent_name(span) if claimed is not None and claimed[1] == "agent" else ""
 
 
-def _scan(spans: Iterable[Span]) -> tuple[list[Node], list[Span]]:
+def _scan(spans: Iterable[Span], askable: _Askable) -> tuple[list[Node], list[Span]]:
     """The spans that some dialect takes for part of an agent's work; those that look so and that none takes."""
     nodes = []
     unread = []
     for span in spans:
-        for dialect in _ASKABLE[tuple(span.attributes)]:
+        for dialect in askable[tuple(span.attributes)]:
             kind = dialect.classify(span)
             if kind is not None:
                 if kind != "other":

@@ -21,4 +21,5 @@ class Extraction:
     calls: list[ToolCall]
     session: str | None = None
     release: str | None = None
+    dialect_error: str = ""  # what an installed dialect raised: the trace was read without those of installed packages
     unread_tool_spans: list[str] = field(default_factory=list)

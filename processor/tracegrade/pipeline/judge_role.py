@@ -209,6 +209,8 @@ class JudgeRole:
         for item in judged:
             key = (item.trace.close_reason, item.trace.complete)
             counts[key] = counts.get(key, 0) + 1
+            if item.judgement.extraction.dialect_error:
+                self._telemetry.add("tracegrade.extract.dialect_errors")
             for span in unread_spans(item.judgement.extraction):
                 self._count_unread(span.resource.service, span.scope)
         for (reason, complete), count in counts.items():
