@@ -20,6 +20,7 @@ from tracegrade.deliver import sinks
 from tracegrade.evaluate.matchers import MATCHERS_BY_WORD
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.extract import dialects
+from tracegrade.extract.registry import DIALECTS, READ_EVENTS
 from tracegrade.match.schema import rule_schema
 from tracegrade.otlp.metrics import prometheus_name
 from tracegrade.telemetry import METRICS
@@ -122,6 +123,18 @@ def _text(value: Any) -> str:
 def dialect_table() -> str:
     """The ways of writing tool calls that are read."""
     return table(("dialect", "read from"), _members(dialects))
+
+
+def log_event_table() -> str:
+    """The log events that are read, and the dialects that read them."""
+    rows = [
+        (
+            f"`{name}`",
+            ", ".join(f"`{dialect.name}`" for dialect in DIALECTS.values() if name in dialect.events) or "all",
+        )
+        for name in sorted(READ_EVENTS)
+    ]
+    return table(("event", "dialects"), [*rows, ("the name of its own scope", "all")])
 
 
 def sink_table() -> str:

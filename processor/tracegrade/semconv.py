@@ -51,6 +51,17 @@ ADK_LLM_RESPONSE = "gcp.vertex.agent.llm_response"
 ADK_SESSION = "gcp.vertex.agent.session_id"
 ADK_EVENT_ID = "gcp.vertex.agent.event_id"
 
+# Events. Source: open-telemetry/opentelemetry-proto, logs.proto; before its field event_name there was the attribute.
+EVENT_NAME = "event.name"
+# Numbers the events of a process, whose clock counts milliseconds. Source: Claude Code's monitoring page.
+EVENT_SEQUENCE = "event.sequence"
+
+# The body of a log event that is named after its scope, to which content was moved from a span. Source: AWS Distro for
+# OpenTelemetry Python 0.21.0, llo_handler.py.
+MOVED_INPUT = "input"
+MOVED_OUTPUT = "output"
+MOVED_CONTENT = (MOVED_INPUT, MOVED_OUTPUT)
+
 # Model Context Protocol. Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md.
 MCP_METHOD = "mcp.method.name"
 MCP_SESSION_ID = "mcp.session.id"
@@ -211,7 +222,6 @@ EVALUATION_NAME = "gen_ai.evaluation.name"
 EVALUATION_SCORE_VALUE = "gen_ai.evaluation.score.value"
 EVALUATION_SCORE_LABEL = "gen_ai.evaluation.score.label"
 EVALUATION_EXPLANATION = "gen_ai.evaluation.explanation"
-EVENT_NAME = "event.name"  # for backends older than the field event_name of a log record
 ERROR_TYPE = "error.type"
 ERROR_TYPE_OTHER = "_OTHER"  # the convention's word for an error without a class of its own
 

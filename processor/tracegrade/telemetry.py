@@ -71,6 +71,14 @@ METRICS: dict[str, Metric] = {
     "tracegrade.spans.open": Metric("gauge", "{span}", "Spans in live traces"),
     "tracegrade.spans.unread": Metric("gauge", "{span}", "Accepted spans that the judge has not read yet"),
     "tracegrade.spans.read": Metric("counter", "{span}", "Spans that the judge has read since its start"),
+    # The same of log records; joined: it tells of a span that was there when its trace was judged.
+    "tracegrade.log_records": Metric(
+        "counter", "{log_record}", "Accepted log records by what became of them", ("fate", "reason")
+    ),
+    "tracegrade.log_records.open": Metric("gauge", "{log_record}", "Log records in live traces"),
+    "tracegrade.log_records.read": Metric(
+        "counter", "{log_record}", "Log records that the judge has read since its start"
+    ),
     "tracegrade.traces.open": Metric("gauge", "{trace}", "Live traces"),
     "tracegrade.traces.closed": Metric(
         "counter", "{trace}", "Closed traces by close reason", ("close_reason", "complete")

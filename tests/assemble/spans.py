@@ -1,6 +1,7 @@
-"""Short spans for tests of assembly."""
+"""Short spans and log records for tests of assembly."""
 
-from tracegrade.model.span import Resource, Span
+from tracegrade.model.log_record import LogRecord
+from tracegrade.model.span import Resource, Span, SpanEvent
 
 TRACE = bytes(15) + b"\x01"
 
@@ -27,3 +28,8 @@ def span(number: int, parent: int | None = None, *, trace: bytes = TRACE, end: i
     for name, value in changes.items():
         setattr(made, name, value)
     return made
+
+
+def log_record(span_number: int, text: str, *, trace: bytes = TRACE, time: int = 0) -> LogRecord:
+    """A log record of the span with this number."""
+    return LogRecord(trace, span_number.to_bytes(8, "big"), "test", SpanEvent("said", time, {"content": text}))

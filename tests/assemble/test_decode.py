@@ -4,11 +4,14 @@ import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from tracegrade.assemble.decode import Decoder, Wanted, json_value
 from tracegrade.extract.unread import UNREAD_KEYS
+from tracegrade.model.span import SpanEvent
 
 
 def attribute(key: str, **value: object) -> KeyValue:
@@ -167,3 +170,82 @@ def test_of_very_many_keys_some_are_noted() -> None:
     request = request_with(*(attribute(f"tool.{number:04}", int_value=number) for number in range(1000)))
     (decoded,) = Decoder(WANTED).spans(request.SerializeToString())
     assert decoded.attributes[UNREAD_KEYS] == [f"tool.{number:04}" for number in range(64)]
+
+
+def log_record(name: str = "gen_ai.choice", **changes: object) -> LogRecord:
+    made = LogRecord(trace_id=b"t" * 16, span_id=b"s" * 8, event_name=name, time_unix_nano=5)
+    made.attributes.append(attribute("x", int_value=1))
+    made.body.kvlist_value.values.append(attribute("index", int_value=0))
+    made.MergeFrom(LogRecord(**changes))
+    return made
+
+
+def logs_request(*log_records: LogRecord, scope: str = "lib") -> bytes:
+    request = ExportLogsServiceRequest()
+    scope_logs = request.resource_logs.add().scope_logs.add(log_records=log_records)
+    scope_logs.scope.name = scope
+    return request.SerializeToString()
+
+
+LOGS_WANTED = Wanted(frozenset(), events=frozenset({"gen_ai.choice"}))
+
+
+def test_a_log_record_is_an_event_of_its_span_with_the_members_of_its_body() -> None:
+    (decoded,) = Decoder(LOGS_WANTED).log_records(logs_request(log_record()))
+    assert (decoded.trace_id, decoded.span_id, decoded.scope) == (b"t" * 16, b"s" * 8, "lib")
+    assert decoded.event == SpanEvent("gen_ai.choice", 5, {"x": 1, "index": 0})
+
+
+def test_the_time_at_which_it_was_observed_stands_in_for_a_log_records_own() -> None:
+    made = log_record(observed_time_unix_nano=7)
+    made.ClearField("time_unix_nano")
+    (decoded,) = Decoder(LOGS_WANTED).log_records(logs_request(made))
+    assert decoded.event.time_ns == 7
+
+
+def test_an_event_name_may_be_an_attribute() -> None:
+    made = log_record("")
+    made.attributes.append(attribute("event.name", string_value="gen_ai.choice"))
+    (decoded,) = Decoder(LOGS_WANTED).log_records(logs_request(made))
+    assert decoded.event.name == "gen_ai.choice"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        log_record("app.started"),
+        log_record(""),
+        LogRecord(event_name="gen_ai.choice", span_id=b"s" * 8),
+        LogRecord(event_name="gen_ai.choice", trace_id=b"t" * 16),
+        LogRecord(event_name="gen_ai.choice", trace_id=b"t", span_id=b"s"),
+        log_record("lib"),
+    ],
+    ids=["unwanted", "no event", "no trace", "no span", "broken ids", "named after its scope, but no content"],
+)
+def test_log_records_that_nobody_reads_are_passed_over(made: LogRecord) -> None:
+    assert Decoder(LOGS_WANTED).log_records(logs_request(made)) == []
+
+
+@pytest.mark.parametrize("side", ["input", "output"])
+def test_content_moved_to_an_event_named_after_its_scope_is_kept(side: str) -> None:
+    made = log_record("lib")
+    made.body.kvlist_value.values.append(attribute(side, kvlist_value=KeyValueList()))
+    (decoded,) = Decoder(LOGS_WANTED).log_records(logs_request(made))
+    assert decoded.event.attributes == {"x": 1, "index": 0, side: {}}
+
+
+def test_log_records_of_our_own_scope_are_counted_and_passed_over() -> None:
+    decoder = Decoder(LOGS_WANTED)
+    assert decoder.log_records(logs_request(log_record(), log_record(), scope="tracegrade")) == []
+    assert decoder.own_log_records == 2
+
+
+@given(st.binary(max_size=80))
+def test_bytes_that_are_no_logs_request_raise_one_error(payload: bytes) -> None:
+    try:
+        ExportLogsServiceRequest.FromString(payload)
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            Decoder(LOGS_WANTED).log_records(payload)
+    else:
+        Decoder(LOGS_WANTED).log_records(payload)

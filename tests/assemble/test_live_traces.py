@@ -1,14 +1,16 @@
 import itertools
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assemble.spans import TRACE, span
+from assemble.spans import TRACE, log_record, span
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
 from tracegrade.assemble.content import digest
 from tracegrade.assemble.live_traces import LiveTraces
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span
 from tracegrade.model.trace import Trace
 
@@ -23,6 +25,13 @@ def add(live: LiveTraces, *spans: Span, at: float = 0, position: int = 0) -> lis
     """Add spans as one record received at `at` seconds; closed traces are remembered as the judge does it."""
     closed = close(live, at)
     live.add(list(spans), "default", round(at * S), position, position + 1, 100 * len(spans))
+    return closed
+
+
+def add_logs(live: LiveTraces, *log_records: LogRecord, at: float = 0, position: int = 0) -> list[Trace]:
+    """The same of log records."""
+    closed = close(live, at)
+    live.add_log_records(list(log_records), "default", round(at * S), position, position + 1, 100 * len(log_records))
     return closed
 
 
@@ -106,7 +115,6 @@ def test_a_span_later_than_reopen_for_is_too_late_and_named() -> None:
     add(live, span(2, 1), at=62.1)
     assert len(live) == 0
     assert live.fates["too_late", ""] == 1
-    assert live.too_late() == {("default", TRACE): 1}
 
 
 def test_known_spans_of_a_closed_trace_do_not_open_it() -> None:
@@ -201,6 +209,106 @@ def test_the_first_record_needed_is_the_oldest_live_traces() -> None:
     assert live.oldest_position is None
 
 
+def test_log_records_count_as_contents_and_keep_the_order_in_which_they_were_written() -> None:
+    live = assembler()
+    add_logs(live, log_record(1, "second", time=2), log_record(1, "first", time=1), log_record(1, "first", time=1))
+    add(live, span(1), at=1)
+    (trace,) = close(live, 3)
+    assert [record.event.attributes["content"] for record in trace.log_records] == ["first", "second"]
+    assert trace.revision == 3
+    assert live.log_record_fates == {("duplicate", ""): 1, ("joined", ""): 2}
+    assert live.fates == {("judged", ""): 1}
+
+
+def test_events_of_one_time_are_in_the_order_that_their_sender_numbered() -> None:
+    live = assembler()
+    records = [log_record(1, text) for text in ("a", "b", "c", "d")]
+    for number, record in enumerate(records):
+        record.event.attributes["event.sequence"] = number
+    add(live, span(1))
+    add_logs(live, *reversed(records))
+    (trace,) = close(live, 2)
+    assert trace.log_records == records
+
+
+def test_log_records_wait_for_the_first_span_as_long_as_a_late_span_would_be_waited_for() -> None:
+    live = assembler(idle_timeout="60s", reopen_for="600s", max_age="700s")
+    add_logs(live, log_record(1, "early"), at=0, position=7)
+    assert close(live, 659) == []
+    assert live.oldest_position == 7
+    add(live, span(1), at=659)
+    (trace,) = close(live, 661)
+    assert (trace.close_reason, len(trace.log_records)) == ("settled", 1)
+
+
+def test_log_records_whose_trace_never_comes_are_let_go_and_counted() -> None:
+    live = assembler(idle_timeout="60s", reopen_for="600s")
+    add_logs(live, log_record(1, "a"), log_record(2, "b"), at=0)
+    assert live.open_log_records == 2
+    assert close(live, 660) == []
+    assert (len(live), live.open_log_records) == (0, 0)
+    assert live.log_record_fates == {("unjoined", ""): 2}
+
+
+def test_a_log_record_of_a_span_that_never_came_is_kept_and_counted() -> None:
+    live = assembler()
+    add(live, span(1))
+    add_logs(live, log_record(9, "stray"), log_record(1, "here"))
+    (trace,) = close(live, 2)
+    assert len(trace.log_records) == 2
+    assert live.log_record_fates == {("joined", ""): 1, ("unjoined", ""): 1}
+
+
+def test_a_late_log_record_makes_a_higher_revision_of_the_whole_trace() -> None:
+    live = assembler()
+    add(live, span(1), at=0)
+    add_logs(live, log_record(1, "in time"), at=0)
+    close(live, 2)
+    add_logs(live, log_record(1, "late", time=1), log_record(1, "in time"), at=100)
+    (second,) = close(live, 102)
+    assert (second.revision, second.supersedes, len(second.spans), len(second.log_records)) == (3, 2, 1, 2)
+    assert live.log_record_fates == {("joined", ""): 2, ("duplicate", ""): 1}
+
+
+def test_a_log_record_later_than_reopen_for_is_too_late_and_named() -> None:
+    live = assembler(reopen_for="60s")
+    add(live, span(1), at=0)
+    close(live, 2)
+    add_logs(live, log_record(1, "late"), at=62.1)
+    assert len(live) == 0
+    assert live.log_record_fates == {("too_late", ""): 1}
+
+
+def test_known_log_records_of_a_closed_trace_do_not_open_it() -> None:
+    live = assembler()
+    add(live, span(1), at=0)
+    add_logs(live, log_record(1, "said"), at=0)
+    close(live, 2)
+    add_logs(live, log_record(1, "said"), at=3)
+    assert len(live) == 0
+    assert live.log_record_fates["duplicate", ""] == 1
+
+
+def test_log_records_count_to_the_caps() -> None:
+    live = assembler(max_spans_per_trace=3)
+    add(live, span(1), at=0)
+    add_logs(live, *(log_record(1, text) for text in "abc"), at=0)
+    (trace,) = close(live, 0)
+    assert trace.cut_by == "span_cap"
+    add_logs(live, log_record(1, "d"), at=1)
+    assert live.log_record_fates["dropped", "span_cap"] == 1
+
+
+def test_log_records_without_spans_are_dropped_for_memory_and_counted() -> None:
+    live = assembler(max_live_traces=1)
+    add_logs(live, log_record(1, "a", trace=bytes([1]) * 16), at=0)
+    add(live, span(1, trace=bytes([2]) * 16), at=1)
+    (trace,) = close(live, 3)
+    assert trace.trace_id == bytes([2]) * 16
+    assert live.log_record_fates == {("dropped", "memory"): 1}
+    assert live.open_log_records == 0
+
+
 def test_time_that_goes_backwards_is_refused() -> None:
     live = assembler()
     live.close_due(5)
@@ -208,7 +316,7 @@ def test_time_that_goes_backwards_is_refused() -> None:
         live.close_due(4)
 
 
-CONTENTS = [
+CONTENTS: list[Span | LogRecord] = [
     span(1, end=30),
     span(2, 1, end=20),
     span(2, 1, end=25, attributes={"a": 1}),
@@ -216,11 +324,23 @@ CONTENTS = [
     span(3, 2, end=15),
     span(4, 99, end=5),
     span(1, end=30, resource=type(span(1).resource)({"service.name": "other"})),
+    log_record(1, "b"),
+    log_record(1, "a"),
+    log_record(3, "c", time=9),
+    log_record(77, "stray"),
 ]
 
 
+def spans_of(contents: Sequence[Span | LogRecord]) -> list[Span]:
+    return [content for content in contents if isinstance(content, Span)]
+
+
+def log_records_of(contents: Sequence[Span | LogRecord]) -> list[LogRecord]:
+    return [content for content in contents if isinstance(content, LogRecord)]
+
+
 def seen(trace: Trace) -> object:
-    return (trace.spans, trace.missing, trace.revision, trace.replaced)
+    return (trace.spans, trace.missing, trace.revision, trace.replaced, trace.log_records)
 
 
 @settings(max_examples=300)
@@ -232,7 +352,7 @@ def seen(trace: Trace) -> object:
     st.integers(1, 4),
 )
 def test_any_order_batching_duplication_and_lateness_gives_the_same_highest_revision(
-    arrivals: list[Span], gaps_s: list[float], batch_size: int
+    arrivals: list[Span | LogRecord], gaps_s: list[float], batch_size: int
 ) -> None:
     live = assembler(settle="1s", idle_timeout="5s")
     now_s = 0.0
@@ -240,14 +360,17 @@ def test_any_order_batching_duplication_and_lateness_gives_the_same_highest_revi
     batches = [arrivals[i : i + batch_size] for i in range(0, len(arrivals), batch_size)]
     for batch, gap_s in zip(batches, itertools.cycle(gaps_s), strict=False):
         now_s += gap_s
-        closed += add(live, *batch, at=now_s)
+        closed += add(live, *spans_of(batch), at=now_s)
+        closed += add_logs(live, *log_records_of(batch), at=now_s)
     closed += remembered(live, live.close_all())
     highest = max(closed, key=lambda trace: trace.revision)
 
     whole = assembler()
-    add(whole, *CONTENTS)
+    add(whole, *spans_of(CONTENTS))
+    add_logs(whole, *log_records_of(CONTENTS))
     (expected,) = whole.close_all()
     assert seen(highest) == seen(expected)
     # Promise 5, of the spans that were read.
-    assert live.fates.total() == len(arrivals)
-    assert live.open_spans == 0
+    assert live.fates.total() == len(spans_of(arrivals))
+    assert live.log_record_fates.total() == len(log_records_of(arrivals))
+    assert live.open_spans == live.open_log_records == 0

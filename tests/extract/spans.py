@@ -1,7 +1,9 @@
 """Traces from a short form: what YAML cases and tests of extraction are written in."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.model.trace import Trace
 
@@ -10,16 +12,28 @@ _STATUS = {"unset": 0, "ok": 1, "error": 2}
 _KINDS = {"internal": 1, "server": 2, "client": 3}
 
 
-def make_trace(spans: list[dict[str, Any]], trace_id: bytes = TRACE_ID) -> Trace:
+def make_trace(
+    spans: list[dict[str, Any]], trace_id: bytes = TRACE_ID, log_records: Sequence[dict[str, Any]] = ()
+) -> Trace:
     """A trace of spans in the short form.
 
     Each has ``id`` (a small number), and optionally ``parent``, ``name``, ``at: [start, end]`` (ms; default: in the
     order given), ``kind``, ``scope``, ``status`` (ok, error, or the message of an error), ``attributes`` and ``events``
-    (objects of event name to attributes).
+    (objects of event name to attributes). Log records have ``span`` (its number), ``name``, and optionally ``scope``
+    and ``attributes`` (with the members of their body).
     """
     made = [_make_span(short, place, trace_id) for place, short in enumerate(spans)]
     made.sort(key=lambda span: (span.start_ns, span.end_ns, span.span_id))
-    return Trace(trace_id, "default", made, "end_of_input", [], len(made))
+    records = [
+        LogRecord(
+            trace_id,
+            int(short["span"]).to_bytes(8, "big"),
+            short.get("scope", "test"),
+            SpanEvent(short["name"], place, dict(short.get("attributes", {}))),
+        )
+        for place, short in enumerate(log_records)
+    ]
+    return Trace(trace_id, "default", made, "end_of_input", [], len(made) + len(records), log_records=records)
 
 
 def span_id(number: int) -> str:

@@ -31,7 +31,7 @@ _CALL_DEFAULTS: dict[str, Any] = {
 def test_spans_of_a_case_give_its_records(path: Path, request: pytest.FixtureRequest) -> None:
     text = path.read_text(encoding="utf-8")
     case = yaml.safe_load(text)
-    found = records(extract(make_trace(case["spans"])))
+    found = records(extract(make_trace(case["spans"], log_records=case.get("log_records", ()))))
     if request.config.getoption("--update-golden"):
         head = text.partition("\nexpected:")[0]
         written = yaml.safe_dump({"expected": found}, sort_keys=False, allow_unicode=True, width=110)

@@ -4,8 +4,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord as OtlpLogRecord
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
@@ -14,6 +16,7 @@ from tracegrade.deliver.record import JudgedTrace, decode, encode
 from tracegrade.journal.record import Encoding, Record
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.evaluation import canonical_line
+from tracegrade.model.json_value import JsonValue
 from tracegrade.model.signal import Signal
 from tracegrade.pipeline.judged_trace import judged_trace
 from tracegrade.pipeline.record_judge import RecordJudge
@@ -68,6 +71,38 @@ def agent_span(trace: int, number: int, parent: int | None = None) -> OtlpSpan:
     )
 
 
+def chat_span(trace: int, number: int, parent: int) -> OtlpSpan:
+    """A model call whose messages are elsewhere."""
+    return otlp_span(trace, number, parent, gen_ai__operation__name="chat")
+
+
+def otlp_log(trace: int, span: int, name: str, *, time: int = 0, **body: JsonValue) -> OtlpLogRecord:
+    """A log event of span `span`; its body is a map."""
+    return OtlpLogRecord(
+        trace_id=trace.to_bytes(16, "big"),
+        span_id=span.to_bytes(8, "big"),
+        event_name=name,
+        time_unix_nano=time or span,
+        body=any_value(body),
+    )
+
+
+def choice_log(trace: int, span: int, call_id: str, tool: str, arguments: str) -> OtlpLogRecord:
+    """The log event of a model that asks for a tool."""
+    call: JsonValue = {"id": call_id, "type": "function", "function": {"name": tool, "arguments": arguments}}
+    return otlp_log(trace, span, "gen_ai.choice", message={"role": "assistant", "tool_calls": [call]})
+
+
+def any_value(value: JsonValue) -> AnyValue:
+    """`value` as OTLP has it; for texts, integers, lists and maps."""
+    if isinstance(value, dict):
+        pairs = [KeyValue(key=key, value=any_value(item)) for key, item in value.items()]
+        return AnyValue(kvlist_value=KeyValueList(values=pairs))
+    if isinstance(value, list):
+        return AnyValue(array_value=ArrayValue(values=map(any_value, value)))
+    return AnyValue(int_value=value) if isinstance(value, int) else AnyValue(string_value=str(value))
+
+
 def payload(spans: Sequence[OtlpSpan], service: str = "demo-shop") -> bytes:
     """One export request."""
     request = ExportTraceServiceRequest()
@@ -77,16 +112,29 @@ def payload(spans: Sequence[OtlpSpan], service: str = "demo-shop") -> bytes:
     return request.SerializeToString()
 
 
-def records(batches: Iterable[tuple[float, Sequence[OtlpSpan]]]) -> list[Record]:
-    """Journal records of (receive time in s, spans); positions are byte offsets, as in a journal."""
+def log_payload(log_records: Sequence[OtlpLogRecord], scope: str = "agent-sdk") -> bytes:
+    """One export request of log records."""
+    request = ExportLogsServiceRequest()
+    scope_logs = request.resource_logs.add().scope_logs.add()
+    scope_logs.scope.name = scope
+    scope_logs.log_records.extend(log_records)
+    return request.SerializeToString()
+
+
+def records(batches: Iterable[tuple[float, Sequence[OtlpSpan | OtlpLogRecord]]]) -> list[Record]:
+    """Journal records of (receive time in s, spans and log records); positions are byte offsets, as in a journal."""
     made: list[Record] = []
     position = 0
-    for received_s, spans in batches:
-        data = payload(spans)
-        end = position + len(data)
-        received_ns = round(received_s * NS_PER_S)
-        made.append(Record(position, end, received_ns, "default", Signal.TRACES, Encoding.PROTOBUF, len(spans), data))
-        position = end
+    for received_s, contents in batches:
+        spans = [content for content in contents if isinstance(content, OtlpSpan)]
+        logs = [content for content in contents if isinstance(content, OtlpLogRecord)]
+        requests = [(Signal.TRACES, len(spans), payload(spans)), (Signal.LOGS, len(logs), log_payload(logs))]
+        for signal, items, data in requests:
+            if items:
+                end = position + len(data)
+                received_ns = round(received_s * NS_PER_S)
+                made.append(Record(position, end, received_ns, "default", signal, Encoding.PROTOBUF, items, data))
+                position = end
     return made
 
 
@@ -114,7 +162,7 @@ class Store:
     def _closed(self, keys: Iterable[TraceKey]) -> Iterator[tuple[TraceKey, ClosedTrace]]:
         for key in keys:
             if (judged := self.traces.get(key)) is not None:
-                spans, replaced = decode_spans(judged.spans)
+                spans, replaced, log_records = decode_spans(judged.spans)
                 head = judged.trace
                 yield (
                     key,
@@ -127,6 +175,7 @@ class Store:
                         head["rule_set_hash"],
                         head["first_received_ns"],
                         head["first_position"],
+                        log_records,
                     ),
                 )
 

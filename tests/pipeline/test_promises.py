@@ -10,15 +10,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord as OtlpLogRecord
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
-from pipeline.harness import Run, agent_span, otlp_span, records, tool_span
+from pipeline.harness import (
+    Run,
+    agent_span,
+    chat_span,
+    choice_log,
+    otlp_log,
+    otlp_span,
+    records,
+    tool_span,
+)
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.match.load import load_rules
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.evaluation import canonical_line
 from tracegrade.pipeline.record_judge import RecordJudge
+
+Content = OtlpSpan | OtlpLogRecord
 
 SETTINGS = TracesSettings(
     settle="1s",
@@ -34,7 +46,7 @@ def rule_set() -> RuleSet:
     return load_rules(["builtin:demo"])
 
 
-def order_trace(trace: int, first: int = 1) -> list[OtlpSpan]:
+def order_trace(trace: int, first: int = 1) -> list[Content]:
     """An agent run with three calls, a sub-agent with one, and a span whose parent never comes."""
     return [
         agent_span(trace, first),
@@ -47,8 +59,28 @@ def order_trace(trace: int, first: int = 1) -> list[OtlpSpan]:
     ]
 
 
-SPANS = [
+def logged_trace(trace: int) -> list[Content]:
+    """An agent run whose messages, and so its calls, are in log events; one of them names a span that never comes."""
+    return [
+        agent_span(trace, 1),
+        chat_span(trace, 2, 1),
+        choice_log(trace, 2, "c1", "validate_user", '{"user_id": 123}'),
+        chat_span(trace, 3, 1),
+        choice_log(trace, 3, "c2", "check_inventory", '{"sku": "A-1", "qty": 2}'),
+        otlp_log(trace, 3, "gen_ai.tool.message", time=2, id="c1", content='{"status": "ok"}'),
+        chat_span(trace, 4, 1),
+        choice_log(trace, 4, "c3", "create_order", '{"user_id": 123, "sku": "A-1", "qty": 2}'),
+        chat_span(trace, 5, 1),
+        # Written at the same time: their order must not be that in which they came.
+        otlp_log(trace, 5, "gen_ai.tool.message", id="c3", content='{"status": "ok", "order_id": "ORD-1"}'),
+        otlp_log(trace, 5, "gen_ai.choice", message={"role": "assistant", "content": "Ordered."}),
+        otlp_log(trace, 999, "gen_ai.user.message", content="never joined"),
+    ]
+
+
+CONTENTS: list[Content] = [
     *order_trace(1),
+    *logged_trace(3),
     *order_trace(2),
     # The same span twice more with other contents: the later end wins, then the greater content.
     tool_span(2, 4, 1, "create_order", '{"user_id": 123, "sku": "A-1", "qty": 5}', end=5000),
@@ -58,24 +90,26 @@ SPANS = [
 
 def clean_results(rule_set: RuleSet) -> list[str]:
     run = Run(rule_set, SETTINGS)
-    run.read(records([(0.0, SPANS)]))
+    run.read(records([(0.0, CONTENTS)]))
     run.end()
     return run.store.canonical()
 
 
 def test_the_clean_run_judges_all_there_is(rule_set: RuleSet) -> None:
     lines = clean_results(rule_set)
-    # Two traces; four evaluations of the agent that creates orders, three of the one that does not.
-    assert len(lines) == 2 * (4 + 3)
+    # Three traces; four evaluations of each agent that creates orders, three of each that does not.
+    assert len(lines) == 2 * (4 + 3) + 4
     assert sum('"outcome":"fail"' in line for line in lines) > 0
     assert sum('"outcome":"pass"' in line for line in lines) > 0
+    logged = [line for line in lines if f'"trace_id":"{3:032x}"' in line]
+    assert sum('"outcome":"pass"' in line for line in logged) == 4, logged
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_order_batches_duplicates_lateness_and_kills_change_no_result(rule_set: RuleSet, data: st.DataObject) -> None:
-    again = data.draw(st.lists(st.sampled_from(SPANS), max_size=8), label="sent again")
-    arrivals = data.draw(st.permutations([*SPANS, *again]), label="arrival order")
+    again = data.draw(st.lists(st.sampled_from(CONTENTS), max_size=8), label="sent again")
+    arrivals = data.draw(st.permutations([*CONTENTS, *again]), label="arrival order")
     journal = records(_batches(arrivals, data))
     run = Run(rule_set, SETTINGS)
     seen = 0
@@ -91,8 +125,8 @@ def test_order_batches_duplicates_lateness_and_kills_change_no_result(rule_set: 
     assert run.store.canonical() == clean_results(rule_set)
 
 
-def _batches(arrivals: list[OtlpSpan], data: st.DataObject) -> list[tuple[float, list[OtlpSpan]]]:
-    batches: list[tuple[float, list[OtlpSpan]]] = []
+def _batches(arrivals: list[Content], data: st.DataObject) -> list[tuple[float, list[Content]]]:
+    batches: list[tuple[float, list[Content]]] = []
     now_s, rest = 0.0, list(arrivals)
     while rest:
         size = data.draw(st.integers(1, 5), label="batch size")
@@ -105,7 +139,7 @@ def _batches(arrivals: list[OtlpSpan], data: st.DataObject) -> list[tuple[float,
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_replay_gives_the_lines_of_the_live_run(rule_set: RuleSet, data: st.DataObject) -> None:
-    journal = records(_batches(data.draw(st.permutations(SPANS), label="arrival order"), data))
+    journal = records(_batches(data.draw(st.permutations(CONTENTS), label="arrival order"), data))
     live = Run(rule_set, SETTINGS)
     for record, following in pairwise([*journal, None]):
         live.read([record])
@@ -123,17 +157,21 @@ def test_replay_gives_the_lines_of_the_live_run(rule_set: RuleSet, data: st.Data
 
 @settings(max_examples=100, deadline=None)
 @given(st.data())
-def test_every_span_has_one_fate_at_every_moment(rule_set: RuleSet, data: st.DataObject) -> None:
-    again = data.draw(st.lists(st.sampled_from(SPANS), max_size=8), label="sent again")
-    journal = records(_batches(data.draw(st.permutations([*SPANS, *again])), data))
+def test_every_span_and_log_record_has_one_fate_at_every_moment(rule_set: RuleSet, data: st.DataObject) -> None:
+    again = data.draw(st.lists(st.sampled_from(CONTENTS), max_size=8), label="sent again")
+    journal = records(_batches(data.draw(st.permutations([*CONTENTS, *again])), data))
     tight = TracesSettings(settle="1s", idle_timeout="3s", max_age="20s", reopen_for="4s", max_spans_per_trace=5)
     judge = RecordJudge(tight, rule_set, ClosedTraces())
     for record in journal:
         list(judge.read(record))
         assert sum(judge.fates.values()) + judge.live.open_spans == judge.read_spans
+        log_records = sum(judge.log_record_fates.values()) + judge.live.open_log_records
+        assert log_records == judge.read_log_records
     list(judge.end())
-    assert judge.live.open_spans == 0
-    assert sum(judge.fates.values()) == judge.read_spans == len(SPANS) + len(again)
+    assert judge.live.open_spans == judge.live.open_log_records == 0
+    assert judge.read_spans + judge.read_log_records == len(CONTENTS) + len(again)
+    assert sum(judge.fates.values()) == judge.read_spans
+    assert sum(judge.log_record_fates.values()) == judge.read_log_records
 
 
 def test_every_subject_and_rule_has_one_decision(rule_set: RuleSet) -> None:

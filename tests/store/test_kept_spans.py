@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracegrade.model import Resource, Span, SpanEvent
+from tracegrade.model import LogRecord, Resource, Span, SpanEvent
 from tracegrade.store.kept_spans import KeptSpansError, decode_spans, encode_spans
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -19,6 +19,7 @@ VALUES = st.recursive(
 )
 ATTRIBUTES = st.dictionaries(TEXT, VALUES, max_size=4)
 UNSIGNED_64 = st.integers(0, 2**64 - 1)
+EVENTS = st.builds(SpanEvent, TEXT, UNSIGNED_64, ATTRIBUTES)
 RESOURCES = st.builds(Resource, ATTRIBUTES)
 SPANS = st.builds(
     Span,
@@ -33,7 +34,7 @@ SPANS = st.builds(
     status_code=st.integers(0, 2),
     status_message=TEXT,
     attributes=ATTRIBUTES,
-    events=st.lists(st.builds(SpanEvent, TEXT, UNSIGNED_64, ATTRIBUTES), max_size=2),
+    events=st.lists(EVENTS, max_size=2),
     dropped_attributes_count=st.integers(0, 2**32 - 1),
     scope=TEXT,
     resource=RESOURCES,
@@ -42,22 +43,37 @@ SPANS = st.builds(
 SPAN = Span(b"t" * 16, b"s" * 8, b"", "root", 1, 10, 20, 0, 0, "", {"a": 1}, [], 0, "scope", Resource({"k": "v"}))
 
 
-@given(st.lists(SPANS, max_size=4), st.lists(st.binary(min_size=16, max_size=16), max_size=3))
-def test_every_span_comes_back_equal(spans: list[Span], replaced: list[bytes]) -> None:
-    assert decode_spans(encode_spans(spans, replaced)) == (spans, replaced)
+LOG_RECORDS = st.builds(
+    LogRecord,
+    trace_id=st.sampled_from([b"\x01" * 16, b"\x02" * 16]),
+    span_id=st.binary(min_size=8, max_size=8),
+    scope=TEXT,
+    event=EVENTS,
+)
+
+
+@given(
+    st.lists(SPANS, max_size=4),
+    st.lists(st.binary(min_size=16, max_size=16), max_size=3),
+    st.lists(LOG_RECORDS, max_size=3),
+)
+def test_spans_and_log_records_come_back_equal(
+    spans: list[Span], replaced: list[bytes], log_records: list[LogRecord]
+) -> None:
+    assert decode_spans(encode_spans(spans, replaced, log_records)) == (spans, replaced, log_records)
 
 
 def test_integers_and_floats_keep_their_type() -> None:
-    decoded, _ = decode_spans(encode_spans([replace(SPAN, attributes={"int": 1, "float": 1.0})], []))
+    decoded, *_ = decode_spans(encode_spans([replace(SPAN, attributes={"int": 1, "float": 1.0})], []))
     assert [type(value) for value in decoded[0].attributes.values()] == [int, float]
 
 
 def test_spans_that_share_a_resource_share_it_again() -> None:
-    decoded, _ = decode_spans(encode_spans([SPAN, replace(SPAN, span_id=b"u" * 8)], []))
+    decoded, *_ = decode_spans(encode_spans([SPAN, replace(SPAN, span_id=b"u" * 8)], []))
     assert decoded[0].resource is decoded[1].resource
 
 
-@pytest.mark.parametrize("blob", [b"", b"\x02rest", b"\x01", b"\x01not compressed", encode_spans([SPAN], [])[:-3]])
+@pytest.mark.parametrize("blob", [b"", b"\x01rest", b"\x02", b"\x02not compressed", encode_spans([SPAN], [])[:-3]])
 def test_a_damaged_blob_is_one_clear_error(blob: bytes) -> None:
     with pytest.raises(KeptSpansError):
         decode_spans(blob)

@@ -6,8 +6,9 @@ reopened (replay, which has no store). Older ones are looked up in the store, ma
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span
 from tracegrade.model.trace import Trace
 
@@ -16,7 +17,7 @@ TraceKey = tuple[str, bytes]  # tenant, trace id
 
 @dataclass(slots=True)
 class ClosedTrace:
-    """What is needed to judge a closed trace again: its distinct spans and how it was judged."""
+    """What is needed to judge a closed trace again: its distinct spans and log records, how it was judged."""
 
     closed_ns: int
     revision: int
@@ -26,6 +27,7 @@ class ClosedTrace:
     rule_set: str
     first_received_ns: int
     first_position: int
+    log_records: list[LogRecord] = field(default_factory=list)
 
     @classmethod
     def of(cls, trace: Trace) -> "ClosedTrace":
@@ -39,6 +41,7 @@ class ClosedTrace:
             trace.rule_set,
             trace.first_received_ns,
             trace.first_position,
+            trace.log_records,
         )
 
 

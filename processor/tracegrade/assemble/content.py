@@ -5,7 +5,9 @@ from hashlib import blake2b
 
 import orjson
 
-from tracegrade.model.span import Span
+from tracegrade.model.log_record import LogRecord
+from tracegrade.model.span import Span, SpanEvent
+from tracegrade.semconv import EVENT_SEQUENCE
 
 
 def canonical_content(span: Span) -> bytes:
@@ -20,13 +22,17 @@ def canonical_content(span: Span) -> bytes:
             span.status_code,
             span.status_message,
             span.attributes,
-            [[event.name, event.time_ns, event.attributes] for event in span.events],
+            [_event(event) for event in span.events],
             span.dropped_attributes_count,
             span.scope,
             span.resource.attributes,
         ],
         option=orjson.OPT_SORT_KEYS,
     )
+
+
+def _event(event: SpanEvent) -> list[object]:
+    return [event.name, event.time_ns, event.attributes]
 
 
 def digest(span: Span) -> bytes:
@@ -49,3 +55,23 @@ def is_preferred(new: Span, old: Span) -> bool:
     if new.end_ns != old.end_ns:
         return new.end_ns > old.end_ns
     return canonical_content(new) > canonical_content(old)
+
+
+def log_record_digest(record: LogRecord) -> bytes:
+    """16 bytes that stand for a log record: one that comes twice is one."""
+    text = orjson.dumps([record.span_id.hex(), record.scope, _event(record.event)], option=orjson.OPT_SORT_KEYS)
+    return blake2b(text, digest_size=16).digest()
+
+
+def in_order_written(log_records: dict[bytes, LogRecord]) -> list[LogRecord]:
+    """Log records by time, then by the number that some senders count their events with, then by digest.
+
+    Args:
+        log_records: by digest.
+    """
+    return [log_records[key] for key in sorted(log_records, key=lambda key: (*_written(log_records[key]), key))]
+
+
+def _written(record: LogRecord) -> tuple[int, int]:
+    number = record.event.attributes.get(EVENT_SEQUENCE)
+    return record.event.time_ns, number if type(number) is int else 0

@@ -1,4 +1,4 @@
-"""Bytes to spans, keeping only the attributes that somebody reads.
+"""Bytes to spans and log records, keeping only the attributes that somebody reads.
 
 Touching an attribute costs more than parsing it (upb parses into C), so keys are filtered in C and only the values of
 wanted ones are touched.
@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-from tracegrade.assemble.keyed_request import KeyedRequest
+from tracegrade.assemble.keyed_request import KeyedLogsRequest, KeyedRequest
 from tracegrade.extract.unread import UNREAD_KEYS, looks_like_a_tool
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
-
-OWN_SCOPE = "tracegrade"
+from tracegrade.semconv import EVENT_NAME, MOVED_CONTENT, OWN_SCOPE
 
 # Distinct attribute keys are few; a sender that invents keys without end must not grow the memo for ever.
 _MAX_KNOWN_KEYS = 50_000
@@ -32,8 +32,8 @@ _MAX_NOTED_KEYS = 64
 class Wanted:
     """What of a span is kept: exact keys, key prefixes, event names (attributes of kept events are kept whole).
 
-    ``marks`` are the keys by which dialects know their spans: of a span without any of them that looks like a tool call
-    all the keys are noted (see `extract.unread`).
+    An event may as well be a log record. ``marks`` are the keys by which dialects know their spans: of a span without
+    any of them that looks like a tool call all the keys are noted (see `extract.unread`).
     """
 
     attributes: frozenset[str]
@@ -89,12 +89,13 @@ class _Choice(dict[tuple[str, ...], _Chosen]):
 
 
 class Decoder:
-    """Turns OTLP trace requests into `Span`s."""
+    """Turns OTLP requests into `Span`s and `LogRecord`s."""
 
     def __init__(self, wanted: Wanted) -> None:
         self._chosen = _Choice(wanted)
         self._events_wanted = wanted.events
         self.own_spans = 0  # spans of our own scope passed over so far
+        self.own_log_records = 0
 
     def spans(self, payload: bytes) -> list[Span]:
         """The spans of one ExportTraceServiceRequest, in its order; spans of our own scope are counted instead.
@@ -148,6 +149,43 @@ class Decoder:
             scope,
             resource,
         )
+
+    def log_records(self, payload: bytes) -> list[LogRecord]:
+        """The log records of one ExportLogsServiceRequest that name a span, and are events that somebody reads.
+
+        Those of our own scope are counted. The others are passed over after a look at their ids and their name, as
+        nearly all log records are.
+
+        Raises:
+            google.protobuf.message.DecodeError: not such a request. What was journalled was parsed before.
+        """
+        decoded: list[LogRecord] = []
+        for resource_logs in KeyedLogsRequest.FromString(payload).resource_logs:
+            for scope_logs in resource_logs.scope_logs:
+                scope = scope_logs.scope.name
+                if scope == OWN_SCOPE:
+                    self.own_log_records += len(scope_logs.log_records)
+                    continue
+                for record in scope_logs.log_records:
+                    if record.span_id and (event := self._log_event(record, scope)) is not None:
+                        decoded.append(LogRecord(record.trace_id, record.span_id, scope, event))
+        return decoded
+
+    def _log_event(self, record: Any, scope: str) -> SpanEvent | None:
+        keyed = record.attributes
+        name = record.event_name or (keyed[EVENT_NAME].string_value if EVENT_NAME in keyed else "")
+        is_moved = bool(name) and name == scope
+        if not is_moved and name not in self._events_wanted:
+            return None
+        if len(record.trace_id) != 16 or len(record.span_id) != 8:
+            return None
+        body = json_value(record.body)
+        if not isinstance(body, dict):
+            body = {}
+        if is_moved and body.keys().isdisjoint(MOVED_CONTENT):
+            return None
+        attributes = {key: json_value(keyed[key]) for key in sorted(keyed)}
+        return SpanEvent(name, record.time_unix_nano or record.observed_time_unix_nano, attributes | body)
 
     def _events(self, events: Iterable[Any]) -> Iterator[SpanEvent]:
         for event in events:

@@ -1,20 +1,32 @@
-"""Spans to traces. Time is an argument: live and in replay it is the journal records' own time."""
+"""Spans and log records to traces. Time is an argument: live and in replay it is the journal records' own time."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, nsmallest
+from typing import TypeVar
 
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.completion import Deadlines, Overrides
-from tracegrade.assemble.content import digest, is_preferred, is_same_otherwise_kept
+from tracegrade.assemble.content import (
+    digest,
+    in_order_written,
+    is_preferred,
+    is_same_otherwise_kept,
+    log_record_digest,
+)
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span
 from tracegrade.model.trace import Trace
+
+Content = TypeVar("Content", Span, LogRecord)
+Fates = Counter[tuple[str, str]]  # (fate, reason) -> how many of them
 
 
 @dataclass(slots=True)
 class LiveTrace:
-    """The spans of one trace so far, and what decides when it closes."""
+    """The spans and log records of one trace so far, and what decides when it closes."""
 
     first_ns: int  # when it opened, or opened again: max_age counts from here
     last_ns: int
@@ -26,9 +38,11 @@ class LiveTrace:
     spans: dict[bytes, Span] = field(default_factory=dict)
     replaced: set[bytes] = field(default_factory=set)
     missing_parents: set[bytes] = field(default_factory=set)
+    log_records: dict[bytes, LogRecord] = field(default_factory=dict)  # by digest
     local_roots: int = 0
     byte_count: int = 0
-    unjudged: int = 0  # distinct contents that came since it was last judged
+    unjudged: int = 0  # distinct contents of spans that came since it was last judged
+    unjudged_log_records: list[LogRecord] = field(default_factory=list)
     judged_revision: int | None = None
     cut_by: str | None = None
     ended: bool = False
@@ -39,7 +53,7 @@ class LiveTrace:
     @property
     def revision(self) -> int:
         """The number of distinct contents seen, replaced ones included."""
-        return len(self.spans) + len(self.replaced)
+        return len(self.spans) + len(self.replaced) + len(self.log_records)
 
     @property
     def structurally_complete(self) -> bool:
@@ -58,6 +72,17 @@ class LiveTrace:
         if self.is_known(span):
             return False
         return self._settle_conflict(span, held)
+
+    def add_log_record(self, record: LogRecord) -> None:
+        """Take in one log record, if it is not known already."""
+        key = log_record_digest(record)
+        if key not in self.log_records:
+            self.log_records[key] = record
+            self.unjudged_log_records.append(record)
+
+    def is_known_log_record(self, record: LogRecord) -> bool:
+        """Whether this very log record was seen before."""
+        return log_record_digest(record) in self.log_records
 
     def is_known(self, span: Span) -> bool:
         """Whether this very content was seen before."""
@@ -97,8 +122,10 @@ class LiveTraces:
 
     def __init__(self, settings: TracesSettings, closed: ClosedTraces, rule_set: str) -> None:
         self.rule_set = rule_set  # hash of the rule set in force for traces that begin now
-        self.fates: Counter[tuple[str, str]] = Counter()  # (fate, reason) -> spans, since the start
+        self.fates: Fates = Counter()  # of spans, since the start
         self.open_spans = 0  # distinct contents not judged yet
+        self.log_record_fates: Fates = Counter()
+        self.open_log_records = 0
         self._settings = settings
         self._overrides = Overrides(settings)
         self._deadlines = self._overrides.deadlines(0)
@@ -106,12 +133,15 @@ class LiveTraces:
         self._live: dict[TraceKey, LiveTrace] = {}
         self._queue: list[tuple[int, TraceKey]] = []
         self._ready: list[Trace] = []
-        self._too_late: Counter[TraceKey] = Counter()
         self._clock_ns = 0
         self._max_bytes = settings.max_mib_per_trace * 1024 * 1024
 
     def __len__(self) -> int:
         return len(self._live)
+
+    @property
+    def _open_contents(self) -> int:
+        return self.open_spans + self.open_log_records
 
     @property
     def oldest_position(self) -> int | None:
@@ -133,55 +163,98 @@ class LiveTraces:
             position: the record's first byte in the journal, and `end` the byte after it.
             byte_count: the record's size, shared out evenly over its spans.
         """
+        self._add(spans, LiveTrace.is_known, self.fates, self._take, tenant, received_ns, position, end, byte_count)
+
+    def add_log_records(
+        self, records: list[LogRecord], tenant: str, received_ns: int, position: int, end: int, byte_count: int = 0
+    ) -> None:
+        """Take in the log records of one journal record, as `add` does spans.
+
+        A trace of which only log records came waits for its first span as long as a late span could reopen it.
+        """
+        self._add(
+            records,
+            LiveTrace.is_known_log_record,
+            self.log_record_fates,
+            self._take_log_records,
+            tenant,
+            received_ns,
+            position,
+            end,
+            byte_count,
+        )
+
+    def _add(
+        self,
+        contents: list[Content],
+        is_known: Callable[[LiveTrace, Content], bool],
+        fates: Fates,
+        take: Callable[[TraceKey, LiveTrace, list[Content]], None],
+        tenant: str,
+        received_ns: int,
+        position: int,
+        end: int,
+        byte_count: int,
+    ) -> None:
         self._clock_ns = max(self._clock_ns, received_ns)
-        by_trace: dict[TraceKey, list[Span]] = {}
-        for span in spans:
-            by_trace.setdefault((tenant, span.trace_id), []).append(span)
+        by_trace: dict[TraceKey, list[Content]] = {}
+        for content in contents:
+            by_trace.setdefault((tenant, content.trace_id), []).append(content)
         known = self._closed.find([key for key in by_trace if key not in self._live])
-        share = byte_count // len(spans) if spans else 0
+        share = byte_count // len(contents) if contents else 0
         for key, group in by_trace.items():
             live = self._live.get(key)
             if live is None:
-                live = self._open(key, group, known.get(key), received_ns, position)
-                if live is None:
-                    continue
+                origin = (received_ns, position)
+                live = LiveTrace(received_ns, received_ns, position, position, self.rule_set, self._deadlines, origin)
+                closed = known.get(key)
+                if closed is not None:
+                    self._recall(live, closed)
+                    group = self._still_welcome(live, closed, group, is_known, fates)
+                    if not group:
+                        continue
+                self._live[key] = live
             live.last_ns = received_ns
             live.last_position = end
             live.byte_count += share * len(group)
-            self._take(key, live, group)
+            take(key, live, group)
         self._close_over_bounds()
 
-    def _open(
-        self, key: TraceKey, group: list[Span], closed: ClosedTrace | None, received_ns: int, position: int
-    ) -> LiveTrace | None:
-        origin = (received_ns, position)
-        live = LiveTrace(received_ns, received_ns, position, position, self.rule_set, self._deadlines, origin)
-        if closed is not None:
-            for span in closed.spans:
-                live.add(span)
-            live.replaced.update(closed.replaced)
-            live.unjudged = 0
-            live.judged_revision = closed.revision
-            live.rule_set = closed.rule_set
-            live.kept_otherwise = closed.rule_set != self.rule_set
-            live.origin = (closed.first_received_ns, closed.first_position)
-            self._override(live, closed.spans)
-            new = [span for span in group if not live.is_known(span)]
-            self.fates["duplicate", ""] += len(group) - len(new)
-            if not new:
-                return None
-            if closed.cut_by in ("span_cap", "byte_cap"):
-                self.fates["dropped", closed.cut_by] += len(new)
-                return None
-            if received_ns > closed.closed_ns + self._deadlines.reopen_ns:
-                self.fates["too_late", ""] += len(new)
-                self._too_late[key] += len(new)
-                return None
-            group[:] = new
-        self._live[key] = live
-        return live
+    def _recall(self, live: LiveTrace, closed: ClosedTrace) -> None:
+        for span in closed.spans:
+            live.add(span)
+        live.log_records = {log_record_digest(record): record for record in closed.log_records}
+        live.replaced.update(closed.replaced)
+        live.unjudged = 0
+        live.judged_revision = closed.revision
+        live.rule_set = closed.rule_set
+        live.kept_otherwise = closed.rule_set != self.rule_set
+        live.origin = (closed.first_received_ns, closed.first_position)
+        self._override(live, closed.spans)
+
+    def _still_welcome(
+        self,
+        live: LiveTrace,
+        closed: ClosedTrace,
+        group: list[Content],
+        is_known: Callable[[LiveTrace, Content], bool],
+        fates: Fates,
+    ) -> list[Content]:
+        """What of `group` a closed trace is opened again for; the rest is counted."""
+        new = [content for content in group if not is_known(live, content)]
+        if duplicates := len(group) - len(new):
+            fates["duplicate", ""] += duplicates
+        if new and closed.cut_by in ("span_cap", "byte_cap"):
+            fates["dropped", closed.cut_by] += len(new)
+            return []
+        if new and live.last_ns > closed.closed_ns + self._deadlines.reopen_ns:
+            fates["too_late", ""] += len(new)
+            return []
+        return new
 
     def _take(self, key: TraceKey, live: LiveTrace, group: list[Span]) -> None:
+        if not live.spans and live.log_records:  # it begins now
+            live.first_ns, live.rule_set = live.last_ns, self.rule_set
         added = [span for span in group if live.add(span)]
         changed = self._override(live, added)
         if (end_attribute := live.deadlines.end_attribute) is not None:
@@ -192,7 +265,20 @@ class LiveTraces:
         self.open_spans += len(added)
         if duplicates := len(group) - len(added):
             self.fates["duplicate", ""] += duplicates
-        if len(live.spans) > self._settings.max_spans_per_trace:
+        self._after_taking(key, live)
+
+    def _take_log_records(self, key: TraceKey, live: LiveTrace, group: list[LogRecord]) -> None:
+        before = len(live.unjudged_log_records)
+        for record in group:
+            live.add_log_record(record)
+        fresh = len(live.unjudged_log_records) - before
+        self.open_log_records += fresh
+        if duplicates := len(group) - fresh:
+            self.log_record_fates["duplicate", ""] += duplicates
+        self._after_taking(key, live)
+
+    def _after_taking(self, key: TraceKey, live: LiveTrace) -> None:
+        if len(live.spans) + len(live.log_records) > self._settings.max_spans_per_trace:
             self._cut(key, live, "span_cap")
         elif live.byte_count > self._max_bytes:
             self._cut(key, live, "byte_cap")
@@ -218,6 +304,8 @@ class LiveTraces:
             heappush(self._queue, (due_ns, key))
 
     def _due_ns(self, live: LiveTrace) -> int:
+        if not live.spans:
+            return live.last_ns + self._deadlines.idle_ns + self._deadlines.reopen_ns
         return live.deadlines.due_ns(
             live.first_ns, live.last_ns, structurally_complete=live.structurally_complete, ended=live.ended
         )
@@ -249,6 +337,9 @@ class LiveTraces:
                 live.queued_due_ns = due_ns
                 heappush(self._queue, (due_ns, key))
                 continue
+            if not live.spans:
+                self._give_up(key, live, "unjoined", "")
+                continue
             reason = live.deadlines.reason(
                 live.first_ns, live.last_ns, structurally_complete=live.structurally_complete, ended=live.ended
             )
@@ -259,22 +350,29 @@ class LiveTraces:
         """Close what is still live because the input ended: first what is due by now, then the rest by age."""
         ready = self.close_due(self._clock_ns)
         for key, live in sorted(self._live.items(), key=lambda item: (item[1].first_ns, item[0])):
-            ready.append(self._close(key, live, "end_of_input", self._clock_ns))
+            if live.spans:
+                ready.append(self._close(key, live, "end_of_input", self._clock_ns))
+            else:
+                self._give_up(key, live, "unjoined", "")
         self._queue.clear()
         return ready
 
-    def too_late(self) -> Counter[TraceKey]:
-        """Spans that came after their trace could no longer be reopened, since the last call."""
-        late, self._too_late = self._too_late, Counter()
-        return late
-
     def _cut(self, key: TraceKey, live: LiveTrace, bound: str) -> None:
+        if not live.spans:
+            self._give_up(key, live, "dropped", bound)
+            return
         live.cut_by = bound
         self._ready.append(self._close(key, live, bound, self._clock_ns))
 
+    def _give_up(self, key: TraceKey, live: LiveTrace, fate: str, reason: str) -> None:
+        """Let go of log records for which no span came."""
+        del self._live[key]
+        self.log_record_fates[fate, reason] += len(live.log_records)
+        self.open_log_records -= len(live.log_records)
+
     def _close_over_bounds(self) -> None:
         settings = self._settings
-        while len(self._live) > settings.max_live_traces or self.open_spans > settings.max_live_spans:
+        while len(self._live) > settings.max_live_traces or self._open_contents > settings.max_live_spans:
             # A hundredth at a time: finding the longest quiet ones looks at every live trace.
             count = 1 + len(self._live) // 100
             for key in nsmallest(count, self._live, key=lambda key: (self._live[key].last_ns, key)):
@@ -287,6 +385,9 @@ class LiveTraces:
         missing += [f"parent:{parent.hex()}" for parent in sorted(live.missing_parents)]
         self.fates["judged", ""] += live.unjudged
         self.open_spans -= live.unjudged
+        for record in live.unjudged_log_records:
+            self.log_record_fates["joined" if record.span_id in live.spans else "unjoined", ""] += 1
+        self.open_log_records -= len(live.unjudged_log_records)
         return Trace(
             trace_id=trace_id,
             tenant=tenant,
@@ -303,6 +404,7 @@ class LiveTraces:
             supersedes=live.judged_revision,
             rule_set=live.rule_set,
             closed_ns=closed_ns,
+            log_records=in_order_written(live.log_records) if live.log_records else [],
         )
 
 

@@ -36,8 +36,10 @@ class TracesSettings(FileModel):
     max_age: Duration = Field(3600.0, description="Time since the first span, whatever still comes")
     reopen_for: Duration = Field(600.0, description="How long after its latest closing a late span reopens a trace")
     end_attribute: str | None = Field(None, description="A span with this attribute set to true ends its trace at once")
-    max_spans_per_trace: int = Field(50_000, ge=1, description="A longer trace is closed, further spans are dropped")
-    max_mib_per_trace: int = Field(64, ge=1, description="A larger trace is closed, further spans are dropped")
+    max_spans_per_trace: int = Field(
+        50_000, ge=1, description="Spans and log records: a longer trace is closed, the rest dropped"
+    )
+    max_mib_per_trace: int = Field(64, ge=1, description="A larger trace is closed, the rest dropped")
     max_live_traces: int = Field(200_000, ge=1, description="Beyond it, the longest quiet trace is closed")
     max_live_spans: int = Field(1_000_000, ge=1, description="Beyond it, the longest quiet trace is closed")
     ignore_scopes: list[str] = Field(

@@ -106,7 +106,8 @@ def _outcome_counts(head: "TraceHead") -> Any:
 def show(config: "Config", output_format: str, trace_id: bytes) -> None:
     """Show one trace: its spans, its tool calls, its evaluations.
 
-    JSON: {trace, tool_calls, evaluations, decisions, spans}. Exit code 1 when the store does not hold it.
+    JSON: {trace, tool_calls, evaluations, decisions, spans}; log records are among the events of their spans. Exit code
+    1 when the store does not hold it.
     """
     from tracegrade.store.open import open_store, reading
     from tracegrade.store.read import stored_traces
@@ -126,15 +127,16 @@ def show(config: "Config", output_format: str, trace_id: bytes) -> None:
 
 
 def _as_json(stored: "StoredTrace") -> dict[str, Any]:
+    from tracegrade.extract.joining import join
     from tracegrade.store.kept_spans import decode_spans
 
-    spans, _ = decode_spans(stored.spans)
+    spans, _, log_records = decode_spans(stored.spans)
     return {
         "trace": stored.trace,
         "tool_calls": [call.to_json() for call in stored.tool_calls],
         "evaluations": [evaluation.to_json() for evaluation in stored.evaluations],
         "decisions": [decision.to_json() for decision in stored.decisions],
-        "spans": [_span_json(span) for span in spans],
+        "spans": [_span_json(span) for span in join(spans, log_records)],
     }
 
 
@@ -176,7 +178,7 @@ def _print_trace(stored: "StoredTrace") -> None:
     ):
         console.print(f"  {line}", markup=False)
     console.print()
-    spans, _ = decode_spans(stored.spans)
+    spans, _, _ = decode_spans(stored.spans)
     for tree in _span_trees(spans):
         console.print(tree)
     _print_calls(stored.tool_calls, trace["start_ns"])

@@ -142,7 +142,7 @@ def _extraction(stored: "StoredTrace", config: "Config") -> "Extraction":
     from tracegrade.store.kept_spans import decode_spans
 
     head = stored.trace
-    spans, replaced = decode_spans(stored.spans)
+    spans, replaced, log_records = decode_spans(stored.spans)
     return extract(
         Trace(
             trace_id=bytes.fromhex(head["trace_id"]),
@@ -153,6 +153,7 @@ def _extraction(stored: "StoredTrace", config: "Config") -> "Extraction":
             revision=head["revision"],
             cut_by=head["cut_by"],
             replaced=replaced,
+            log_records=log_records,
         ),
         ToolAliases(config.traces.tool_aliases),
     )

@@ -72,8 +72,8 @@ def _with_outputs(chats: Sequence[Node]) -> list[Node]:
     for chat in chats:
         before = silent.pop(chat.run, None)
         if before is not None:
-            known = len(before.dialect.inputs(before.span))
-            added = chat.dialect.inputs(chat.span)[known:] if known else []
+            known = len(before.inputs())
+            added = chat.inputs()[known:] if known else []
             said = list(takewhile(lambda message: message.role in ASSISTANT_ROLES, added))
             if calls := tuple(call for message in said for call in message.calls):
                 before.show_outputs([Message("assistant", said[0].text, calls)])

@@ -187,6 +187,20 @@ def since_last_user(messages: list[Message]) -> list[Message]:
     return messages
 
 
+def read_event(attributes: dict[str, JsonValue], role: str, position: int) -> Message:
+    """A message event: its fields flat, or the whole message in one of them; any of them as JSON text."""
+    body = dict(attributes)
+    message = decode(body.get("message")).value
+    if isinstance(message, dict):
+        body.update(message)
+    elif message is not None:
+        body["content"] = message
+    content = decode(body.get("content")).value
+    if isinstance(content, list):
+        body["content"] = content
+    return read_message(body, position, role)
+
+
 def last_text(messages: list[Message], roles: tuple[str, ...]) -> str | None:
     """The text of the last message of one of `roles` that has one, trimmed; masked texts are none."""
     for message in reversed(messages):

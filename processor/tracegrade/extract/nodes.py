@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from tracegrade.extract import moved_content
 from tracegrade.extract.reading import Dialect, Message, SpanKind
 from tracegrade.model.span import Span
 
@@ -29,10 +30,16 @@ class Node:
         self.run: Node | None = None
         self._outputs: list[Message] | None = None
 
+    def inputs(self, part: Span | None = None) -> list[Message]:
+        """The messages that the span, or `part` of it, took in."""
+        span = part or self.span
+        return self.dialect.inputs(span) or (moved_content.inputs(span) if span.events else [])
+
     def outputs(self) -> list[Message]:
         """The messages that the span put out, read once."""
         if self._outputs is None:
-            self._outputs = self.dialect.outputs(self.span)
+            span = self.span
+            self._outputs = self.dialect.outputs(span) or (moved_content.outputs(span) if span.events else [])
         return self._outputs
 
     def show_outputs(self, messages: list[Message]) -> None:

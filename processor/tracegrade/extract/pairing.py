@@ -280,8 +280,8 @@ class _Results:
             self._follow()
         before = self._before.get(chat)
         if before is None:
-            return chat.dialect.inputs(chat.span)
-        return chat.dialect.inputs(beyond(chat.span, before.span, chat.dialect.prefixes))
+            return chat.inputs()
+        return chat.inputs(beyond(chat.span, before.span, chat.dialect.prefixes))
 
     def _trailing_of(self, chat: Node) -> list[ShownResult]:
         """The results at the end of the history that a model call was given: those of the message before it."""

@@ -25,6 +25,7 @@ from tracegrade.extract.dialects import (
     vercel_ai,
 )
 from tracegrade.extract.folding import fold, only_mcp_servers
+from tracegrade.extract.joining import join
 from tracegrade.extract.nodes import Node, enclose
 from tracegrade.extract.pairing import pair
 from tracegrade.extract.reading import Dialect, Keys, SpanKind
@@ -161,6 +162,8 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, askable: _Ask
     spans = sorted(trace.spans, key=_START_ORDER)
     if not spans:
         return Extraction(trace, [], [])
+    if trace.log_records:
+        spans = join(spans, trace.log_records)
     nodes, unread = _scan(spans, askable)
     top_down = enclose(nodes, spans)
     find_runs(top_down, KEYS)

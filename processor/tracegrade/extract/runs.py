@@ -146,12 +146,12 @@ def _describe(
 def _prompt(span: Span, agents: Sequence[Node], chats: Sequence[Node], keys: Keys) -> str | None:
     """What an agent span says that it was asked, else what its first model call was, else what the root took in."""
     for agent in agents:
-        text = last_text(agent.dialect.inputs(agent.span), USER_ROLES)
+        text = last_text(agent.inputs(), USER_ROLES)
         text = text or _plain_text(agent.span, keys.prompt, _PROMPT_MEMBERS)
         if text is not None:
             return text
     for chat in chats:
-        if (text := last_text(chat.dialect.inputs(chat.span), USER_ROLES)) is not None:
+        if (text := last_text(chat.inputs(), USER_ROLES)) is not None:
             return text
     shown = [agent.span for agent in agents] or [span]
     return _first(_plain_text(one, keys.prompt, _PROMPT_MEMBERS) for one in shown) or _first(

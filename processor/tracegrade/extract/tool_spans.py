@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tracegrade import semconv as s
+from tracegrade.extract import moved_content
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Keys
 from tracegrade.extract.unwrap import Output, callback_input, name_lone_argument, properties, unwrap_arguments
@@ -133,6 +134,8 @@ def _read_values(execution: Execution, keys: Keys) -> None:
         output = dialect.read_output(span, raw)
     if span.events and (output is None or not execution.arguments.is_readable):
         events = dialect.tool_events(span)
+        if events.arguments is None and events.output is None:
+            events = moved_content.tool_events(span)
         if events.arguments is not None and not execution.arguments.is_readable:
             execution.raw_arguments = events.arguments
             execution.arguments = read_arguments(events.arguments, execution.parameters)

@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass, field
 
+from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span
 
 
 @dataclass(slots=True)
 class Trace:
-    """The distinct spans of one trace id, and what is known of its completeness.
+    """The distinct spans and log records of one trace id, and what is known of its completeness.
 
-    ``spans`` are sorted by (start_ns, end_ns, span_id), one per span id. ``revision`` is the number of distinct
-    span contents seen, replaced ones included. ``close_reason`` is one of ``settled``, ``idle``, ``end_attribute``,
+    ``spans`` are sorted by (start_ns, end_ns, span_id), one per span id; ``log_records`` in the order in which they
+    were written, whether or not their span is here. ``revision`` is the number of distinct contents seen, replaced
+    ones included. ``close_reason`` is one of ``settled``, ``idle``, ``end_attribute``,
     ``max_age``, ``span_cap``, ``byte_cap``, ``memory`` or ``end_of_input``; ``missing`` names what an incomplete
     trace lacks: ``root``, or ``parent:`` and the hex id of a span that others name as their parent.
     ``first_position`` and ``last_position`` are journal positions (0 without a journal); ``first_received_ns`` and
@@ -32,6 +34,7 @@ class Trace:
     supersedes: int | None = None  # the revision that was judged before this one, if any
     rule_set: str = ""  # hash of the rule set in force when the first span was read
     closed_ns: int = 0  # the records' time at which it closed
+    log_records: list[LogRecord] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:

@@ -236,15 +236,15 @@ class JudgeRole:
             self._unstored_spans -= spans
 
     def _publish(self) -> None:
-        fates: dict[Labels, float] = {
-            series("tracegrade.spans", fate=fate, reason=reason): count
-            for (fate, reason), count in self._judge.fates.items()
-        }
+        judge = self._judge
         self._telemetry.replace(
             {
-                "tracegrade.spans": fates,
-                "tracegrade.spans.open": {(): self._judge.live.open_spans},
-                "tracegrade.spans.read": {(): self._judge.read_spans},
+                "tracegrade.spans": _by_fate("tracegrade.spans", judge.fates),
+                "tracegrade.spans.open": {(): judge.live.open_spans},
+                "tracegrade.spans.read": {(): judge.read_spans},
+                "tracegrade.log_records": _by_fate("tracegrade.log_records", judge.log_record_fates),
+                "tracegrade.log_records.open": {(): judge.live.open_log_records},
+                "tracegrade.log_records.read": {(): judge.read_log_records},
                 "tracegrade.traces.open": {(): len(self._judge.live)},
                 "tracegrade.journal.position": {
                     series(
@@ -259,7 +259,7 @@ class JudgeRole:
             found = closed_traces(connection, list(keys))
         closed = {}
         for key, stored in found.items():
-            spans, replaced = decode_spans(stored.spans)
+            spans, replaced, log_records = decode_spans(stored.spans)
             closed[key] = ClosedTrace(
                 stored.closed_ns,
                 stored.revision,
@@ -269,8 +269,13 @@ class JudgeRole:
                 stored.rule_set_hash,
                 stored.first_received_ns,
                 stored.first_position,
+                log_records,
             )
         return closed
+
+
+def _by_fate(name: str, fates: Mapping[tuple[str, str], int]) -> dict[Labels, float]:
+    return {series(name, fate=fate, reason=reason): count for (fate, reason), count in fates.items()}
 
 
 def _patiently(open_it: Callable[[], Opened], error: type[JournalError]) -> Opened:

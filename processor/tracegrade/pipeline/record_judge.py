@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
 from tracegrade.assemble.decode import Decoder, Wanted
-from tracegrade.assemble.live_traces import LiveTraces
+from tracegrade.assemble.live_traces import Content, Fates, LiveTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.extract.registry import MARKS, READ_ATTRIBUTES, READ_EVENTS, READ_PREFIXES
 from tracegrade.journal.record import Record
@@ -48,6 +48,7 @@ class RecordJudge:
     ) -> None:
         self.live = LiveTraces(settings, closed, rule_set.hash)
         self.read_spans = 0  # spans of all records read so far, whatever became of them
+        self.read_log_records = 0
         self.read_position = 0
         self.clock_ns = 0
         self._rule_sets = {rule_set.hash: rule_set}
@@ -66,20 +67,39 @@ class RecordJudge:
         """(fate, reason) -> spans, since the start; with the open ones they add up to `read_spans` (promise 5)."""
         return {**self.live.fates, ("own", ""): self._decoder.own_spans}
 
+    @property
+    def log_record_fates(self) -> dict[tuple[str, str], int]:
+        """(fate, reason) -> log records, since the start; with the open ones they add up to `read_log_records`."""
+        return {**self.live.log_record_fates, ("own", ""): self._decoder.own_log_records}
+
     def read(self, record: Record) -> Iterator[Judged]:
         """Take in one record; gives the traces that were due before it came."""
         self.clock_ns = record.received_ns
         yield from self._judge(self.live.close_due(record.received_ns))
         self.read_position = record.end
-        if record.signal != Signal.TRACES:
-            return
-        spans = self._decoder.spans(record.payload)
-        self.read_spans += record.items
-        if self._ignored_scopes:
-            kept = [span for span in spans if span.scope not in self._ignored_scopes]
-            self.live.fates["dropped", "ignored_scope"] += len(spans) - len(kept)
-            spans = kept
-        self.live.add(spans, record.tenant, record.received_ns, record.position, record.end, len(record.payload))
+        if record.signal == Signal.TRACES:
+            self.read_spans += record.items
+            spans = self._unignored(self._decoder.spans(record.payload), self.live.fates)
+            self.live.add(spans, record.tenant, record.received_ns, record.position, record.end, len(record.payload))
+        elif record.signal == Signal.LOGS:
+            self.read_log_records += record.items
+            own = self._decoder.own_log_records
+            decoded = self._decoder.log_records(record.payload)
+            own = self._decoder.own_log_records - own
+            self.live.log_record_fates["unwanted", ""] += record.items - len(decoded) - own
+            if decoded:
+                log_records = self._unignored(decoded, self.live.log_record_fates)
+                byte_count = len(record.payload) * len(log_records) // record.items
+                self.live.add_log_records(
+                    log_records, record.tenant, record.received_ns, record.position, record.end, byte_count
+                )
+
+    def _unignored(self, contents: list[Content], fates: Fates) -> list[Content]:
+        if not self._ignored_scopes:
+            return contents
+        kept = [content for content in contents if content.scope not in self._ignored_scopes]
+        fates["dropped", "ignored_scope"] += len(contents) - len(kept)
+        return kept
 
     def tick(self, clock_ns: int) -> Iterator[Judged]:
         """The traces due by `clock_ns`, before which no later record will be stamped."""

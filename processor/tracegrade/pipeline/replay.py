@@ -102,6 +102,8 @@ def read_traces(requests: Iterable[SourceRequest], rule_set: RuleSet | None = No
     for record in records_of(requests):
         if record.signal == Signal.TRACES:
             live.add(decoder.spans(record.payload), record.tenant, 0, record.position, record.end)
+        elif record.signal == Signal.LOGS:
+            live.add_log_records(decoder.log_records(record.payload), record.tenant, 0, record.position, record.end)
     return live.close_all()
 
 

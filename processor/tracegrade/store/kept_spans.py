@@ -1,27 +1,29 @@
-"""The kept spans of one trace as one compressed blob, and back.
+"""The kept spans and log records of one trace as one compressed blob, and back.
 
-The blob is what lets a late span find its trace again, `why` match it again and the page draw it. Every span comes
-back equal. Resources, scopes and the trace id are written once: fewer bytes to compress.
+The blob is what lets a late span find its trace again, `why` match it again and the page draw it. All of it
+comes back equal. Resources, scopes and the trace id are written once: fewer bytes to compress.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.store.packing import pack, unpack
 
-_VERSION_BYTE = b"\x01"
+_VERSION_BYTE = b"\x02"
 
 
 class KeptSpansError(TraceGradeError):
     """A blob of kept spans cannot be read: damaged, or written by another version."""
 
 
-def encode_spans(spans: list[Span], replaced: list[bytes]) -> bytes:
-    """Pack `spans` and the digests of replaced contents; the order of both is kept.
+def encode_spans(spans: list[Span], replaced: list[bytes], log_records: Sequence[LogRecord] = ()) -> bytes:
+    """Pack `spans`, the digests of replaced contents and the log records; the order of all is kept.
 
     Attribute values are decoded AnyValues: their integers fit 64 bits and their texts are UTF-8.
     """
@@ -49,18 +51,31 @@ def encode_spans(spans: list[Span], replaced: list[bytes]) -> bytes:
                 span.status_code,
                 span.status_message,
                 span.attributes,
-                [(event.name, event.time_ns, event.attributes) for event in span.events] if span.events else (),
+                [_event(event) for event in span.events] if span.events else (),
                 span.dropped_attributes_count,
                 scopes.setdefault(span.scope, len(scopes)),
                 resource,
             )
         )
+    log_rows = [
+        (
+            trace_ids.setdefault(record.trace_id, len(trace_ids)),
+            record.span_id.hex(),
+            scopes.setdefault(record.scope, len(scopes)),
+            _event(record.event),
+        )
+        for record in log_records
+    ]
     header = ([trace_id.hex() for trace_id in trace_ids], list(scopes), resources, [d.hex() for d in replaced])
-    return _VERSION_BYTE + pack(orjson.dumps((*header, rows)))
+    return _VERSION_BYTE + pack(orjson.dumps((*header, rows, log_rows)))
 
 
-def decode_spans(blob: bytes) -> tuple[list[Span], list[bytes]]:
-    """The spans and the digests of replaced contents that `encode_spans` packed.
+def _event(event: SpanEvent) -> tuple[str, int, dict[str, JsonValue]]:
+    return event.name, event.time_ns, event.attributes
+
+
+def decode_spans(blob: bytes) -> tuple[list[Span], list[bytes], list[LogRecord]]:
+    """The spans, the digests of replaced contents and the log records that `encode_spans` packed.
 
     Raises:
         KeptSpansError: `blob` is damaged or of another version.
@@ -68,20 +83,27 @@ def decode_spans(blob: bytes) -> tuple[list[Span], list[bytes]]:
     if blob[:1] != _VERSION_BYTE:
         raise KeptSpansError(f"kept spans of version {blob[:1].hex() or None} found, expected {_VERSION_BYTE.hex()}")
     try:
-        trace_ids, scopes, resources, replaced, rows = orjson.loads(unpack(blob[1:]))
-        return _spans(trace_ids, scopes, resources, rows), [bytes.fromhex(digest) for digest in replaced]
+        hex_trace_ids, scopes, resources, replaced, rows, log_rows = orjson.loads(unpack(blob[1:]))
+        trace_ids = [bytes.fromhex(trace_id) for trace_id in hex_trace_ids]
+        return (
+            _spans(trace_ids, scopes, resources, rows),
+            [bytes.fromhex(digest) for digest in replaced],
+            [
+                LogRecord(trace_ids[trace], bytes.fromhex(span_id), scopes[scope], SpanEvent(*event))
+                for trace, span_id, scope, event in log_rows
+            ],
+        )
     except (ValueError, TypeError, IndexError) as error:
         raise KeptSpansError(f"kept spans cannot be read: {error}") from None
 
 
 def _spans(
-    trace_ids: list[str], scopes: list[str], resources: list[dict[str, JsonValue]], rows: list[Any]
+    trace_ids: list[bytes], scopes: list[str], resources: list[dict[str, JsonValue]], rows: list[Any]
 ) -> list[Span]:
-    traces = [bytes.fromhex(trace_id) for trace_id in trace_ids]
     shared = [Resource(attributes) for attributes in resources]
     return [
         Span(
-            trace_id=traces[trace],
+            trace_id=trace_ids[trace],
             span_id=bytes.fromhex(span_id),
             parent_span_id=bytes.fromhex(parent_span_id),
             name=name,

@@ -1,16 +1,17 @@
 """OTel GenAI semantic conventions: `gen_ai.operation.name` and, for MCP, `mcp.method.name`.
 
-Covers the tool spans of v1.31 to today, messages as attributes (v1.37 on) and messages as span events (before).
+Covers the tool spans of v1.31 to today, messages as attributes or in one event (v1.37 on),
+and messages as events, one each (before).
 """
 
 from tracegrade import semconv as s
 from tracegrade.extract.flattened import read_flattened
-from tracegrade.extract.messages import read_message, read_messages
+from tracegrade.extract.messages import read_event, read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, ToolEvents
 from tracegrade.extract.unwrap import read_schemas
 from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.span import Span, SpanEvent
+from tracegrade.model.span import Span
 
 _KINDS: dict[str, SpanKind] = {
     "execute_tool": "tool",
@@ -89,7 +90,7 @@ def _outputs(span: Span) -> list[Message]:
         if event.name == s.INFERENCE_EVENT:
             messages += read_messages(event.attributes.get(s.OUTPUT_MESSAGES))
         elif event.name == s.MESSAGE_EVENT_CHOICE:
-            messages.append(_event_message(event, "assistant", len(messages)))
+            messages.append(read_event(event.attributes, "assistant", len(messages)))
     return messages
 
 
@@ -104,22 +105,8 @@ def _inputs(span: Span) -> list[Message]:
         if event.name == s.INFERENCE_EVENT:
             messages += read_messages(event.attributes.get(s.INPUT_MESSAGES))
         elif (role := _INPUT_EVENTS.get(event.name)) is not None:
-            messages.append(_event_message(event, role, len(messages)))
+            messages.append(read_event(event.attributes, role, len(messages)))
     return messages
-
-
-def _event_message(event: SpanEvent, role: str, position: int) -> Message:
-    """A message event: flat attributes, or the whole message in one of them; any of them as JSON text."""
-    body: dict[str, JsonValue] = dict(event.attributes)
-    message = decode(body.get("message")).value
-    if isinstance(message, dict):
-        body.update(message)
-    elif message is not None:
-        body["content"] = message
-    content = decode(body.get("content")).value
-    if isinstance(content, list):
-        body["content"] = content
-    return read_message(body, position, role)
 
 
 def _tool_events(span: Span) -> ToolEvents:
