@@ -93,7 +93,7 @@ ENDUSER_ID = "enduser.id"
 
 # Vercel AI SDK before 7, and its legacy integration. Source: vercel/ai, packages/otel, legacy-open-telemetry.ts.
 AI_OPERATION = "ai.operationId"
-AI_OPERATION_NAME = "operation.name"  # the operation, a space and the function id
+OPERATION = "operation.name"  # the operation, a space and the function id; AgentOps' too
 AI_FUNCTION_ID = "ai.telemetry.functionId"
 AI_METADATA = "ai.telemetry.metadata."
 AI_CONTEXT = "ai.settings.context."
@@ -179,7 +179,7 @@ ANTHROPIC_SESSION = "anthropic.session.id"
 ANTHROPIC_REQUEST = "anthropic.request.id"
 
 # Claude Code and the Claude Agent SDK. Source: Claude Code's documentation, monitoring-usage, "Traces (beta)".
-CLAUDE_TYPE = "span.type"
+SPAN_TYPE = "span.type"  # VoltAgent's too
 CLAUDE_TOOL_NAME = "tool_name"
 CLAUDE_TOOL_USE_ID = "tool_use_id"
 CLAUDE_TOOL_INPUT = "tool_input"
@@ -203,6 +203,84 @@ LLM_REQUEST_FUNCTIONS = "llm.request.functions."
 FLAT_PROMPTS = "gen_ai.prompt."
 FLAT_COMPLETIONS = "gen_ai.completion."
 TOOL_ARGUMENTS = "tool.arguments"
+
+# CrewAI's own tracing. Source: crewai 1.15.30, telemetry/tracing/semantic_conventions.py.
+CREWAI_EVENT = "crewai.event_name"
+CREWAI_AGENT_ROLE = "crewai.agent.role"
+
+# Spring AI, through Micrometer. Source: spring-projects/spring-ai, ToolCallingObservationDocumentation.java,
+# McpServerToolObservationDocumentation.java.
+SPRING_KIND = "spring.ai.kind"
+SPRING_MCP_SERVER = "mcp_server_tool_call"  # the kind of an MCP server's span
+SPRING_TOOL_NAME = "spring.ai.tool.definition.name"
+SPRING_TOOL_SCHEMA = "spring.ai.tool.definition.schema"
+SPRING_TOOL_CALL_ID = "spring.ai.tool.call.id"
+SPRING_TOOL_ARGUMENTS = "spring.ai.tool.call.arguments"
+SPRING_TOOL_RESULT = "spring.ai.tool.call.result"
+SPRING_SERVER_ARGUMENTS = "spring.ai.mcp.server.tool.call.arguments"
+SPRING_SERVER_RESULT = "spring.ai.mcp.server.tool.call.result"
+SPRING_CONVERSATION_ID = "spring.ai.chat.client.conversation.id"
+
+# LiveKit agents; without `pii.` before 1.8. Source: livekit-agents 1.8.9, telemetry/trace_types.py.
+LK_TOOLS = "lk.function_tools"
+LK_TOOL_NAME = "lk.function_tool.name"
+LK_TOOL_ID = "lk.function_tool.id"
+LK_TOOL_ARGUMENTS = "lk.pii.function_tool.arguments"
+LK_TOOL_ARGUMENTS_OLD = "lk.function_tool.arguments"
+LK_TOOL_OUTPUT = "lk.pii.function_tool.output"
+LK_TOOL_OUTPUT_OLD = "lk.function_tool.output"
+LK_TOOL_IS_ERROR = "lk.function_tool.is_error"
+LK_USER_INPUT = "lk.pii.user_input"
+LK_USER_INPUT_OLD = "lk.user_input"
+LK_RESPONSE_TEXT = "lk.pii.response.text"
+LK_RESPONSE_TEXT_OLD = "lk.response.text"
+
+# Genkit. Source: @genkit-ai/core 1.42.0, tracing/instrumentation.ts.
+GENKIT_SUBTYPE = "genkit:metadata:subtype"
+GENKIT_NAME = "genkit:name"
+GENKIT_INPUT = "genkit:input"
+GENKIT_OUTPUT = "genkit:output"
+GENKIT_SESSION_ID = "genkit:sessionId"
+
+# VoltAgent. Source: @voltagent/core 2.10.0, agent/open-telemetry/trace-context.ts.
+TOOL_CALL_ID_BARE = "tool.call.id"  # AgentOps' too
+VOLT_ENTITY_TYPE = "entity.type"
+VOLT_ENTITY_NAME = "entity.name"
+VOLT_SUBAGENT_NAME = "subagent.name"
+VOLT_OPERATION_ID = "operation.id"
+VOLT_INPUT = "input"
+VOLT_OUTPUT = "output"
+VOLT_MODEL = "llm.model"
+VOLT_MESSAGES = "llm.messages"
+VOLT_CONVERSATION_ID = "conversation.id"
+
+# Laminar. Source: lmnr 0.8.2, opentelemetry_lib/tracing/attributes.py.
+LMNR_TYPE = "lmnr.span.type"
+LMNR_INPUT = "lmnr.span.input"
+LMNR_OUTPUT = "lmnr.span.output"
+LMNR_SESSION_ID = "lmnr.association.properties.session_id"
+LMNR_USER_ID = "lmnr.association.properties.user_id"
+
+# AgentOps. Source: agentops 0.4.21, semconv/ and sdk/decorators/utility.py.
+AGENTOPS_KIND = "agentops.span.kind"
+AGENTOPS_TOOL_INPUT = "agentops.tool.input"
+AGENTOPS_TOOL_OUTPUT = "agentops.tool.output"
+AGENTOPS_AGENT_INPUT = "agentops.agent.input"
+AGENTOPS_AGENT_OUTPUT = "agentops.agent.output"
+AGENTOPS_ENTITY_INPUT = "agentops.entity.input"
+AGENTOPS_ENTITY_OUTPUT = "agentops.entity.output"
+AGENTOPS_TOOL_RESULT = "tool.result"
+
+# Flue, whose newer releases write the GenAI conventions. Source: withastro/flue, packages/opentelemetry.
+FLUE_TOOL_NAME = "flue.tool.name"
+FLUE_TOOL_CALL_ID = "flue.tool.call_id"
+FLUE_TOOL_ARGUMENTS = "flue.tool.arguments"
+FLUE_TOOL_RESULT = "flue.tool.result"
+FLUE_FALLBACK_ARGUMENTS = "flue.tool.call.arguments"
+FLUE_FALLBACK_RESULT = "flue.tool.call.result"
+FLUE_TASK_AGENT = "flue.task.agent"
+FLUE_TASK_PROMPT = "flue.task.prompt"
+FLUE_TASK_RESULT = "flue.task.result"
 
 # Resource. Source: open-telemetry/semantic-conventions, model/service/registry.yaml.
 SERVICE_NAME = "service.name"

@@ -13,13 +13,13 @@ USER_ROLES = ("user", "human")
 ASSISTANT_ROLES = ("assistant", "model", "ai", "")
 
 _CALL_TYPES = frozenset({"tool_call", "server_tool_call", "tool_use", "tool-call", "function_call"})
-_ID_KEYS = ("call_id", "id", "tool_call_id", "tool_use_id", "toolUseId", "toolCallId")
+_ID_KEYS = ("call_id", "id", "tool_call_id", "tool_use_id", "toolUseId", "toolCallId", "ref")
 _RESULT_TYPES = frozenset(
     {"tool_call_response", "server_tool_call_response", "tool_result", "tool-result", "function_call_output"}
 )
-# Calls and results as the only member of a part: Bedrock and Strands, Gemini in both spellings, Haystack.
-_CALL_MEMBERS = ("toolUse", "functionCall", "function_call", "tool_call")
-_RESULT_MEMBERS = ("toolResult", "functionResponse", "function_response", "tool_call_result")
+# Calls and results as the only member of a part: Bedrock and Strands, Gemini in both spellings, Haystack, Genkit.
+_CALL_MEMBERS = ("toolUse", "functionCall", "function_call", "tool_call", "toolRequest")
+_RESULT_MEMBERS = ("toolResult", "functionResponse", "function_response", "tool_call_result", "toolResponse")
 # Members of a recorded request or response that hold its messages: OpenAI (also Responses), Gemini, Bedrock, Haystack,
 # LangChain.
 _HOLDERS = ("messages", "choices", "replies", "candidates", "contents", "generations", "message", "output", "input")

@@ -102,7 +102,7 @@ def _no_name(span: Span) -> str:
 class Dialect(NamedTuple):
     """One way in which instrumentations write agent runs, model calls and tool calls.
 
-    A span without any of the attributes in ``marks`` is not written in this dialect.
+    A span without any of the attributes in ``marks`` is not written in this dialect; one without marks goes by names.
 
     Installed packages add theirs by the entry-point group ``tracegrade.dialects``; the README shows one.
 
@@ -129,6 +129,7 @@ class Dialect(NamedTuple):
     arguments: Callable[[Span], JsonValue] = _nothing
     output: Callable[[Span], JsonValue] = _nothing
     agent_name: Callable[[Span], str] = _no_name
+    model: Callable[[Span], str] = _no_name  # of a chat span
     session: Callable[[Span], str] = _no_name
     user: Callable[[Span], str] = _no_name
 

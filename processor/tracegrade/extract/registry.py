@@ -8,21 +8,30 @@ from tracegrade.extract.asks import find_asks
 from tracegrade.extract.calls import build_calls
 from tracegrade.extract.custom import custom_dialects
 from tracegrade.extract.dialects import (
+    agentops,
     anthropic,
     claude_code,
+    crewai,
+    flue,
     gemini_cli,
     gen_ai,
+    genkit,
     google_adk,
     haystack,
+    laminar,
+    langchain4j,
     langfuse,
     langsmith,
+    livekit,
     mastra,
     mlflow,
     openinference,
     openllmetry,
     pydantic_ai,
+    spring_ai,
     tool_name,
     vercel_ai,
+    voltagent,
 )
 from tracegrade.extract.folding import fold, only_mcp_servers
 from tracegrade.extract.joining import join
@@ -43,7 +52,11 @@ DIALECTS: dict[str, Dialect] = {
     for module in (
         langfuse,
         openinference,
-        claude_code,  # from here to google_adk: all write GenAI's operation name as well
+        crewai,  # from here to google_adk: all write GenAI's operation name as well
+        spring_ai,
+        livekit,
+        voltagent,
+        claude_code,
         anthropic,
         langsmith,
         mastra,
@@ -55,16 +68,23 @@ DIALECTS: dict[str, Dialect] = {
         openllmetry,
         vercel_ai,
         haystack,
+        genkit,
+        laminar,
+        agentops,
+        flue,
         tool_name,
+        langchain4j,
     )
 }
 
 # In order of preference where several hold one fact.
 FIELD_ORDER: tuple[str, ...] = (
+    "crewai",  # its `gen_ai.agent.name` is a hash
     "gen_ai",
     "gemini_cli",
     "vercel_ai",
     "google_adk",
+    "voltagent",  # its `tool.parameters` is a schema in words of its own
     "openinference",
     "openllmetry",
     "haystack",
@@ -75,7 +95,14 @@ FIELD_ORDER: tuple[str, ...] = (
     "pydantic_ai",
     "claude_code",
     "anthropic",
+    "spring_ai",
+    "livekit",
+    "genkit",
+    "laminar",
+    "agentops",
+    "flue",
     "tool_name",
+    "langchain4j",
 )
 
 # Those of installed packages come before ours, as whoever installs one wants it asked; where several hold one fact,
@@ -111,6 +138,8 @@ READ_PREFIXES: tuple[str, ...] = tuple(sorted({prefix for d in DIALECTS.values()
 READ_EVENTS: frozenset[str] = frozenset({s.EXCEPTION_EVENT, *(e for d in DIALECTS.values() for e in d.events)})
 
 MARKS: frozenset[str] = frozenset().union(*(dialect.marks for dialect in DIALECTS.values()))
+# On a tool span these name the agent that executes it.
+_EXECUTING_AGENT = DIALECTS["crewai"].keys.agent + DIALECTS["gen_ai"].keys.agent
 
 _START_ORDER = attrgetter("start_ns", "end_ns", "span_id")
 # Senders repeat few sets of attribute keys; one that invents them without end must not grow the memo for ever.
@@ -120,14 +149,16 @@ _MAX_LEARNT_SETS = 4096
 class _Askable(dict[tuple[str, ...], tuple[Dialect, ...]]):
     """The dialects that a span with these attribute keys may be written in, learnt as they come.
 
-    So that a further dialect costs nothing for the spans of all others.
+    So that a further dialect costs nothing for the spans of all others. Dialects without marks go by a span's name:
+    they are asked about spans that have no other's marks.
     """
 
     def __init__(self, dialects: Iterable[Dialect]) -> None:
         self._dialects = tuple(dialects)
+        self._unmarked = tuple(dialect for dialect in self._dialects if not dialect.marks)
 
     def __missing__(self, keys: tuple[str, ...]) -> tuple[Dialect, ...]:
-        found = tuple(dialect for dialect in self._dialects if not dialect.marks.isdisjoint(keys))
+        found = tuple(dialect for dialect in self._dialects if not dialect.marks.isdisjoint(keys)) or self._unmarked
         if len(self) >= _MAX_LEARNT_SETS:
             self.clear()
         self[keys] = found

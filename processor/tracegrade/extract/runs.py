@@ -135,12 +135,16 @@ def _describe(
         final_answer=_answer(span, agents, chats, keys),
         session=sessions.of(span, members),
         user=users.of(span, members),
-        model=next((model for chat in chats if (model := first_text(chat.span, keys.model))), None)
+        model=next((model for chat in chats if (model := _model(chat, keys))), None)
         or first_text(span, keys.model)
         or None,
         start_ns=span.start_ns,
         end_ns=span.end_ns,
     )
+
+
+def _model(chat: Node, keys: Keys) -> str:
+    return first_text(chat.span, keys.model) or chat.dialect.model(chat.span)
 
 
 def _prompt(span: Span, agents: Sequence[Node], chats: Sequence[Node], keys: Keys) -> str | None:

@@ -74,12 +74,16 @@ class Execution:
     @property
     def is_mcp(self) -> bool:
         """Whether the span is an MCP client's or server's."""
-        return s.MCP_METHOD in self.node.span.attributes
+        attributes = self.node.span.attributes
+        return s.MCP_METHOD in attributes or attributes.get(s.SPRING_KIND) == s.SPRING_MCP_SERVER
 
     @property
     def is_mcp_server(self) -> bool:
         """Whether the span is an MCP server's: the other side of a call that an agent made elsewhere."""
-        return self.node.span.kind == KIND_SERVER and self.is_mcp
+        span = self.node.span
+        if span.kind == KIND_SERVER:
+            return self.is_mcp
+        return span.attributes.get(s.SPRING_KIND) == s.SPRING_MCP_SERVER
 
 
 def read_execution(node: Node, keys: Keys) -> Execution | None:

@@ -30,7 +30,7 @@ _EVENT_KEYS = ("output", "content", "diff")
 
 
 def _classify(span: Span) -> SpanKind | None:
-    kind = span.attributes.get(s.CLAUDE_TYPE)
+    kind = span.attributes.get(s.SPAN_TYPE)
     if not span.name.startswith(_PREFIX) and not (isinstance(kind, str) and kind.startswith(_PREFIX)):
         return None
     name = kind if isinstance(kind, str) else span.name
@@ -62,7 +62,7 @@ def _tool_events(span: Span) -> ToolEvents:
 
 DIALECT = Dialect(
     name="claude_code",
-    marks=frozenset({s.CLAUDE_TYPE, s.CLAUDE_TOOL_NAME}),
+    marks=frozenset({s.SPAN_TYPE, s.CLAUDE_TOOL_NAME}),
     classify=_classify,
     keys=Keys(
         tool_name=(s.CLAUDE_TOOL_NAME,),

@@ -17,7 +17,7 @@ _MODEL_CALLS = ("doGenerate", "doStream")
 
 
 def _operation(span: Span) -> str:
-    return first_text(span, (s.AI_OPERATION,)) or first_text(span, (s.AI_OPERATION_NAME,)).partition(" ")[0]
+    return first_text(span, (s.AI_OPERATION,)) or first_text(span, (s.OPERATION,)).partition(" ")[0]
 
 
 def _classify(span: Span) -> SpanKind | None:
@@ -53,7 +53,7 @@ def _inputs(span: Span) -> list[Message]:
 
 DIALECT = Dialect(
     name="vercel_ai",
-    marks=frozenset({s.AI_OPERATION, s.AI_OPERATION_NAME}),
+    marks=frozenset({s.AI_OPERATION, s.OPERATION}),
     classify=_classify,
     keys=Keys(
         tool_name=(s.AI_TOOL_NAME,),

@@ -1,0 +1,50 @@
+"""AgentOps: `agentops.span.kind`; decorators record a bound call in `agentops.tool.input`.
+
+Its instrumentations of model clients write a span of no length for each tool call that a model asked for: a request,
+not its execution.
+"""
+
+from tracegrade import semconv as s
+from tracegrade.extract.reading import Dialect, Keys, Message, RequestedCall, SpanKind
+from tracegrade.extract.values import call_id
+from tracegrade.model.span import Span
+
+# "AgentOpsSpanKindValues.TOOL" is how the requests have it.
+_KINDS: dict[str, SpanKind] = {"tool": "tool", "agent": "agent", "AgentOpsSpanKindValues.TOOL": "chat"}
+
+
+def _classify(span: Span) -> SpanKind | None:
+    """Its model calls are written in the dialect of whatever recorded them."""
+    kind = span.attributes.get(s.AGENTOPS_KIND)
+    return _KINDS.get(kind) if type(kind) is str else None
+
+
+def _outputs(span: Span) -> list[Message]:
+    attributes = span.attributes
+    name = attributes.get(s.OI_TOOL_NAME)
+    if span.attributes.get(s.AGENTOPS_KIND) == "agent" or not isinstance(name, str) or not name:
+        return []
+    identity = call_id(attributes.get(s.TOOL_CALL_ID_BARE))
+    return [Message("assistant", "", (RequestedCall(name, identity, attributes.get(s.OI_TOOL_PARAMETERS), "0/0"),))]
+
+
+def _name(span: Span) -> str:
+    name = span.attributes.get(s.OPERATION)
+    return name if isinstance(name, str) and name else span.name.rpartition(".")[0]
+
+
+DIALECT = Dialect(
+    name="agentops",
+    marks=frozenset({s.AGENTOPS_KIND}),
+    classify=_classify,
+    keys=Keys(
+        arguments=(s.AGENTOPS_TOOL_INPUT, s.AGENTOPS_ENTITY_INPUT),
+        output=(s.AGENTOPS_TOOL_OUTPUT, s.AGENTOPS_TOOL_RESULT, s.AGENTOPS_ENTITY_OUTPUT),
+        prompt=(s.AGENTOPS_AGENT_INPUT, s.AGENTOPS_ENTITY_INPUT),
+        answer=(s.AGENTOPS_AGENT_OUTPUT, s.AGENTOPS_ENTITY_OUTPUT),
+    ),
+    attributes=frozenset({s.OPERATION, s.OI_TOOL_NAME, s.OI_TOOL_PARAMETERS, s.TOOL_CALL_ID_BARE}),
+    outputs=_outputs,
+    tool_name=_name,
+    agent_name=_name,
+)

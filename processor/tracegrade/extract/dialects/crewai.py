@@ -1,0 +1,20 @@
+"""CrewAI's own tracing: the GenAI conventions, where an agent's name is a key and its role is what people call it.
+
+A tool that failed has, beside its own span, one of no length that says the same and is no call.
+"""
+
+from tracegrade import semconv as s
+from tracegrade.extract.reading import Dialect, Keys, SpanKind
+from tracegrade.model.span import Span
+
+
+def _classify(span: Span) -> SpanKind | None:
+    return "other" if span.attributes[s.CREWAI_EVENT] == "tool_failure_detected" else None
+
+
+DIALECT = Dialect(
+    name="crewai",
+    marks=frozenset({s.CREWAI_EVENT}),
+    classify=_classify,
+    keys=Keys(agent=(s.CREWAI_AGENT_ROLE,)),
+)

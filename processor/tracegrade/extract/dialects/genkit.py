@@ -1,0 +1,77 @@
+"""Genkit: `genkit:metadata:subtype`, every value as JSON in `genkit:input` and `genkit:output`.
+
+A flow is an agent run. A model's messages hold parts `{text}`, `{toolRequest: {ref, name, input}}` and `{toolResponse:
+{ref, name, output}}`.
+"""
+
+from tracegrade import semconv as s
+from tracegrade.extract.messages import read_messages
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
+from tracegrade.extract.values import decode
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
+
+_KINDS: dict[str, SpanKind] = {
+    "tool": "tool",
+    "tool.v2": "tool",
+    "model": "chat",
+    "background-model": "chat",
+    "flow": "agent",
+    "agent": "agent",
+}
+
+
+def _classify(span: Span) -> SpanKind | None:
+    subtype = span.attributes.get(s.GENKIT_SUBTYPE)
+    return _KINDS.get(subtype, "other") if type(subtype) is str else None
+
+
+def _member(span: Span, key: str, name: str) -> JsonValue:
+    value = decode(span.attributes.get(key)).value
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _is_chat(span: Span) -> bool:
+    return _classify(span) == "chat"
+
+
+def _inputs(span: Span) -> list[Message]:
+    return read_messages(_member(span, s.GENKIT_INPUT, "messages")) if _is_chat(span) else []
+
+
+def _outputs(span: Span) -> list[Message]:
+    return read_messages(_member(span, s.GENKIT_OUTPUT, "message")) if _is_chat(span) else []
+
+
+def _schemas(span: Span) -> dict[str, JsonValue]:
+    tools = _member(span, s.GENKIT_INPUT, "tools")
+    return {
+        name: tool.get("inputSchema")
+        for tool in (tools if isinstance(tools, list) else [])
+        if isinstance(tool, dict) and isinstance(name := tool.get("name"), str)
+    }
+
+
+def _name(span: Span) -> str:
+    return span.name
+
+
+DIALECT = Dialect(
+    name="genkit",
+    marks=frozenset({s.GENKIT_SUBTYPE}),
+    classify=_classify,
+    keys=Keys(
+        tool_name=(s.GENKIT_NAME,),
+        arguments=(s.GENKIT_INPUT,),
+        output=(s.GENKIT_OUTPUT,),
+        session=(s.GENKIT_SESSION_ID,),
+        prompt=(s.GENKIT_INPUT,),
+        answer=(s.GENKIT_OUTPUT,),
+    ),
+    outputs=_outputs,
+    inputs=_inputs,
+    schemas=_schemas,
+    tool_name=_name,
+    agent_name=_name,
+    model=_name,
+)

@@ -1,0 +1,36 @@
+"""Spring AI: `spring.ai.kind`, beside an operation name that says "framework" before it said execute_tool.
+
+A chat client's call is an agent run. A tool that throws is told to the model as its result, and its span says OK.
+"""
+
+from tracegrade import semconv as s
+from tracegrade.extract.reading import Dialect, Keys, SpanKind
+from tracegrade.model.span import Span
+
+_KINDS: dict[str, SpanKind] = {"tool_call": "tool", s.SPRING_MCP_SERVER: "tool", "chat_client": "agent"}
+_TOOL_SPAN_PREFIXES = ("tool_call ", "execute_tool ")
+
+
+def _classify(span: Span) -> SpanKind | None:
+    kind = span.attributes.get(s.SPRING_KIND)
+    return _KINDS.get(kind, "other") if type(kind) is str else None
+
+
+def _tool_name(span: Span) -> str:
+    return next((span.name[len(p) :].strip() for p in _TOOL_SPAN_PREFIXES if span.name.startswith(p)), "")
+
+
+DIALECT = Dialect(
+    name="spring_ai",
+    marks=frozenset({s.SPRING_KIND}),
+    classify=_classify,
+    keys=Keys(
+        tool_name=(s.SPRING_TOOL_NAME,),
+        call_id=(s.SPRING_TOOL_CALL_ID,),
+        arguments=(s.SPRING_TOOL_ARGUMENTS, s.SPRING_SERVER_ARGUMENTS),
+        output=(s.SPRING_TOOL_RESULT, s.SPRING_SERVER_RESULT),
+        schema=(s.SPRING_TOOL_SCHEMA,),
+        session=(s.SPRING_CONVERSATION_ID,),
+    ),
+    tool_name=_tool_name,
+)

@@ -1,0 +1,43 @@
+"""VoltAgent: `span.type` beside `entity.type`, values in `input` and `output`.
+
+The agent's own span has no `span.type`. What its tool spans call `tool.parameters` is the tool's schema, and not in
+JSON Schema's words.
+"""
+
+from tracegrade import semconv as s
+from tracegrade.extract.messages import read_messages
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
+from tracegrade.model.span import Span
+
+_KINDS: dict[str, SpanKind] = {"tool": "tool", "llm": "chat", "agent": "agent"}
+
+
+def _classify(span: Span) -> SpanKind | None:
+    attributes = span.attributes
+    if attributes.get(s.VOLT_ENTITY_TYPE) != "agent" or s.VOLT_OPERATION_ID not in attributes:
+        return None
+    kind = attributes.get(s.SPAN_TYPE, "agent")
+    return _KINDS.get(kind, "other") if type(kind) is str else None
+
+
+def _inputs(span: Span) -> list[Message]:
+    return read_messages(span.attributes.get(s.VOLT_MESSAGES))
+
+
+DIALECT = Dialect(
+    name="voltagent",
+    marks=frozenset({s.VOLT_OPERATION_ID}),
+    classify=_classify,
+    keys=Keys(
+        call_id=(s.TOOL_CALL_ID_BARE,),
+        arguments=(s.VOLT_INPUT,),
+        output=(s.VOLT_OUTPUT,),
+        agent=(s.VOLT_SUBAGENT_NAME, s.VOLT_ENTITY_NAME),
+        session=(s.VOLT_CONVERSATION_ID,),
+        model=(s.VOLT_MODEL,),
+        prompt=(s.VOLT_INPUT,),
+        answer=(s.VOLT_OUTPUT,),
+    ),
+    attributes=frozenset({s.SPAN_TYPE, s.VOLT_ENTITY_TYPE, s.VOLT_MESSAGES}),
+    inputs=_inputs,
+)
