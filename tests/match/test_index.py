@@ -10,6 +10,11 @@ from tracegrade.match.facts import Facts
 from tracegrade.match.index import Index
 from tracegrade.match.rule import Rule
 from tracegrade.match.select import unmatched
+from tracegrade.model.subject import Subject
+from tracegrade.model.trace import Trace
+
+TRACE = Trace(bytes(16), "default", [], "settled", [], 0)
+SUBJECT = Subject("agent", "aa" * 8, TRACE, None, [], "support", "aa" * 8)  # of which only CEL reads more
 
 
 def rule_of(number: int, clauses: dict[str, Any]) -> Rule:
@@ -26,6 +31,7 @@ def facts_of(**fields: Any) -> Facts:
         "tools": [],
         "prompt": None,
         "attributes": [{}],
+        "subject": SUBJECT,
     }
     return Facts(**(known | fields))
 
@@ -52,6 +58,7 @@ NAME = st.sampled_from(["a", "b", "ab", ""])
 VALUE = st.one_of(st.none(), NAME, st.sampled_from([1, True, 0]), st.lists(NAME, max_size=2))
 FACTS = st.builds(
     Facts,
+    subject=st.just(SUBJECT),
     service=NAME,
     environment=VALUE,
     release=VALUE,

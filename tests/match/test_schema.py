@@ -18,6 +18,10 @@ MISTAKES = Path(__file__).parent / "mistakes"
 BEYOND_A_SCHEMA = {
     "alert_of_an_evaluation_that_is_not_there",
     "bad_expression_in_an_output",
+    "cel_of_an_unknown_function",
+    "cel_of_an_unknown_variable",
+    "cel_of_attributes_nobody_can_name",
+    "cel_that_does_not_compile",
     "evaluation_called_pass_rate",
     "false_positive_unknown",
     "glob_without_closing_bracket",

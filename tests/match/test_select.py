@@ -111,6 +111,67 @@ def test_match_is_named_before_unless() -> None:
     assert why_not(extraction_of(), match={"agent": "sales"}, unless={"environment": "prod"}) == "agent"
 
 
+@pytest.mark.parametrize(
+    ("cel", "unmatched"),
+    [
+        ('service == "shop-eu" && agent.startsWith("sup")', None),
+        ('environment == "staging"', "cel"),
+        ('"create_order" in tools', None),
+        ("tools.size() > 1", "cel"),
+        ('prompt.matches("(?i)pens$")', None),
+        ("trace.duration_ms < 60000", None),
+        ("trace.span_count == 2 && trace.complete", None),
+        ('calls.all(c, c.name == "create_order" && !c.failed)', None),
+        ("calls.exists(c, c.duration_ms > 5.0)", "cel"),
+        ('attributes["tenant.tier"] in ["gold", "silver"]', None),
+        ('attributes.size == "XL"', None),
+        ('"missing" in attributes', "cel"),
+    ],
+)
+def test_a_cel_expression_is_a_clause(cel: str, unmatched: str | None) -> None:
+    spans = [span_of(ROOT, **{"tenant.tier": "gold", "size": "XL"}), span_of(TOOL, ROOT)]
+    assert why_not(extraction_of(spans=spans), match={"cel": cel}) == unmatched
+    excluded = why_not(extraction_of(spans=spans), unless={"cel": cel})
+    assert excluded == ("unless" if unmatched is None else None)
+
+
+@pytest.mark.parametrize(
+    ("cel", "reason"),
+    [
+        ('attributes["missing"] == 1', "cel: there is no missing"),
+        ("trace.nope > 1", "cel: there is no nope"),
+        ("service > 5", "cel: No such overload"),
+        ("trace.duration_ms", "cel: expected true or false, found a value of type float"),
+        ("calls.all(a, calls.all(b, calls.all(c, true)))", None),
+    ],
+)
+def test_an_expression_that_fails_is_not_evaluable(cel: str, reason: str | None) -> None:
+    extraction = extraction_of()
+    for place in ("match", "unless"):
+        found = [match.not_evaluable for match in match(RuleSet([rule_of(**{place: {"cel": cel}})]), extraction)]
+        assert [why and why[: len(reason or "")] for why in found] == ([reason] if reason or place == "match" else [])
+
+
+def test_a_clause_that_does_not_hold_is_named_before_an_expression_fails() -> None:
+    clauses = {"agent": "sales", "cel": "trace.nope > 1"}
+    assert why_not(extraction_of(), match=clauses) == "agent"
+    assert why_not(extraction_of(), unless=clauses) is None
+    assert match(RuleSet([rule_of(unless=clauses)]), extraction_of())[0].not_evaluable is None
+
+
+def test_loops_inside_each_other_are_bounded() -> None:
+    run = AgentRun(ROOT, "support", prompt="x")
+    run.calls = [call_of("a") for _ in range(1001)]
+    rule = rule_of(match={"cel": "calls.all(a, calls.all(b, true))"})
+    [found] = match(RuleSet([rule]), extraction_of([run]))
+    assert found.not_evaluable == "cel: 2 loops over 1001 items are too much work"
+
+
+def test_attributes_that_an_expression_reads_are_kept() -> None:
+    cel = 'attributes["a.b"] == "it is \'attributes\'" || "c" in attributes || attributes.d'
+    assert {"a.b", "c", "d"} <= RuleSet([rule_of(match={"cel": cel})]).attributes_read
+
+
 class TestWithoutAReadablePrompt:
     extraction = extraction_of([AgentRun(ROOT, "support")])
 
@@ -125,6 +186,7 @@ class TestWithoutAReadablePrompt:
             {"match": {"service": "shop-eu", "prompt": "Please order"}},
             {"unless": {"prompt": "Please order"}},
             {"unless": {"environment": "prod", "prompt": "Please order"}},
+            {"unless": {"cel": "trace.complete", "prompt": "Please order"}},
         ],
     )
     def test_a_rule_that_only_the_prompt_could_decide_is_not_evaluable(self, fields: dict[str, Any]) -> None:

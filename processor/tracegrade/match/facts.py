@@ -2,13 +2,18 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tracegrade.match.cel import CelExpression, context_of
 from tracegrade.match.patterns import Patterns, normalised
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Resource, Span
 from tracegrade.model.subject import Subject
+from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace import Trace
+
+if TYPE_CHECKING:
+    from cel import Context
 
 SERVICE = "service.name"
 RELEASE = "service.version"
@@ -33,7 +38,9 @@ class Facts:
     tools: list[str]
     prompt: str | None
     attributes: list[dict[str, JsonValue]]
+    subject: Subject
     _normalised_prompt: str | None = field(default=None, init=False)
+    _context: "Context | None" = field(default=None, init=False)
 
     @property
     def normalised_prompt(self) -> str | None:
@@ -58,6 +65,53 @@ class Facts:
                 return patterns.match(value)
             case _:
                 return patterns.match(self.attribute(clause.removeprefix("attributes.")))
+
+    def holds(self, expression: CelExpression) -> bool | str:
+        """Whether a CEL expression is true of the subject; a text says why that cannot be told."""
+        if self._context is None:
+            self._context = context_of(
+                {
+                    "service": lambda: self.service,
+                    "environment": lambda: _text(self.environment),
+                    "release": lambda: _text(self.release),
+                    "agent": lambda: self.agent,
+                    "prompt": lambda: self.prompt,
+                    "tools": lambda: self.tools,
+                    "attributes": self._all_attributes,
+                    "calls": lambda: [_call_facts(call) for call in self.subject.calls],
+                    "trace": lambda: _trace_facts(self.subject),
+                }
+            )
+        return expression.holds(self._context, self._longest if expression.loops > 1 else 0)
+
+    def _all_attributes(self) -> dict[str, JsonValue]:
+        return {name: value for place in reversed(self.attributes) for name, value in place.items()}
+
+    @property
+    def _longest(self) -> int:
+        """The number of items in the longest list that an expression sees."""
+        lists = [value for place in self.attributes for value in place.values() if isinstance(value, list | dict)]
+        return max(len(self.subject.calls), len(self.tools), *map(len, lists), 0)
+
+
+def _text(value: JsonValue) -> JsonValue:
+    return "" if value is None else value
+
+
+def _call_facts(call: ToolCall) -> JsonValue:
+    return {"name": call.name, "failed": call.failed, "duration_ms": (call.end_ns - call.start_ns) / 1e6}
+
+
+def _trace_facts(subject: Subject) -> JsonValue:
+    trace = subject.trace
+    start_ns, end_ns = min(span.start_ns for span in trace.spans), max(span.end_ns for span in trace.spans)
+    return {
+        "id": trace.trace_id.hex(),
+        "duration_ms": (end_ns - start_ns) / 1e6,
+        "span_count": len(trace.spans),
+        "complete": trace.complete,
+        "session": subject.session or "",
+    }
 
 
 class FactReader:
@@ -92,6 +146,7 @@ class FactReader:
             tools=list(tools),
             prompt=subject.prompt,
             attributes=places,
+            subject=subject,
         )
 
 

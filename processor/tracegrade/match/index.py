@@ -59,7 +59,8 @@ class Index:
                 found.update(places.find(value))
             if clause == "prompt" and facts.prompt is None:
                 found.update(places.everything())
-        for name in self._attributes:
+        # Of the two, the shorter is gone through: a subject has few attributes, however many rules ask for.
+        for name in set().union(*(place.keys() & self._attributes.keys() for place in facts.attributes)):
             found.update(self._attributes[name].find(facts.attribute(name)))
         return [self._rules[position] for position in sorted(found)]
 

@@ -1,11 +1,11 @@
 """The shape of a rule file: what to judge, by which evaluators, and when to say so.
 
-A rule is frozen data. What this version cannot judge (cases, CEL, sampling, sessions, drop alerts) is refused while
+A rule is frozen data. What this version cannot judge (cases, sampling, sessions, drop alerts) is refused while
 the file is read, never taken literally and never ignored.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import cached_property
 from hashlib import blake2b
 from typing import Annotated, Any, Literal, Self, TypeAlias
@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field, ModelWrapValidatorHandler, PrivateAttr, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from tracegrade.match.cel import Cel
 from tracegrade.match.evaluation_spec import EvaluationItem, EvaluationSpec
 from tracegrade.match.mistakes import mistake, refuse
 from tracegrade.match.patterns import AttributeValues, Names, Patterns, Prompts
@@ -57,10 +58,15 @@ class Clauses(FileModel):
     attributes: dict[str, AttributeValues] = Field(
         default={}, description="Attributes of the subject's span, else the trace's root span, else the resource."
     )
-    cel: SkipJsonSchema[Annotated[None, _cannot_judge("cel expressions")]] = None
+    cel: Cel = Field(default=None, description="An expression of the Common Expression Language that must be true.")
+
+    @property
+    def attributes_read(self) -> Set[str]:
+        """The attributes that the clauses read."""
+        return self.attributes.keys() | (self.cel.attributes if self.cel is not None else frozenset())
 
     def named(self) -> Iterator[tuple[str, Patterns]]:
-        """Every clause there is, cheapest to check first, under the name by which decisions call it."""
+        """Every clause but ``cel``, cheapest to check first, under the name by which decisions call it."""
         for name in ("service", "environment", "release", "agent", "tools"):
             if (patterns := getattr(self, name)) is not None:
                 yield name, patterns
@@ -97,7 +103,7 @@ def _present(value: object) -> object:
 
 
 def _refuse_no_clauses(unless: Clauses) -> Clauses:
-    if not any(unless.named()):
+    if not any(unless.named()) and unless.cel is None:
         raise ValueError("expected at least one clause; without any, it would exclude everything")
     return unless
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tracegrade.match.cel import CelExpression
 from tracegrade.match.facts import FactReader, Facts
 from tracegrade.match.rule import Rule, RuleScope
 from tracegrade.match.rule_set import RuleSet
@@ -68,20 +69,38 @@ def explain(rule: Rule, extraction: Extraction) -> list[Explanation]:
 
 def unmatched(rule: Rule, facts: Facts) -> tuple[str | None, str | None]:
     """The clause that keeps the rule from judging the subject, if any; else why it cannot judge it, if so."""
-    unreadable = False
+    unknown: str | None = None
     for clause, patterns in rule.match_clauses:
         if facts.match(clause, patterns):
             continue
         if clause != "prompt" or facts.prompt is not None:
             return clause, None
-        unreadable = True
-    if rule.unless_clauses:
-        failing = {clause for clause, patterns in rule.unless_clauses if not facts.match(clause, patterns)}
-        if not failing:
+        unknown = UNREADABLE_PROMPT
+    if (cel := rule.match.cel) is not None:
+        held = facts.holds(cel)
+        if held is False:
+            return "cel", None
+        if held is not True:
+            unknown = unknown or held
+    if rule.unless is not None:
+        excluded = _excluded(rule, rule.unless.cel, facts)
+        if excluded is True:
             return "unless", None
-        # Only the prompt could tell whether the subject is excluded.
-        unreadable = unreadable or (failing == {"prompt"} and facts.prompt is None)
-    return None, UNREADABLE_PROMPT if unreadable else None
+        unknown = unknown or excluded or None
+    return None, unknown
+
+
+def _excluded(rule: Rule, cel: CelExpression | None, facts: Facts) -> bool | str:
+    """Whether all clauses of ``unless`` hold; a text says why that cannot be told."""
+    unknown: bool | str = True
+    for clause, patterns in rule.unless_clauses:
+        if clause == "prompt" and facts.prompt is None:
+            unknown = UNREADABLE_PROMPT
+        elif not facts.match(clause, patterns):
+            return False
+    if cel is not None and (held := facts.holds(cel)) is not True:
+        return held and (unknown if unknown is not True else held)
+    return unknown
 
 
 def _agent_subjects(extraction: Extraction) -> list[Subject]:
