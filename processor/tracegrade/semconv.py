@@ -204,6 +204,10 @@ FLAT_PROMPTS = "gen_ai.prompt."
 FLAT_COMPLETIONS = "gen_ai.completion."
 TOOL_ARGUMENTS = "tool.arguments"
 
+# LlamaIndex's own package. Source: llama-index-workflows, runtime/types/step_function.py.
+LLAMA_SUMMARY = "llamaindex.step.input_summary"
+LLAMA_OUTPUT = "step.output"
+
 # CrewAI's own tracing. Source: crewai 1.15.30, telemetry/tracing/semantic_conventions.py.
 CREWAI_EVENT = "crewai.event_name"
 CREWAI_AGENT_ROLE = "crewai.agent.role"

@@ -23,6 +23,7 @@ from tracegrade.extract.dialects import (
     langfuse,
     langsmith,
     livekit,
+    llama_index,
     mastra,
     mlflow,
     openinference,
@@ -72,6 +73,7 @@ DIALECTS: dict[str, Dialect] = {
         laminar,
         agentops,
         flue,
+        llama_index,
         tool_name,
         langchain4j,
     )
@@ -101,6 +103,7 @@ FIELD_ORDER: tuple[str, ...] = (
     "laminar",
     "agentops",
     "flue",
+    "llama_index",
     "tool_name",
     "langchain4j",
 )
