@@ -35,6 +35,8 @@ def find_runs(top_down: Sequence[Node], keys: Keys) -> None:
         if name:
             named.add(node)
         node.agent = name or node.dialect.agent_name(node.span)
+        if not node.agent and node.parent is not None and node.parent.kind == "agent":
+            node.agent = node.parent.agent  # without a name directly below an agent: that one, shown twice
     busy = {node.agent_above for node in top_down if node.kind == "tool"}
     chatty = {node.agent_above for node in top_down if node.kind == "chat"}
     enclosing: set[Node] = set()  # agents around one that is certainly a run
@@ -207,6 +209,8 @@ def _state_text(span: Span, keys: tuple[str, ...], members: tuple[str, ...], rol
             inner: JsonValue = next((value[name] for name in members if isinstance(value.get(name), str)), None)
             if isinstance(messages := value.get("messages"), list):
                 inner = last_text(read_messages(messages), roles)
+            if inner is None and roles is USER_ROLES and len(value) == 1:  # whatever an agent calls its only argument
+                inner = next((text for text in value.values() if isinstance(text, str)), None)
             value = inner or next((value[name] for name in _STATE_MEMBERS if value.get(name)), None)
         if isinstance(value, list):  # positional arguments; a method's first one is its object
             value = next((item for item in reversed(value) if isinstance(item, str)), None)

@@ -12,6 +12,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import KIND_SERVER, STATUS_ERROR
 from tracegrade.model.tool_call import ReadFrom, ToolError
 
+_TRACEBACK = "Traceback (most recent call last):"
 _FAILED_WORDS = frozenset({"error", "failed", "failure"})
 
 
@@ -229,7 +230,15 @@ def _error(execution: Execution, keys: Keys) -> ToolError | None:
         message = _text(raised.attributes.get(s.EXCEPTION_MESSAGE)) or message
     if not message and execution.error is not None:
         message = execution.error.message
-    return ToolError(exception or _text(kind), message)
+    return ToolError(exception or _text(kind), _without_traceback(message))
+
+
+def _without_traceback(message: str) -> str:
+    """What went wrong, of a message that holds where it went wrong as well (LangChain's tracers)."""
+    head, found, traceback = message.partition(_TRACEBACK)
+    if not found:
+        return message
+    return head.strip() or traceback.rstrip().rpartition("\n")[2].strip()
 
 
 def _says_failed(value: JsonValue) -> bool:

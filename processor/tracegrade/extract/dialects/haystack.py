@@ -8,7 +8,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.messages import read_messages, since_last_user
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
 from tracegrade.extract.unwrap import Output, unwrap_output
-from tracegrade.extract.values import Decoded, decode
+from tracegrade.extract.values import Decoded, decode, first_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -26,19 +26,36 @@ def _classify(span: Span) -> SpanKind | None:
     if s.HAYSTACK_TOOL_NAME in span.attributes:
         return "tool"
     component = span.attributes.get(s.HAYSTACK_COMPONENT_TYPE)
+    if component == "Agent":
+        return "agent"  # around the span of its run, which does not know the component's name
     return "chat" if isinstance(component, str) and component.endswith("ChatGenerator") else "other"
 
 
+def _name(span: Span) -> str:
+    return first_text(span, (s.HAYSTACK_COMPONENT_NAME,))
+
+
+def _model(span: Span) -> str:
+    """The model that the reply says it is of."""
+    value = decode(span.attributes.get(s.HAYSTACK_LLM_OUTPUT, span.attributes.get(s.HAYSTACK_COMPONENT_OUTPUT))).value
+    replies = value.get("replies") if isinstance(value, dict) else None
+    for reply in replies if isinstance(replies, list) else []:
+        meta = reply.get("meta") if isinstance(reply, dict) else None
+        if isinstance(meta, dict) and isinstance(model := meta.get("model"), str):
+            return model
+    return ""
+
+
 def _outputs(span: Span) -> list[Message]:
-    if span.name == "haystack.agent.run":
-        return since_last_user(read_messages(span.attributes.get(s.HAYSTACK_AGENT_OUTPUT)))
-    return read_messages(span.attributes.get(s.HAYSTACK_LLM_OUTPUT, span.attributes.get(s.HAYSTACK_COMPONENT_OUTPUT)))
+    return since_last_user(_first(span, (s.HAYSTACK_LLM_OUTPUT, s.HAYSTACK_AGENT_OUTPUT, s.HAYSTACK_COMPONENT_OUTPUT)))
 
 
 def _inputs(span: Span) -> list[Message]:
-    if span.name == "haystack.agent.run":
-        return read_messages(span.attributes.get(s.HAYSTACK_AGENT_INPUT))
-    return read_messages(span.attributes.get(s.HAYSTACK_LLM_INPUT, span.attributes.get(s.HAYSTACK_COMPONENT_INPUT)))
+    return _first(span, (s.HAYSTACK_LLM_INPUT, s.HAYSTACK_AGENT_INPUT, s.HAYSTACK_COMPONENT_INPUT))
+
+
+def _first(span: Span, keys: tuple[str, ...]) -> list[Message]:
+    return read_messages(next((span.attributes[key] for key in keys if key in span.attributes), None))
 
 
 def _read_output(span: Span, raw: JsonValue) -> Output:
@@ -69,9 +86,17 @@ DIALECT = Dialect(
         failed=(s.HAYSTACK_TOOL_ERROR,),
     ),
     attributes=frozenset(
-        {s.HAYSTACK_AGENT_INPUT, s.HAYSTACK_AGENT_OUTPUT, s.HAYSTACK_COMPONENT_INPUT, s.HAYSTACK_COMPONENT_OUTPUT}
+        {
+            s.HAYSTACK_AGENT_INPUT,
+            s.HAYSTACK_AGENT_OUTPUT,
+            s.HAYSTACK_COMPONENT_NAME,
+            s.HAYSTACK_COMPONENT_INPUT,
+            s.HAYSTACK_COMPONENT_OUTPUT,
+        }
     ),
     outputs=_outputs,
     inputs=_inputs,
     read_output=_read_output,
+    agent_name=_name,
+    model=_model,
 )

@@ -8,9 +8,16 @@ from tracegrade.model.span import Span
 _KINDS: dict[str, SpanKind] = {"tool": "tool", "generation": "chat", "agent": "agent"}
 
 
+_MAY_BE_AGENTS = frozenset({"span", "chain"})
+
+
 def _classify(span: Span) -> SpanKind | None:
     kind = span.attributes.get(s.LANGFUSE_TYPE)
-    return _KINDS.get(kind.lower(), "other") if isinstance(kind, str) else None
+    if not isinstance(kind, str):
+        return None
+    if kind in _MAY_BE_AGENTS:  # a decorated function is a span unless it is given another type
+        return "agent" if span.is_local_root or span.attributes.get(s.LANGFUSE_ROOT) is True else "other"
+    return _KINDS.get(kind.lower(), "other")
 
 
 def _name(span: Span) -> str:
@@ -52,6 +59,7 @@ DIALECT = Dialect(
         failed=(s.LANGFUSE_LEVEL,),
         error_message=(s.LANGFUSE_STATUS_MESSAGE,),
     ),
+    attributes=frozenset({s.LANGFUSE_ROOT}),
     outputs=_outputs,
     inputs=_inputs,
     tool_name=_name,

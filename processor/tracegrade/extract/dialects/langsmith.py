@@ -4,9 +4,9 @@ from tracegrade import semconv as s
 from tracegrade.extract.messages import read_messages, since_last_user
 from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, under
 from tracegrade.extract.unwrap import Output, unwrap_output
-from tracegrade.extract.values import Decoded, decode, first_text
+from tracegrade.extract.values import ABSENT, Decoded, decode, first_text
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.span import Span
+from tracegrade.model.span import STATUS_ERROR, Span
 
 _AGENT_OF = s.LANGSMITH_METADATA + "lc_agent_name"
 
@@ -45,9 +45,11 @@ def _arguments(span: Span) -> JsonValue:
 
 
 def _read_output(span: Span, raw: JsonValue) -> Output:
-    """The result; one that is no object is recorded as ``{"output": result}``."""
+    """The result; one that is no object is recorded as ``{"output": result}``, and none as that or as ``{}``."""
     decoded = decode(raw)
     value = decoded.value
+    if span.status_code == STATUS_ERROR and value in ({}, {"output": None}):
+        return Output(ABSENT)
     if isinstance(value, dict) and value.keys() == {"output"}:
         decoded = Decoded(value["output"], decoded.status)
     return unwrap_output(decoded)

@@ -15,11 +15,18 @@ from tracegrade.model.span import Span
 _KINDS: dict[str, SpanKind] = {"TOOL": "tool", "CHAT_MODEL": "chat", "LLM": "chat", "AGENT": "agent"}
 
 
+# A decorated function has no type unless it is given one.
+_MAY_BE_AGENTS = frozenset({"CHAIN", "UNKNOWN", "WORKFLOW"})
+_HANDOFF = "Handoff"  # of the OpenAI Agents SDK
+
+
 def _classify(span: Span) -> SpanKind | None:
     kind = first_text(span, (s.MLFLOW_TYPE,))
-    if kind == "CHAIN":
+    if kind in _MAY_BE_AGENTS:
         # LangChain's agents are chains: the outermost one, and the one that bears the agent's name.
-        return "agent" if span.is_local_root or span.name == _metadata(span, ("lc_agent_name",)) else "other"
+        if span.is_local_root or span.name == _metadata(span, ("lc_agent_name",)):
+            return "agent"
+        return "handoff" if span.name == _HANDOFF else "other"
     return _KINDS.get(kind, "other")
 
 
