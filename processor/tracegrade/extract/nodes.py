@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tracegrade.extract import moved_content
-from tracegrade.extract.reading import Dialect, Message, SpanKind
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
 from tracegrade.model.span import Span
 
 # An agent's tool span, an MCP client's, an MCP server's, the tool's own; twice that to be safe. Longer chains are
@@ -14,16 +14,18 @@ MAX_CHAIN = 8
 class Node:
     """A span that some dialect reads, with its nearest enclosing one.
 
+    ``keys`` are those keys of all dialects that the span has.
     ``agent_above`` is the nearest enclosing agent node. ``run`` is the agent run that the node belongs to (for an
     agent node that is a run: itself; None: outside of any), ``agent`` an agent node's name; both set by `runs`.
     """
 
-    __slots__ = ("_outputs", "agent", "agent_above", "dialect", "kind", "parent", "run", "span")
+    __slots__ = ("_outputs", "agent", "agent_above", "dialect", "keys", "kind", "parent", "run", "span")
 
-    def __init__(self, span: Span, kind: SpanKind, dialect: Dialect) -> None:
+    def __init__(self, span: Span, kind: SpanKind, dialect: Dialect, keys: Keys) -> None:
         self.span = span
         self.kind = kind
         self.dialect = dialect
+        self.keys = keys
         self.parent: Node | None = None
         self.agent_above: Node | None = None
         self.agent = ""

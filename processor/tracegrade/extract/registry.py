@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
+from typing import NamedTuple
 
 from tracegrade import semconv as s
 from tracegrade.extract.asks import find_asks
@@ -147,29 +148,50 @@ _EXECUTING_AGENT = DIALECTS["crewai"].keys.agent + DIALECTS["gen_ai"].keys.agent
 _START_ORDER = attrgetter("start_ns", "end_ns", "span_id")
 # Senders repeat few sets of attribute keys; one that invents them without end must not grow the memo for ever.
 _MAX_LEARNT_SETS = 4096
+_MAX_LEARNT_CHARS = 4096
+# Sets with more keys than this are of flattened messages, and do not repeat.
+_MAX_LEARNT_KEYS = 64
+_FORM_KEYS = MARKS.union(*KEYS)
 
 
-class _Askable(dict[tuple[str, ...], tuple[Dialect, ...]]):
-    """The dialects that a span with these attribute keys may be written in, learnt as they come.
+class _Form(NamedTuple):
+    """What spans with one set of attribute keys may be: the dialects to ask, and those of `KEYS` that they have."""
 
-    So that a further dialect costs nothing for the spans of all others. Dialects without marks go by a span's name:
-    they are asked about spans that have no other's marks.
+    dialects: tuple[Dialect, ...]
+    keys: Keys
+
+
+class _Forms(dict[tuple[str, ...], _Form]):
+    """Forms by attribute keys, learnt as they come, so that a further dialect costs nothing for the spans of others.
+
+    Dialects without marks go by a span's name: they are asked about spans that have no other's marks.
     """
 
     def __init__(self, dialects: Iterable[Dialect]) -> None:
         self._dialects = tuple(dialects)
         self._unmarked = tuple(dialect for dialect in self._dialects if not dialect.marks)
 
-    def __missing__(self, keys: tuple[str, ...]) -> tuple[Dialect, ...]:
-        found = tuple(dialect for dialect in self._dialects if not dialect.marks.isdisjoint(keys)) or self._unmarked
+    def of(self, span: Span) -> _Form:
+        """The form of a span."""
+        names = span.attributes
+        if len(names) > _MAX_LEARNT_KEYS:
+            return self[tuple(sorted(_FORM_KEYS.intersection(names)))]
+        return self[tuple(names)]
+
+    def __missing__(self, names: tuple[str, ...]) -> _Form:
+        found = _Form(
+            tuple(dialect for dialect in self._dialects if not dialect.marks.isdisjoint(names)) or self._unmarked,
+            Keys(*(tuple(key for key in keys if key in names) for keys in KEYS)),
+        )
         if len(self) >= _MAX_LEARNT_SETS:
             self.clear()
-        self[keys] = found
+        if sum(map(len, names)) <= _MAX_LEARNT_CHARS:
+            self[names] = found
         return found
 
 
-_ASKABLE = _Askable(DIALECTS.values())
-_OURS_ASKABLE = _Askable(_OURS)
+_FORMS = _Forms(DIALECTS.values())
+_OURS_FORMS = _Forms(_OURS)
 
 
 def extract(trace: Trace, tool_name: Callable[[str], str] | None = None) -> Extraction:
@@ -182,29 +204,29 @@ def extract(trace: Trace, tool_name: Callable[[str], str] | None = None) -> Extr
         tool_name: gives the name that rules use for a tool that comes under several; calls keep theirs as raw name.
     """
     try:
-        return _extract(trace, tool_name, _ASKABLE)
+        return _extract(trace, tool_name, _FORMS)
     except Exception as error:
         if not CUSTOM:
             raise
         # A mistake in an installed dialect must not take the trace along: it is read without them, and says so.
-        extraction = _extract(trace, tool_name, _OURS_ASKABLE)
+        extraction = _extract(trace, tool_name, _OURS_FORMS)
         extraction.dialect_error = _place_of(error)
         return extraction
 
 
-def _extract(trace: Trace, tool_name: Callable[[str], str] | None, askable: _Askable) -> Extraction:
+def _extract(trace: Trace, tool_name: Callable[[str], str] | None, forms: _Forms) -> Extraction:
     spans = sorted(trace.spans, key=_START_ORDER)
     if not spans:
         return Extraction(trace, [], [])
     if trace.log_records:
         spans = join(spans, trace.log_records)
-    nodes, unread = _scan(spans, askable)
+    nodes, unread, keys = _scan(spans, forms)
     top_down = enclose(nodes, spans)
-    find_runs(top_down, KEYS)
+    find_runs(top_down)
     executions = []
     for node in nodes:
         if node.kind == "tool":
-            execution = read_execution(node, _OWN_FIRST.get(node.dialect.name, KEYS) if _OWN_FIRST else KEYS)
+            execution = read_execution(node)
             if execution is None:
                 unread.append(node.span)
             else:
@@ -216,7 +238,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, askable: _Ask
     asks = find_asks(nodes)
     paired = pair(fold(executions, asks, nodes), asks, nodes)
     stray = any(call.node.run is None for call in paired)
-    runs = describe_runs(spans, nodes, KEYS, stray)
+    runs = describe_runs(spans, nodes, keys, stray)
     calls = build_calls(paired, runs, top_down, KEYS.agent[:1], tool_name)
     for node in nodes:
         if node.run is node:
@@ -243,15 +265,15 @@ def _place_of(error: Exception) -> str:
 def claim(span: Span) -> tuple[Dialect, SpanKind] | None:
     """The dialect that a span is written in, and what it is; None when no dialect reads it."""
     try:
-        return _claim(span, _ASKABLE)
+        return _claim(span, _FORMS)
     except Exception:
         if not CUSTOM:
             raise
-        return _claim(span, _OURS_ASKABLE)
+        return _claim(span, _OURS_FORMS)
 
 
-def _claim(span: Span, askable: _Askable) -> tuple[Dialect, SpanKind] | None:
-    for dialect in askable[tuple(span.attributes)]:
+def _claim(span: Span, forms: _Forms) -> tuple[Dialect, SpanKind] | None:
+    for dialect in forms.of(span).dialects:
         if (kind := dialect.classify(span)) is not None:
             return dialect, kind
     return None
@@ -265,21 +287,33 @@ def agent_named_by(span: Span) -> str:
     return claimed[0].agent_name(span) if claimed is not None and claimed[1] == "agent" else ""
 
 
-def _scan(spans: Iterable[Span], askable: _Askable) -> tuple[list[Node], list[Span]]:
-    """The spans that some dialect takes for part of an agent's work; those that look so and that none takes."""
+def _scan(spans: Iterable[Span], forms: _Forms) -> tuple[list[Node], list[Span], Keys]:
+    """The spans that some dialect takes for part of an agent's work; those that look so and that none takes.
+
+    Beside them `KEYS`, of session and user only those that some span has.
+    """
     nodes = []
     unread = []
+    seen: dict[int, _Form] = {}
     for span in spans:
-        for dialect in askable[tuple(span.attributes)]:
+        form = forms.of(span)
+        seen[id(form)] = form
+        for dialect in form.dialects:
             kind = dialect.classify(span)
             if kind is not None:
                 if kind != "other":
-                    nodes.append(Node(span, kind, dialect))
+                    nodes.append(Node(span, kind, dialect, _OWN_FIRST.get(dialect.name, form.keys)))
                 break
         else:
             if UNREAD_KEYS in span.attributes:
                 unread.append(span)
-    return nodes, unread
+    sessions = {key for form in seen.values() for key in form.keys.session}
+    users = {key for form in seen.values() for key in form.keys.user}
+    keys = KEYS._replace(
+        session=tuple(key for key in KEYS.session if key in sessions),
+        user=tuple(key for key in KEYS.user if key in users),
+    )
+    return nodes, unread, keys
 
 
 def _release(spans: Sequence[Span]) -> str | None:

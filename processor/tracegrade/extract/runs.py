@@ -7,7 +7,7 @@ from tracegrade.extract.messages import ASSISTANT_ROLES, USER_ROLES, last_text, 
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Keys
 from tracegrade.extract.unwrap import MAX_ENVELOPES
-from tracegrade.extract.values import decode, first_text
+from tracegrade.extract.values import decode, first_text, parse_object
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
@@ -19,7 +19,7 @@ _STATE_MEMBERS = ("inputs", "outputs", "kwargs", "args")
 _ANSWER_MEMBERS = ("raw", "final_output", "output", "answer", "response", "result", "content", "text")
 
 
-def find_runs(top_down: Sequence[Node], keys: Keys) -> None:
+def find_runs(top_down: Sequence[Node]) -> None:
     """Settle which agent nodes are runs, name them, and set every node's run.
 
     An agent span that no attribute names is a run only if it is outermost or has tool calls of its own: some
@@ -31,7 +31,7 @@ def find_runs(top_down: Sequence[Node], keys: Keys) -> None:
         return
     named = set()
     for node in agents:
-        name = first_text(node.span, keys.agent)
+        name = first_text(node.span, node.keys.agent)
         if name:
             named.add(node)
         node.agent = name or node.dialect.agent_name(node.span)
@@ -70,7 +70,7 @@ def describe_runs(spans: Sequence[Span], nodes: Sequence[Node], keys: Keys, stra
     Args:
         spans: all spans, in order of start.
         nodes: the nodes of the trace in order of start, with their runs settled.
-        keys: attribute keys of all dialects.
+        keys: attribute keys of all dialects; of session and user those that some span has.
         stray: whether some call belongs to no run; the local root is then a run as well.
     """
     members: dict[Node | None, list[Node]] = {}
@@ -98,9 +98,7 @@ class _Whose:
     def __init__(
         self, spans: Sequence[Span], nodes: Sequence[Node], keys: tuple[str, ...], else_of: Callable[[Node], str]
     ) -> None:
-        wanted = frozenset(keys)
-        present = {key for span in spans for key in wanted & span.attributes.keys()}
-        self._keys = tuple(key for key in keys if key in present)
+        self._keys = keys
         self._else_of = else_of
         # By key first: a conversation id anywhere beats a weaker key on an earlier span.
         found = (text for key in self._keys for span in spans if (text := first_text(span, (key,))))
@@ -128,7 +126,7 @@ def _describe(
     parent = node.parent.run if node is not None and node.parent is not None else None
     agent = node.agent if node is not None else first_text(span, keys.agent)
     if not agent:
-        agent = next((name for member in members if (name := first_text(member.span, keys.agent))), "")
+        agent = next((name for member in members if (name := first_text(member.span, member.keys.agent))), "")
     return AgentRun(
         span_id=span.span_id.hex(),
         agent=agent,
@@ -137,16 +135,14 @@ def _describe(
         final_answer=_answer(span, agents, chats, keys),
         session=sessions.of(span, members),
         user=users.of(span, members),
-        model=next((model for chat in chats if (model := _model(chat, keys))), None)
-        or first_text(span, keys.model)
-        or None,
+        model=next((model for chat in chats if (model := _model(chat))), None) or first_text(span, keys.model) or None,
         start_ns=span.start_ns,
         end_ns=span.end_ns,
     )
 
 
-def _model(chat: Node, keys: Keys) -> str:
-    return first_text(chat.span, keys.model) or chat.dialect.model(chat.span)
+def _model(chat: Node) -> str:
+    return first_text(chat.span, chat.keys.model) or chat.dialect.model(chat.span)
 
 
 def _prompt(span: Span, agents: Sequence[Node], chats: Sequence[Node], keys: Keys) -> str | None:
@@ -190,11 +186,16 @@ def _first(texts: Iterable[str | None]) -> str | None:
 def _plain_text(span: Span, keys: tuple[str, ...], members: tuple[str, ...]) -> str | None:
     """A text, or the text member of a recorded object that is known to hold it."""
     for key in keys:
-        decoded = decode(span.attributes.get(key))
-        value: JsonValue = decoded.value
+        raw = span.attributes.get(key)
+        if raw is None:
+            continue
+        value = parse_object(raw)  # a whole state is often recorded: only a text of it is wanted
+        if value is None:
+            decoded = decode(raw)
+            value = decoded.value if decoded.status != "truncated" else None
         if isinstance(value, dict):
             value = next((value[name] for name in members if isinstance(value.get(name), str)), None)
-        if isinstance(value, str) and decoded.status != "truncated" and (text := value.strip()):
+        if isinstance(value, str) and (text := value.strip()):
             return text
     return None
 

@@ -87,9 +87,9 @@ class Execution:
         return span.attributes.get(s.SPRING_KIND) == s.SPRING_MCP_SERVER
 
 
-def read_execution(node: Node, keys: Keys) -> Execution | None:
+def read_execution(node: Node) -> Execution | None:
     """What a tool span says, None when it does not even say which tool."""
-    span, dialect = node.span, node.dialect
+    span, dialect, keys = node.span, node.dialect, node.keys
     attributes = span.attributes
     name = first_text(span, dialect.keys.tool_name) or first_text(span, keys.tool_name) or dialect.tool_name(span)
     if not name:

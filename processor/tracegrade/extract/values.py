@@ -188,6 +188,17 @@ def parse_plain(raw: JsonValue) -> JsonValue:
     return decode(raw).value
 
 
+def parse_object(raw: JsonValue) -> JsonValue:
+    """The object that `raw` is the strict JSON of, None for all else; without a look at what its values may hide."""
+    if type(raw) is str and raw[:1] == "{":
+        try:
+            value: JsonValue = orjson.loads(raw)
+            return value
+        except ValueError:
+            pass
+    return None
+
+
 def is_exact(value: JsonValue) -> bool:
     """Whether no number in a value of `parse_plain` may have been an integer that a float cannot hold."""
     if type(value) is dict:
