@@ -191,6 +191,13 @@ CLAUDE_SUCCESS = "success"
 CLAUDE_ERROR = "error"
 CLAUDE_DECISION = "decision"
 CLAUDE_OUTPUT_EVENT = "tool.output"
+# Its log events, whose names also come with this prefix. Source: the same page, "Events".
+CLAUDE_PREFIX = "claude_code."
+CLAUDE_PROMPT_LOG = "user_prompt"
+CLAUDE_ANSWER_LOG = "assistant_response"
+CLAUDE_RESULT_LOG = "tool_result"
+CLAUDE_PROMPT_LOG_TEXT = "prompt"
+CLAUDE_ANSWER_LOG_TEXT = "response"
 
 # OpenLLMetry. Source: opentelemetry-semantic-conventions-ai 0.5.1 and, for the flattened messages, 0.4.9;
 # opentelemetry-instrumentation-llamaindex 0.62.4, event_emitter.py.

@@ -4,6 +4,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
+from pipeline.harness import log_payload, log_records_of, logged_trace, payload, spans_of
 from tracegrade.cli import main
 
 
@@ -107,3 +108,25 @@ def test_a_source_that_is_missing_is_named(tmp_path: Path) -> None:
     result = _run(str(tmp_path / "none.json"))
     assert result.exit_code == 2
     assert "none.json" in result.stderr
+
+
+def test_a_trace_may_be_spread_over_traces_and_logs_in_any_order(tmp_path: Path) -> None:
+    contents = logged_trace(1)
+    (tmp_path / "traces.binpb").write_bytes(payload(spans_of(contents)))
+    (tmp_path / "logs.binpb").write_bytes(log_payload(log_records_of(contents)))
+    files = [str(tmp_path / name) for name in ("logs.binpb", "traces.binpb")]
+    result = _run("--format", "json", *files)
+    assert result.exit_code == 0
+    calls = json.loads(result.stdout)["tool_calls"]
+    assert [(call["name"], call["read_from"]) for call in calls] == [
+        ("validate_user", "message"),
+        ("check_inventory", "message"),
+        ("create_order", "message"),
+    ]
+    assert _run("--format", "json", *reversed(files)).stdout == result.stdout
+
+
+def test_log_records_without_spans_are_no_trace(tmp_path: Path) -> None:
+    (tmp_path / "logs.binpb").write_bytes(log_payload(log_records_of(logged_trace(1))))
+    result = _run("--format", "json", str(tmp_path))
+    assert (result.exit_code, result.stdout) == (0, "")

@@ -34,7 +34,7 @@ DIALECTS_READ = (
 
 # capture -> what its spans do not hold, or not in a form that is read so far.
 NOT_SHOWN = {
-    "claude-agent-sdk-native/*": "arguments and answers are in log events",
+    "claude-agent-sdk-native/*": "log events leave out what is nested in an argument",
     "autogen/*": "the instrumentation never records content",
 }
 

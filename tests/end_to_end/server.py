@@ -15,6 +15,8 @@ from urllib.request import urlopen
 
 import grpc
 
+from tracegrade.model.evaluation import canonical_line
+
 TRACES = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 LOGS = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
 METRICS = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
@@ -136,6 +138,12 @@ class Server:
         """A command line beside the running server."""
         command = [sys.executable, "-m", "tracegrade", *arguments]
         return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    def canonical(self, *command: str) -> list[str]:
+        """The canonical results that a command shows, sorted."""
+        shown = self.cli(*command, "--format", "json", "-c", str(self.config))
+        assert shown.returncode == 0, shown.stderr
+        return sorted(canonical_line(json.loads(line)) for line in shown.stdout.splitlines())
 
 
 @contextmanager

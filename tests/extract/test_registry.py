@@ -26,14 +26,14 @@ from tracegrade.extract.registry import (
 from tracegrade.model.trace import Trace
 
 
-def read_case(path: Path) -> list[dict[str, Any]]:
-    spans: list[dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))["spans"]
-    return spans
+def read_case(path: Path) -> Trace:
+    case: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return make_trace(case["spans"], log_records=case.get("log_records", ()))
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_the_order_of_spans_does_not_matter(path: Path) -> None:
-    trace = make_trace(read_case(path))
+    trace = read_case(path)
     expected = records(extract(trace))
     for seed in range(5):
         random.Random(seed).shuffle(trace.spans)
@@ -42,7 +42,7 @@ def test_the_order_of_spans_does_not_matter(path: Path) -> None:
 
 def test_extracting_changes_nothing_in_the_trace() -> None:
     for path in CASES:
-        trace, untouched = make_trace(read_case(path)), make_trace(read_case(path))
+        trace, untouched = read_case(path), read_case(path)
         extract(trace)
         assert trace == untouched
 
@@ -52,11 +52,10 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from extract.test_registry import read_case
 from extract.test_cases import CASES, records
-from extract.spans import make_trace
 from tracegrade.cli.output import json_text
 from tracegrade.extract.registry import extract
 for path in CASES:
-    print(json_text(records(extract(make_trace(read_case(path))))))
+    print(json_text(records(extract(read_case(path)))))
 """
 
 
@@ -82,17 +81,19 @@ def test_every_dialect_has_its_place_in_both_orders() -> None:
 def test_assembly_keeps_what_dialects_read() -> None:
     """Cases hold whole spans; what is read from them must be the same after assembly dropped the rest."""
     for path in CASES:
-        spans = read_case(path)
-        expected = records(extract(make_trace(spans)))
-        for span in spans:
-            attributes = span.get("attributes", {})
-            span["attributes"] = {
+        trace = read_case(path)
+        expected = records(extract(trace))
+        for span in trace.spans:
+            span.attributes = {
                 key: value
-                for key, value in attributes.items()
+                for key, value in span.attributes.items()
                 if key in READ_ATTRIBUTES or key.startswith(READ_PREFIXES)
             }
-            span["events"] = [event for event in span.get("events", []) if set(event) <= READ_EVENTS]
-        assert records(extract(make_trace(spans))) == expected
+            span.events = [event for event in span.events if event.name in READ_EVENTS]
+        trace.log_records = [
+            record for record in trace.log_records if record.event.name in READ_EVENTS | {record.scope}
+        ]
+        assert records(extract(trace)) == expected
 
 
 _KINDS = ["TOOL", "LLM", "AGENT", "CHAIN", "execute_tool", "chat", "invoke_agent", "tools/call", "retriever"]

@@ -24,6 +24,8 @@ from tracegrade.store.kept_spans import decode_spans
 
 NS_PER_S = 1_000_000_000
 
+Content = OtlpSpan | OtlpLogRecord
+
 
 def otlp_span(
     trace: int, number: int, parent: int | None = None, *, start: int = 0, end: int = 0, **attributes: object
@@ -121,13 +123,39 @@ def log_payload(log_records: Sequence[OtlpLogRecord], scope: str = "agent-sdk") 
     return request.SerializeToString()
 
 
-def records(batches: Iterable[tuple[float, Sequence[OtlpSpan | OtlpLogRecord]]]) -> list[Record]:
+def logged_trace(trace: int) -> list[Content]:
+    """An agent run whose messages, and so its calls, are in log events; one of them names a span that never comes."""
+    return [
+        agent_span(trace, 1),
+        chat_span(trace, 2, 1),
+        choice_log(trace, 2, "c1", "validate_user", '{"user_id": 123}'),
+        chat_span(trace, 3, 1),
+        choice_log(trace, 3, "c2", "check_inventory", '{"sku": "A-1", "qty": 2}'),
+        otlp_log(trace, 3, "gen_ai.tool.message", time=2, id="c1", content='{"status": "ok"}'),
+        chat_span(trace, 4, 1),
+        choice_log(trace, 4, "c3", "create_order", '{"user_id": 123, "sku": "A-1", "qty": 2}'),
+        chat_span(trace, 5, 1),
+        # Written at the same time: their order must not be that in which they came.
+        otlp_log(trace, 5, "gen_ai.tool.message", id="c3", content='{"status": "ok", "order_id": "ORD-1"}'),
+        otlp_log(trace, 5, "gen_ai.choice", message={"role": "assistant", "content": "Ordered."}),
+        otlp_log(trace, 999, "gen_ai.user.message", content="never joined"),
+    ]
+
+
+def spans_of(contents: Iterable[Content]) -> list[OtlpSpan]:
+    return [content for content in contents if isinstance(content, OtlpSpan)]
+
+
+def log_records_of(contents: Iterable[Content]) -> list[OtlpLogRecord]:
+    return [content for content in contents if isinstance(content, OtlpLogRecord)]
+
+
+def records(batches: Iterable[tuple[float, Sequence[Content]]]) -> list[Record]:
     """Journal records of (receive time in s, spans and log records); positions are byte offsets, as in a journal."""
     made: list[Record] = []
     position = 0
     for received_s, contents in batches:
-        spans = [content for content in contents if isinstance(content, OtlpSpan)]
-        logs = [content for content in contents if isinstance(content, OtlpLogRecord)]
+        spans, logs = spans_of(contents), log_records_of(contents)
         requests = [(Signal.TRACES, len(spans), payload(spans)), (Signal.LOGS, len(logs), log_payload(logs))]
         for signal, items, data in requests:
             if items:

@@ -10,27 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
-from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord as OtlpLogRecord
-from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
-from pipeline.harness import (
-    Run,
-    agent_span,
-    chat_span,
-    choice_log,
-    otlp_log,
-    otlp_span,
-    records,
-    tool_span,
-)
+from pipeline.harness import Content, Run, agent_span, logged_trace, otlp_span, records, tool_span
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.match.load import load_rules
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.evaluation import canonical_line
 from tracegrade.pipeline.record_judge import RecordJudge
-
-Content = OtlpSpan | OtlpLogRecord
 
 SETTINGS = TracesSettings(
     settle="1s",
@@ -56,25 +43,6 @@ def order_trace(trace: int, first: int = 1) -> list[Content]:
         agent_span(trace, first + 4, first + 1),
         tool_span(trace, first + 5, first + 4, "check_inventory", '{"sku": "B-7", "qty": 1}'),
         otlp_span(trace, first + 6, 999),
-    ]
-
-
-def logged_trace(trace: int) -> list[Content]:
-    """An agent run whose messages, and so its calls, are in log events; one of them names a span that never comes."""
-    return [
-        agent_span(trace, 1),
-        chat_span(trace, 2, 1),
-        choice_log(trace, 2, "c1", "validate_user", '{"user_id": 123}'),
-        chat_span(trace, 3, 1),
-        choice_log(trace, 3, "c2", "check_inventory", '{"sku": "A-1", "qty": 2}'),
-        otlp_log(trace, 3, "gen_ai.tool.message", time=2, id="c1", content='{"status": "ok"}'),
-        chat_span(trace, 4, 1),
-        choice_log(trace, 4, "c3", "create_order", '{"user_id": 123, "sku": "A-1", "qty": 2}'),
-        chat_span(trace, 5, 1),
-        # Written at the same time: their order must not be that in which they came.
-        otlp_log(trace, 5, "gen_ai.tool.message", id="c3", content='{"status": "ok", "order_id": "ORD-1"}'),
-        otlp_log(trace, 5, "gen_ai.choice", message={"role": "assistant", "content": "Ordered."}),
-        otlp_log(trace, 999, "gen_ai.user.message", content="never joined"),
     ]
 
 

@@ -5,16 +5,28 @@ from dataclasses import replace
 
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span, SpanEvent
+from tracegrade.semconv import CLAUDE_TOOL_USE_ID
 
 
 def join(spans: Sequence[Span], log_records: Sequence[LogRecord]) -> list[Span]:
     """The spans, each with its log records as further events, in the order given; a record without its span is left.
 
-    Spans are not changed: one that gets events is a copy.
+    A record that says which use of a tool it is about is an event of that one's span, not of the span around it all
+    that it names (Claude Code). Spans are not changed: one that gets events is a copy.
+
+    Args:
+        spans: in order of start.
+        log_records: in the order in which they were written.
     """
+    uses: dict[str, bytes] = {}
+    for span in reversed(spans):  # the outermost of a use stays
+        if isinstance(use := span.attributes.get(CLAUDE_TOOL_USE_ID), str):
+            uses[use] = span.span_id
     events: dict[bytes, list[SpanEvent]] = {}
     for record in log_records:
-        events.setdefault(record.span_id, []).append(record.event)
+        use = record.event.attributes.get(CLAUDE_TOOL_USE_ID)
+        span_id = uses.get(use, record.span_id) if isinstance(use, str) else record.span_id
+        events.setdefault(span_id, []).append(record.event)
     return [
         replace(span, events=span.events + events[span.span_id]) if span.span_id in events else span for span in spans
     ]

@@ -1,17 +1,17 @@
 """Claude Code and the Claude Agent SDK, traces in beta: `span.type`, or a span name that starts with `claude_code.`.
 
-A tool span waits for a permission and holds the execution as a child; results are in a span event. Newer versions
-write the conventions' keys as well. Source: Claude Code's documentation, monitoring-usage, "Traces (beta)".
+A tool span waits for a permission and holds the execution as a child; results are in a span event; prompts, answers
+and arguments are in log events. Newer versions write the conventions' keys as well. Source: Claude Code's
+documentation, monitoring-usage, "Traces (beta)" and "Events".
 """
 
 from tracegrade import semconv as s
-from tracegrade.extract.reading import Dialect, Keys, SpanKind, ToolEvents
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, ToolEvents
 from tracegrade.extract.values import first_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolError
 
-_PREFIX = "claude_code."
 _KINDS: dict[str, SpanKind] = {
     "interaction": "agent",
     "llm_request": "chat",
@@ -27,14 +27,17 @@ _DETAILS = {
     "subagent_type": "subagent_type",
 }
 _EVENT_KEYS = ("output", "content", "diff")
+_LOGS = frozenset({s.CLAUDE_PROMPT_LOG, s.CLAUDE_ANSWER_LOG, s.CLAUDE_RESULT_LOG})
+# Stands in a logged input for what is nested in a list or an object there.
+_LEFT_OUT = '"<nested>"'
 
 
 def _classify(span: Span) -> SpanKind | None:
     kind = span.attributes.get(s.SPAN_TYPE)
-    if not span.name.startswith(_PREFIX) and not (isinstance(kind, str) and kind.startswith(_PREFIX)):
+    if not span.name.startswith(s.CLAUDE_PREFIX) and not (isinstance(kind, str) and kind.startswith(s.CLAUDE_PREFIX)):
         return None
     name = kind if isinstance(kind, str) else span.name
-    return _KINDS.get(name.removeprefix(_PREFIX), "other")
+    return _KINDS.get(name.removeprefix(s.CLAUDE_PREFIX), "other")
 
 
 def _arguments(span: Span) -> JsonValue:
@@ -52,12 +55,32 @@ def _failure(span: Span) -> ToolError | None:
 
 
 def _tool_events(span: Span) -> ToolEvents:
+    arguments: JsonValue = None
+    output: JsonValue = None
     for event in span.events:
         if event.name == s.CLAUDE_OUTPUT_EVENT:
-            for key in _EVENT_KEYS:
-                if key in event.attributes:
-                    return ToolEvents(output=event.attributes[key])
-    return ToolEvents()
+            output = next((event.attributes[key] for key in _EVENT_KEYS if key in event.attributes), output)
+        elif event.name.removeprefix(s.CLAUDE_PREFIX) == s.CLAUDE_RESULT_LOG:
+            arguments = event.attributes.get(s.CLAUDE_TOOL_INPUT)
+    if isinstance(arguments, str):
+        arguments = arguments.partition(_LEFT_OUT)[0]  # decoding sees that it is not whole
+    return ToolEvents(arguments, output)
+
+
+def _inputs(span: Span) -> list[Message]:
+    return _logged(span, s.CLAUDE_PROMPT_LOG, s.CLAUDE_PROMPT_LOG_TEXT, "user")
+
+
+def _outputs(span: Span) -> list[Message]:
+    return _logged(span, s.CLAUDE_ANSWER_LOG, s.CLAUDE_ANSWER_LOG_TEXT, "assistant")
+
+
+def _logged(span: Span, name: str, key: str, role: str) -> list[Message]:
+    return [
+        Message(role, text)
+        for event in span.events
+        if event.name.removeprefix(s.CLAUDE_PREFIX) == name and isinstance(text := event.attributes.get(key), str)
+    ]
 
 
 DIALECT = Dialect(
@@ -74,7 +97,9 @@ DIALECT = Dialect(
         prompt=(s.CLAUDE_PROMPT,),
     ),
     attributes=frozenset({s.CLAUDE_SUCCESS, s.CLAUDE_ERROR, s.CLAUDE_DECISION, *_DETAILS}),
-    events=frozenset({s.CLAUDE_OUTPUT_EVENT}),
+    events=frozenset({s.CLAUDE_OUTPUT_EVENT, *_LOGS, *(s.CLAUDE_PREFIX + name for name in _LOGS)}),
+    inputs=_inputs,
+    outputs=_outputs,
     tool_events=_tool_events,
     arguments=_arguments,
     failure=_failure,
