@@ -20,6 +20,7 @@ COMMANDS = {
     "traces": ("traces", "Show stored traces."),
     "why": ("why", "Why was a trace judged as it was, or not at all?"),
     "alerts": ("alerts", "Show alerts."),
+    "doctor": ("doctor", "What is wrong here, and what to set?"),
     "config": ("config", "Check and show settings."),
 }
 

@@ -52,6 +52,7 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
     Exit code 1 when the store does not hold the trace.
     """
     from tracegrade.match.load import load_rules
+    from tracegrade.pipeline.stored_extraction import extract_stored
     from tracegrade.store.open import open_store, reading
     from tracegrade.store.read import stored_traces
 
@@ -62,7 +63,7 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
         click.echo(_UNKNOWN.format(trace_id.hex(), config.data_path.resolve()), err=True)
         sys.exit(EXIT_FAILED)
     for stored in found:
-        extraction = _extraction(stored, config)
+        extraction = extract_stored(stored, config.traces)
         pairs = [*_stored_pairs(stored), *_derived_pairs(extraction, stored, rule_set)]
         if output_format == "json":
             print_json(pairs)
@@ -132,31 +133,6 @@ def _clause_text(rule: "Rule", clause: str) -> str:
     for name in clause.split(".", 1):
         expected = expected.get(name) if isinstance(expected, dict) else None
     return f"match.{clause} does not hold" + (f": expected {json_text(expected)}" if expected is not None else "")
-
-
-def _extraction(stored: "StoredTrace", config: "Config") -> "Extraction":
-    """The stored trace, extracted again as it was when it was judged."""
-    from tracegrade.extract.registry import extract
-    from tracegrade.match.tool_aliases import ToolAliases
-    from tracegrade.model.trace import Trace
-    from tracegrade.store.kept_spans import decode_spans
-
-    head = stored.trace
-    spans, replaced, log_records = decode_spans(stored.spans)
-    return extract(
-        Trace(
-            trace_id=bytes.fromhex(head["trace_id"]),
-            tenant=head["tenant"],
-            spans=spans,
-            close_reason=head["close_reason"],
-            missing=head["missing"],
-            revision=head["revision"],
-            cut_by=head["cut_by"],
-            replaced=replaced,
-            log_records=log_records,
-        ),
-        ToolAliases(config.traces.tool_aliases),
-    )
 
 
 def _print_head(stored: "StoredTrace", rule_set: "RuleSet") -> None:

@@ -182,6 +182,13 @@ def stored_traces(connection: Connection, trace_id: bytes, *, run: str = "live")
     return found
 
 
+def newest_traces(connection: Connection, limit: int) -> Iterator[StoredTrace]:
+    """The newest traces that were judged live, newest first, at most `limit`; a few in memory at a time."""
+    query = select(traces.c.judged, traces.c.spans).where(traces.c.run == "live").order_by(traces.c.number.desc())
+    for judged, spans in connection.execute(query.limit(limit).execution_options(yield_per=64)):
+        yield StoredTrace(*unpack_judged(judged), bytes(spans))
+
+
 def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> dict[tuple[str, bytes], ClosedTrace]:
     """Those of `keys` (tenant, trace id) whose trace was judged live, in one query for each 500 of them."""
     found: dict[tuple[str, bytes], ClosedTrace] = {}

@@ -1,0 +1,289 @@
+"""What the spans of stored traces say, and what they leave out, by service and scope: that is who to ask."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tracegrade.doctor.finding import Finding, share
+from tracegrade.extract.across import fold_across
+from tracegrade.extract.registry import claim
+from tracegrade.extract.unread import keys_of, looks_like_gen_ai, unread_spans
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
+from tracegrade.model.tool_call import ToolCall
+from tracegrade.semconv import MCP_METHOD
+
+_SKEW_NS = 1_000_000_000  # networks and batching explain less
+_AHEAD_NS = 5_000_000_000
+
+# How content is switched on, by what scope names contain; the first that fits. Source: each project's documentation.
+_CONTENT_SWITCHES = (
+    ("openinference", "unset OPENINFERENCE_HIDE_INPUTS and OPENINFERENCE_HIDE_OUTPUTS, or set them to false"),
+    ("claude_code", "OTEL_LOG_TOOL_DETAILS=1 and OTEL_LOG_TOOL_CONTENT=1"),
+    ("pydantic", "InstrumentationSettings(include_content=True)"),
+    ("gcp.vertex.agent", "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true"),
+    ("semantic_kernel", "SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true"),
+    ("agent_framework", "configure_otel_providers(enable_sensitive_data=True)"),
+    ("microsoft.", "EnableSensitiveData = true in UseOpenTelemetry"),
+    ("spring", "spring.ai.tools.observations.include-content=true"),
+    ("autogen", "nothing switches it on: AutoGen core does not record arguments; use an instrumentation that does"),
+    ("opentelemetry.instrumentation.", "TRACELOOP_TRACE_CONTENT=true (OpenLLMetry), or {gen_ai}"),
+    ("", "{gen_ai}, or what its documentation says"),
+)
+_GEN_AI_SWITCH = (
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY with "
+    "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental (older releases: =true)"
+)
+
+_MENDED_BY = {
+    "truncated": "raise OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT at the sender",
+    "redacted": "look for what masks them: the instrumentation (OPENINFERENCE_HIDE_INPUTS, for one) or a collector",
+}
+
+Place = tuple[str, str]  # service, scope
+
+
+@dataclass(slots=True)
+class _Counted:
+    """What was seen of one place."""
+
+    spans: int = 0
+    read: int = 0
+    model_spans: int = 0
+    traces: set[bytes] = field(default_factory=set)
+    unread: list[Span] = field(default_factory=list)
+    calls: Counter[str] = field(default_factory=Counter)  # by status of their arguments
+    cut_spans: int = 0
+
+
+class Content:
+    """Takes extractions, gives findings."""
+
+    def __init__(self) -> None:
+        self._places: dict[Place, _Counted] = {}
+        self._called: set[str] = set()  # services of which a tool call was read
+        self._doubles: Counter[tuple[str, str, str]] = Counter()  # service, scope that counts, scope that does not
+        self._skews: dict[tuple[str, str], tuple[int, Span]] = {}  # two services, the largest difference
+        self._ahead: dict[str, int] = {}  # service -> how far a span's end lies after its receipt
+        self._extractions: list[Extraction] = []
+
+    def add(self, extraction: Extraction) -> None:
+        """Take in one trace."""
+        spans = {span.span_id.hex(): span for span in extraction.trace.spans}
+        for span in spans.values():
+            self._add_span(span)
+            self._compare_clocks(span, spans.get(span.parent_span_id.hex()))
+        for span in unread_spans(extraction):
+            self._at(span).unread.append(span)
+        for call in extraction.calls:
+            if (shown := spans.get(call.span_id)) is not None:
+                self._add_call(call, shown, spans)
+        received_ns = extraction.trace.last_received_ns
+        for span in spans.values() if received_ns else ():
+            if (ahead := span.end_ns - received_ns) > _AHEAD_NS:
+                self._ahead[span.resource.service] = max(ahead, self._ahead.get(span.resource.service, 0))
+        self._extractions.append(extraction)
+
+    def _at(self, span: Span) -> _Counted:
+        return self._places.setdefault((span.resource.service, span.scope), _Counted())
+
+    def _add_span(self, span: Span) -> None:
+        counted, claimed = self._at(span), claim(span)
+        counted.spans += 1
+        counted.read += claimed is not None
+        counted.cut_spans += span.dropped_attributes_count > 0
+        if claimed is not None and claimed[1] in ("chat", "agent"):
+            counted.model_spans += 1
+            counted.traces.add(span.trace_id)
+
+    def _add_call(self, call: ToolCall, shown: Span, spans: dict[str, Span]) -> None:
+        self._at(shown).calls[call.arguments_status] += 1
+        self._called.add(shown.resource.service)
+        for other in filter(None, map(spans.get, call.also_seen_in)):
+            # An MCP client and its server show one call by design.
+            if other.scope != shown.scope and MCP_METHOD not in other.attributes | shown.attributes:
+                self._doubles[shown.resource.service, shown.scope, other.scope] += 1
+
+    def _compare_clocks(self, span: Span, parent: Span | None) -> None:
+        """A child cannot start before its parent; where another service sent it, one of the two clocks is wrong."""
+        if parent is None or parent.resource.attributes == span.resource.attributes:
+            return
+        early = parent.start_ns - span.start_ns
+        services = (parent.resource.service, span.resource.service)
+        if early > _SKEW_NS and early > self._skews.get(services, (0, span))[0]:
+            self._skews[services] = (early, span)
+
+    def findings(self) -> Iterator[Finding]:
+        """What was found, by check."""
+        checks = (self._unread, self._silent, self._without_content, self._cut, self._shown_twice, self._clocks)
+        for check in checks:
+            yield from check()
+
+    def _unread(self) -> Iterator[Finding]:
+        found = False
+        for (service, scope), counted in sorted(self._places.items()):
+            if counted.unread:
+                found = True
+                example = counted.unread[0]
+                keys: list[JsonValue] = [*keys_of(example)]
+                yield Finding(
+                    "unread spans",
+                    "warning",
+                    _place(service, scope),
+                    f"{len(counted.unread)} spans look like tool calls and are not read, such as {example.name!r} with "
+                    f"{', '.join(map(str, keys)) or 'no attributes'}",
+                    "write a dialect for it (README, Dialects), or have it write the GenAI conventions",
+                    {
+                        "spans": len(counted.unread),
+                        "trace_id": example.trace_id.hex(),
+                        "span_id": example.span_id.hex(),
+                        "span_name": example.name,
+                        "attribute_keys": keys,
+                    },
+                )
+            elif not counted.read and looks_like_gen_ai(scope):
+                found = True
+                yield Finding(
+                    "unread spans",
+                    "note",
+                    _place(service, scope),
+                    f"none of {counted.spans} spans is read, and the scope looks like one of models or agents",
+                    "look at one with 'tracegrade traces show'; if it calls tools, write a dialect for it",
+                    {"spans": counted.spans},
+                )
+        if not found:
+            yield Finding("unread spans", "ok", "", "every span that looks like a tool call is read")
+
+    def _silent(self) -> Iterator[Finding]:
+        for (service, scope), counted in sorted(self._places.items()):
+            if counted.model_spans and service not in self._called and not counted.unread:
+                yield Finding(
+                    "no tool calls",
+                    "note",
+                    _place(service, scope),
+                    f"{len(counted.traces)} traces with model calls or agent runs, and no tool call in any of them",
+                    "right if it has no tools; else its tool spans are not sent, or content is off: " + _switch(scope),
+                    {"traces": len(counted.traces)},
+                )
+
+    def _without_content(self) -> Iterator[Finding]:
+        found = False
+        for (service, scope), counted in sorted(self._places.items()):
+            calls = counted.calls.total()
+            for status, words in (("absent", "not recorded"), ("redacted", "masked"), ("truncated", "cut off")):
+                lacking = counted.calls[status]
+                if not lacking or (status == "absent" and lacking < calls):
+                    continue
+                found = True
+                text = f"the arguments of {share(lacking, calls)} calls are {words}"
+                yield Finding(
+                    "content",
+                    "warning" if 2 * lacking > calls else "note",
+                    _place(service, scope),
+                    text,
+                    "argument rules answer not_evaluable; to record them: " + _MENDED_BY.get(status, _switch(scope)),
+                    {"calls": calls, status: lacking},
+                )
+        if not found:
+            yield Finding("content", "ok", "", "arguments are recorded")
+
+    def _cut(self) -> Iterator[Finding]:
+        for (service, scope), counted in sorted(self._places.items()):
+            if counted.cut_spans:
+                text = f"{share(counted.cut_spans, counted.spans)} spans lost attributes at the sender"
+                advice = "raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT (128 by default) at the sender"
+                yield Finding("content", "warning", _place(service, scope), text, advice)
+
+    def _shown_twice(self) -> Iterator[Finding]:
+        fold_across(self._extractions)
+        scopes = {
+            f"{extraction.trace.trace_id.hex()}/{span.span_id.hex()}": span
+            for extraction in self._extractions
+            for span in extraction.trace.spans
+        }
+        across: Counter[tuple[str, str, str]] = Counter()
+        for extraction in self._extractions:
+            for call in extraction.calls:
+                kept = scopes.get(call.duplicate_of or "")
+                dropped = scopes.get(f"{extraction.trace.trace_id.hex()}/{call.span_id}")
+                if kept is not None and dropped is not None:
+                    across[dropped.resource.service, kept.scope, dropped.scope] += 1
+        for (service, kept_scope, scope), calls in sorted(self._doubles.items()):
+            yield Finding(
+                "doubles",
+                "note",
+                service,
+                f"{calls} calls are shown by {kept_scope!r} and by {scope!r}; each counts once",
+                f"to save the work, set traces.ignore_scopes: [{scope}]",
+                {"calls": calls, "ignore_scopes": [scope]},
+            )
+        for (service, kept_scope, scope), calls in sorted(across.items()):
+            yield Finding(
+                "doubles",
+                "warning",
+                service,
+                f"{calls} calls are in two traces, by {kept_scope!r} and by {scope!r}, and judged in both",
+                f"set traces.ignore_scopes: [{scope}]",
+                {"calls": calls, "ignore_scopes": [scope]},
+            )
+        if not self._doubles and not across:
+            yield Finding("doubles", "ok", "", "no call is shown by two instrumentations")
+
+    def _clocks(self) -> Iterator[Finding]:
+        for (parent, child), (early, span) in sorted(self._skews.items(), key=lambda item: item[0]):
+            yield Finding(
+                "clocks",
+                "warning",
+                f"{parent}, {child}",
+                f"spans of {child} start up to {early / 1e9:.3g} s before the spans of {parent} that enclose them",
+                "set the clocks of both by NTP: the order of calls is judged by their start",
+                {"trace_id": span.trace_id.hex(), "span_id": span.span_id.hex(), "early_s": round(early / 1e9, 3)},
+            )
+        for service, ahead in sorted(self._ahead.items()):
+            text = f"spans end up to {ahead / 1e9:.3g} s after they were received"
+            advice = "set its clock by NTP, or ours"
+            yield Finding("clocks", "warning", service, text, advice, {"ahead_s": round(ahead / 1e9, 3)})
+        if not self._skews and not self._ahead:
+            yield Finding("clocks", "ok", "", "no span begins before its parent, or ends after it came")
+
+
+def incomplete(extractions: Iterable[Extraction]) -> Iterator[Finding]:
+    """Traces that closed with something missing, or that a bound cut short, by service."""
+    traces: Counter[str] = Counter()
+    missing: dict[str, Counter[str]] = {}
+    cut: Counter[tuple[str, str]] = Counter()
+    examples: dict[str, str] = {}
+    for extraction in extractions:
+        trace = extraction.trace
+        service = trace.resource.service
+        traces[service] += 1
+        if trace.missing:
+            missing.setdefault(service, Counter())["root" if "root" in trace.missing else "parents"] += 1
+            examples.setdefault(service, trace.trace_id.hex())
+        if trace.cut_by:
+            cut[service, trace.cut_by] += 1
+    for service, counts in sorted(missing.items()):
+        yield Finding(
+            "incomplete",
+            "warning" if counts.total() > 0.05 * traces[service] else "note",
+            service or "an unnamed service",
+            f"{share(counts.total(), traces[service])} traces are incomplete: {counts['root']} without their root, "
+            f"{counts['parents']} with spans whose parent never came; they stay out of pass rates and alerts",
+            "does every service on the way send here, unsampled? Do its processes flush their exporter when they end?",
+            {"traces": traces[service], "trace_id": examples[service], **counts},
+        )
+    for (service, bound), count in sorted(cut.items()):
+        text = f"{share(count, traces[service])} traces were cut short by {bound}"
+        yield Finding("incomplete", "warning", service, text, "raise that bound, under traces in the settings")
+    if not missing and not cut:
+        yield Finding("incomplete", "ok", "", f"{traces.total()} traces, none incomplete")
+
+
+def _place(service: str, scope: str) -> str:
+    return f"{service or 'an unnamed service'}, scope {scope}" if scope else f"{service or 'an unnamed service'}"
+
+
+def _switch(scope: str) -> str:
+    name = scope.lower()
+    return next(text for part, text in _CONTENT_SWITCHES if part in name).replace("{gen_ai}", _GEN_AI_SWITCH)

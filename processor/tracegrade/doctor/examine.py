@@ -1,0 +1,134 @@
+"""All checks over one installation, each over what it needs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tracegrade.assemble.decode import Decoder
+from tracegrade.config import Config
+from tracegrade.doctor import installation, judging
+from tracegrade.doctor.arrivals import Arrivals, lateness
+from tracegrade.doctor.content import Content, incomplete
+from tracegrade.doctor.finding import Finding
+from tracegrade.journal.errors import JournalNotFound, SegmentDeleted
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.segments import segment_bases
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.evaluation import Decision
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.signal import Signal
+from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.pipeline.record_judge import wanted_by
+from tracegrade.pipeline.stored_extraction import extract_stored
+from tracegrade.store.open import open_store, reading
+from tracegrade.store.read import newest_traces
+
+
+@dataclass(slots=True)
+class Examined:
+    """What was looked at, and what was found."""
+
+    traces: int = 0  # of the store
+    journal_spans: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether there was anything to look at."""
+        return self.traces > 0 or self.journal_spans > 0
+
+
+def examine(config: Config, rule_set: RuleSet, *, max_traces: int, max_journal_bytes: int) -> Examined:
+    """Look at the installation that `config` describes; changes nothing.
+
+    Args:
+        config: its settings.
+        rule_set: the rules in force.
+        max_traces: how many of the newest stored traces are looked at.
+        max_journal_bytes: how much of the newest part of the journal is looked at.
+    """
+    examined = Examined()
+    if not config.data_path.is_dir():
+        text = "there is no such data folder"
+        advice = "name the one of your 'serve' with -c or --data-dir; 'tracegrade serve' makes it"
+        examined.findings.append(Finding("data folder", "error", str(config.data_path), text, advice))
+        return examined
+    folder = DataFolder(config.data_path)
+    examined.findings += installation.disk(config)
+    _look_at_journal(examined, config, folder, max_journal_bytes)
+    examined.findings += installation.processes(folder)
+    _look_at_store(examined, config, rule_set, max_traces)
+    return examined
+
+
+def _look_at_journal(examined: Examined, config: Config, folder: DataFolder, max_bytes: int) -> None:
+    try:
+        reader = JournalReader(folder.journal)
+    except JournalNotFound:
+        advice = "is this the data folder of 'serve'? Has it ever run?"
+        examined.findings.append(Finding("journal", "error", str(folder.journal), "there is no journal", advice))
+        return
+    try:
+        arrivals = Arrivals(config.traces)
+        decoder = Decoder(wanted_by(RuleSet([]), config.traces))
+        end = reader.durable().end
+        position = _start(folder, reader, end - max_bytes)
+        while position < end:
+            try:
+                records = reader.read(position)
+            except SegmentDeleted as error:  # by the retention of a running serve
+                position = error.first
+                continue
+            if not records:
+                break
+            for record in records:
+                if record.signal == Signal.TRACES:
+                    spans = decoder.spans(record.payload)
+                    spans = [span for span in spans if span.scope not in config.traces.ignore_scopes]
+                    examined.journal_spans += len(spans)
+                    arrivals.add(spans, record.tenant, record.received_ns)
+            position = records[-1].end
+        examined.findings += installation.journal(config, folder, reader)
+        examined.findings += lateness(arrivals.by_service(), config.traces)
+    finally:
+        reader.close()
+
+
+def _start(folder: DataFolder, reader: JournalReader, wanted: int) -> int:
+    """The first segment that begins at `wanted` or later, else the last one: reading begins where one begins."""
+    bases = [base for base in segment_bases(folder.journal) if base >= reader.first()]
+    return next((base for base in bases if base >= wanted), bases[-1] if bases else reader.first())
+
+
+def _look_at_store(examined: Examined, config: Config, rule_set: RuleSet, max_traces: int) -> None:
+    extractions: list[Extraction] = []
+    decisions: list[Decision] = []
+    content = Content()
+    try:
+        for extraction, decided in _stored(config, max_traces):
+            extractions.append(extraction)
+            decisions += decided
+            content.add(extraction)
+    except TraceGradeError as error:
+        advice = "is store.url right, and the database there? The judge makes the SQLite file when it first runs"
+        examined.findings.append(Finding("store", "error", "", str(error), advice))
+    examined.traces = len(extractions)
+    if extractions:
+        examined.findings += incomplete(extractions)
+        examined.findings += content.findings()
+    elif examined.journal_spans:
+        text = f"holds no traces, and the journal {examined.journal_spans} spans"
+        advice = "is the judge running ('serve --role receive' has none)? A trace is stored when it is finished"
+        examined.findings.append(Finding("store", "warning", "", text, advice))
+    examined.findings += judging.idle_rules(rule_set, extractions, decisions)
+
+
+def _stored(config: Config, limit: int) -> Iterator[tuple[Extraction, list[Decision]]]:
+    """The newest stored traces, extracted again, with what was decided of them."""
+    engine = open_store(config.store_url, read_only=True)
+    try:
+        with reading(engine) as connection:
+            for stored in newest_traces(connection, limit):
+                yield extract_stored(stored, config.traces), stored.decisions
+    finally:
+        engine.dispose()

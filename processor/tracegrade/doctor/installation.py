@@ -1,0 +1,115 @@
+"""Disk, journal and processes: whether what was accepted gets on."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from tracegrade.config import Config
+from tracegrade.doctor.finding import Finding
+from tracegrade.journal.position import Position
+from tracegrade.journal.reader import JournalReader
+from tracegrade.pipeline.data_folder import DataFolder
+
+_MIB = 1024 * 1024
+_BEHIND_BYTES = 16 * _MIB
+_STALE_S = 10.0
+
+
+def disk(config: Config) -> Iterator[Finding]:
+    """Whether the disk has room for what the settings allow."""
+    usage = shutil.disk_usage(config.data_path)
+    where, free_mib = str(config.data_path), usage.free // _MIB
+    if usage.free < 0.02 * usage.total or free_mib < 256:
+        yield Finding(
+            "disk", "error", where, f"{free_mib} MiB free", "make room: with the disk full, senders are refused"
+        )
+    elif free_mib < config.journal.max_size_mib:
+        text = f"{free_mib} MiB free, and the journal may still grow to {config.journal.max_size_mib} MiB"
+        yield Finding("disk", "warning", where, text, "make room, or set journal.max_size_mib lower")
+    else:
+        yield Finding("disk", "ok", where, f"{free_mib} MiB free")
+
+
+def journal(config: Config, folder: DataFolder, reader: JournalReader) -> Iterator[Finding]:
+    """How full the journal is, and who is behind in reading it."""
+    end, first = reader.durable().end, reader.first()
+    used, bound = end - first, config.journal.max_size_mib * _MIB
+    text = f"{used / _MIB:.0f} of {config.journal.max_size_mib} MiB"
+    if used > 0.95 * bound:
+        advice = "set journal.max_size_mib higher, or find out which consumer is behind: beyond the bound senders wait"
+        yield Finding("journal", "warning", "", text, advice)
+    else:
+        yield Finding("journal", "ok", "", text)
+    if reader.lost_bytes:
+        lost = f"{reader.lost_bytes} bytes cannot be read"
+        yield Finding("journal", "error", "", lost, "check the disk; what those bytes held is lost to the judge")
+    for name in ("judge", *config.exporters):
+        position = Position(folder.position(name)).load()
+        behind = end - max(first, position or 0)
+        if behind > _BEHIND_BYTES:
+            what = f"{behind / _MIB:.0f} MiB behind the end of the journal"
+            advice = (
+                "is 'tracegrade serve' running? If it is: too much comes for one judge, or a rule is very slow"
+                if name == "judge"
+                else "is its endpoint reachable? 'tracegrade_exporter_retries_total' on /metrics says why it waits"
+            )
+            yield Finding("journal", "warning", name, what, advice, {"behind_bytes": behind})
+
+
+def processes(folder: DataFolder) -> Iterator[Finding]:
+    """What the judge said of itself last: spans and results that were lost, what hung, what failed."""
+    for trace_id, rule_id in sorted(folder.hung_pairs())[:20]:
+        text = f"judging trace {trace_id} by it hung, and is not tried again"
+        yield Finding("judge", "error", rule_id, text, "look for a very long trace or an expensive pattern")
+    snapshot = folder.read_snapshot("judge")
+    if snapshot is None:
+        yield Finding("judge", "note", "", "no judge has run over this data folder yet", "tracegrade serve")
+        return
+    age_s = max(0.0, (time.time_ns() - snapshot["time_ns"]) / 1e9)
+    if age_s > _STALE_S:
+        yield Finding("judge", "note", "", f"not running: it last said something {age_s:.0f} s ago", "tracegrade serve")
+    else:
+        yield Finding("judge", "ok", "", "running")
+    for span_fate in _series(snapshot, "tracegrade.spans"):
+        fate, reason, spans = span_fate["fate"], span_fate["reason"], int(span_fate["value"])
+        if not spans or (fate, reason) == ("dropped", "ignored_scope"):
+            continue
+        if fate == "too_late":
+            text = f"{spans} spans since its start came later than traces.reopen_for and were not judged"
+            advice = "see the check 'arrivals' for who is late; set traces.reopen_for higher"
+            yield Finding("too late", "warning", "", text, advice, {"spans": spans})
+        elif fate == "dropped":
+            text = f"{spans} spans since its start were dropped: {reason}"
+            yield Finding("dropped", "warning", reason, text, _DROPPED.get(reason, ""), {"spans": spans})
+    for name, what, advice in _LOSSES:
+        for lost in _series(snapshot, name):
+            if lost["value"]:
+                where = str(lost.get("sink") or lost.get("receiver") or "")
+                yield Finding("judge", "warning", where, f"{int(lost['value'])} {what} since its start", advice)
+
+
+_DROPPED = {
+    "span_cap": "set traces.max_spans_per_trace higher",
+    "byte_cap": "set traces.max_mib_per_trace higher",
+    "memory": "set traces.max_live_spans or max_live_traces higher, or shorter times",
+    "judge_behind": "the judge is too slow for what comes: fewer rules, or judge.when_full: refuse",
+}
+_LOSSES = (
+    (
+        "tracegrade.sink.dropped_records",
+        "judged traces were given up",
+        "see the judge's log for what the sink answered",
+    ),
+    (
+        "tracegrade.extract.dialect_errors",
+        "traces were read without installed dialects",
+        "'tracegrade why' names the error",
+    ),
+    ("tracegrade.alerts.failed_checks", "checks of alerts failed", "is the store reachable?"),
+)
+
+
+def _series(snapshot: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """The series of a metric: its labels and its ``value``."""
+    return [{**item["labels"], "value": item["value"]} for item in snapshot["metrics"].get(name, ())]

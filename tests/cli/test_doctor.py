@@ -1,0 +1,78 @@
+from pathlib import Path
+
+import pytest
+
+from cli.stored import run, run_json, store
+from pipeline.harness import agent_span, otlp_span, payload, tool_span
+from store.judged_traces import judged
+from tracegrade.journal import Encoding, Entry, LocalJournal, Signal
+
+RULE = "id: fine\nevaluate:\n  - {evaluator: tool-call-order, tool_calls_order: [create_order]}\n"
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> str:
+    path = tmp_path / "fine.rule.yaml"
+    path.write_text(RULE.replace("fine", "checkout-order"))
+    return str(path)
+
+
+def journal_of(folder: Path, *spans: object) -> LocalJournal:
+    """A journal with one record of `spans`, still open as that of a running serve."""
+    journal = LocalJournal.open(folder / "journal")
+    journal.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", len(spans), payload(spans))).result()
+    return journal
+
+
+def test_a_sound_installation_ends_with_0(tmp_path: Path, rules: str) -> None:
+    store(tmp_path, judged(1), judged(2))
+    journal = journal_of(tmp_path, agent_span(1, 1), tool_span(1, 2, 1, "create_order"))
+    result = run(tmp_path, "doctor", "--rules", rules)
+    journal.close()
+    assert result.exit_code == 0, result.output
+    assert "Looked at 2 stored traces, 2 spans of the journal" in result.stdout
+    assert "✓  arrivals" in result.stdout
+    assert "✓  rules" in result.stdout
+
+
+def test_what_is_wrong_ends_with_1_and_comes_first(tmp_path: Path) -> None:
+    store(tmp_path, judged(1, complete=False, missing=["root"]))
+    journal = journal_of(tmp_path, otlp_span(1, 1))
+    journal.close()
+    result = run(tmp_path, "doctor", "--format", "json")
+    assert result.exit_code == 1
+    found = [line for line in result.stdout.splitlines() if '"warning"' in line]
+    assert any('"check":"incomplete"' in line for line in found)
+    assert any('"check":"rules"' in line for line in found)
+    assert result.stdout.startswith(found[0])
+
+
+def test_the_fields_of_a_finding_are_those_documented(tmp_path: Path, rules: str) -> None:
+    store(tmp_path, judged(1))
+    journal_of(tmp_path, otlp_span(1, 1)).close()
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (row,) = (line for line in readme.splitlines() if line.startswith("| `doctor` |"))
+    for finding in run_json(tmp_path, "doctor", "--rules", rules):
+        assert list(finding) == ["check", "level", "where", "found", "advice", "evidence"]
+        assert all(f"`{name}`" in row for name in finding)
+
+
+def test_spans_without_stored_traces_ask_for_the_judge(tmp_path: Path) -> None:
+    journal_of(tmp_path, otlp_span(1, 1)).close()
+    result = run(tmp_path, "doctor")
+    assert result.exit_code == 1
+    assert "✗  store" in result.stdout
+
+
+def test_nothing_to_look_at_ends_with_3_and_makes_nothing(tmp_path: Path) -> None:
+    result = run(tmp_path / "none", "doctor")
+    assert result.exit_code == 3
+    assert "there is no such data folder" in result.stdout
+    assert not (tmp_path / "none").exists()
+
+
+def test_wrong_settings_end_with_2(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("traces: {settel: 1s}\n")
+    result = run(tmp_path, "doctor", "-c", str(tmp_path / "config.yaml"))
+    assert result.exit_code == 2
+    assert "did you mean 'settle'" in result.stderr

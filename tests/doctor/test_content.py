@@ -1,0 +1,144 @@
+"""What spans say and leave out, by who sent them."""
+
+from typing import Any
+
+import pytest
+
+from extract.spans import make_trace
+from tracegrade.doctor.content import Content, incomplete
+from tracegrade.doctor.finding import Finding
+from tracegrade.extract.registry import extract
+from tracegrade.extract.unread import UNREAD_KEYS
+from tracegrade.model.span import Resource
+
+
+def tool(number: int, **changes: Any) -> dict[str, Any]:
+    attributes = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "find",
+        "gen_ai.tool.call.arguments": '{"q": 1}',
+    }
+    return {
+        "id": number,
+        "name": "execute_tool find",
+        "attributes": attributes | changes.pop("attributes", {}),
+        **changes,
+    }
+
+
+CHAT = {"id": 1, "name": "chat", "scope": "acme.llm", "attributes": {"gen_ai.operation.name": "chat"}}
+
+
+def findings(*traces: list[dict[str, Any]], check: str) -> list[Finding]:
+    content = Content()
+    for number, spans in enumerate(traces, 1):
+        content.add(extract(make_trace(spans, number.to_bytes(16, "big"))))
+    return [finding for finding in content.findings() if finding.check == check]
+
+
+def test_whole_traces_have_nothing_wrong() -> None:
+    content = Content()
+    content.add(extract(make_trace([CHAT, tool(2, parent=1, at=[1, 2])])))
+    assert {(finding.check, finding.level) for finding in content.findings()} == {
+        ("unread spans", "ok"),
+        ("content", "ok"),
+        ("doubles", "ok"),
+        ("clocks", "ok"),
+    }
+
+
+def test_unread_spans_are_named_with_an_example_and_its_keys() -> None:
+    unread = {"id": 1, "name": "step", "scope": "acme", "attributes": {UNREAD_KEYS: ["acme.args", "acme.tool"]}}
+    (finding,) = findings([unread], [unread], check="unread spans")
+    assert (finding.level, finding.where) == ("warning", "shop, scope acme")
+    assert finding.found == "2 spans look like tool calls and are not read, such as 'step' with acme.args, acme.tool"
+    assert finding.evidence["trace_id"] == f"{1:032x}"
+    assert finding.evidence["attribute_keys"] == ["acme.args", "acme.tool"]
+
+
+def test_a_scope_of_models_of_which_no_span_is_read_is_noted() -> None:
+    spans = [{"id": 1, "scope": "acme.llm"}, {"id": 2, "parent": 1, "scope": "http"}]
+    (finding,) = findings(spans, check="unread spans")
+    assert (finding.level, finding.where) == ("note", "shop, scope acme.llm")
+
+
+def test_model_calls_without_any_tool_call_are_noted() -> None:
+    (finding,) = findings([CHAT], [CHAT], check="no tool calls")
+    assert finding.found == "2 traces with model calls or agent runs, and no tool call in any of them"
+    assert findings([CHAT], [CHAT, tool(2, parent=1)], check="no tool calls") == []
+
+
+def test_arguments_that_are_never_recorded_come_with_the_switch_of_their_framework() -> None:
+    without = {"gen_ai.tool.call.arguments": None}
+    traces = [[tool(1, scope="pydantic-ai", attributes=without), tool(2, scope="acme")]]
+    (finding,) = findings(*traces, check="content")
+    assert (finding.level, finding.where) == ("warning", "shop, scope pydantic-ai")
+    assert finding.found == "the arguments of 1 of 1 (100%) calls are not recorded"
+    assert finding.advice.endswith("InstrumentationSettings(include_content=True)")
+
+
+def test_single_calls_without_arguments_are_no_finding() -> None:
+    spans = [tool(1), tool(2, attributes={"gen_ai.tool.call.arguments": None})]
+    assert [finding.level for finding in findings(spans, check="content")] == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("masked", "level"), [(1, "note"), (3, "warning")], ids=["a few masked", "most of them masked"]
+)
+def test_masked_arguments_are_worth_the_more_the_more_there_are(masked: int, level: str) -> None:
+    spans = [
+        tool(n, attributes={"gen_ai.tool.call.arguments": "__REDACTED__"} if n <= masked else {}) for n in range(1, 5)
+    ]
+    (finding,) = findings(spans, check="content")
+    assert (finding.level, finding.evidence) == (level, {"calls": 4, "redacted": masked})
+
+
+def test_a_call_that_two_instrumentations_show_names_the_scope_to_ignore() -> None:
+    twins = [tool(1, scope="one", at=[0, 9]), tool(2, scope="two", at=[1, 9])]
+    (finding,) = findings(twins, check="doubles")
+    assert (finding.level, finding.evidence) == ("note", {"calls": 1, "ignore_scopes": ["two"]})
+
+
+def test_a_call_in_two_traces_is_judged_twice_and_a_warning() -> None:
+    (finding,) = findings([tool(1, scope="one", at=[0, 9])], [tool(2, scope="two", at=[1, 9])], check="doubles")
+    assert (finding.level, finding.evidence) == ("warning", {"calls": 1, "ignore_scopes": ["two"]})
+    assert finding.advice == "set traces.ignore_scopes: [two]"
+
+
+def skewed(child_service: str) -> list[Finding]:
+    trace = make_trace([{"id": 1, "at": [5000, 9000]}, {"id": 2, "parent": 1, "at": [1000, 2000]}])
+    for span in trace.spans:
+        if span.span_id[-1] == 2:
+            span.resource = Resource({"service.name": child_service, "service.version": "1.2.3"})
+    content = Content()
+    content.add(extract(trace))
+    return [finding for finding in content.findings() if finding.check == "clocks"]
+
+
+def test_a_child_of_another_service_that_starts_before_its_parent_shows_a_wrong_clock() -> None:
+    (finding,) = skewed("tools")
+    assert (finding.level, finding.where, finding.evidence["early_s"]) == ("warning", "shop, tools", 4.0)
+
+
+def test_within_one_process_it_is_no_matter_of_clocks() -> None:
+    assert [finding.level for finding in skewed("shop")] == ["ok"]
+
+
+def test_spans_that_end_after_they_came_show_a_clock_ahead() -> None:
+    trace = make_trace([{"id": 1, "at": [0, 20_000]}])
+    trace.last_received_ns = 8_000_000_000
+    content = Content()
+    content.add(extract(trace))
+    (finding,) = [finding for finding in content.findings() if finding.check == "clocks"]
+    assert (finding.where, finding.evidence) == ("shop", {"ahead_s": 12.0})
+
+
+def test_incomplete_and_cut_traces_are_counted_by_service() -> None:
+    traces = [make_trace([tool(1)], number.to_bytes(16, "big")) for number in range(1, 5)]
+    traces[0].missing = ["root", "parent:0a"]
+    traces[1].missing = ["parent:0a"]
+    traces[2].cut_by = "span_cap"
+    first, second = incomplete(map(extract, traces))
+    assert first.found.startswith("2 of 4 (50%) traces are incomplete: 1 without their root, 1 with spans whose parent")
+    assert (first.level, first.evidence["trace_id"]) == ("warning", f"{1:032x}")
+    assert second.found == "1 of 4 (25%) traces were cut short by span_cap"

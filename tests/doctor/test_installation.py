@@ -1,0 +1,73 @@
+"""Disk, journal and processes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracegrade.config import Config
+from tracegrade.doctor import installation
+from tracegrade.journal import Encoding, Entry, JournalReader, LocalJournal, Signal
+from tracegrade.journal.position import Position
+from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.telemetry import Telemetry
+
+
+def config(folder: Path, **journal: Any) -> Config:
+    return Config.model_validate({"data_dir": str(folder), "journal": journal})
+
+
+def test_a_disk_with_less_room_than_the_journal_may_take_is_a_warning(tmp_path: Path) -> None:
+    assert [found.level for found in installation.disk(config(tmp_path, max_size_mib=64))] in (["ok"], ["error"])
+    (found,) = installation.disk(config(tmp_path, max_size_mib=2**40))
+    assert found.level in ("warning", "error")
+
+
+def test_a_consumer_that_is_behind_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installation, "_BEHIND_BYTES", 1000)
+    folder = DataFolder(tmp_path)
+    journal = LocalJournal.open(folder.journal)
+    try:
+        for size in (10, 5000):
+            end = journal.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", 1, b"x" * size)).result()
+        reader = JournalReader(folder.journal)
+        found = list(installation.journal(config(tmp_path), folder, reader))
+        assert [(item.level, item.where) for item in found] == [("ok", ""), ("warning", "judge")]
+        position = Position(folder.position("judge"))
+        position.commit(end)
+        position.close()
+        assert [item.level for item in installation.journal(config(tmp_path), folder, reader)] == ["ok"]
+        reader.close()
+    finally:
+        journal.close()
+
+
+def test_what_the_judge_lost_is_told(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    assert [(found.level, found.advice) for found in installation.processes(folder)] == [("note", "tracegrade serve")]
+    telemetry = Telemetry("judge")
+    telemetry.add("tracegrade.spans", 5, fate="judged", reason="")
+    telemetry.add("tracegrade.spans", 7, fate="too_late", reason="")
+    telemetry.add("tracegrade.spans", 8, fate="dropped", reason="span_cap")
+    telemetry.add("tracegrade.spans", 9, fate="dropped", reason="ignored_scope")
+    telemetry.add("tracegrade.sink.dropped_records", 2, sink="otlp", reason="rejected")
+    folder.write_snapshot("judge", telemetry.snapshot())
+    folder.add_hung_pair("ab" * 16, "slow-rule")
+    found = {(item.check, item.level, item.where): item for item in installation.processes(folder)}
+    assert set(found) == {
+        ("judge", "error", "slow-rule"),
+        ("judge", "ok", ""),
+        ("too late", "warning", ""),
+        ("dropped", "warning", "span_cap"),
+        ("judge", "warning", "otlp"),
+    }
+    assert found["dropped", "warning", "span_cap"].advice == "set traces.max_spans_per_trace higher"
+
+
+def test_a_judge_that_said_nothing_for_long_is_not_running(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    snapshot = Telemetry("judge").snapshot()
+    snapshot["time_ns"] -= 3_600_000_000_000
+    folder.write_snapshot("judge", snapshot)
+    (found,) = installation.processes(folder)
+    assert found.found.startswith("not running: it last said something 36")

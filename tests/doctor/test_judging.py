@@ -1,0 +1,58 @@
+"""Rules that judge nothing, and why."""
+
+from extract.spans import make_trace
+from tracegrade.doctor.finding import Finding
+from tracegrade.doctor.judging import idle_rules
+from tracegrade.extract.registry import extract
+from tracegrade.judge import judge
+from tracegrade.match.rule import Rule
+from tracegrade.match.rule_set import RuleSet
+
+ARGS = {"evaluator": "tool-call-args", "tool_calls": [{"name": "find", "args": {"q": 1}}]}
+ORDER = {"evaluator": "tool-call-order", "tool_calls_order": ["find"]}
+
+
+def rule(rule_id: str, **changes: object) -> Rule:
+    return Rule.model_validate({"id": rule_id, "evaluate": [ORDER], **changes})
+
+
+def findings(*rules: Rule, judged_by: RuleSet | None = None) -> list[Finding]:
+    """What is found of `rules` over two traces with a call without arguments each."""
+    spans = [{"id": 1, "attributes": {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find"}}]
+    traces = [make_trace(spans, number.to_bytes(16, "big")) for number in (1, 2)]
+    rule_set = RuleSet(rules)
+    decisions = [
+        found for trace in traces for found in judge(trace, rule_set if judged_by is None else judged_by).decisions
+    ]
+    return list(idle_rules(rule_set, [extract(trace) for trace in traces], decisions))
+
+
+def test_rules_that_judge_are_well() -> None:
+    assert [(found.level, found.found) for found in findings(rule("fine"))] == [("ok", "all 1 rules judged something")]
+
+
+def test_a_rule_that_never_matches_names_the_clause() -> None:
+    (found,) = findings(rule("other", match={"service": "bank", "tools": ["find"]}))
+    assert (found.level, found.where) == ("note", "other")
+    assert found.found == "matched nothing in 2 traces; mostly (2 of 2 subjects) because of match.service"
+
+
+def test_a_rule_that_excludes_everything_names_unless() -> None:
+    (found,) = findings(rule("excluded", unless={"service": "shop"}))
+    assert found.found.endswith("because of unless")
+
+
+def test_a_rule_that_is_never_evaluable_gives_the_reason() -> None:
+    (found,) = findings(rule("blind", evaluate=[ARGS]))
+    assert (found.level, found.where) == ("warning", "blind")
+    assert found.found.startswith("matched 2 times and was never evaluable; mostly (2 times): ")
+    assert "arguments" in found.found
+
+
+def test_a_rule_that_came_after_the_traces_is_new() -> None:
+    (found,) = findings(rule("late"), judged_by=RuleSet([]))
+    assert "though 2 subjects match now" in found.found
+
+
+def test_no_rules_are_a_warning() -> None:
+    assert [found.level for found in findings()] == ["warning"]
