@@ -11,6 +11,7 @@ from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.judge import Judgement, judge
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
+from tracegrade.match.sampling import sample_point
 from tracegrade.model.span import Resource
 from tracegrade.model.trace import Trace
 from tracegrade.pipeline.record_judge import wanted_by
@@ -158,3 +159,32 @@ def test_evaluations_carry_the_service_that_clauses_read() -> None:
         for scope in ("trace", "tool-call")
     }
     assert by_scope == {"trace": ["demo-shop"], "tool-call": ["stock-service", "demo-shop"]}
+
+
+class TestSampling:
+    """The trace of these tests stands at about 0.83."""
+
+    def decided(self, evaluate: dict[str, Any], sample: Any) -> list[tuple[str, str | None, float, int]]:
+        judgement = judge(trace(), rules(evaluate, sample=sample))
+        return [(d.kind, d.outcome, d.pair.probability, len(d.evaluations)) for d in judgement.decisions]
+
+    def test_a_trace_beyond_the_share_is_sampled_out(self) -> None:
+        assert 0.8 < sample_point(trace().trace_id.hex()) < 0.9
+        assert self.decided(ORDER, 0.8) == [("sampled_out", None, 0.8, 0)]
+        assert self.decided(WRONG_ORDER, {"share": 0.8}) == [("sampled_out", None, 0.8, 0)]
+
+    def test_what_is_sampled_says_with_what_chance(self) -> None:
+        assert self.decided(ORDER, 0.9) == [("evaluated", "pass", 0.9, 1)]
+        assert judge(trace(), rules(ORDER, sample=0.9)).evaluations[0].to_json()["probability"] == 0.9
+
+    def test_failures_are_kept_on_request(self) -> None:
+        for share in (0.8, 0.9):
+            sample = {"share": share, "keep_failures": True}
+            assert self.decided(WRONG_ORDER, sample) == [("evaluated", "fail", 1.0, 1)]
+        assert self.decided(ORDER, {"share": 0.8, "keep_failures": True}) == [("sampled_out", None, 0.8, 0)]
+        assert self.decided(ORDER, {"share": 0.9, "keep_failures": True}) == [("evaluated", "pass", 0.9, 1)]
+
+    def test_what_is_sampled_out_is_not_evaluated(self) -> None:
+        asked: list[str] = []
+        judge(trace(), rules(ORDER, sample=0.8), working_on=lambda rule: asked.append(rule.id))
+        assert asked == []

@@ -14,6 +14,7 @@ from tracegrade.extract.registry import extract
 from tracegrade.match.evaluation_spec import EvaluationSpec
 from tracegrade.match.load import RuleSet
 from tracegrade.match.rule import Rule
+from tracegrade.match.sampling import sample_point
 from tracegrade.match.select import Match, match
 from tracegrade.model.evaluation import (
     Decision,
@@ -80,7 +81,11 @@ def judge(
         if subject is None or subject.subject is not matched.subject:
             subject = _Judged(matched, extraction, trace_id, run)
         pair = _JudgedPair(subject, rule)
-        if hung and (trace_id, rule.id) in hung:
+        sample = rule.sample
+        sampled = sample.share == 1.0 or sample_point(trace_id) < sample.share
+        if not sampled and not sample.keep_failures:
+            decision = pair.sampled_out()
+        elif hung and (trace_id, rule.id) in hung:
             decision = pair.decide_alike("error", HUNG)
         elif matched.not_evaluable is not None:
             decision = pair.decide_alike("not_evaluable", matched.not_evaluable)
@@ -88,6 +93,10 @@ def judge(
             if working_on is not None:
                 working_on(rule)
             decision = pair.decide(*_combine([_evaluate(pair, spec, gated) for spec in rule.evaluate]))
+        if decision.outcome == "fail" and sample.keep_failures:
+            decision.pair.probability = 1.0
+        elif not sampled:
+            decision = pair.sampled_out()
         judgement.decisions.append(decision)
     return judgement
 
@@ -130,7 +139,7 @@ class _JudgedPair:
         facts = judged.facts
         self.evidence = judged.evidence
         self._rule = rule
-        self._pair = Pair(facts, rule.id, rule.hash, rule.level)
+        self._pair = Pair(facts, rule.id, rule.hash, rule.level, rule.sample.share)
         self._key = pair_key(
             facts.tenant, facts.run, facts.trace_id, facts.kind, facts.id, rule.id, rule.hash, facts.revision
         )
@@ -154,6 +163,10 @@ class _JudgedPair:
             score.explanation,
             score.details,
         )
+
+    def sampled_out(self) -> Decision:
+        """The decision for a trace that is not in the rule's sample."""
+        return Decision(self._pair, "sampled_out", None, "", [])
 
     def decide_alike(self, outcome: Outcome, reason: str) -> Decision:
         """The decision when nothing is evaluated: every evaluation is the same."""

@@ -9,7 +9,7 @@ ALERT = BelowAlert(below=0.9, over=3600.0, min_samples=10)
 
 def rate(passed: int, failed: int, **others: int) -> Rate:
     counts = {"not_evaluable": 0, "errors": 0, "incomplete": 0} | others
-    return Rate("default", "rule", "", "shop", passed, failed, **counts, score_sum=0.0)
+    return Rate("default", "rule", "", "shop", passed, failed, **counts, score_sum=0.0, passes=passed, fails=failed)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ RULE = Rule.model_validate(
         "evaluate": [{"evaluator": "tool-call-order", "tool_calls_order": ["a", "b"]}],
     }
 )
-BAD = Rate("default", "checkout-order", "", "shop", 5, 5, 0, 0, 0, 0.0)
+BAD = Rate("default", "checkout-order", "", "shop", 5, 5, 0, 0, 0, 0.0, 5.0, 5.0)
 GOOD = replace(BAD, passed=10, failed=0)
 
 

@@ -70,7 +70,7 @@ def test_the_seeds_own_spelling_of_a_key_is_taken() -> None:
 
 def test_what_is_left_out_has_its_default() -> None:
     rule = minimal()
-    assert (rule.status, rule.level, rule.scope, rule.incomplete, rule.sample) == (
+    assert (rule.status, rule.level, rule.scope, rule.incomplete, rule.sample.share) == (
         "stable",
         "medium",
         "agent",

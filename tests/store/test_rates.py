@@ -27,7 +27,7 @@ def test_outcomes_are_counted_by_rule_and_service(engine: Engine) -> None:
     StoreWriter(engine).write([judged(number, outcome) for number, outcome in enumerate(outcomes)])
     with reading(engine) as connection:
         (rate,) = rates(connection, Filter())
-    assert rate == Rate("default", "checkout-order", "", "shop", 2, 1, 1, 1, 0, 0.0)
+    assert rate == Rate("default", "checkout-order", "", "shop", 2, 1, 1, 1, 0, 0.0, 2.0, 1.0)
     assert rate.pass_rate == 2 / 3
 
 
@@ -103,3 +103,14 @@ def test_nothing_judged_has_no_pass_rate(engine: Engine) -> None:
     with reading(engine) as connection:
         (rate,) = rates(connection, Filter())
     assert rate.pass_rate is None
+
+
+def test_a_result_stands_for_as_many_as_its_chance_of_being_kept_says(engine: Engine) -> None:
+    passed = judged(1)
+    for decision in passed.decisions:
+        decision.pair.probability = 0.05
+    StoreWriter(engine).write([passed, judged(2, "fail")])
+    with reading(engine) as connection:
+        (rate,) = rates(connection, Filter())
+    assert (rate.passed, rate.failed, rate.passes, rate.fails) == (1, 1, 20.0, 1.0)
+    assert rate.pass_rate == pytest.approx(20 / 21)

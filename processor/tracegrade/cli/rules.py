@@ -165,6 +165,8 @@ def _explained(rule: "Rule", path: str) -> str:
         ("because", rule.description),
         *(("judges", f"{clause}: {json_text(patterns.written)}") for clause, patterns in rule.match_clauses),
         *(("unless", f"{clause}: {json_text(patterns.written)}") for clause, patterns in rule.unless_clauses),
+        ("judges", rule.match.cel and f"cel: {rule.match.cel.source}"),
+        ("sample", "" if rule.sample.share == 1 else f"{rule.sample.share:.4g} of the traces"),
         *(
             ("by", f"{spec.name}: {spec.evaluator.summary} From {spec.threshold:g} on it passes.")
             for spec in rule.evaluate

@@ -1,6 +1,6 @@
 """The shape of a rule file: what to judge, by which evaluators, and when to say so.
 
-A rule is frozen data. What this version cannot judge (cases, sampling, sessions, drop alerts) is refused while
+A rule is frozen data. What this version cannot judge (cases, sessions, drop alerts) is refused while
 the file is read, never taken literally and never ignored.
 """
 
@@ -17,6 +17,7 @@ from tracegrade.match.cel import Cel
 from tracegrade.match.evaluation_spec import EvaluationItem, EvaluationSpec
 from tracegrade.match.mistakes import mistake, refuse
 from tracegrade.match.patterns import AttributeValues, Names, Patterns, Prompts
+from tracegrade.match.sampling import Sample, Sampled
 from tracegrade.model.json_value import JsonValue
 from tracegrade.yaml_file import Duration, FileModel
 
@@ -117,12 +118,6 @@ def _refuse_session(value: object) -> object:
     return value
 
 
-def _refuse_sampling(value: object) -> object:
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1:
-        raise ValueError(f"this version cannot judge a sample of {value}; remove it: every subject is judged")
-    return value
-
-
 def _refuse_unknown_causes(causes: list[str]) -> list[str]:
     for position, cause in enumerate(causes):
         if cause.strip().casefold() in {"", "unknown", "none", "n/a"}:
@@ -150,8 +145,8 @@ class Rule(FileModel):
     )
     match: Clauses = Field(default_factory=Clauses, description="What is judged; everything in scope when omitted.")
     unless: UnlessClauses = Field(default=None, description="Excludes a subject when all these clauses hold.")
-    sample: Annotated[float, BeforeValidator(_refuse_sampling)] = Field(
-        default=1.0, ge=1, le=1, description="The share of subjects that is judged: all of them."
+    sample: Sampled = Field(
+        default=Sample(), description="The share of traces that is judged; or {share, keep_failures}."
     )
     evaluate: list[EvaluationItem] = Field(
         min_length=1, description="How it is judged: an evaluator, then what it expects; all items must pass."

@@ -72,7 +72,7 @@ class JudgedSubject:
 
 @dataclass(slots=True)
 class Pair:
-    """One subject and one rule that judges it; ``probability`` is the chance with which the subject was sampled."""
+    """One subject and one rule that judges it; ``probability`` is the chance with which this result is kept."""
 
     subject: JudgedSubject
     rule_id: str

@@ -16,6 +16,9 @@ _SUMMED = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.er
 class Rate:
     """Outcomes of one rule (``evaluation`` is "") or of one of its evaluations, at one service of one tenant.
 
+    ``passes`` and ``fails`` are estimates for all subjects: of a sample, each result stands for as many as its chance
+    of being kept says. All other numbers count what is stored.
+
     Of complete traces only, unless incomplete ones were asked for; ``incomplete`` counts those left out.
     """
 
@@ -29,6 +32,8 @@ class Rate:
     errors: int
     incomplete: int
     score_sum: float
+    passes: float
+    fails: float
 
     @property
     def judged(self) -> int:
@@ -37,8 +42,8 @@ class Rate:
 
     @property
     def pass_rate(self) -> float | None:
-        """Passes of all that was judged; None when nothing was: that is not 0."""
-        return self.passed / self.judged if self.judged else None
+        """The estimated share of passes; None when nothing was judged: that is not 0."""
+        return self.passes / (self.passes + self.fails) if self.judged else None
 
 
 def rates(
@@ -65,9 +70,12 @@ def rates(
         if value is not None:
             matching = matching.where(column == value)
     names = matching.with_only_columns(
-        series.c.number, series.c.tenant, series.c.rule_id, series.c.evaluation, series.c.service
+        series.c.number, series.c.probability, series.c.tenant, series.c.rule_id, series.c.evaluation, series.c.service
     )
-    keys = {number: (tenant, rule, name, service) for number, tenant, rule, name, service in connection.execute(names)}
+    keys = {
+        number: (probability, (tenant, rule, name, service))
+        for number, probability, tenant, rule, name, service in connection.execute(names)
+    }
     # By IN instead of a join, which SQLite would read from the wrong end: all rows of the window for each series.
     query = (
         select(counts.c.series, counts.c.complete, *map(func.sum, _SUMMED))
@@ -78,8 +86,8 @@ def rates(
     for minutes, first, last in _stretches(wanted):
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
         for number, complete, passed, failed, not_evaluable, errors, score_sum in connection.execute(stretch):
-            key = keys[number]
-            so_far = found.get(key) or Rate(*key, 0, 0, 0, 0, 0, 0.0)
+            probability, key = keys[number]
+            so_far = found.get(key) or Rate(*key, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0)
             if complete or count_incomplete:
                 found[key] = replace(
                     so_far,
@@ -88,6 +96,8 @@ def rates(
                     not_evaluable=so_far.not_evaluable + not_evaluable,
                     errors=so_far.errors + errors,
                     score_sum=so_far.score_sum + score_sum,
+                    passes=so_far.passes + passed / probability,
+                    fails=so_far.fails + failed / probability,
                 )
             else:
                 left_out = passed + failed + not_evaluable + errors

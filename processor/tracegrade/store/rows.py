@@ -92,18 +92,18 @@ class TraceRows:
     def _add(self, decision: Decision) -> None:
         pair, kind, known = decision.pair, decision.kind, self._known
         subject = pair.subject
-        rule_id, rule_hash, agent = pair.rule_id, pair.rule_hash, subject.agent
+        rule_id, rule_hash, agent, probability = pair.rule_id, pair.rule_hash, subject.agent, pair.probability
         subject_kind, subject_id = _SUBJECT_KIND[subject.kind], subject.id
         time = min(subject.time, _MAX_INTEGER)
         for item in decision.evaluations:
-            name = (rule_id, rule_hash, item.evaluation, agent)
+            name = (rule_id, rule_hash, item.evaluation, agent, probability)
             series = known.get(name)
             if series is None:
                 rest = (item.evaluator, pair.level, item.threshold)
                 series = self._series.learn(self._connection, self._origin, name, *rest)
             outcome = _OUTCOME[item.outcome]
             self.evaluations.append((item.id, series, item.case, subject_kind, subject_id, outcome, item.score, time))
-        name = (rule_id, rule_hash, WHOLE_RULE, agent)
+        name = (rule_id, rule_hash, WHOLE_RULE, agent, probability)
         series = known.get(name)
         if series is None:
             series = self._series.learn(self._connection, self._origin, name)

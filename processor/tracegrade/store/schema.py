@@ -32,7 +32,7 @@ SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
 ALERT_STATES = ("firing", "resolved")
 
 # The newest migration in migrations/versions.
-VERSION = "0001"
+VERSION = "0002"
 
 # `series.evaluation` of the series that hold a rule's decisions, which combine its evaluations.
 WHOLE_RULE = ""
@@ -61,6 +61,8 @@ series = Table(
     Column("service", Text, nullable=False),
     Column("release", Text),
     Column("agent", Text, nullable=False),
+    # The chance with which results were kept: each stands for 1 / probability of its kind.
+    Column("probability", Float, nullable=False),
 )
 
 traces = Table(

@@ -12,7 +12,7 @@ from tracegrade.store.schema import series
 _MAX_REMEMBERED = 100_000
 
 Origin: TypeAlias = tuple[str, str, str, str | None]  # tenant, run, service, release
-Name: TypeAlias = tuple[str, str, str, str]  # rule id, rule hash, evaluation, agent
+Name: TypeAlias = tuple[str, str, str, str, float]  # rule id, rule hash, evaluation, agent, probability
 
 
 class Series(NamedTuple):
@@ -29,6 +29,7 @@ class Series(NamedTuple):
     service: str
     release: str | None
     agent: str
+    probability: float
 
     @property
     def key(self) -> bytes:
@@ -63,7 +64,7 @@ class SeriesNumbers:
     ) -> int:
         """The number of a series that was not remembered; stored when it is new."""
         tenant, run, service, release = origin
-        rule_id, rule_hash, evaluation, agent = name
+        rule_id, rule_hash, evaluation, agent, probability = name
         found = _stored_number(
             connection,
             Series(
@@ -78,6 +79,7 @@ class SeriesNumbers:
                 storable(service),
                 storable(release) if release is not None else None,
                 storable(agent),
+                probability,
             ),
         )
         self._by_origin.setdefault(origin, {})[name] = found
