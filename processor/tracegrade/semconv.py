@@ -185,6 +185,7 @@ SPAN_TYPE = "span.type"  # VoltAgent's too
 CLAUDE_TOOL_NAME = "tool_name"
 CLAUDE_TOOL_USE_ID = "tool_use_id"
 CLAUDE_TOOL_INPUT = "tool_input"
+CLAUDE_SUBAGENT = "subagent_type"
 CLAUDE_PROMPT = "user_prompt"
 CLAUDE_MODEL = "model"
 CLAUDE_SUCCESS = "success"

@@ -89,6 +89,9 @@ def enclose(nodes: Sequence[Node], spans: Sequence[Span]) -> list[Node]:
         for span_id in passed:
             found[span_id] = above
         node.parent = above
+    for node in nodes:
+        if node.kind == "chat" and node.parent is not None and node.parent.kind == "outcome":
+            node.parent.kind = "agent"  # a tool's execution that calls a model is an agent's run
     return _top_down(nodes)
 
 

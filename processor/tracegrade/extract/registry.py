@@ -231,8 +231,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, forms: _Forms
                 unread.append(node.span)
             else:
                 executions.append(execution)
-    if any(node.kind == "outcome" for node in nodes):
-        read_outcomes(executions, nodes)
+    read_outcomes(executions, nodes)
     if only_mcp_servers(executions, nodes):
         executions = []
     asks = find_asks(nodes)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tracegrade import semconv as s
 from tracegrade.extract.messages import ASSISTANT_ROLES, USER_ROLES, last_text, read_messages
 from tracegrade.extract.nodes import Node
-from tracegrade.extract.reading import Keys
+from tracegrade.extract.reading import Dialect, Keys
 from tracegrade.extract.unwrap import MAX_ENVELOPES
 from tracegrade.extract.values import decode, first_text, parse_object
 from tracegrade.model.agent_run import AgentRun
@@ -35,8 +35,12 @@ def find_runs(top_down: Sequence[Node]) -> None:
         if name:
             named.add(node)
         node.agent = name or node.dialect.agent_name(node.span)
-        if not node.agent and node.parent is not None and node.parent.kind == "agent":
-            node.agent = node.parent.agent  # without a name directly below an agent: that one, shown twice
+        if not node.agent and node.parent is not None:
+            if node.parent.kind == "agent":
+                node.agent = node.parent.agent  # without a name directly below an agent: that one, shown twice
+            elif name := node.dialect.agent_name(node.parent.span):  # a tool may say which agent it calls
+                node.agent = name
+                named.add(node)
     busy = {node.agent_above for node in top_down if node.kind == "tool"}
     chatty = {node.agent_above for node in top_down if node.kind == "chat"}
     enclosing: set[Node] = set()  # agents around one that is certainly a run
@@ -77,8 +81,8 @@ def describe_runs(spans: Sequence[Span], nodes: Sequence[Node], keys: Keys, stra
     for node in nodes:
         members.setdefault(node.run, []).append(node)
     whose = (
-        _Whose(spans, nodes, keys.session, lambda node: node.dialect.session(node.span)),
-        _Whose(spans, nodes, keys.user, lambda node: node.dialect.user(node.span)),
+        _Whose(spans, nodes, keys.session, lambda d: d.keys.session, lambda node: node.dialect.session(node.span)),
+        _Whose(spans, nodes, keys.user, lambda d: d.keys.user, lambda node: node.dialect.user(node.span)),
     )
     runs = [_describe(node.span, node, members[node], keys, whose) for node in nodes if node.run is node]
     root = root_of(spans)
@@ -96,23 +100,33 @@ class _Whose:
     """A session or a user of spans: own, else the first found in the trace (older tool spans have none)."""
 
     def __init__(
-        self, spans: Sequence[Span], nodes: Sequence[Node], keys: tuple[str, ...], else_of: Callable[[Node], str]
+        self,
+        spans: Sequence[Span],
+        nodes: Sequence[Node],
+        keys: tuple[str, ...],
+        own_keys: Callable[[Dialect], tuple[str, ...]],
+        else_of: Callable[[Node], str],
     ) -> None:
         self._keys = keys
+        self._own_keys = own_keys  # a dialect's own: what it means by a shared key may be narrower (Claude Code)
         self._else_of = else_of
         # By key first: a conversation id anywhere beats a weaker key on an earlier span.
-        found = (text for key in self._keys for span in spans if (text := first_text(span, (key,))))
+        found = (text for key in keys for span in spans if (text := first_text(span, (key,))))
         self._first = next(found, None) or next((text for node in nodes if (text := else_of(node))), None)
 
     def of(self, span: Span, members: Sequence[Node]) -> str | None:
         if self._first is None:
             return None
         return (
-            first_text(span, self._keys)
-            or next((text for node in members if (text := first_text(node.span, self._keys))), None)
+            next((text for node in members if node.span is span and (text := self._of_node(node))), None)
+            or first_text(span, self._keys)
+            or next((text for node in members if (text := self._of_node(node))), None)
             or next((text for node in members if (text := self._else_of(node))), None)
             or self._first
         )
+
+    def _of_node(self, node: Node) -> str:
+        return first_text(node.span, self._own_keys(node.dialect)) or first_text(node.span, self._keys)
 
 
 def _describe(

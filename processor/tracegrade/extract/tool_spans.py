@@ -108,12 +108,17 @@ def read_execution(node: Node) -> Execution | None:
 
 
 def read_outcomes(executions: Sequence[Execution], nodes: Sequence[Node]) -> None:
-    """Give executions without an error of their own the one that a span below them says."""
+    """Give executions without an error of their own the one that a span directly below them says."""
+    below = [
+        node
+        for node in nodes
+        if node.kind in ("outcome", "agent") and node.parent is not None and node.parent.kind == "tool"
+    ]
+    if not below:
+        return
     by_node = {execution.node: execution for execution in executions}
-    for node in nodes:
-        if node.kind != "outcome" or node.parent is None:
-            continue
-        execution = by_node.get(node.parent)
+    for node in below:
+        execution = by_node.get(node.parent) if node.parent is not None else None
         if execution is not None and execution.error is None:
             execution.error = execution.own_error = node.dialect.failure(node.span)
 

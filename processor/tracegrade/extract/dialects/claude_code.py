@@ -24,7 +24,7 @@ _DETAILS = {
     "full_command": "command",
     "file_path": "file_path",
     "skill_name": "skill",
-    "subagent_type": "subagent_type",
+    s.CLAUDE_SUBAGENT: "subagent_type",
 }
 _EVENT_KEYS = ("output", "content", "diff")
 _LOGS = frozenset({s.CLAUDE_PROMPT_LOG, s.CLAUDE_ANSWER_LOG, s.CLAUDE_RESULT_LOG})
@@ -38,6 +38,11 @@ def _classify(span: Span) -> SpanKind | None:
         return None
     name = kind if isinstance(kind, str) else span.name
     return _KINDS.get(name.removeprefix(s.CLAUDE_PREFIX), "other")
+
+
+def _agent_name(span: Span) -> str:
+    """The sub-agent that a tool calls; its spans are below the tool's execution."""
+    return first_text(span, (s.CLAUDE_SUBAGENT,))
 
 
 def _arguments(span: Span) -> JsonValue:
@@ -103,4 +108,5 @@ DIALECT = Dialect(
     tool_events=_tool_events,
     arguments=_arguments,
     failure=_failure,
+    agent_name=_agent_name,
 )
