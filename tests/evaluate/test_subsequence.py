@@ -1,12 +1,13 @@
 from collections.abc import Sequence
 from itertools import permutations, product
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.subsequence import is_arrangement, longest_common_subsequence
+from tracegrade.evaluate.subsequence import Matching, align, arrange, is_arrangement, longest_common_subsequence
 from tracegrade.evaluate.work import Work
 
 names = st.sampled_from("abc")
@@ -69,4 +70,51 @@ def test_work_is_bounded() -> None:
         longest_common_subsequence(["a"] * 3000 + ["b"], [["a"]] * 3000, Work())
     assert error.value.type == "work_bound"
     with pytest.raises(EvaluatorError, match="steps"):
-        longest_common_subsequence(["a"] * 1000, [["a", "a"]] * 20, Work())
+        longest_common_subsequence(["a"] * 1000, [["a"] * 100] * 2, Work())
+
+
+fits = st.dictionaries(st.integers(0, 3), st.sampled_from([0.5, 1.0]), max_size=4)
+groups_of_fits = st.lists(st.lists(fits, min_size=1, max_size=3), max_size=3)
+
+
+def _best_worth(size: int, calls: Sequence[Any]) -> float:
+    """The worth of the best alignment of calls that have one order, by the textbook recurrence."""
+    best = [[0.0] * (size + 1) for _ in range(len(calls) + 1)]
+    for i, call in enumerate(calls):
+        for j in range(size):
+            best[i + 1][j + 1] = max(best[i][j + 1], best[i + 1][j], best[i][j] + call.get(j, 0.0))
+    return best[-1][-1]
+
+
+@given(groups_of_fits)
+def test_an_alignment_is_worth_most_where_calls_have_an_order(groups: list[list[dict[int, float]]]) -> None:
+    calls = [call for group in groups for call in group]
+    pairs = align(4, [[call] for call in calls], Work())
+    assert sum(calls[position][index] for index, position in pairs) == _best_worth(4, calls)
+    assert [index for index, _ in pairs] == sorted({index for index, _ in pairs})
+    assert [position for _, position in pairs] == sorted({position for _, position in pairs})
+
+
+@given(groups_of_fits)
+def test_whole_fits_take_the_best_order_inside_each_group(groups: list[list[dict[int, float]]]) -> None:
+    whole = [[dict.fromkeys(call, 1.0) for call in group] for group in groups]
+    orders = [[call for group in chosen for call in group] for chosen in product(*map(permutations, whole))]
+    pairs = align(4, whole, Work())
+    calls = [call for group in whole for call in group]
+    assert all(index in calls[position] for index, position in pairs)
+    assert len(pairs) == max(_best_worth(4, order) for order in orders)
+
+
+@given(groups_of_fits)
+def test_an_arrangement_has_the_most_positions_that_fit(groups: list[list[dict[int, float]]]) -> None:
+    orders = [[call for group in chosen for call in group] for chosen in product(*map(permutations, groups))]
+    most = max(sum(index in call for index, call in enumerate(order)) for order in orders)
+    assert len(arrange(4, groups, Work())) == most
+
+
+def test_a_matching_frees_a_call_for_another() -> None:
+    matching = Matching([{0: 1.0, 1: 1.0}, {0: 1.0}], Work())
+    assert matching.add(0)
+    assert matching.add(1)
+    assert matching.member_of == {0: 1, 1: 0}
+    assert not matching.add(2)

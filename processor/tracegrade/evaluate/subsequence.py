@@ -1,24 +1,24 @@
-"""The longest common subsequence of what was expected and what happened, where some of it happened together.
+"""What was expected aligned with what happened, where some of it happened together.
 
-What happened comes as groups of names: a group of one is a call of its own, the names of a larger group have no order
-among themselves and take the best one.
+What happened comes as groups of calls: a group of one is a call of its own, the calls of a larger group have no order
+among themselves and take the best one. A call is told by its *fits*: the positions of what is expected that it can
+stand for, ascending, and what it is then worth (above 0, at most 1).
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import TypeAlias
 
 from tracegrade.evaluate.calls import positions_of
 from tracegrade.evaluate.work import Work
 
-Groups = Sequence[Sequence[str]]
+Groups: TypeAlias = Sequence[Sequence[str]]
+Fits: TypeAlias = Mapping[int, float]
+FitGroups: TypeAlias = Sequence[Sequence[Fits]]
 
 
 def longest_common_subsequence(expected: Sequence[str], groups: Groups, work: Work) -> list[int]:
-    """The positions in `expected` that `groups` contain in order, as many as possible; ascending.
-
-    best[g][j] is the most of expected[:j] that the first g groups contain. The next group takes any expected[i:j] and
-    contains of it, per name, the lesser of the two counts: best[g+1][j] = max over i of best[g][i] + contained(i, j).
-    For a group of one that is the usual recurrence, in O(len(expected)); for a larger group it is quadratic.
+    """The positions in `expected` that `groups` of names contain in order, as many as possible; ascending.
 
     Raises:
         EvaluatorError: ``work_bound``.
@@ -27,13 +27,34 @@ def longest_common_subsequence(expected: Sequence[str], groups: Groups, work: Wo
     kept = [names for group in groups if (names := [name for name in group if name in places])]
     if _contain_all(expected, kept, work):
         return list(range(len(expected)))
-    best = [[0] * (len(expected) + 1)]
-    for group in kept:
-        if len(group) == 1:
-            best.append(_row_after_one(places[group[0]], best[-1], work))
-        else:
-            best.append(_row_after(expected, group, best[-1], work))
-    return _positions(expected, kept, best)
+    fits: dict[str, Fits] = {name: dict.fromkeys(indexes, 1) for name, indexes in places.items()}
+    found = align(len(expected), [[fits[name] for name in group] for group in kept], work)
+    return [index for index, _ in found]
+
+
+def align(size: int, groups: FitGroups, work: Work) -> list[tuple[int, int]]:
+    """The alignment worth most: what is expected, in order, paired with calls, in order and each once.
+
+    best[g][j] is the most that the first g groups are worth of the first j expected. The next group takes any i..j of
+    what is expected: best[g+1][j] = max over i of best[g][i] + worth(i, j), the worth of pairing its calls with those.
+    For a group of one that is the usual recurrence; for a larger group it is quadratic in what it can stand for. There,
+    as many as possible are paired, and of those what each is worth: the best order where all fits are worth the same.
+
+    Args:
+        size: how many are expected.
+        groups: the calls made.
+        work: as everywhere.
+
+    Returns:
+        (expected, call) positions, ascending by what is expected; calls are counted over all groups.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
+    best: list[list[float]] = [[0] * (size + 1)]
+    for group in groups:
+        best.append(_row_after_one(group[0], best[-1], work) if len(group) == 1 else _row_after(group, best[-1], work))
+    return _pairs(size, groups, best, work)
 
 
 def _contain_all(expected: Sequence[str], groups: Groups, work: Work) -> bool:
@@ -52,68 +73,136 @@ def _contain_all(expected: Sequence[str], groups: Groups, work: Work) -> bool:
     return done == len(expected)
 
 
-def _row_after_one(places: Sequence[int], before: list[int], work: Work) -> list[int]:
-    """The row after a group of one name, which is expected at `places`."""
+def _row_after_one(fits: Fits, before: list[float], work: Work) -> list[float]:
+    """The row after a group of one."""
+    if not fits:
+        return before
     work.spend(len(before) - 1)
     row = before.copy()
-    for place in places:
-        # One more than what was had before the place; as rows never fall, that holds up to where as much was had.
-        had = before[place] + 1
-        j = place + 1
-        while j < len(row) and row[j] < had:
-            row[j] = had
-            j += 1
+    for index, worth in fits.items():
+        _raise(row, index + 1, before[index] + worth)
     return row
 
 
-def _row_after(expected: Sequence[str], group: Sequence[str], before: list[int], work: Work) -> list[int]:
-    count = Counter(group)
-    row = [0]
-    for j in range(1, len(expected) + 1):
-        work.spend(j)
-        row.append(max(_choices(expected, count, before, j)))
+def _raise(row: list[float], j: int, value: float) -> None:
+    """At least `value` from `j` on; as rows never fall, that holds already from where as much was had."""
+    while j < len(row) and row[j] < value:
+        row[j] = value
+        j += 1
+
+
+def _row_after(group: Sequence[Fits], before: list[float], work: Work) -> list[float]:
+    row = before.copy()
+    for _, j, value, _ in _choices(group, before, len(before) - 1, work):
+        _raise(row, j, value)
     return row
 
 
-def _choices(expected: Sequence[str], count: Counter[str], before: list[int], j: int) -> list[int]:
-    """What can be had of expected[:j] when the group takes expected[i:j]: by i, from j down to 0."""
-    left = dict(count)
-    contained = 0
-    choices = [before[j]]
-    for i in range(j - 1, -1, -1):
-        name = expected[i]
-        if left.get(name, 0):
-            left[name] -= 1
-            contained += 1
-        choices.append(before[i] + contained)
-    return choices
+def _choices(
+    group: Sequence[Fits], before: list[float], limit: int, work: Work
+) -> "list[tuple[int, int, float, Mapping[int, int]]]":
+    """What can be had when the group takes expected[i:j]: (i, j, worth of all up to j, expected position to member).
+
+    Only where i and j - 1 are positions that the group can stand for: no other choice is worth more.
+    """
+    relevant = sorted({index for fits in group for index in fits if index < limit})
+    found = []
+    for last in range(len(relevant)):
+        matching = Matching(group, work)
+        for index in reversed(relevant[: last + 1]):
+            if matching.add(index):
+                found.append((index, relevant[last] + 1, before[index] + matching.worth, dict(matching.member_of)))
+                if len(matching.member_of) == len(group):
+                    break  # all its calls are taken
+    return found
 
 
-def _positions(expected: Sequence[str], groups: Groups, best: Sequence[list[int]]) -> list[int]:
-    """Walk back through `best` and note what each group contained."""
-    positions: list[int] = []
-    j = len(expected)
+class Matching:
+    """Calls without order paired with what is expected, as many as possible; each once.
+
+    ``member_of`` is the call paired with an expected position. Grown one expected position at a time along augmenting
+    paths: what was paired stays paired, perhaps with another call.
+    """
+
+    __slots__ = ("_group", "_index_of", "_work", "member_of")
+
+    def __init__(self, group: Sequence[Fits], work: Work) -> None:
+        self._group = group
+        self._index_of: dict[int, int] = {}
+        self._work = work
+        self.member_of: dict[int, int] = {}
+
+    @property
+    def worth(self) -> float:
+        """What the pairs are worth together."""
+        return sum(self._group[member][index] for index, member in self.member_of.items())
+
+    def add(self, index: int) -> bool:
+        """Pair the expected position too, if some call is left for it or can be freed."""
+        # Breadth first: each call is visited once, and no recursion goes deeper than Python's.
+        came_from: dict[int, int] = {}
+        queue = [index]
+        for wanted in queue:
+            self._work.spend(len(self._group))
+            members = [m for m, fits in enumerate(self._group) if m not in came_from and wanted in fits]
+            members.sort(key=lambda m: -self._group[m][wanted])
+            for member in members:
+                came_from[member] = wanted
+                if member not in self._index_of:
+                    self._flip(member, index, came_from)
+                    return True
+                queue.append(self._index_of[member])
+        return False
+
+    def _flip(self, member: int, index: int, came_from: Mapping[int, int]) -> None:
+        while True:
+            wanted = came_from[member]
+            freed = self.member_of.get(wanted)
+            self.member_of[wanted] = member
+            self._index_of[member] = wanted
+            if wanted == index or freed is None:
+                return
+            member = freed
+
+
+def _pairs(size: int, groups: FitGroups, best: Sequence[list[float]], work: Work) -> list[tuple[int, int]]:
+    """Walk back through `best` and note what each group was paired with."""
+    starts = [0, *accumulate(map(len, groups))]
+    pairs: list[tuple[int, int]] = []
+    j = size
     for number in range(len(groups) - 1, -1, -1):
-        group, before = groups[number], best[number]
-        if before[j] == best[number + 1][j]:
+        group, before, wanted = groups[number], best[number], best[number + 1][j]
+        if before[j] == wanted:
             continue  # as much can be had without this group
         if len(group) == 1:
-            # Rows never fall: of all places of the name, the last one had most before it.
-            j -= 1
-            while expected[j] != group[0]:
-                j -= 1
-            positions.append(j)
+            j = max(index for index, worth in group[0].items() if index < j and before[index] + worth == wanted)
+            pairs.append((j, starts[number]))
             continue
-        left = Counter(group)
-        choices = _choices(expected, left, before, j)
-        i = j - choices.index(max(choices))
-        for position in range(j - 1, i - 1, -1):
-            name = expected[position]
-            if left[name]:
-                left[name] -= 1
-                positions.append(position)
-        j = i
-    return positions[::-1]
+        choices = _choices(group, before, j, work)
+        j, _, _, member_of = next(choice for choice in reversed(choices) if choice[2] == wanted)
+        pairs.extend((index, starts[number] + member_of[index]) for index in sorted(member_of, reverse=True))
+    return pairs[::-1]
+
+
+def arrange(size: int, groups: FitGroups, work: Work) -> list[tuple[int, int]]:
+    """What is expected paired with calls position by position, in the best order inside each group.
+
+    Returns:
+        (expected, call) positions that fit, ascending by what is expected.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
+    pairs: list[tuple[int, int]] = []
+    start = 0
+    for group in groups:
+        end = min(start + len(group), size)
+        matching = Matching(group, work)
+        for index in range(start, end):
+            matching.add(index)
+        pairs.extend((index, start + member) for index, member in sorted(matching.member_of.items()))
+        start += len(group)
+    return pairs
 
 
 def is_arrangement(expected: Sequence[str], groups: Groups) -> bool:
