@@ -2,7 +2,8 @@
 
 A case is ``{id, evaluator, config, criteria, calls | spans}``, and optionally ``threshold``, ``matchers``, ``gate``,
 ``prompt`` and ``final_answer``. A conformance case is taken as it is: ``expected`` for criteria, ``actual`` for calls,
-underscored evaluator names. This is where raw spans meet extraction and calls meet evaluators.
+underscored evaluator names; and a case of an evaluator of another system, whose question is also told in our words
+(``unified``), is judged by `trajectory`. This is where raw spans meet extraction and calls meet evaluators.
 """
 
 from collections.abc import Mapping
@@ -25,6 +26,8 @@ from tracegrade.yaml_file import did_you_mean
 
 PASS_TOLERANCE = 1e-9
 _NS_PER_S = 1_000_000_000
+# Under which names other systems' criteria have the calls, or only their names.
+_OTHER_CALLS = ("tool_calls", "expected_trajectory", "expected_tools", "tool_names", "steps")
 # What other systems call ours.
 _OTHER_NAMES = {"tool-call-accuracy-f1": "tool-call-accuracy"}
 _SCORE_INTERPRETATION = "score-interpretation"
@@ -84,6 +87,8 @@ def _judge(case_id: JsonValue, case: Mapping[str, Any]) -> Verdict:
     if not isinstance(name, str):
         raise CaseError("invalid_case", f"evaluator: expected the name of an evaluator, found {name!r}")
     hyphened = name.replace("_", "-")
+    if "unified" in case:
+        hyphened, case = "trajectory", _in_our_words(case)
     score = _interpret(case) if hyphened == _SCORE_INTERPRETATION else _evaluate(hyphened, case)
     if isinstance(score, str):
         return Verdict(case_id, "not_evaluable", explanation=score)
@@ -91,6 +96,14 @@ def _judge(case_id: JsonValue, case: Mapping[str, Any]) -> Verdict:
         return Verdict(case_id, "not_evaluable", None, score.details, score.explanation)
     outcome: Outcome = "pass" if score.score >= threshold - PASS_TOLERANCE else "fail"
     return Verdict(case_id, outcome, score.score, score.details, score.explanation)
+
+
+def _in_our_words(case: Mapping[str, Any]) -> dict[str, Any]:
+    """The case as one of `trajectory`: the settings it tells of, and the expected calls whatever they are called."""
+    expected = case.get("expected")
+    criteria = expected if isinstance(expected, dict) else {}
+    calls = next((criteria[key] for key in _OTHER_CALLS if key in criteria), None)
+    return {**case, "config": case["unified"], "criteria": {"tool_calls": calls}}
 
 
 def _evaluate(name: str, case: Mapping[str, Any]) -> Score | str:

@@ -130,9 +130,9 @@ def _keys_of(names: Sequence[str]) -> list[str]:
     return keys
 
 
-def line(actual: str, expected: str, satisfied: bool) -> str:
+def line(actual: str, expected: str, score: float) -> str:
     """One comparison in the form of UiPath's evaluators."""
-    return f"Actual: {actual}, Expected: {expected}, Score: {float(satisfied)}"
+    return f"Actual: {actual}, Expected: {expected}, Score: {float(score)}"
 
 
 def listed_differences(root: str, found: Iterable[tuple[str, Iterator[Difference]]]) -> list[JsonValue]:

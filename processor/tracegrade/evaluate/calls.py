@@ -36,6 +36,20 @@ def positions_of(names: Sequence[str]) -> dict[str, list[int]]:
     return positions
 
 
+def batches(evidence: Evidence) -> list[list[int]]:
+    """The positions of the calls, grouped where several were made together: adjacent, in one batch of one agent run."""
+    groups: list[list[int]] = []
+    last: tuple[str, int] | None = None
+    for position, call in enumerate(evidence.calls):
+        key = (call.agent_span_id, call.batch) if call.batch is not None else None
+        if key is not None and key == last:
+            groups[-1].append(position)
+        else:
+            groups.append([position])
+        last = key
+    return groups
+
+
 def arguments(evidence: Evidence) -> list[dict[str, JsonValue]]:
     """The arguments of each call by name; none when they are absent or no object."""
     return [call.arguments if isinstance(call.arguments, dict) else {} for call in evidence.calls]

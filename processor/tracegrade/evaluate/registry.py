@@ -8,6 +8,7 @@ from tracegrade.evaluate import (
     tool_call_count,
     tool_call_order,
     tool_call_output,
+    trajectory,
 )
 from tracegrade.evaluate.evaluator import Evaluator
 
@@ -17,4 +18,5 @@ EVALUATORS: dict[str, Evaluator[Any, Any]] = {
     "tool-call-output": tool_call_output.EVALUATOR,
     "tool-call-count": tool_call_count.EVALUATOR,
     "tool-call-accuracy": tool_call_accuracy.EVALUATOR,
+    "trajectory": trajectory.EVALUATOR,
 }

@@ -100,7 +100,7 @@ def _row_after(group: Sequence[Fits], before: list[float], work: Work) -> list[f
 
 def _choices(
     group: Sequence[Fits], before: list[float], limit: int, work: Work
-) -> "list[tuple[int, int, float, Mapping[int, int]]]":
+) -> list[tuple[int, int, float, dict[int, int]]]:
     """What can be had when the group takes expected[i:j]: (i, j, worth of all up to j, expected position to member).
 
     Only where i and j - 1 are positions that the group can stand for: no other choice is worth more.

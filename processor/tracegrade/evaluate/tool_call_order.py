@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tracegrade.evaluate.calls import MAX_LISTED, all_of, counted, detailed, listed, names
+from tracegrade.evaluate.calls import MAX_LISTED, all_of, batches, counted, detailed, listed, names
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
 from tracegrade.evaluate.subsequence import Groups, is_arrangement, longest_common_subsequence
 from tracegrade.evaluate.work import Work
@@ -65,16 +65,8 @@ def _one_by_one(evidence: Evidence) -> Groups:
 
 def _batches(evidence: Evidence) -> Groups:
     """The names, grouped where several calls were made together."""
-    groups: list[list[str]] = []
-    last: tuple[str, int] | None = None
-    for call in evidence.calls:
-        key = (call.agent_span_id, call.batch) if call.batch is not None else None
-        if key is not None and key == last:
-            groups[-1].append(call.name)
-        else:
-            groups.append([call.name])
-        last = key
-    return groups
+    made = evidence.once(names)
+    return [[made[position] for position in group] for group in evidence.once(batches)]
 
 
 def _explain(expected: Sequence[str], actual: Sequence[str], matched: Sequence[int]) -> str:
