@@ -1,12 +1,14 @@
-"""The corpus test's table, printed whether tests pass or fail."""
+"""The tables of the corpus test and of the vectors, printed whether tests pass or fail."""
 
 import pytest
 
 from conformance.corpus_table import CORPUS_ROWS, HEADING
+from conformance.vector_table import VECTOR_HEADING, VECTOR_ROWS
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[CORPUS_ROWS] = []
+    config.stash[VECTOR_ROWS] = {}
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -15,3 +17,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(HEADING)
         for row in rows:
             terminalreporter.write_line(row)
+    if config.getoption("--vectors") is not None and (files := config.stash.get(VECTOR_ROWS, {})):
+        terminalreporter.section("vectors")
+        terminalreporter.write_line(VECTOR_HEADING)
+        for name, row in sorted(files.items()):
+            terminalreporter.write_line(f"{name:40}{row}")

@@ -1,7 +1,8 @@
 """Every case of a folder of conformance vectors, judged as ``tracegrade evaluate --batch`` judges it.
 
-``pytest tests/conformance --vectors DIR`` runs any folder of that format. Cases of level informative that differ are
-listed as expected failures; files of evaluators that this version does not have are listed as skipped.
+``pytest tests/conformance --vectors DIR`` runs any folder of that format and prints a table: per file how many cases of
+each level passed, and which cannot be asked here: those of other systems' evaluators whose question is not told in our
+words. Cases of level informative that differ are listed as expected failures.
 """
 
 import json
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from click.testing import CliRunner
 
+from conformance.vector_table import VECTOR_ROWS, VectorRow
 from tracegrade.cli import main
 from tracegrade.cli.evaluation_case import judge_case
 
@@ -19,38 +21,46 @@ OWN_VECTORS = Path(__file__).parent / "vectors"
 
 
 class Vectors(NamedTuple):
-    cases: list[dict[str, Any]]
-    not_here: list[str]  # "x.json: 12 cases of x"
+    cases: list[tuple[str, dict[str, Any]]]  # with the name of their file
+    not_here: list[tuple[str, str, int]]  # file, evaluator, number of cases
 
 
 def _read(folder: Path) -> Vectors:
     vectors = Vectors([], [])
     for path in sorted(folder.glob("*.json")):
-        cases = json.loads(path.read_text(encoding="utf-8"))["cases"]
-        for evaluator, count in Counter(case["evaluator"] for case in cases).items():
-            pass
+        others: Counter[str] = Counter()
+        for case in json.loads(path.read_text(encoding="utf-8"))["cases"]:
+            if _is_judged(case):
+                vectors.cases.append((path.name, case))
+            else:
+                others[case["evaluator"]] += 1
+        vectors.not_here.extend((path.name, evaluator, count) for evaluator, count in others.items())
     return vectors
 
 
-def _is_known(evaluator: str) -> bool:
-    return judge_case({"evaluator": evaluator}).error_type != "unknown_evaluator"
+def _is_judged(case: dict[str, Any]) -> bool:
+    """Whether its evaluator is ours, or its question is told in our words."""
+    return judge_case(case).error_type != "unknown_evaluator"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     vectors = _read(metafunc.config.getoption("--vectors") or OWN_VECTORS)
     if "case" in metafunc.fixturenames:
-        later = [
-            pytest.param({}, id=text, marks=pytest.mark.skip(f"not in this version: {text}"))
-            for text in vectors.not_here
-        ]
-        metafunc.parametrize("case", [pytest.param(case, id=case["id"]) for case in vectors.cases] + later)
+        rows = metafunc.config.stash[VECTOR_ROWS]
+        for file, evaluator, count in vectors.not_here:
+            rows.setdefault(file, VectorRow()).not_applicable[evaluator] = count
+        params = [pytest.param(file, case, id=case["id"]) for file, case in vectors.cases]
+        metafunc.parametrize(("file", "case"), params)
     if "cases" in metafunc.fixturenames:
-        metafunc.parametrize("cases", [vectors.cases], ids=["all"])
+        metafunc.parametrize("cases", [[case for _, case in vectors.cases]], ids=["all"])
 
 
-def test_case_is_judged_as_its_vector_says(case: dict[str, Any]) -> None:
+def test_case_is_judged_as_its_vector_says(file: str, case: dict[str, Any], request: pytest.FixtureRequest) -> None:
     found = judge_case(case).to_json()
-    if mistakes := _mistakes(case, found):
+    mistakes = _mistakes(case, found)
+    row = request.config.stash[VECTOR_ROWS].setdefault(file, VectorRow())
+    row.count(case["level"], not mistakes)
+    if mistakes:
         if case["level"] == "informative":
             pytest.xfail(f"informative: {'; '.join(mistakes)}")
         pytest.fail(f"{'; '.join(mistakes)} in {found}")
@@ -73,7 +83,7 @@ def test_a_batch_answers_every_case_in_its_order(cases: list[dict[str, Any]]) ->
 def test_our_own_vectors_are_all_of_evaluators_we_have() -> None:
     own = _read(OWN_VECTORS)
     assert own.not_here == []
-    assert Counter(case["evaluator"] for case in own.cases) == {
+    assert Counter(case["evaluator"] for _, case in own.cases) == {
         "tool_call_order": 40,
         "tool_call_args": 51,
         "tool_call_output": 40,

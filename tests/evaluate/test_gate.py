@@ -14,7 +14,29 @@ _CRITERIA: dict[str, Any] = {
     "tool-call-args": {"tool_calls": [{"name": "a", "args": {}}]},
     "tool-call-accuracy": {"reference_tool_calls": [{"name": "a"}]},
     "tool-call-output": {"tool_outputs": [{"name": "a", "output": "x"}]},
+    "trajectory": {"tool_calls": [{"name": "a", "args": {}}]},
+    "ragas-tool-call-accuracy": {"reference_tool_calls": [{"name": "a"}]},
+    "ragas-tool-call-f1": {"reference_tool_calls": [{"name": "a"}]},
+    "tool-selection": {"expected_tool": "a"},
+    "param-accuracy": {"expected_params": {"x": 1}},
+    "overall-score": {"expected_tool": "a", "expected_params": {"x": 1}},
+    "tool-case": {"expected_tool": "a", "expected_params": {"x": 1}},
+    "multi-turn": {"expected_tool": "a", "expected_params": {"x": 1}},
+    "abstention": {"should_call_tool": True},
+    "schema-validation": {"parameters_schema": {"required": ["x"]}},
 }
+_READ_ARGUMENTS = [
+    "tool-call-args",
+    "tool-call-accuracy",
+    "trajectory",
+    "ragas-tool-call-accuracy",
+    "ragas-tool-call-f1",
+    "param-accuracy",
+    "overall-score",
+    "tool-case",
+    "multi-turn",
+    "schema-validation",
+]
 
 
 def _gate(name: str, *calls: ToolCall) -> str | None:
@@ -22,7 +44,7 @@ def _gate(name: str, *calls: ToolCall) -> str | None:
     return gate(evaluator, evaluator.read_criteria(_CRITERIA[name]), evaluator.Settings(), Evidence(calls))
 
 
-@pytest.mark.parametrize("name", ["tool-call-args", "tool-call-accuracy"])
+@pytest.mark.parametrize("name", _READ_ARGUMENTS)
 @pytest.mark.parametrize(
     ("status", "why"),
     [
@@ -64,7 +86,11 @@ def test_names_alone_are_always_readable(call: Any, name: str) -> None:
     assert _gate(name, call("a")) is None
 
 
-@pytest.mark.parametrize("name", sorted(_CRITERIA))
+# These read one call whatever its name.
+_BY_POSITION = {"param-accuracy", "overall-score", "tool-case", "multi-turn", "schema-validation"}
+
+
+@pytest.mark.parametrize("name", sorted(_CRITERIA.keys() - _BY_POSITION))
 def test_calls_of_other_names_do_not_matter(call: Any, name: str) -> None:
     assert _gate(name, call("b")) is None
 
@@ -89,3 +115,45 @@ def test_default_criteria_say_what_is_compared(call: Any) -> None:
 
 def test_the_gate_covers_every_evaluator() -> None:
     assert _CRITERIA.keys() == EVALUATORS.keys()
+    assert {name for name, evaluator in EVALUATORS.items() if "arguments" in evaluator.reads} == {*_READ_ARGUMENTS}
+
+
+def _gated(name: str, criteria: Any, settings: Any, *calls: ToolCall) -> str | None:
+    evaluator = EVALUATORS[name]
+    return gate(evaluator, evaluator.read_criteria(criteria), evaluator.read_settings(settings), Evidence(calls))
+
+
+@pytest.mark.parametrize(
+    ("name", "criteria", "settings", "made", "judged"),
+    [
+        # trajectory: what the settings compare
+        ("trajectory", {"tool_calls": [{"name": "a", "args": {}}]}, {"args": "ignore"}, ["a"], True),
+        ("trajectory", {"tool_calls": ["a"]}, {}, ["a"], True),
+        ("trajectory", {"tool_calls": ["a", {"name": "b", "args": {}}]}, {}, ["a"], True),
+        ("trajectory", {"tool_calls": [{"name": "a*", "args": {}}]}, {"names": "glob"}, ["ab"], False),
+        ("trajectory", {"tool_calls": [{"name": "a", "output": 1}]}, {}, ["a"], True),
+        ("trajectory", {"tool_calls": [{"name": "a", "output": 1}]}, {"outputs": "exact"}, ["a"], False),
+        ("trajectory", {"forbidden": ["b"]}, {}, ["a"], True),
+        ("trajectory", {"forbidden": ["b"]}, {"efficiency": {"redundancy_penalty": 0.2}}, ["a", "a"], False),
+        ("trajectory", {"tool_calls": [{"name": "a", "args": {}}]}, {"occurrence": 1}, ["a"], True),
+        # a case: the one call that is scored, and only where parameters are
+        ("tool-case", {"expected_tool": "a", "expected_params": None}, {}, ["a"], True),
+        ("tool-case", {"expected_tool": "a", "expected_params": {}}, {}, ["a"], True),
+        ("tool-case", {"expected_tool": "a", "expected_params": {"x": 1}}, {}, ["b"], False),
+        ("tool-case", {"expected_tool": "a", "expected_params": {"x": 1}}, {}, [], True),
+        ("schema-validation", {"parameters_schema": {"required": ["x"]}}, {"tool": "b"}, ["a"], True),
+    ],
+)
+def test_calls_matter_where_they_are_compared(
+    call: Any, name: str, criteria: Any, settings: Any, made: list[str], judged: bool
+) -> None:
+    assert (_gated(name, criteria, settings, *map(call, made)) is None) is judged
+
+
+def test_only_the_call_that_is_scored_matters(call: Any) -> None:
+    criteria = {"expected_tool": "a", "expected_params": {"x": 1}}
+    first_read, second_read = [call("a", {"x": 1}), call("a")], [call("a"), call("a", {"x": 1})]
+    assert _gated("tool-case", criteria, {}, *first_read) is None
+    assert _gated("multi-turn", criteria, {}, *first_read) is not None
+    assert _gated("tool-case", criteria, {}, *second_read) is not None
+    assert _gated("multi-turn", criteria, {}, *second_read) is None

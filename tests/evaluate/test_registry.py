@@ -45,9 +45,17 @@ def test_default_criteria_serve_when_none_are_given_and_are_replaced_whole(score
     assert found.score == 0.0
 
 
-@pytest.mark.parametrize("name", sorted(EVALUATORS.keys() - {"tool-call-accuracy"}))
-def test_no_criteria_at_all_is_an_error(score: Any, name: str) -> None:
-    with pytest.raises(EvaluatorError, match=f"{name}: no evaluation criteria; give tool_") as error:
+# All criteria of these have defaults: without any they have nothing to score.
+_NOTHING_REQUIRED = {"tool-call-accuracy", "trajectory"}
+
+
+@pytest.mark.parametrize("name", sorted(EVALUATORS))
+def test_no_criteria_at_all_is_an_error_or_nothing_to_score(score: Any, name: str) -> None:
+    if name in _NOTHING_REQUIRED:
+        assert score(name, None, ["a"]).score is None
+        return
+    required = [field for field, info in EVALUATORS[name].Criteria.model_fields.items() if info.is_required()]
+    with pytest.raises(EvaluatorError, match=f"{name}: no evaluation criteria; give {', '.join(required)}") as error:
         score(name, None, ["a"])
     assert error.value.type == "no_criteria"
 
@@ -75,19 +83,51 @@ arguments = st.dictionaries(st.sampled_from("xy"), st.integers(0, 1), max_size=2
 expectations = st.lists(st.tuples(names, arguments), min_size=1, max_size=4)
 
 
+_SOME_SETTINGS: dict[str, list[Any]] = {
+    "strict": [False, True],
+    "subset": [False, True],
+    "strict_order": [False, True],
+    "match": ["exact", "in_order", "any_order", "unordered", "subset"],
+    "args": ["exact", "superset", "subset", "ignore"],
+    "score": ["binary", "recall", "precision", "f1"],
+    "call_credit": ["binary", "fractional", {"threshold": 0.5}],
+    "pairing": ["first", "positional"],
+    "occurrence": ["first", "last"],
+    "negate": [False, True],
+}
+
+
 @given(expected=expectations, actual=expectations, data=st.data())
 def test_scores_are_within_0_and_1_and_the_same_each_time(expected: Any, actual: Any, data: st.DataObject) -> None:
-    criteria = {
+    references = {"reference_tool_calls": [{"name": name, "args": args} for name, args in expected]}
+    first = {"expected_tool": expected[0][0]}
+    case = {**first, "expected_params": expected[0][1]}
+    criteria: dict[str, dict[str, Any]] = {
         "tool-call-order": {"tool_calls_order": [name for name, _ in expected]},
         "tool-call-args": {"tool_calls": [{"name": name, "args": args} for name, args in expected]},
         "tool-call-output": {"tool_outputs": [{"name": name, "output": args} for name, args in expected]},
         "tool-call-count": {"tool_calls_count": {name: ["=", len(args)] for name, args in expected}},
-        "tool-call-accuracy": {"reference_tool_calls": [{"name": name, "args": args} for name, args in expected]},
+        "tool-call-accuracy": references,
+        "trajectory": {"tool_calls": [{"name": name, "args": args} for name, args in expected]},
+        "ragas-tool-call-accuracy": references,
+        "ragas-tool-call-f1": references,
+        "tool-selection": first,
+        "param-accuracy": {"expected_params": expected[0][1]},
+        "overall-score": case,
+        "tool-case": case,
+        "multi-turn": case,
+        "abstention": {"should_call_tool": True},
+        "schema-validation": {"parameters_schema": {"required": list(expected[0][1]), "properties": {"x": {}}}},
     }
+    assert criteria.keys() == EVALUATORS.keys()
     name = data.draw(st.sampled_from(sorted(EVALUATORS)))
     evaluator = EVALUATORS[name]
     settings = evaluator.read_settings(
-        {field: data.draw(st.booleans()) for field in ("strict", "subset") if field in evaluator.Settings.model_fields}
+        {
+            field: data.draw(st.sampled_from(values))
+            for field, values in _SOME_SETTINGS.items()
+            if field in evaluator.Settings.model_fields
+        }
     )
     calls = [
         ToolCall(

@@ -27,7 +27,7 @@ evaluate:
     tool_calls:
       - {name: create_order, args: {user_id: 123, note: {$regex: "^gift"}}}
   - {evaluator: tool-call-output, tool_outputs: [{name: create_order, output: {status: ok}}]}
-  - {evaluator: tool-call-accuracy, mode: flexible, argument_match_threshold: 0.8, reference_tool_calls: []}
+  - {evaluator: tool-call-accuracy, mode: flexible, argument_match_threshold: 0.8, reference_tool_calls: [{name: a}]}
 alert:
   - {below: 0.95, of: pass_rate, over: 1h, min_samples: 30}
   - {below: 0.5, of: arguments, over: 7d}

@@ -6,10 +6,11 @@ underscored evaluator names; and a case of an evaluator of another system, whose
 (``unified``), is judged by `trajectory`. This is where raw spans meet extraction and calls meet evaluators.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tracegrade.evaluate.case_scoring import overall
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.gate import gate
@@ -30,7 +31,6 @@ _NS_PER_S = 1_000_000_000
 _OTHER_CALLS = ("tool_calls", "expected_trajectory", "expected_tools", "tool_names", "steps")
 # What other systems call ours.
 _OTHER_NAMES = {"tool-call-accuracy-f1": "tool-call-accuracy"}
-_SCORE_INTERPRETATION = "score-interpretation"
 _STATUSES = ("ok", "repaired", "python_repr", "text", "truncated", "redacted", "absent")
 
 
@@ -89,7 +89,8 @@ def _judge(case_id: JsonValue, case: Mapping[str, Any]) -> Verdict:
     hyphened = name.replace("_", "-")
     if "unified" in case:
         hyphened, case = "trajectory", _in_our_words(case)
-    score = _interpret(case) if hyphened == _SCORE_INTERPRETATION else _evaluate(hyphened, case)
+    formula = _OF_SCORES.get(hyphened) if isinstance(case.get("actual"), dict) else None
+    score = formula(case["actual"]) if formula is not None else _evaluate(hyphened, case)
     if isinstance(score, str):
         return Verdict(case_id, "not_evaluable", explanation=score)
     if score.score is None:
@@ -118,20 +119,37 @@ def _evaluate(name: str, case: Mapping[str, Any]) -> Score | str:
     settings = evaluator.read_settings({k: v for k, v in config.items() if k != "matchers"}, matchers=matchers)
     written = case.get("criteria", case.get("expected"))
     criteria = None if written is None else evaluator.read_criteria(written, matchers=matchers)
-    evidence = Evidence(_calls(case), _text(case, "prompt"), _text(case, "final_answer"))
+    evidence = _evidence(case)
     if case.get("gate", False) and (lack := gate(evaluator, criteria, settings, evidence)) is not None:
         return lack
     return evaluator.evaluate(evidence, criteria, settings)
 
 
-def _interpret(case: Mapping[str, Any]) -> Score:
+def _interpreted(actual: Mapping[str, Any]) -> Score:
     """A bare score and the band it falls into: what `tool-call-accuracy` says in ``details.band``."""
-    actual = case.get("actual")
-    score = actual.get("score") if isinstance(actual, dict) else None
-    if not isinstance(score, int | float) or isinstance(score, bool):
-        raise CaseError("invalid_case", f"actual: expected {{score: NUMBER}}, found {actual!r}")
+    score = _number(actual, "score")
     word = band(score)
-    return Score(float(score), {"band": word}, f"The score is {word}.")
+    return Score(score, {"band": word}, f"The score is {word}.")
+
+
+def _weighed(actual: Mapping[str, Any]) -> Score:
+    """The scores of a tool and of its parameters, weighed as `overall-score` does."""
+    param = None if actual.get("param_score") is None else _number(actual, "param_score")
+    return Score(overall(_number(actual, "tool_score"), param), {}, "The weighed scores of tool and parameters.")
+
+
+# What can be asked about scores instead of calls.
+_OF_SCORES: dict[str, Callable[[Mapping[str, Any]], Score]] = {
+    "score-interpretation": _interpreted,
+    "overall-score": _weighed,
+}
+
+
+def _number(actual: Mapping[str, Any], key: str) -> float:
+    value = actual.get(key)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise CaseError("invalid_case", f"actual.{key}: expected a number, found {value!r}")
+    return float(value)
 
 
 def _text(case: Mapping[str, Any], key: str) -> str | None:
@@ -139,6 +157,14 @@ def _text(case: Mapping[str, Any], key: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise CaseError("invalid_case", f"{key}: expected a text, found {value!r}")
     return value
+
+
+def _evidence(case: Mapping[str, Any]) -> Evidence:
+    """What happened; an object with an ``output`` instead of calls is a final answer."""
+    actual = case.get("actual")
+    if isinstance(actual, dict) and "output" in actual:
+        return Evidence([], _text(case, "prompt"), actual["output"])
+    return Evidence(_calls(case), _text(case, "prompt"), case.get("final_answer"))
 
 
 def _calls(case: Mapping[str, Any]) -> list[ToolCall]:

@@ -19,10 +19,10 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from tracegrade.evaluate.call_by_call import ExpectedNames, listed_differences, paths_of
 from tracegrade.evaluate.calls import MAX_LISTED, all_of, arguments, counted, listed
-from tracegrade.evaluate.criteria import ExpectedArguments
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score, calls_named
 from tracegrade.evaluate.expected import Difference, ExpectedObject, differences
 from tracegrade.evaluate.pairing import nearest_unpaired
+from tracegrade.evaluate.reference_calls import ReferenceCall
 from tracegrade.evaluate.value_modes import ComparedValues
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -42,18 +42,6 @@ Mode: TypeAlias = Annotated[
     BeforeValidator(_lower),
     WithJsonSchema({"enum": ["strict", "flexible", "STRICT", "FLEXIBLE"]}),
 ]
-NullableArguments: TypeAlias = Annotated[
-    ExpectedArguments,
-    BeforeValidator(lambda args: {} if args is None else args),
-    WithJsonSchema({"type": ["object", "null"]}),
-]
-
-
-class ReferenceCall(ParameterModel):
-    """One call and its arguments; none and null are the same."""
-
-    name: str
-    args: Annotated[NullableArguments, Field(default={}, validate_default=True)]
 
 
 class Criteria(ComparedValues):
@@ -187,4 +175,7 @@ EVALUATOR = Evaluator(
     reads=frozenset({"arguments"}),
     compared=calls_named(lambda criteria: criteria.expected.by_name.keys()),
     score=_score,
+    never_scores=lambda criteria, settings: (
+        None if criteria.reference_tool_calls else "there are no reference_tool_calls, so nothing is ever scored"
+    ),
 )

@@ -21,10 +21,11 @@ nothing was called, else 0. ``on_empty: skip`` scores neither, ``error`` calls i
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, GetJsonSchemaHandler, PrivateAttr, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from tracegrade.evaluate.arguments_comparison import (
     ArgumentsComparison,
@@ -42,7 +43,8 @@ from tracegrade.evaluate.evaluator import CallPart, Evaluator, Evidence, Paramet
 from tracegrade.evaluate.expected import Difference
 from tracegrade.evaluate.subsequence import align, arrange
 from tracegrade.evaluate.tool_call_output import ActualOutput, Output
-from tracegrade.evaluate.tool_names import NameComparison, NameTable, ToolName, ToolNames, listed_names
+from tracegrade.evaluate.tool_names import NameComparison, NameTable, ToolNames, listed_names
+from tracegrade.evaluate.value_modes import ComparedValues
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
@@ -58,6 +60,15 @@ class ExpectedCall(ParameterModel):
     args: Annotated[ExpectedArguments | None, Field(description="Any will do if left out.")] = None
     output: Annotated[Output | None, Field(description="Any will do if left out; for outputs: exact.")] = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string"}, handler(schema)]}
+
 
 class Threshold(ParameterModel):
     """A call counts whole from this share of its arguments."""
@@ -69,22 +80,17 @@ Match: TypeAlias = Literal["exact", "in_order", "any_order", "unordered", "subse
 _ALIASES: dict[Match, Match] = {"strict": "exact", "superset": "any_order"}
 
 
-class Criteria(Conditions):
+class Criteria(ComparedValues, Conditions):
     """What is expected."""
 
     tool_calls: Annotated[
-        list[ToolName | ExpectedCall] | None, Field(description="The calls: names, or {name, args, output}.")
+        list[ExpectedCall] | None, Field(description="The calls: names, or {name, args, output}.")
     ] = None
     _prepared: "tuple[Settings, _Prepared] | None" = PrivateAttr(default=None)
 
-    @cached_property
-    def expected_calls(self) -> list[ExpectedCall]:
-        """The calls, each as an object."""
-        return [ExpectedCall(name=call) if isinstance(call, str) else call for call in self.tool_calls or ()]
-
     def names_expected(self) -> list[str]:
         """Every name that an expected call may have."""
-        return [name for call in self.expected_calls for name in listed_names(call.name)]
+        return [name for call in self.tool_calls or () for name in listed_names(call.name)]
 
     def prepared(self, settings: "Settings") -> "_Prepared":
         """These criteria ready to compare; made once, as a rule has one set of settings."""
@@ -140,7 +146,7 @@ class _Prepared:
     """Criteria and settings compiled: the names, and how each call's arguments are compared."""
 
     def __init__(self, criteria: Criteria, settings: Settings) -> None:
-        calls = criteria.expected_calls
+        calls = criteria.tool_calls or []
         self.table = NameTable([call.name for call in calls], settings.names)
         self.shown = ExpectedNames([" | ".join(listed_names(call.name)) for call in calls])
         self.comparisons = [_comparison(call, settings) for call in calls]
@@ -176,18 +182,19 @@ class _Comparison:
         self.criteria = criteria
         self.settings = settings
         self.prepared = criteria.prepared(settings)
-        self.work = Work()
+        self.work = Work(evidence=evidence)
         self.made = _looked_at(evidence.calls, settings)
         self._outputs: dict[int, ActualOutput] = {}
         self._arguments = evidence.once(arguments)
         # The position paired with each expected call, and what the pair is worth.
-        self.pairs: list[int | None] = [None] * len(criteria.expected_calls)
-        self.worth = [0.0] * len(criteria.expected_calls)
+        self.pairs: list[int | None] = [None] * len(criteria.tool_calls or ())
+        self.worth = [0.0] * len(criteria.tool_calls or ())
 
     def fit(self, index: int, position: int) -> float:
         """What the call at `position` is worth as the expected call; 0 when it does not fit at all."""
         prepared = self.prepared
         self.work.spend()
+        self.work.position = position
         output = prepared.outputs[index]
         if output is not None and not output.equals(self._output(position), self.work):
             return 0.0
@@ -242,7 +249,7 @@ class _Comparison:
         """For each expected call the calls of its names, in order; calls of one name share a list."""
         found: list[list[int]] = [[] for _ in self.pairs]
         shared: dict[tuple[str, ...], list[int]] = {}
-        names = [tuple(listed_names(call.name)) for call in self.criteria.expected_calls]
+        names = [tuple(listed_names(call.name)) for call in self.criteria.tool_calls or ()]
         for index, key in enumerate(names):
             found[index] = shared.setdefault(key, [])
         for position in self.made:

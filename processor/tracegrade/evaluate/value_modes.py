@@ -20,6 +20,7 @@ from tracegrade.evaluate.evaluator import ParameterModel
 from tracegrade.evaluate.expected import Expected, ExpectedList, ExpectedObject, LiteralValue, MatcherError, Path
 from tracegrade.evaluate.matcher import refuse_argument
 from tracegrade.evaluate.matchers import compile_expected
+from tracegrade.evaluate.tool_names import listed_names
 from tracegrade.evaluate.value_matchers import as_float, is_number
 from tracegrade.model.json_value import JsonValue
 from tracegrade.yaml_file import did_you_mean, dotted
@@ -142,7 +143,7 @@ Modes: TypeAlias = Annotated[
 
 
 class ComparedValues(ParameterModel):
-    """Base of criteria that are lists of calls, each with a ``name`` and an expected value."""
+    """Base of criteria that are lists of calls, each with a ``name`` (or several) and an expected value."""
 
     values: Annotated[
         Modes, Field(description="How values are compared: a word, or words by tool and path; exact if omitted.")
@@ -154,7 +155,8 @@ class ComparedValues(ParameterModel):
         if modes is None:
             return self
         calls = dict(self._calls())
-        if (target := modes.unused(call.name for found in calls.values() for call in found)) is not None:
+        names = (name for found in calls.values() for call in found for name in listed_names(call.name))
+        if (target := modes.unused(names)) is not None:
             raise ValueError(f"values: no expected call is {target!r}; a target is '*', TOOL or TOOL.PATH")
         return self.model_copy(
             update={field: [_with_modes(call, modes) for call in found] for field, found in calls.items()}
@@ -162,13 +164,15 @@ class ComparedValues(ParameterModel):
 
     def _calls(self) -> Iterator[tuple[str, list[Any]]]:
         for field in type(self).model_fields:
-            if isinstance(found := getattr(self, field), list):
+            found = getattr(self, field)
+            if isinstance(found, list) and all(hasattr(item, "name") for item in found):
                 yield field, found
 
 
 def _with_modes(call: Any, modes: ValueModes) -> Any:
+    tool = listed_names(call.name)[0]
     update = {
-        field: value.rewritten(lambda criterion: modes.applied(call.name, criterion))
+        field: value.rewritten(lambda criterion: modes.applied(tool, criterion))
         for field in type(call).model_fields
         if isinstance(value := getattr(call, field), Expected)
     }

@@ -1,7 +1,7 @@
 """JSON values: when two are equal, how they are decoded, and how they are shown."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from json.encoder import encode_basestring
 from typing import Never
 
@@ -42,6 +42,44 @@ def json_equal(left: JsonValue, right: JsonValue, work: Work) -> bool:
         elif not _scalars_equal(a, b, work):
             return False
     return True
+
+
+class Identities:
+    """Numbers for values: two values have the same one exactly when they are the same JSON value, see `json_equal`."""
+
+    __slots__ = ("_known", "_work")
+
+    def __init__(self, work: Work) -> None:
+        self._known: dict[Hashable, int] = {}
+        self._work = work
+
+    def of(self, value: JsonValue) -> int:
+        """The number of `value`; as much work as it is large, at any depth: no recursion.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        done: list[int] = []
+        todo: list[tuple[JsonValue, bool]] = [(value, False)]
+        while todo:
+            item, inside_done = todo.pop()
+            self._work.spend(1 + len(item) // CHARACTERS_PER_STEP if isinstance(item, str) else 1)
+            if not isinstance(item, dict | list):
+                done.append(self._number((isinstance(item, bool), item)))
+            elif not inside_done:
+                todo.append((item, True))
+                todo.extend((inner, False) for inner in (item.values() if isinstance(item, dict) else item))
+            else:
+                # The last is done first, so the numbers stand in reverse.
+                start = len(done) - len(item)
+                inside = done[start:][::-1]
+                del done[start:]
+                whole = frozenset(zip(item, inside, strict=True)) if isinstance(item, dict) else tuple(inside)
+                done.append(self._number((type(item), whole)))
+        return done[0]
+
+    def _number(self, key: Hashable) -> int:
+        return self._known.setdefault(key, len(self._known))
 
 
 def steps_of_plain(value: JsonValue) -> int:
@@ -108,6 +146,14 @@ def excerpt(value: JsonValue, limit: int = 400) -> str:
     _write(value, limit, parts.append)
     text = "".join(parts)
     return text if len(text) <= limit else text[:limit] + "…"
+
+
+_LONGEST_TEXT = 100_000
+
+
+def json_text(value: JsonValue) -> str:
+    """A text as it is, any other value as its JSON text; of more than 100,000 characters those."""
+    return value if isinstance(value, str) else excerpt(value, _LONGEST_TEXT)
 
 
 def _write(value: JsonValue, room: int, add: Callable[[str], None]) -> int:

@@ -84,6 +84,8 @@ def _read_with(evaluator: Evaluator[Any, Any], value: dict[str, Any]) -> Evaluat
     if mistakes:
         raise refuse(mistakes)
     head, criteria, settings = read
+    if (why := evaluator.never_scores(criteria, settings)) is not None:
+        raise refuse([mistake(f"{evaluator.name}: {why}", "evaluator")])
     return EvaluationSpec(evaluator, head.name or evaluator.name, head.threshold, criteria, settings, value)
 
 

@@ -1,0 +1,281 @@
+"""What the evaluators of a tool-calling test case share: which call is scored, its tool, and its parameters.
+
+A call whose name is a whole call as JSON text, ``{"name": ..., "arguments": {...}}``, is read as that call: some models
+write it so.
+
+Source: Maheidem/llm-benchmark-studio, routers/helpers.py (the weights, the modes, what is scored when nothing is
+expected).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
+
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
+
+from tracegrade.evaluate.calls import detailed, listed
+from tracegrade.evaluate.criteria import ExpectedArguments
+from tracegrade.evaluate.evaluator import CallPart, Evidence, ParameterModel, Score
+from tracegrade.evaluate.expected import ExpectedObject, LiteralValue
+from tracegrade.evaluate.expressions import regex_expression
+from tracegrade.evaluate.matchers import LITERAL, MATCHERS
+from tracegrade.evaluate.tool_names import listed_names
+from tracegrade.evaluate.value_modes import ValueModes
+from tracegrade.evaluate.values import decoded_container, json_equal, json_text
+from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolCall
+
+TOOL_WEIGHT, PARAM_WEIGHT = 0.6, 0.4
+_DEFAULT_EPSILON = 0.01
+
+ExpectedTool: TypeAlias = Annotated[
+    str | list[str] | None, Field(description="The tool, or several of which any will do; null: no call at all.")
+]
+ExpectedParams: TypeAlias = Annotated[
+    ExpectedArguments | None, Field(description="Parameters by name; null: not scored.")
+]
+ParamMode: TypeAlias = Literal["exact", "case_insensitive", "contains", "numeric_tolerance", "regex"]
+_MODES = frozenset(get_args(ParamMode))
+Occurrence: TypeAlias = Annotated[
+    Literal["first", "last"], Field(description="Which of the calls is scored, whatever its tool.")
+]
+
+
+def _known_mode(value: Any, info: ValidationInfo) -> Any:
+    """An unknown mode is the default one where criteria were imported, as in the source; in a rule it is a mistake."""
+    imported = (info.context or MATCHERS) is LITERAL
+    return "exact" if imported and isinstance(value, str) and value not in _MODES else value
+
+
+class ScoringConfig(ParameterModel):
+    """How the parameters of a case are compared."""
+
+    mode: Annotated[ParamMode, BeforeValidator(_known_mode), WithJsonSchema({"enum": sorted(_MODES)})] = "exact"
+    epsilon: Annotated[float, Field(ge=0, description="numeric_tolerance: the most that numbers may differ.")] = (
+        _DEFAULT_EPSILON
+    )
+
+
+ParamScoring: TypeAlias = Literal["exact", "contains", "fuzzy", "semantic"]
+_MODE_OF: dict[ParamScoring, ParamMode] = {"exact": "exact", "contains": "contains", "fuzzy": "case_insensitive"}
+
+
+# Whether a value is what was expected.
+Agree: TypeAlias = Callable[[LiteralValue, JsonValue, Work], bool]
+
+
+class ParamSettings(ParameterModel):
+    """How parameters are compared."""
+
+    scoring_config: Annotated[
+        ScoringConfig | None,
+        Field(description="{mode, epsilon}: exact, case_insensitive, contains, numeric_tolerance or regex."),
+    ] = None
+    param_scoring: Annotated[
+        ParamScoring,
+        Field(description="The same in one word, where scoring_config is not set; semantic compares texts by meaning."),
+    ] = "exact"
+
+    @model_validator(mode="after")
+    def _check_comparison(self) -> Self:
+        _ = self.comparison  # meaning needs a model: said when a rule is loaded, not when it judges
+        return self
+
+    @cached_property
+    def comparison(self) -> "Agree":
+        """The comparison in force."""
+        if self.scoring_config is None and self.param_scoring == "semantic":
+            modes = ValueModes("semantic")
+            return lambda expected, actual, work: modes.applied("", expected).matches(actual, work)
+        config = self.scoring_config or ScoringConfig(mode=_MODE_OF.get(self.param_scoring, "exact"))
+        return lambda expected, actual, work: values_agree(expected.source, actual, config, work)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredCall:
+    """A call as it is scored: the tool's name, and its arguments, None when there are none to read."""
+
+    name: str
+    arguments: Mapping[str, JsonValue] | None
+    position: int
+
+
+def scored_calls(evidence: Evidence) -> list[ScoredCall]:
+    """All calls as they are scored."""
+    return [_scored(call, position) for position, call in enumerate(evidence.calls)]
+
+
+def _scored(call: ToolCall, position: int) -> ScoredCall:
+    arguments = call.arguments if isinstance(call.arguments, dict) else None
+    if call.name.lstrip().startswith("{"):
+        whole = decoded_container(call.name)
+        name = whole.get("name") if isinstance(whole, dict) else None
+        if isinstance(whole, dict) and isinstance(name, str):
+            inside = whole.get("arguments", whole.get("parameters"))
+            return ScoredCall(name, arguments or (inside if isinstance(inside, dict) else arguments), position)
+    return ScoredCall(call.name, arguments, position)
+
+
+def the_call(evidence: Evidence, occurrence: Literal["first", "last"]) -> ScoredCall | None:
+    """The call that is scored; None when nothing was called."""
+    calls = evidence.once(scored_calls)
+    return (calls[0] if occurrence == "first" else calls[-1]) if calls else None
+
+
+def is_expected(expected: str | Sequence[str], name: str) -> bool:
+    """Whether the tool is the expected one, or one of them, letter case aside."""
+    return name.lower() in {wanted.lower() for wanted in listed_names(expected)}
+
+
+def tool_score(expected: str | Sequence[str] | None, call: ScoredCall | None) -> float:
+    """1 when the right tool was called, else 0; null expects no call at all."""
+    if expected is None:
+        return float(call is None)
+    return float(call is not None and is_expected(expected, call.name))
+
+
+@dataclass(frozen=True, slots=True)
+class ParamScore:
+    """The share of expected parameters that the call has as expected; None: they are not scored."""
+
+    score: float | None
+    wrong: Sequence[str] = ()
+
+
+def param_score(expected: ExpectedObject | None, call: ScoredCall | None, agree: Agree, work: Work) -> ParamScore:
+    """Score the parameters of a call; no matter which tool it is.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
+    if expected is None:
+        return ParamScore(None)
+    if not expected.members:
+        return ParamScore(1.0)
+    if call is None or call.arguments is None:
+        return ParamScore(0.0, list(expected.members))
+    work.position = call.position
+    wrong = []
+    for key, member in expected.members.items():
+        if key not in call.arguments:
+            right = member.optional
+        elif isinstance(member, LiteralValue):
+            right = agree(member, call.arguments[key], work)
+        else:
+            right = member.matches(call.arguments[key], work)
+        if not right:
+            wrong.append(key)
+    count = len(expected.members)
+    return ParamScore((count - len(wrong)) / count, wrong)
+
+
+def values_agree(expected: JsonValue, actual: JsonValue, config: ScoringConfig, work: Work) -> bool:
+    """Whether a value is as expected in the configured mode.
+
+    exact and case_insensitive: two texts, letter case aside; else the same JSON value. contains: the text of one is in
+    that of the other, letter case aside. numeric_tolerance: two numbers, or texts of numbers, no further apart than
+    epsilon; else the same text. regex: the pattern (RE2) is found in the text of the value; a pattern that is none is
+    compared as text.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
+    if config.mode in ("exact", "case_insensitive"):
+        if isinstance(expected, str) and isinstance(actual, str):
+            work.spend((len(expected) + len(actual)) // CHARACTERS_READ_PER_STEP)
+            return expected.lower() == actual.lower()
+        return json_equal(expected, actual, work)
+    if config.mode == "numeric_tolerance":
+        if (distance := _distance(expected, actual)) is not None:
+            return distance <= config.epsilon
+        return _text(expected, work) == _text(actual, work)
+    wanted, found = _text(expected, work), _text(actual, work)
+    if config.mode == "contains":
+        return wanted.lower() in found.lower() or found.lower() in wanted.lower()
+    try:
+        expression = regex_expression(wanted)
+    except ValueError:
+        return wanted == found
+    return expression.search(found.encode("utf-8", "replace")) is not None
+
+
+def _text(value: JsonValue, work: Work) -> str:
+    text = json_text(value)
+    work.spend(1 + len(text) // CHARACTERS_READ_PER_STEP)
+    return text
+
+
+def _distance(left: JsonValue, right: JsonValue) -> float | int | None:
+    """How far apart two numbers are; None when one is none."""
+    a, b = _number(left), _number(right)
+    if a is None or b is None:
+        return None
+    if isinstance(a, int) and isinstance(b, int):
+        return abs(a - b)  # exact at any size
+    try:
+        return abs(float(a) - float(b))
+    except OverflowError:
+        return float("inf")
+
+
+def _number(value: JsonValue) -> float | int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if not isinstance(value, str):
+        return value
+    try:
+        number = float(value) if len(value) <= 100 else None
+    except ValueError:
+        return None
+    # "nan" and "inf" are words here.
+    return number if number is not None and number - number == 0 else None
+
+
+def overall(tool: float, param: float | None) -> float:
+    """The tool counts 0.6 and the parameters 0.4; the tool alone where those are not scored."""
+    return tool if param is None else TOOL_WEIGHT * tool + PARAM_WEIGHT * param
+
+
+def explain_case(expected: str | Sequence[str] | None, call: ScoredCall | None, params: ParamScore) -> str:
+    """What was called and what was not as expected, in words that name tools and parameters."""
+    wanted = (
+        "no call" if expected is None else " or ".join(listed([name]) for name in listed_names(expected)) or "nothing"
+    )
+    found = "nothing was called" if call is None else f"{listed([call.name])} was called"
+    text = f"{wanted} was expected, {found}"
+    return f"{text}; parameters not as expected: {listed(params.wrong)}." if params.wrong else f"{text}."
+
+
+def reads_params(
+    expected: ExpectedObject | None, evidence: Evidence, occurrence: Literal["first", "last"], part: CallPart
+) -> Iterable[int]:
+    """The position of the call whose parameters are scored, if any are."""
+    if part != "arguments" or expected is None or not expected.members or not evidence.calls:
+        return ()
+    return (0 if occurrence == "first" else len(evidence.calls) - 1,)
+
+
+def score_case(
+    evidence: Evidence,
+    occurrence: Literal["first", "last"],
+    expected_tool: str | Sequence[str] | None,
+    expected_params: ExpectedObject | None,
+    agree: Agree,
+    work: Work,
+) -> Score:
+    """Score the tool and the parameters of one call, and both together.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
+    call = the_call(evidence, occurrence)
+    tool = tool_score(expected_tool, call)
+    params = param_score(expected_params, call, agree, work)
+    details: dict[str, JsonValue] = {
+        "tool_selection": tool,
+        "param_accuracy": params.score,
+        "wrong_params": detailed(params.wrong),
+    }
+    return Score(overall(tool, params.score), details, explain_case(expected_tool, call, params))

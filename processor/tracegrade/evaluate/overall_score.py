@@ -1,0 +1,57 @@
+"""overall-score: tool and parameters in one number, 0.6 * tool + 0.4 * parameters; the tool alone without parameters.
+
+A wrong tool with the right parameters keeps 0.4. The call is the first one, or the last; see `tool-selection` and
+`param-accuracy` for how either is scored.
+"""
+
+from collections.abc import Iterable
+
+from tracegrade.evaluate.case_scoring import (
+    ExpectedParams,
+    ExpectedTool,
+    Occurrence,
+    ParamSettings,
+    reads_params,
+    score_case,
+)
+from tracegrade.evaluate.evaluator import CallPart, Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.work import Work
+
+
+class Criteria(ParameterModel):
+    """What is expected."""
+
+    expected_tool: ExpectedTool
+    expected_params: ExpectedParams = None
+
+
+class Settings(ParamSettings):
+    """How it is compared, and which call."""
+
+    occurrence: Occurrence = "first"
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    return score_case(
+        evidence,
+        settings.occurrence,
+        criteria.expected_tool,
+        criteria.expected_params,
+        settings.comparison,
+        Work(evidence=evidence),
+    )
+
+
+def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: CallPart) -> Iterable[int]:
+    return reads_params(criteria.expected_params, evidence, settings.occurrence, part)
+
+
+EVALUATOR = Evaluator(
+    name="overall-score",
+    summary="Tool and parameters in one number: 0.6 for the tool, 0.4 for the parameters.",
+    Criteria=Criteria,
+    Settings=Settings,
+    score=_score,
+    reads=frozenset({"arguments"}),
+    compared=_compared,
+)

@@ -1,0 +1,56 @@
+"""ragas-tool-call-accuracy and ragas-tool-call-f1."""
+
+from typing import Any
+
+import pytest
+
+
+def _references(calls: Any) -> dict[str, Any]:
+    return {"reference_tool_calls": [{"name": name, "args": args} for name, args in calls]}
+
+
+@pytest.mark.parametrize(
+    ("references", "made", "strict", "any_order"),
+    [
+        ([], [], 1.0, 1.0),
+        ([], [("a", {})], 0.0, 0.0),
+        ([("a", {})], [], 0.0, 0.0),
+        ([("a", {"x": 1}), ("b", {})], [("b", {}), ("a", {"x": 1})], 0.0, 1.0),
+        ([("a", {})], [("a", {}), ("a", {})], 0.0, 0.0),  # another number of calls is 0 in either order
+        ([("a", {"x": 1, "y": 2, "z": 3})], [("a", {"x": 1, "y": 2, "z": 0})], 2 / 3, 2 / 3),
+        ([("a", {"x": 1})], [("a", {"x": 1, "y": 2})], 1.0, 1.0),
+        ([("a", {})], [("a", {"x": 1})], 0.0, 0.0),  # without arguments is met without alone
+        ([("a", {"x": 1})], [("a", {"x": "1"})], 1.0, 1.0),  # compared as text
+        ([("a", {"x": 1})], [("a", {"x": 1.0})], 0.0, 0.0),
+        ([("a", {"x": 1}), ("a", {"x": 2})], [("a", {"x": 2}), ("a", {"x": 1})], 0.0, 1.0),
+        ([("a", {"x": 2**70})], [("a", {"x": 2**70})], 1.0, 1.0),
+        ([("a", {"x": {"$regex": "^P"}})], [("a", {"x": "Paris"})], 1.0, 1.0),
+    ],
+)
+def test_accuracy(score: Any, references: Any, made: Any, strict: float, any_order: float) -> None:
+    criteria = _references(references)
+    assert score("ragas-tool-call-accuracy", criteria, made).score == pytest.approx(strict)
+    assert score("ragas-tool-call-accuracy", criteria, made, strict_order=False).score == pytest.approx(any_order)
+
+
+@pytest.mark.parametrize(
+    ("references", "made", "f1"),
+    [
+        ([], [], 0.0),
+        ([("a", {})], [], 0.0),
+        ([("a", {})], [("a", {})], 1.0),
+        ([("a", {"x": 1})], [("a", {"x": 1.0})], 1.0),
+        ([("a", {"x": 1})], [("a", {"x": "1"})], 0.0),
+        ([("a", {"x": 1})], [("a", {"x": True})], 0.0),
+        ([("a", {}), ("a", {})], [("a", {})], 1.0),  # repeats count once
+        ([("a", {})], [("a", {}), ("a", {}), ("b", {})], 0.6667),  # 1 of 2 made, 1 of 1 expected
+        ([("a", {}), ("b", {}), ("c", {})], [("c", {}), ("a", {})], 0.8),  # 2 of 2, 2 of 3
+    ],
+)
+def test_f1(score: Any, references: Any, made: Any, f1: float) -> None:
+    assert score("ragas-tool-call-f1", _references(references), made).score == f1
+
+
+def test_many_distinct_calls_stay_within_the_bound_of_work(score: Any) -> None:
+    made = [("a", {"x": i, "y": [i]}) for i in range(10_000)]
+    assert score("ragas-tool-call-f1", _references(made[:50]), made).score == pytest.approx(0.01, abs=1e-4)
