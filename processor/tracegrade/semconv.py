@@ -65,6 +65,8 @@ MOVED_CONTENT = (MOVED_INPUT, MOVED_OUTPUT)
 # Model Context Protocol. Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md.
 MCP_METHOD = "mcp.method.name"
 MCP_SESSION_ID = "mcp.session.id"
+# FastMCP's name for a mounted server's tool there. Source: fastmcp 4.1, server/telemetry.py.
+FASTMCP_ORIGINAL_NAME = "fastmcp.delegate.original_name"
 
 # Errors. Source: open-telemetry/semantic-conventions, docs/exceptions/exceptions-spans.md.
 EXCEPTION_EVENT = "exception"

@@ -26,3 +26,48 @@ def test_calls_that_a_second_instrumentation_shows_in_another_trace_are_marked()
     stays = second.trace.trace_id.hex()
     assert [call.duplicate_of for call in first.calls] == [f"{stays}/{span_id(2)}", f"{stays}/{span_id(3)}"]
     assert [call.duplicate_of for call in (*second.calls, *unrelated.calls)] == [None] * 4
+
+
+def test_calls_without_shown_arguments_are_told_by_their_id() -> None:
+    def trace(scope: str, number: int, call_ids: list[str | None]) -> Trace:
+        spans: list[dict[str, Any]] = []
+        for place, call_id in enumerate(call_ids):
+            attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find"}
+            if call_id is not None:
+                attributes["gen_ai.tool.call.id"] = call_id
+            spans.append({"id": place + 1, "scope": scope, "at": [10, 20], "attributes": attributes})
+        return make_trace(spans, number.to_bytes(16, "big"))
+
+    first, second = extract(trace("one", 1, ["c1", "c2", None])), extract(trace("two", 2, ["c2", "c1", None]))
+    fold_across([first, second])
+    stays = first.trace.trace_id.hex()
+    assert [call.duplicate_of for call in first.calls] == [None] * 3
+    found = {call.span_id: call.duplicate_of for call in second.calls}
+    assert found == {span_id(1): f"{stays}/{span_id(2)}", span_id(2): f"{stays}/{span_id(1)}", span_id(3): None}
+
+
+def test_equal_arguments_under_two_ids_are_two_calls() -> None:
+    def trace(scope: str, number: int, call_id: str) -> Trace:
+        attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "find",
+            "gen_ai.tool.call.id": call_id,
+        }
+        attributes["gen_ai.tool.call.arguments"] = '{"q": 1}'
+        return make_trace([{"id": 1, "scope": scope, "attributes": attributes}], number.to_bytes(16, "big"))
+
+    extractions = [extract(trace("one", 1, "c1")), extract(trace("two", 2, "c2"))]
+    fold_across(extractions)
+    assert [extraction.calls[0].duplicate_of for extraction in extractions] == [None, None]
+
+
+def test_an_mcp_servers_own_trace_adds_no_call_to_its_callers() -> None:
+    call = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find", "mcp.method.name": "tools/call"}
+    agent = [
+        {"id": 1, "attributes": {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a"}},
+        {"id": 2, "parent": 1, "kind": "client", "attributes": call},
+    ]
+    served = [{"id": 3, "kind": "server", "attributes": call}]
+    extractions = [extract(make_trace(agent)), extract(make_trace(served, bytes(15) + b"\x02"))]
+    fold_across(extractions)
+    assert [len(extraction.calls) for extraction in extractions] == [1, 0]

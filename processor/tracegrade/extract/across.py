@@ -1,6 +1,6 @@
 """Doubles across traces: two instrumentations without a common parent write one call into two traces."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tracegrade.extract.folding import MAX_COMPARED, NEAR_NS, names_match
@@ -19,14 +19,30 @@ class _Shown(NamedTuple):
 def fold_across(extractions: Sequence[Extraction]) -> None:
     """Mark calls that a second instrumentation shows in another trace: sets their `duplicate_of`.
 
-    Twins have different scopes, one tool and equal arguments, and start and end within `NEAR_NS` of each other. The
-    one that stays is in the trace that shows model calls as well, else the one that started first.
+    Twins have different scopes, one tool, one call id or equal arguments, and start and end within `NEAR_NS` of each
+    other. The one that stays is in the trace that shows model calls as well, else the one that started first.
     """
     found = [shown for extraction in extractions for shown in _timed_calls(extraction)]
     found.sort(key=lambda shown: (shown.call.start_ns, shown.extraction.trace.trace_id, shown.call.span_id))
+    for key_of in (_call_id, _arguments):
+        _fold_by(key_of, [shown for shown in found if shown.call.duplicate_of is None])
+
+
+def _call_id(call: ToolCall) -> str | None:
+    return call.call_id
+
+
+def _arguments(call: ToolCall) -> str | None:
+    return canonical(call.arguments) if isinstance(call.arguments, dict) else None
+
+
+def _fold_by(key_of: Callable[[ToolCall], str | None], found: Sequence[_Shown]) -> None:
     unmatched: dict[str, list[_Shown]] = {}
     for shown in found:
-        seen = unmatched.setdefault(canonical(shown.call.arguments), [])
+        key = key_of(shown.call)
+        if key is None:
+            continue
+        seen = unmatched.setdefault(key, [])
         seen[:] = [other for other in seen if shown.call.start_ns - other.call.start_ns <= NEAR_NS][-MAX_COMPARED:]
         twin = next((other for other in seen if _are_twins(other, shown)), None)
         if twin is None:
@@ -43,7 +59,7 @@ def _timed_calls(extraction: Extraction) -> list[_Shown]:
     return [
         _Shown(call, extraction, scopes[call.span_id], has_model)
         for call in extraction.calls
-        if call.read_from != "message" and isinstance(call.arguments, dict)
+        if call.read_from != "message"
     ]
 
 
@@ -52,5 +68,6 @@ def _are_twins(one: _Shown, other: _Shown) -> bool:
         one.extraction is not other.extraction
         and one.scope != other.scope
         and names_match(one.call.name, other.call.name)
+        and (one.call.call_id is None or other.call.call_id is None or one.call.call_id == other.call.call_id)
         and abs(one.call.end_ns - other.call.end_ns) <= NEAR_NS
     )

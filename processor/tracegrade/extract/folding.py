@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from tracegrade import semconv as s
 from tracegrade.extract.asks import Ask
 from tracegrade.extract.nodes import MAX_CHAIN, Node
 from tracegrade.extract.tool_spans import Execution
@@ -36,12 +37,23 @@ def fold(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[N
     return kept
 
 
-def only_mcp_servers(executions: Sequence[Execution], nodes: Sequence[Node]) -> bool:
-    """Whether the trace shows nothing but the server side of MCP calls, which their clients' traces show as well."""
-    if any(node.kind != "tool" for node in nodes):
-        return False
+def without_server_side(
+    executions: Sequence[Execution], nodes: Sequence[Node], top_down: Sequence[Node]
+) -> Sequence[Execution]:
+    """Leave out an MCP server's side of calls where it is all that a trace shows: the callers' traces show them.
+
+    What an agent behind the server calls in turn stays.
+    """
     servers = {execution.node for execution in executions if execution.is_mcp_server}
-    return bool(servers) and all(_is_within(execution.node, servers) for execution in executions)
+    if not servers:
+        return executions
+    within: set[Node | None] = set()
+    for node in top_down:
+        if node in servers or node.parent in within:
+            within.add(node)
+    if len(within) < len(nodes):
+        return executions
+    return [execution for execution in executions if execution.node.agent_above is not None]
 
 
 def names_match(one: str, other: str) -> bool:
@@ -56,15 +68,6 @@ def names_match(one: str, other: str) -> bool:
 def short_name(name: str) -> str:
     """A name without the MCP server in front of it."""
     return name.rpartition("__")[2] or name
-
-
-def _is_within(node: Node, others: set[Node]) -> bool:
-    at: Node | None = node
-    for _ in range(MAX_CHAIN):
-        if at is None or at in others:
-            break
-        at = at.parent
-    return at in others
 
 
 def _fold_same_id(executions: Sequence[Execution], asks: Sequence[Ask]) -> list[Execution]:
@@ -134,7 +137,8 @@ def _fold_nested(executions: list[Execution]) -> list[Execution]:
 
 
 def _is_nested_call(outer: Execution, inner: Execution) -> bool:
-    if not names_match(outer.name, inner.name):
+    mounted = outer.node.span.attributes.get(s.FASTMCP_ORIGINAL_NAME)  # what FastMCP hands the call on as
+    if not names_match(outer.name, inner.name) and inner.name != mounted:
         return False
     if outer.call_id is not None and inner.call_id is not None and outer.call_id != inner.call_id:
         return False

@@ -35,7 +35,7 @@ from tracegrade.extract.dialects import (
     vercel_ai,
     voltagent,
 )
-from tracegrade.extract.folding import fold, only_mcp_servers
+from tracegrade.extract.folding import fold, without_server_side
 from tracegrade.extract.joining import join
 from tracegrade.extract.nodes import Node, enclose
 from tracegrade.extract.pairing import pair
@@ -136,6 +136,7 @@ READ_ATTRIBUTES: frozenset[str] = frozenset(
         *(key for dialect in DIALECTS.values() for key in dialect.marks | dialect.attributes),
         s.ERROR_TYPE,
         s.MCP_METHOD,
+        s.FASTMCP_ORIGINAL_NAME,
     }
 )
 READ_PREFIXES: tuple[str, ...] = tuple(sorted({prefix for d in DIALECTS.values() for prefix in d.prefixes}))
@@ -232,13 +233,11 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, forms: _Forms
             else:
                 executions.append(execution)
     read_outcomes(executions, nodes)
-    if only_mcp_servers(executions, nodes):
-        executions = []
     asks = find_asks(nodes)
-    paired = pair(fold(executions, asks, nodes), asks, nodes)
+    paired = pair(fold(without_server_side(executions, nodes, top_down), asks, nodes), asks, nodes)
     stray = any(call.node.run is None for call in paired)
     runs = describe_runs(spans, nodes, keys, stray)
-    calls = build_calls(paired, runs, top_down, KEYS.agent[:1], tool_name)
+    calls = build_calls(paired, runs, top_down, _EXECUTING_AGENT, tool_name)
     for node in nodes:
         if node.run is node:
             node.run = None  # else a cycle would keep all nodes until the next garbage collection

@@ -23,7 +23,7 @@ _KINDS: dict[str, SpanKind] = {
 }
 # What instrumentations tag execute_tool beside real calls: ADK's span around a parallel batch, OpenLIT's tool listing.
 _NO_TOOLS = frozenset({"(merged tools)", "mcp_list_tools"})
-_TOOL_SPAN_PREFIX = "execute_tool "
+_TOOL_SPAN_PREFIXES = ("execute_tool ", "delegate ")
 _AGENT_SPAN_PREFIXES = ("invoke_agent ", "invoke_workflow ")
 # OpenLIT tags every node of a graph invoke_agent.
 _GRAPH_NODES_SCOPE = "openlit.instrumentation.langgraph"
@@ -64,9 +64,10 @@ def _is_call(span: Span) -> bool:
 
 
 def _tool_name(span: Span) -> str:
-    """From a span name: ``execute_tool X``, ``tools/call X``, ``MCP send tools/call X``."""
-    if span.name.startswith(_TOOL_SPAN_PREFIX):
-        return span.name[len(_TOOL_SPAN_PREFIX) :].strip()
+    """From a span name: ``execute_tool X``, FastMCP's ``delegate X``, ``tools/call X``, ``MCP send tools/call X``."""
+    for prefix in _TOOL_SPAN_PREFIXES:
+        if span.name.startswith(prefix):
+            return span.name[len(prefix) :].strip()
     return span.name.partition(_MCP_CALL)[2].strip()
 
 
