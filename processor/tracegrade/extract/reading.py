@@ -125,7 +125,7 @@ class Dialect(NamedTuple):
     schemas: Callable[[Span], dict[str, JsonValue]] = _no_schemas
     failure: Callable[[Span], ToolError | None] = _no_failure  # what an outcome says
     is_hidden: Callable[[Span], bool] = _is_not_hidden  # whether a tool span's values stand in for what is left out
-    tool_name: Callable[[Span], str] = _no_name  # these: where no key holds it
+    tool_name: Callable[[Span], str] = _no_name  # these: where no key (and no event) holds it
     arguments: Callable[[Span], JsonValue] = _nothing
     output: Callable[[Span], JsonValue] = _nothing
     agent_name: Callable[[Span], str] = _no_name

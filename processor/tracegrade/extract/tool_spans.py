@@ -132,8 +132,6 @@ def _read_values(execution: Execution, keys: Keys) -> None:
             _offer_arguments(execution, attributes[key], key, keys)
             if execution.arguments.is_readable:
                 break
-    if not execution.arguments.is_readable and (raw := dialect.arguments(span)) is not None:
-        _offer_arguments(execution, raw, "", keys)
     output: Output | None = None
     for key in keys.output:
         if key in attributes:
@@ -153,6 +151,8 @@ def _read_values(execution: Execution, keys: Keys) -> None:
         if events.output is not None and (output is None or not output.result.is_readable):
             output = dialect.read_output(span, events.output)
             execution.read_from = "event"
+    if not execution.arguments.is_readable and (raw := dialect.arguments(span)) is not None:
+        _offer_arguments(execution, raw, "", keys)
     if output is not None:
         execution.output = output.result
         execution.call_id = execution.call_id or output.call_id

@@ -7,7 +7,7 @@ documentation, monitoring-usage, "Traces (beta)" and "Events".
 
 from tracegrade import semconv as s
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, ToolEvents
-from tracegrade.extract.values import first_text
+from tracegrade.extract.values import canonical, first_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolError
@@ -19,9 +19,10 @@ _KINDS: dict[str, SpanKind] = {
     "tool.execution": "outcome",
     "tool.blocked_on_user": "outcome",
 }
-# Where the input is not recorded, single details of it are; by the names that the tools have for them.
+# Where the input is not recorded, single details of it are; by the names that the tools have for them. A command is
+# the whole of what matters.
+_COMMAND = "full_command"
 _DETAILS = {
-    "full_command": "command",
     "file_path": "file_path",
     "skill_name": "skill",
     s.CLAUDE_SUBAGENT: "subagent_type",
@@ -46,8 +47,10 @@ def _agent_name(span: Span) -> str:
 
 
 def _arguments(span: Span) -> JsonValue:
-    found = {name: span.attributes[key] for key, name in _DETAILS.items() if key in span.attributes}
-    return found or None
+    if _COMMAND in span.attributes:
+        return {"command": span.attributes[_COMMAND]}
+    found: JsonValue = {name: span.attributes[key] for key, name in _DETAILS.items() if key in span.attributes}
+    return canonical(found)[:-1] if found else None  # decoding sees that it is not whole
 
 
 def _failure(span: Span) -> ToolError | None:
@@ -101,7 +104,7 @@ DIALECT = Dialect(
         model=(s.CLAUDE_MODEL,),
         prompt=(s.CLAUDE_PROMPT,),
     ),
-    attributes=frozenset({s.CLAUDE_SUCCESS, s.CLAUDE_ERROR, s.CLAUDE_DECISION, *_DETAILS}),
+    attributes=frozenset({s.CLAUDE_SUCCESS, s.CLAUDE_ERROR, s.CLAUDE_DECISION, _COMMAND, *_DETAILS}),
     events=frozenset({s.CLAUDE_OUTPUT_EVENT, *_LOGS, *(s.CLAUDE_PREFIX + name for name in _LOGS)}),
     inputs=_inputs,
     outputs=_outputs,
