@@ -53,6 +53,8 @@ ADK_EVENT_ID = "gcp.vertex.agent.event_id"
 
 # Events. Source: open-telemetry/opentelemetry-proto, logs.proto; before its field event_name there was the attribute.
 EVENT_NAME = "event.name"
+# Where the body of a log record is kept that is an object as JSON text, as logging libraries write it.
+LOG_BODY = "body"
 # Numbers the events of a process, whose clock counts milliseconds. Source: Claude Code's monitoring page.
 EVENT_SEQUENCE = "event.sequence"
 

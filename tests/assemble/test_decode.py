@@ -203,6 +203,14 @@ def test_the_time_at_which_it_was_observed_stands_in_for_a_log_records_own() -> 
     assert decoded.event.time_ns == 7
 
 
+@pytest.mark.parametrize(("text", "kept"), [('{"index": 0}', {"body": '{"index": 0}'}), ("a choice was made", {})])
+def test_a_body_as_text_is_kept_where_it_may_be_an_object(text: str, kept: dict[str, str]) -> None:
+    made = log_record()
+    made.body.string_value = text
+    (decoded,) = Decoder(LOGS_WANTED).log_records(logs_request(made))
+    assert decoded.event.attributes == {"x": 1} | kept
+
+
 def test_an_event_name_may_be_an_attribute() -> None:
     made = log_record("")
     made.attributes.append(attribute("event.name", string_value="gen_ai.choice"))

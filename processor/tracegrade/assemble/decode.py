@@ -18,7 +18,7 @@ from tracegrade.extract.unread import UNREAD_KEYS, looks_like_a_tool
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
-from tracegrade.semconv import EVENT_NAME, MOVED_CONTENT, OWN_SCOPE
+from tracegrade.semconv import EVENT_NAME, LOG_BODY, MOVED_CONTENT, OWN_SCOPE
 
 # Distinct attribute keys are few; a sender that invents keys without end must not grow the memo for ever.
 _MAX_KNOWN_KEYS = 50_000
@@ -181,7 +181,7 @@ class Decoder:
             return None
         body = json_value(record.body)
         if not isinstance(body, dict):
-            body = {}
+            body = {LOG_BODY: body} if isinstance(body, str) and body.startswith("{") else {}
         if is_moved and body.keys().isdisjoint(MOVED_CONTENT):
             return None
         attributes = {key: json_value(keyed[key]) for key in sorted(keyed)}

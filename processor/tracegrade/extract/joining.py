@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tracegrade.extract.values import decode
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span, SpanEvent
-from tracegrade.semconv import CLAUDE_TOOL_USE_ID
+from tracegrade.semconv import CLAUDE_TOOL_USE_ID, LOG_BODY
 
 
 def join(spans: Sequence[Span], log_records: Sequence[LogRecord]) -> list[Span]:
@@ -26,7 +27,15 @@ def join(spans: Sequence[Span], log_records: Sequence[LogRecord]) -> list[Span]:
     for record in log_records:
         use = record.event.attributes.get(CLAUDE_TOOL_USE_ID)
         span_id = uses.get(use, record.span_id) if isinstance(use, str) else record.span_id
-        events.setdefault(span_id, []).append(record.event)
+        events.setdefault(span_id, []).append(_with_its_body(record.event))
     return [
         replace(span, events=span.events + events[span.span_id]) if span.span_id in events else span for span in spans
     ]
+
+
+def _with_its_body(event: SpanEvent) -> SpanEvent:
+    """`event` with the members of a body that was logged as JSON text."""
+    if LOG_BODY not in event.attributes:
+        return event
+    body = decode(event.attributes[LOG_BODY]).value
+    return replace(event, attributes=event.attributes | body) if isinstance(body, dict) else event
