@@ -88,6 +88,12 @@ METRICS: dict[str, Metric] = {
     "tracegrade.extract.unread_tool_spans": Metric(
         "counter", "{span}", "Spans that look like tool calls and that no dialect reads", ("service", "scope")
     ),
+    "tracegrade.extract.silent_traces": Metric(
+        "counter",
+        "{trace}",
+        "Traces without any tool call in which this scope, of models or agents, wrote spans",
+        ("service", "scope"),
+    ),
     "tracegrade.extract.dialect_errors": Metric(
         "counter", "{trace}", "Traces read without the dialects of installed packages, since one raised an error"
     ),

@@ -115,6 +115,13 @@ class TestExplain:
 
 
 class TestTest:
+    def test_tools_may_come_under_the_other_names_that_the_settings_give(self, rule: Path, tmp_path: Path) -> None:
+        for trace in (rule / "traces").iterdir():
+            trace.write_text(trace.read_text().replace('"create_order"', '"shop__create_order"'))
+        assert run("test", rule).exit_code == 1
+        (tmp_path / "config.yaml").write_text('traces: {tool_aliases: {create_order: ["*__create_order"]}}')
+        assert run("test", rule, "-c", tmp_path / "config.yaml").exit_code == 0
+
     def test_rules_whose_tests_hold_exit_0(self, rule: Path) -> None:
         result = run("test", rule)
         assert result.exit_code == 0

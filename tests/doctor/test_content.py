@@ -51,7 +51,9 @@ def test_unread_spans_are_named_with_an_example_and_its_keys() -> None:
     unread = {"id": 1, "name": "step", "scope": "acme", "attributes": {UNREAD_KEYS: ["acme.args", "acme.tool"]}}
     (finding,) = findings([unread], [unread], check="unread spans")
     assert (finding.level, finding.where) == ("warning", "shop, scope acme")
-    assert finding.found == "2 spans look like tool calls and are not read, such as 'step' with acme.args, acme.tool"
+    assert finding.found == (
+        "2 of 2 (100%) spans are not read and look like tool calls, such as 'step' with acme.args, acme.tool"
+    )
     assert finding.evidence["trace_id"] == f"{1:032x}"
     assert finding.evidence["attribute_keys"] == ["acme.args", "acme.tool"]
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from extract.spans import make_trace, span_id
@@ -93,3 +95,19 @@ def test_unread_are_spans_that_only_look_so_and_tools_without_a_name() -> None:
 def test_a_span_that_a_dialect_reads_is_none_of_them() -> None:
     trace = make_trace([{"id": 1, "attributes": {"tool.name": "find", UNREAD_KEYS: ["tool.name"]}}])
     assert extract(trace).unread_tool_spans == []
+
+
+@pytest.mark.parametrize(
+    ("spans", "scopes"),
+    [
+        ([{"id": 1, "scope": "a", "attributes": {"gen_ai.operation.name": "chat"}}], ["a"]),
+        ([{"id": 1, "scope": "acme.llm"}, {"id": 2, "parent": 1, "scope": "http"}], ["acme.llm"]),
+        ([{"id": 1, "scope": "acme.llm"}, {"id": 2, "parent": 1, "attributes": {"tool.name": "find"}}], []),
+        ([{"id": 1, "scope": "http"}], []),
+    ],
+    ids=["a model call that is read", "only a name", "a call was read", "no agents at all"],
+)
+def test_scopes_of_models_and_agents_are_silent_when_no_call_is_read(
+    spans: list[dict[str, Any]], scopes: list[str]
+) -> None:
+    assert extract(make_trace(spans)).silent_scopes == scopes

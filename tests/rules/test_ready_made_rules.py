@@ -27,7 +27,7 @@ PATHS = [Path(RULES.paths[rule.id]) for rule in RULES.rules]
 
 @pytest.mark.parametrize("rule", RULES.rules, ids=lambda rule: rule.id)
 def test_its_own_tests_hold(rule: Rule) -> None:
-    results = list(run_tests(rule, Path(RULES.paths[rule.id])))
+    results = list(run_tests(rule, Path(RULES.paths[rule.id]), TracesSettings()))
     assert [result.failure for result in results if result.failure] == []
 
 

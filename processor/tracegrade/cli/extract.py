@@ -89,6 +89,8 @@ def _trace_row(extraction: Extraction) -> dict[str, Any]:
         "runs": [_run_row(run) for run in extraction.runs],
         "release": extraction.release,
         "unread_tool_spans": extraction.unread_tool_spans,
+        "silent_scopes": extraction.silent_scopes,
+        "dialect_error": extraction.dialect_error,
     }
 
 

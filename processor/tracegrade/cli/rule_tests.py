@@ -66,8 +66,8 @@ class Result:
     failure: str
 
 
-def run_tests(rule: Rule, rule_path: Path) -> Iterator[Result]:
-    """Run all tests of one rule.
+def run_tests(rule: Rule, rule_path: Path, settings: TracesSettings) -> Iterator[Result]:
+    """Run all tests of one rule, under the tool names that `settings` give.
 
     Raises:
         FileError: mistakes in its tests.yaml.
@@ -79,7 +79,7 @@ def run_tests(rule: Rule, rule_path: Path) -> Iterator[Result]:
         return
     outcomes: set[Outcome] = set()
     for test, sources in _read_tests(path, rule):
-        found = _judge(rule, sources)
+        found = _judge(rule, sources, settings)
         if isinstance(found, dict) and test.known_gap is None:
             outcomes.add(_worst(found.values()))
         yield Result(rule.id, test, found, _failure(test, found))
@@ -117,8 +117,8 @@ def _unknown_names(document: Document, position: int, test: RuleTest, names: lis
     ]
 
 
-def _judge(rule: Rule, sources: list[str]) -> Found:
-    judged = replay_sources(read_sources(sources), TracesSettings(), RuleSet([rule]), "test")
+def _judge(rule: Rule, sources: list[str], settings: TracesSettings) -> Found:
+    judged = replay_sources(read_sources(sources), settings, RuleSet([rule]), "test")
     evaluations = [evaluation for item in judged for evaluation in item.judgement.evaluations]
     found: dict[str, Outcome] = {}
     for spec in rule.evaluate:

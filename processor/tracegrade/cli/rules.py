@@ -16,6 +16,7 @@ from tracegrade.cli.output import (
     print_table,
     reports_errors,
 )
+from tracegrade.cli.settings_option import config_option
 
 if TYPE_CHECKING:
     from tracegrade.cli.rule_tests import Result
@@ -106,17 +107,22 @@ def explain(rule_id: str, paths: Sequence[str]) -> None:
 
 @command.command()
 @_paths
+@config_option
 @format_option
 @reports_errors
-def test(paths: Sequence[str], output_format: str) -> None:
+def test(paths: Sequence[str], config_path: Path | None, output_format: str) -> None:
     """Run the tests beside rules: each trace is judged, and each outcome must be as expected.
+
+    Of the settings, traces.tool_aliases and ignore_scopes count.
 
     Exit 1 when a test fails, when a known gap is closed, or when a rule has no trace that fails it or none that
     passes it.
     """
     from tracegrade.cli.rule_tests import run_tests
+    from tracegrade.config import load_config
 
-    results = [result for rule, path in _rules(paths) for result in run_tests(rule, Path(path))]
+    settings = load_config(config_path).traces
+    results = [result for rule, path in _rules(paths) for result in run_tests(rule, Path(path), settings)]
     if output_format == "json":
         print_json(_result_json(result) for result in results)
     else:

@@ -162,6 +162,9 @@ def _print_unread(extraction: "Extraction") -> None:
 
     if extraction.dialect_error:
         click.echo(f"  read without the dialects of installed packages, one of which raised {extraction.dialect_error}")
+    if extraction.silent_scopes:
+        scopes = ", ".join(map(repr, extraction.silent_scopes))
+        click.echo(f"  no tool call was read, though models or agents wrote spans: scope {scopes}")
     for span in unread_spans(extraction)[:_MAX_UNREAD]:
         keys = ", ".join(keys_of(span)) or "no attributes"
         click.echo(f"  span {span.span_id.hex()} {span.name!r} of scope {span.scope!r} looks like a tool call, and no")

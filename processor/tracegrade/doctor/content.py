@@ -131,7 +131,8 @@ class Content:
                     "unread spans",
                     "warning",
                     _place(service, scope),
-                    f"{len(counted.unread)} spans look like tool calls and are not read, such as {example.name!r} with "
+                    f"{share(len(counted.unread), counted.spans)} spans are not read and look like tool calls, such as "
+                    f"{example.name!r} with "
                     f"{', '.join(map(str, keys)) or 'no attributes'}",
                     "write a dialect for it (README, Dialects), or have it write the GenAI conventions",
                     {

@@ -42,7 +42,7 @@ from tracegrade.extract.pairing import pair
 from tracegrade.extract.reading import Dialect, Keys, SpanKind
 from tracegrade.extract.runs import describe_runs, find_runs, root_of
 from tracegrade.extract.tool_spans import read_execution, read_outcomes
-from tracegrade.extract.unread import UNREAD_KEYS
+from tracegrade.extract.unread import UNREAD_KEYS, looks_like_gen_ai
 from tracegrade.extract.values import first_text
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
@@ -247,8 +247,15 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, forms: _Forms
         calls=calls,
         session=next((run.session for run in runs if run.session), None),
         release=_release(spans),
+        silent_scopes=[] if calls else _silent_scopes(spans, nodes),
         unread_tool_spans=[span.span_id.hex() for span in sorted(unread, key=_START_ORDER)] if unread else [],
     )
+
+
+def _silent_scopes(spans: Sequence[Span], nodes: Sequence[Node]) -> list[str]:
+    """The scopes of models and agents in a trace without calls: by what their spans are, or by their name."""
+    found = {node.span.scope for node in nodes if node.kind in ("chat", "agent")}
+    return sorted(found.union(filter(looks_like_gen_ai, {span.scope for span in spans})))
 
 
 def _place_of(error: Exception) -> str:

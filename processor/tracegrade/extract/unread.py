@@ -5,6 +5,7 @@ name look like a tool call's, it notes the keys under `UNREAD_KEYS`, so that the
 """
 
 import re
+from functools import lru_cache
 
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
@@ -31,6 +32,7 @@ def looks_like_a_tool(text: str) -> bool:
     return ("ool" in text or "unction" in text or "OOL" in text) and _TOOL.search(text) is not None
 
 
+@lru_cache(maxsize=4096)
 def looks_like_gen_ai(scope: str) -> bool:
     """Whether a scope's name looks like an instrumentation of models or agents."""
     return _GEN_AI_SCOPE.search(scope) is not None

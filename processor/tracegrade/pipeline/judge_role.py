@@ -56,7 +56,7 @@ GARBAGE_EVERY_S = 60.0
 READ_BYTES = 1024 * 1024  # stays in the processor's cache while it is decoded
 DRAIN_AT_STOP_S = 5.0
 OPENS_WITHIN_S = 60.0
-MAX_UNREAD_SERIES = 200
+MAX_SCOPES = 200
 
 Opened = TypeVar("Opened")
 
@@ -96,7 +96,7 @@ class JudgeRole:
         self._stop = threading.Event()
         self._unstored: deque[tuple[int, int, int]] = deque()  # end in the results journal, sequence, spans
         self._unstored_spans = 0
-        self._unread: set[tuple[str, str]] = set()  # services and scopes with spans that no dialect reads
+        self._scopes: set[tuple[str, str]] = set()  # services and scopes that metrics name
         self._stored_position = 0
         self._delivery = _Delivery(self)
 
@@ -212,18 +212,20 @@ class JudgeRole:
             if item.judgement.extraction.dialect_error:
                 self._telemetry.add("tracegrade.extract.dialect_errors")
             for span in unread_spans(item.judgement.extraction):
-                self._count_unread(span.resource.service, span.scope)
+                self._count_scope("tracegrade.extract.unread_tool_spans", span.resource.service, span.scope)
+            for scope in item.judgement.extraction.silent_scopes:
+                self._count_scope("tracegrade.extract.silent_traces", item.trace.resource.service, scope)
         for (reason, complete), count in counts.items():
             self._telemetry.add(
                 "tracegrade.traces.closed", count, close_reason=reason, complete="true" if complete else "false"
             )
 
-    def _count_unread(self, service: str, scope: str) -> None:
-        if (service, scope) not in self._unread:
-            if len(self._unread) >= MAX_UNREAD_SERIES:
+    def _count_scope(self, metric: str, service: str, scope: str) -> None:
+        if (service, scope) not in self._scopes:
+            if len(self._scopes) >= MAX_SCOPES:
                 service = scope = "other"
-            self._unread.add((service, scope))
-        self._telemetry.add("tracegrade.extract.unread_tool_spans", service=service, scope=scope)
+            self._scopes.add((service, scope))
+        self._telemetry.add(metric, service=service, scope=scope)
 
     def _commit(self, position: int) -> None:
         oldest = self._judge.live.oldest_position
