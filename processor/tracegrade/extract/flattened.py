@@ -8,6 +8,13 @@ from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
 
 _CALL_MEMBERS = ("id", "name", "arguments")
+# Longer ones number nothing; Python refuses to read those of more than 4300 digits.
+_MAX_NUMBER_CHARS = 9
+
+
+def is_number(text: str) -> bool:
+    """Whether a part of a key is the number of a message or of a member."""
+    return text.isdecimal() and len(text) <= _MAX_NUMBER_CHARS
 
 
 def members(fields: Mapping[str, JsonValue], prefix: str, inner: str = "") -> list[dict[str, JsonValue]]:
@@ -23,7 +30,7 @@ def members(fields: Mapping[str, JsonValue], prefix: str, inner: str = "") -> li
     for key, value in fields.items():
         if key.startswith(prefix):
             number, _, rest = key[start:].partition(".")
-            if rest.startswith(inner) and number.isdecimal():
+            if rest.startswith(inner) and is_number(number):
                 by_number.setdefault(int(number), {})[rest[len(inner) :]] = value
     return [by_number[number] for number in sorted(by_number)]
 

@@ -167,12 +167,19 @@ _PASSES: tuple[tuple[Callable[[Execution], object], Callable[[Ask], object]], ..
 
 def _drop_handoffs(asks: Sequence[Ask], nodes: Sequence[Node]) -> None:
     """The request that a handoff span answers is no tool call: take the latest one before it that nothing answers."""
-    for node in nodes:
-        if node.kind == "handoff":
-            for ask in reversed(asks):
-                if not ask.taken and ask.node.run is node.run and ask.node.span.start_ns <= node.span.start_ns:
-                    ask.taken = True
-                    break
+    handoffs = [node for node in nodes if node.kind == "handoff"]
+    waiting: dict[Node | None, list[Ask]] = {}
+    known = 0
+    for node in handoffs:
+        while known < len(asks) and asks[known].node.span.start_ns <= node.span.start_ns:
+            waiting.setdefault(asks[known].node.run, []).append(asks[known])
+            known += 1
+        before = waiting.get(node.run, [])
+        while before:
+            ask = before.pop()
+            if not ask.taken:
+                ask.taken = True
+                break
 
 
 def _complete(paired: PairedCall, results: "_Results", schemas: "_Schemas") -> None:

@@ -91,6 +91,9 @@ def decode(raw: JsonValue) -> Decoded:
             if exact and containers <= MAX_NESTING and members == raw.count(":"):
                 return Decoded(value, "ok")
     text = raw.strip()
+    if text[:1] == "\ufeff":  # a byte order mark: of a file that was read, or of a shell
+        inner = _decode_text(raw, text.lstrip("\ufeff").strip() or '""', 1)
+        return Decoded(inner.value, "repaired") if type(inner.value) in (dict, list) else Decoded(raw, "text")
     if len(text) <= _LONGEST_SENTINEL:
         if not text:
             return Decoded(raw, "text")
@@ -128,7 +131,8 @@ def call_id(raw: JsonValue) -> str | None:
         if raw[0] not in '[<_"':
             return raw
         if raw[0] == '"':  # quoted, as MLflow and Langfuse write any value
-            return call_id(decode(raw).value)
+            inner = decode(raw).value
+            return call_id(inner) if inner != raw else raw
         return None if is_masked(raw) else raw
     if type(raw) is int:
         return str(raw)

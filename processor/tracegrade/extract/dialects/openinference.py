@@ -4,6 +4,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tracegrade import semconv as s
+from tracegrade.extract.flattened import is_number
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, RequestedCall, ShownResult, SpanKind
 from tracegrade.extract.values import call_id, decode
@@ -13,8 +14,6 @@ from tracegrade.model.span import Span
 _KINDS: dict[str, SpanKind] = {"TOOL": "tool", "LLM": "chat", "AGENT": "agent"}
 
 _LISTS = ("tool_calls", "contents")
-# Longer ones are no numbers of messages.
-_MAX_NUMBER_CHARS = 9
 # Keys repeat: what one says is worked out once, for as many and as long ones as senders that are not hostile use.
 _MAX_LEARNT_KEYS = 1 << 14
 _LONGEST_LEARNT_KEY = 200
@@ -75,18 +74,14 @@ class _Place(NamedTuple):
 def _read_place(key: str, start: int) -> _Place | None:
     """The place named by ``{i}.message.{member}`` or ``{i}.message.{list}.{j}.{member}`` behind `start`."""
     message, _, rest = key[start:].partition(".message.")
-    if not rest or not _is_number(message):
+    if not rest or not is_number(message):
         return None
     name, _, tail = rest.partition(".")
     if name in _LISTS:
         item, _, member = tail.partition(".")
-        if _is_number(item):
+        if is_number(item):
             return _Place(int(message), name, int(item), member)
     return _Place(int(message), "", 0, rest)
-
-
-def _is_number(text: str) -> bool:
-    return text.isdecimal() and len(text) <= _MAX_NUMBER_CHARS
 
 
 _place = lru_cache(_MAX_LEARNT_KEYS)(_read_place)
