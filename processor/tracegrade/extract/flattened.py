@@ -35,17 +35,19 @@ def members(fields: Mapping[str, JsonValue], prefix: str, inner: str = "") -> li
     return [by_number[number] for number in sorted(by_number)]
 
 
-def read_flattened(attributes: Mapping[str, JsonValue], prefix: str) -> list[Message]:
+def read_flattened(attributes: Mapping[str, JsonValue], prefix: str, role: str | None = None) -> list[Message]:
     """The messages under `prefix`, as OpenLLMetry wrote them before v0.53, and LiteLLM.
 
     ``{i}.role``, ``{i}.content``, ``{i}.tool_call_id`` and ``{i}.tool_calls.{j}.id|name|arguments``. LiteLLM numbers
-    the calls of one message: ``{j}.function_call.name|arguments``.
+    the calls of one message: ``{j}.function_call.name|arguments``. `role` is that of all messages, where it is known.
     """
     bodies = [_body(fields) for fields in members(attributes, prefix)]
     numbered_calls: list[JsonValue] = [body["function_call"] for body in bodies if "function_call" in body]
     if numbered_calls:
         first = bodies[0] | {"tool_calls": numbered_calls}
         bodies = [first, *(body for body in bodies[1:] if "function_call" not in body)]
+    if role is not None:
+        bodies = [{**body, "role": role} for body in bodies]
     return [read_message(body, position) for position, body in enumerate(bodies)]
 
 

@@ -91,7 +91,7 @@ def _no_failure(span: Span) -> ToolError | None:
     return None
 
 
-def _is_not_hidden(span: Span) -> bool:
+def _never(span: Span) -> bool:
     return False
 
 
@@ -115,6 +115,7 @@ class Dialect(NamedTuple):
     marks: frozenset[str]
     classify: Callable[[Span], SpanKind | None]
     keys: Keys
+    reads_names: bool = False  # it also knows spans by their names, whatever attributes they have
     attributes: frozenset[str] = frozenset()  # further attributes that the functions read
     prefixes: tuple[str, ...] = ()
     events: frozenset[str] = frozenset()
@@ -124,7 +125,8 @@ class Dialect(NamedTuple):
     read_output: Callable[[Span, JsonValue], Output] = _unwrap  # the result in a raw value
     schemas: Callable[[Span], dict[str, JsonValue]] = _no_schemas
     failure: Callable[[Span], ToolError | None] = _no_failure  # what an outcome says
-    is_hidden: Callable[[Span], bool] = _is_not_hidden  # whether a tool span's values stand in for what is left out
+    is_hidden: Callable[[Span], bool] = _never  # whether a tool span's values stand in for what is left out
+    is_refused: Callable[[Span], bool] = _never  # whether its arguments were not valid, so that the tool never ran
     tool_name: Callable[[Span], str] = _no_name  # these: where no key (and no event) holds it
     arguments: Callable[[Span], JsonValue] = _nothing
     output: Callable[[Span], JsonValue] = _nothing

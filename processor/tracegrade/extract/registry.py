@@ -54,7 +54,7 @@ DIALECTS: dict[str, Dialect] = {
     for module in (
         langfuse,
         openinference,
-        crewai,  # from here to google_adk: all write GenAI's operation name as well
+        crewai,  # from here to openllmetry: all write GenAI's operation name as well
         spring_ai,
         livekit,
         voltagent,
@@ -65,9 +65,9 @@ DIALECTS: dict[str, Dialect] = {
         gemini_cli,
         pydantic_ai,
         google_adk,
+        openllmetry,
         gen_ai,
         mlflow,
-        openllmetry,
         vercel_ai,
         haystack,
         genkit,
@@ -165,12 +165,12 @@ class _Form(NamedTuple):
 class _Forms(dict[tuple[str, ...], _Form]):
     """Forms by attribute keys, learnt as they come, so that a further dialect costs nothing for the spans of others.
 
-    Dialects without marks go by a span's name: they are asked about spans that have no other's marks.
+    Those that go by a span's name are asked about spans that have no other's marks.
     """
 
     def __init__(self, dialects: Iterable[Dialect]) -> None:
         self._dialects = tuple(dialects)
-        self._unmarked = tuple(dialect for dialect in self._dialects if not dialect.marks)
+        self._by_name = tuple(d for d in self._dialects if d.reads_names or not d.marks)
 
     def of(self, span: Span) -> _Form:
         """The form of a span."""
@@ -181,7 +181,7 @@ class _Forms(dict[tuple[str, ...], _Form]):
 
     def __missing__(self, names: tuple[str, ...]) -> _Form:
         found = _Form(
-            tuple(dialect for dialect in self._dialects if not dialect.marks.isdisjoint(names)) or self._unmarked,
+            tuple(dialect for dialect in self._dialects if not dialect.marks.isdisjoint(names)) or self._by_name,
             Keys(*(tuple(key for key in keys if key in names) for keys in KEYS)),
         )
         if len(self) >= _MAX_LEARNT_SETS:

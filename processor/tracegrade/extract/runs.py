@@ -24,7 +24,7 @@ def find_runs(top_down: Sequence[Node]) -> None:
 
     An agent span that no attribute names is a run only if it is outermost or has tool calls of its own: some
     instrumentations tag every graph node called "agent". One without calls and chats of its own that encloses such a
-    run is a wrapper, and one directly below an agent of the same name is the same agent, shown twice.
+    run is a wrapper, and one directly below or beside an agent of the same name is the same agent, shown twice.
     """
     agents = [node for node in top_down if node.kind == "agent"]
     if not agents:
@@ -41,6 +41,8 @@ def find_runs(top_down: Sequence[Node]) -> None:
             elif name := node.dialect.agent_name(node.parent.span):  # a tool may say which agent it calls
                 node.agent = name
                 named.add(node)
+    beside = _shown_beside(agents, top_down)
+    named |= set(beside.values())
     busy = {node.agent_above for node in top_down if node.kind == "tool"}
     chatty = {node.agent_above for node in top_down if node.kind == "chat"}
     enclosing: set[Node] = set()  # agents around one that is certainly a run
@@ -53,7 +55,7 @@ def find_runs(top_down: Sequence[Node]) -> None:
     for node in top_down:
         above = node.parent
         node.run = above.run if above is not None else None
-        if node.kind != "agent":
+        if node.kind != "agent" or node in beside:
             continue
         if above is not None and above.kind == "agent" and above.run is above and above.agent == node.agent:
             continue
@@ -61,6 +63,26 @@ def find_runs(top_down: Sequence[Node]) -> None:
             continue
         if node in named or node in busy or node.run is None:
             node.run = node
+
+
+def _shown_beside(agents: Sequence[Node], nodes: Sequence[Node]) -> dict[Node, Node]:
+    """Agent nodes with nothing below them, and the one of the same name, at the same time, beside each."""
+    if len(agents) < 2:
+        return {}
+    enclosing = {node.parent for node in nodes}
+    places: dict[tuple[Node | None, str], list[Node]] = {}
+    for node in agents:
+        places.setdefault((node.parent, node.agent), []).append(node)
+    beside = {}
+    for same in places.values():
+        if len(same) > 1:
+            working = [node for node in same if node in enclosing]
+            for node in same:
+                span = node.span
+                twin = next((w for w in working if span.start_ns <= w.span.start_ns < span.end_ns), None)
+                if node not in enclosing and twin is not None:
+                    beside[node] = twin
+    return beside
 
 
 def root_of(spans: Sequence[Span]) -> Span:

@@ -55,7 +55,7 @@ class Execution:
     @property
     def is_refused(self) -> bool:
         """Whether the arguments were not valid, so that the tool never ran."""
-        return self.node.span.attributes.get(s.PYDANTIC_FAILURE_STAGE) == "validation"
+        return self.node.dialect.is_refused(self.node.span)
 
     def absorb(self, other: "Execution") -> None:
         """Take over what a further span of the same call shows and this one does not."""

@@ -5,7 +5,6 @@ and messages as events, one each (before).
 """
 
 from tracegrade import semconv as s
-from tracegrade.extract.flattened import read_flattened
 from tracegrade.extract.messages import read_event, read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, ToolEvents
 from tracegrade.extract.unwrap import read_schemas
@@ -79,10 +78,7 @@ def _agent_name(span: Span) -> str:
 
 
 def _outputs(span: Span) -> list[Message]:
-    attributes = span.attributes
-    if s.OUTPUT_MESSAGES not in attributes and (flattened := read_flattened(attributes, s.FLAT_COMPLETIONS)):
-        return flattened
-    messages = read_messages(attributes.get(s.OUTPUT_MESSAGES))
+    messages = read_messages(span.attributes.get(s.OUTPUT_MESSAGES))
     if len(messages) == 1 and messages[0].text.startswith(_DUMPED_RESPONSE):
         return read_messages(decode(messages[0].text).value) or messages
     if messages or not span.events:
@@ -96,10 +92,7 @@ def _outputs(span: Span) -> list[Message]:
 
 
 def _inputs(span: Span) -> list[Message]:
-    attributes = span.attributes
-    if s.INPUT_MESSAGES not in attributes and (flattened := read_flattened(attributes, s.FLAT_PROMPTS)):
-        return flattened
-    messages = read_messages(attributes.get(s.INPUT_MESSAGES))
+    messages = read_messages(span.attributes.get(s.INPUT_MESSAGES))
     if messages or not span.events:
         return messages
     for event in span.events:

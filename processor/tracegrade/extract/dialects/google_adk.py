@@ -9,12 +9,24 @@ from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
+_SCOPE = "gcp.vertex.agent"
+_AGENT_SPAN_PREFIX = "agent_run ["
+
 
 def _classify(span: Span) -> SpanKind | None:
     attributes = span.attributes
     if s.OPERATION_NAME in attributes:
         return gen_ai.DIALECT.classify(span)
-    return "chat" if s.ADK_LLM_RESPONSE in attributes else None
+    if s.ADK_LLM_RESPONSE in attributes:
+        return "chat"
+    # Older agent spans have nothing but a name.
+    return "agent" if span.scope == _SCOPE and span.name.startswith(_AGENT_SPAN_PREFIX) else None
+
+
+def _agent_name(span: Span) -> str:
+    if span.name.startswith(_AGENT_SPAN_PREFIX):
+        return span.name[len(_AGENT_SPAN_PREFIX) :].removesuffix("]")
+    return gen_ai.DIALECT.agent_name(span)
 
 
 def _outputs(span: Span) -> list[Message]:
@@ -44,10 +56,12 @@ DIALECT: Dialect = gen_ai.DIALECT._replace(
     name="google_adk",
     marks=frozenset({s.ADK_EVENT_ID, s.ADK_TOOL_ARGUMENTS, s.ADK_LLM_RESPONSE}),
     classify=_classify,
+    reads_names=True,
     keys=Keys(arguments=(s.ADK_TOOL_ARGUMENTS,), output=(s.ADK_TOOL_RESPONSE,), session=(s.ADK_SESSION,)),
     attributes=frozenset({s.ADK_LLM_REQUEST}),
     outputs=_outputs,
     inputs=_inputs,
     read_output=_read_output,
     is_hidden=_is_hidden,
+    agent_name=_agent_name,
 )

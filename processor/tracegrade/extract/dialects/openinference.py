@@ -149,7 +149,9 @@ def _calls(items: list[dict[str, JsonValue]], position: int) -> tuple[RequestedC
         name = item.get("tool_call.function.name")
         if isinstance(name, str) and name:
             identity = call_id(item.get("tool_call.id"))
-            calls.append(RequestedCall(name, identity, item.get("tool_call.function.arguments"), f"{position}/{index}"))
+            # Empty arguments are left out.
+            arguments = item.get("tool_call.function.arguments", {})
+            calls.append(RequestedCall(name, identity, arguments, f"{position}/{index}"))
     return tuple(calls)
 
 

@@ -1,10 +1,11 @@
 """OpenLLMetry (Traceloop): `traceloop.span.kind`, values in `traceloop.entity.input` and `traceloop.entity.output`.
 
 Covers the SDK's decorators, the instrumentations of frameworks, and model calls with flattened messages, which LiteLLM
-writes as well. Spans that also say `gen_ai.operation.name` are read as that dialect, with these keys beside its own.
+writes as well. Later versions are the GenAI conventions beside these keys.
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.flattened import members, read_flattened
 from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, under
 from tracegrade.extract.values import decode
@@ -30,6 +31,11 @@ _WORKFLOW_SPAN_SUFFIX = ".workflow"
 
 def _classify(span: Span) -> SpanKind | None:
     attributes = span.attributes
+    operation = attributes.get(s.OPERATION_NAME)
+    if operation is not None:
+        # LangChain's agents run below a task of their name, which stands beside their own span.
+        is_agent = operation == "execute_task" and attributes.get(s.TRACELOOP_LANGCHAIN_AGENT) == _entity(span)
+        return "agent" if is_agent else gen_ai.DIALECT.classify(span)
     kind = attributes.get(s.TRACELOOP_KIND)
     if type(kind) is str:
         # LlamaIndex's workflows run a tool within a task.
@@ -40,10 +46,13 @@ def _classify(span: Span) -> SpanKind | None:
     return "other"
 
 
+def _entity(span: Span) -> str:
+    name = span.attributes.get(s.TRACELOOP_ENTITY_NAME)
+    return name if isinstance(name, str) else ""
+
+
 def _tool_name(span: Span) -> str:
-    name = span.attributes.get(s.TRACELOOP_ENTITY_NAME) or span.name
-    if not isinstance(name, str):
-        return ""
+    name = _entity(span) or span.name
     short = name.removesuffix(_TOOL_SPAN_SUFFIX)
     if short == name:
         return name
@@ -54,30 +63,30 @@ def _tool_name(span: Span) -> str:
 
 
 def _agent_name(span: Span) -> str:
-    for key in (s.TRACELOOP_ENTITY_NAME, s.TRACELOOP_WORKFLOW_NAME):
-        if isinstance(name := span.attributes.get(key), str) and name:
-            return name.removesuffix(_WORKFLOW_SPAN_SUFFIX)
-    return ""
+    workflow = span.attributes.get(s.TRACELOOP_WORKFLOW_NAME)
+    name = _entity(span) or (workflow if isinstance(workflow, str) else "")
+    return name.removesuffix(_WORKFLOW_SPAN_SUFFIX) or gen_ai.DIALECT.agent_name(span)
 
 
 def _outputs(span: Span) -> list[Message]:
-    return read_flattened(span.attributes, s.FLAT_COMPLETIONS)
+    return read_flattened(span.attributes, s.FLAT_COMPLETIONS, "assistant") or gen_ai.DIALECT.outputs(span)
 
 
 def _inputs(span: Span) -> list[Message]:
-    return read_flattened(span.attributes, s.FLAT_PROMPTS)
+    return read_flattened(span.attributes, s.FLAT_PROMPTS) or gen_ai.DIALECT.inputs(span)
 
 
 def _schemas(span: Span) -> dict[str, JsonValue]:
     functions = members(span.attributes, s.LLM_REQUEST_FUNCTIONS)
-    return {
+    found = {
         name: decode(function.get("parameters")).value
         for function in functions
         if isinstance(name := function.get("name"), str)
     }
+    return found or gen_ai.DIALECT.schemas(span)
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = gen_ai.DIALECT._replace(
     name="openllmetry",
     marks=frozenset({s.TRACELOOP_KIND, s.LLM_REQUEST_TYPE}) | _FIRST_MESSAGES,
     classify=_classify,
@@ -89,7 +98,7 @@ DIALECT = Dialect(
         prompt=(s.TRACELOOP_INPUT,),
         answer=(s.TRACELOOP_OUTPUT,),
     ),
-    attributes=frozenset({s.TRACELOOP_ENTITY_NAME, s.TRACELOOP_WORKFLOW_NAME}),
+    attributes=frozenset({s.TRACELOOP_ENTITY_NAME, s.TRACELOOP_WORKFLOW_NAME, s.TRACELOOP_LANGCHAIN_AGENT}),
     prefixes=(s.FLAT_PROMPTS, s.FLAT_COMPLETIONS, s.LLM_REQUEST_FUNCTIONS),
     outputs=_outputs,
     inputs=_inputs,

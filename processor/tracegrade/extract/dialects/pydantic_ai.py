@@ -4,14 +4,17 @@ Later formats are the GenAI conventions. In all of them an agent span has its `f
 model gives that is no tool call.
 """
 
+import re
+
 from tracegrade import semconv as s
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_message
 from tracegrade.extract.reading import Keys, Message, SpanKind
 from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.span import Span
+from tracegrade.model.span import STATUS_ERROR, Span
 
+_VALIDATION_ERRORS = re.compile(r"\d+ validation errors?: \[")
 _OUTPUT_FUNCTION = "running output function"
 
 
@@ -26,6 +29,16 @@ def _classify(span: Span) -> SpanKind | None:
     if s.TOOL_NAME in attributes:
         return "tool"
     return "agent" if s.PYDANTIC_AGENT_NAME in attributes and s.PYDANTIC_MODEL_NAME in attributes else None
+
+
+def _is_refused(span: Span) -> bool:
+    attributes = span.attributes
+    stage = attributes.get(s.PYDANTIC_FAILURE_STAGE)
+    if stage is not None or span.status_code != STATUS_ERROR:
+        return stage == "validation"
+    # Before it said so itself, the result told the model what was wrong.
+    told = attributes.get(s.PYDANTIC_TOOL_RESPONSE, attributes.get(s.TOOL_CALL_RESULT))
+    return isinstance(told, str) and _VALIDATION_ERRORS.match(told) is not None
 
 
 def _outputs(span: Span) -> list[Message]:
@@ -73,6 +86,7 @@ DIALECT = gen_ai.DIALECT._replace(
             s.PYDANTIC_EVENTS,
             s.PYDANTIC_ALL_EVENTS,
             s.PYDANTIC_REQUEST_PARAMETERS,
+            s.PYDANTIC_FAILURE_STAGE,
             s.LOGFIRE_MESSAGE,
         }
     ),
@@ -82,7 +96,8 @@ DIALECT = gen_ai.DIALECT._replace(
         output=(s.PYDANTIC_TOOL_RESPONSE,),
         agent=(s.PYDANTIC_AGENT_NAME,),
     ),
-    attributes=frozenset({s.PYDANTIC_MODEL_NAME, s.PYDANTIC_FINAL_RESULT, s.PYDANTIC_FAILURE_STAGE}),
+    attributes=frozenset({s.PYDANTIC_MODEL_NAME, s.PYDANTIC_FINAL_RESULT}),
+    is_refused=_is_refused,
     outputs=_outputs,
     inputs=_inputs,
 )
