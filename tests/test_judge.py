@@ -188,3 +188,40 @@ class TestSampling:
         asked: list[str] = []
         judge(trace(), rules(ORDER, sample=0.8), working_on=lambda rule: asked.append(rule.id))
         assert asked == []
+
+
+CASE = {"id": "checkout", "match": {"attributes": {"service.name": "*"}}}
+
+
+class TestCases:
+    def judged(self, *evaluate: dict[str, Any], unread: bool = False, **case: Any) -> Judgement:
+        fields = {"evaluate": list(evaluate)} if evaluate else {}
+        rule = Rule.model_validate({"id": "a-rule", "cases": [{**CASE, **case}], **fields})
+        judged = trace()
+        if unread:
+            judged.spans[0].attributes.pop("gen_ai.input.messages")
+        return judge(judged, RuleSet([rule]))
+
+    def test_a_case_is_an_evaluation_of_its_own(self) -> None:
+        judgement = self.judged(ORDER, **WRONG_ORDER)
+        found = [(e.evaluation, e.case, e.outcome) for e in judgement.evaluations]
+        assert found == [("tool-call-order", None, "pass"), ("reversed", "checkout", "fail")]
+        assert outcome(judgement)[:2] == ("evaluated", "fail")
+        assert judgement.evaluations[1].to_json()["case"] == "checkout"
+
+    def test_a_rule_may_be_made_of_cases_alone(self) -> None:
+        assert outcome(self.judged(**ORDER))[:2] == ("evaluated", "pass")
+
+    def test_cases_of_one_name_have_ids_of_their_own(self) -> None:
+        one, other = self.judged(**ORDER), self.judged(**{**ORDER, "id": "other"})
+        assert one.evaluations[0].id != other.evaluations[0].id
+
+    def test_nobody_can_tell_the_case_without_the_prompt(self) -> None:
+        prompted = {"match": {"prompt": "hello"}}
+        judgement = self.judged(ORDER, unread=True, **WRONG_ORDER, **prompted)
+        assert [(e.evaluation, e.case, e.outcome) for e in judgement.evaluations] == [
+            ("tool-call-order", None, "pass"),
+            ("reversed", None, "not_evaluable"),
+        ]
+        alone = self.judged(unread=True, **WRONG_ORDER, **prompted)
+        assert [(e.evaluation, e.case, e.outcome) for e in alone.evaluations] == [("reversed", None, "not_evaluable")]

@@ -11,6 +11,7 @@ from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.gate import gate
 from tracegrade.extract.registry import extract
+from tracegrade.match.case import Case
 from tracegrade.match.evaluation_spec import EvaluationSpec
 from tracegrade.match.load import RuleSet
 from tracegrade.match.rule import Rule
@@ -86,13 +87,18 @@ def judge(
         if not sampled and not sample.keep_failures:
             decision = pair.sampled_out()
         elif hung and (trace_id, rule.id) in hung:
-            decision = pair.decide_alike("error", HUNG)
+            decision = pair.decide_alike("error", HUNG, matched.case)
         elif matched.not_evaluable is not None:
-            decision = pair.decide_alike("not_evaluable", matched.not_evaluable)
+            decision = pair.decide_alike("not_evaluable", matched.not_evaluable, matched.case)
         else:
             if working_on is not None:
                 working_on(rule)
-            decision = pair.decide(*_combine([_evaluate(pair, spec, gated) for spec in rule.evaluate]))
+            evaluations = [_evaluate(pair, spec, gated) for spec in rule.evaluate]
+            if matched.case is not None:
+                evaluations.append(_evaluate(pair, matched.case.spec, gated))
+            elif matched.no_case is not None and rule.cases is not None:
+                evaluations.append(pair.unscored(rule.cases.unchosen, "not_evaluable", matched.no_case))
+            decision = pair.decide(*_combine(evaluations))
         if decision.outcome == "fail" and sample.keep_failures:
             decision.pair.probability = 1.0
         elif not sampled:
@@ -152,10 +158,10 @@ class _JudgedPair:
         """What came of one item of the rule."""
         return Evaluation(  # by position: naming so many fields takes twice as long as filling them
             self._pair,
-            evaluation_id(self._key, spec.name, None),
+            evaluation_id(self._key, spec.name, spec.case),
             spec.name,
             spec.evaluator.name,
-            None,
+            spec.case,
             spec.threshold,
             score.score,
             outcome,
@@ -168,9 +174,12 @@ class _JudgedPair:
         """The decision for a trace that is not in the rule's sample."""
         return Decision(self._pair, "sampled_out", None, "", [])
 
-    def decide_alike(self, outcome: Outcome, reason: str) -> Decision:
+    def decide_alike(self, outcome: Outcome, reason: str, case: Case | None) -> Decision:
         """The decision when nothing is evaluated: every evaluation is the same."""
-        return self.decide(outcome, [self.unscored(spec, outcome, reason) for spec in self._rule.evaluate], reason)
+        specs = [*self._rule.evaluate, *([case.spec] if case is not None else ())]
+        if not specs and self._rule.cases is not None:
+            specs = [self._rule.cases.unchosen]
+        return self.decide(outcome, [self.unscored(spec, outcome, reason) for spec in specs], reason)
 
     def decide(self, outcome: Outcome, evaluations: list[Evaluation], reason: str) -> Decision:
         """The decision that `evaluations` lead to."""

@@ -18,6 +18,7 @@ MISTAKES = Path(__file__).parent / "mistakes"
 BEYOND_A_SCHEMA = {
     "alert_of_an_evaluation_that_is_not_there",
     "bad_expression_in_an_output",
+    "case_named_as_an_evaluation",
     "cel_of_an_unknown_function",
     "cel_of_an_unknown_variable",
     "cel_of_attributes_nobody_can_name",

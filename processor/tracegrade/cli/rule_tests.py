@@ -94,7 +94,7 @@ def _tests_path(rule_path: Path) -> Path:
 def _read_tests(path: Path, rule: Rule) -> list[tuple[RuleTest, list[str]]]:
     document = read(path)
     tests = validate(document, _RuleTests).root
-    names = [spec.name for spec in rule.evaluate]
+    names = [name for name, _ in rule.named_specs()]
     problems: list[Problem] = []
     for position, test in enumerate(tests):
         problems += _unknown_names(document, position, test, names)
@@ -121,9 +121,9 @@ def _judge(rule: Rule, sources: list[str], settings: TracesSettings) -> Found:
     judged = replay_sources(read_sources(sources), settings, RuleSet([rule]), "test")
     evaluations = [evaluation for item in judged for evaluation in item.judgement.evaluations]
     found: dict[str, Outcome] = {}
-    for spec in rule.evaluate:
-        if outcomes := [evaluation.outcome for evaluation in _named(evaluations, spec.name)]:
-            found[spec.name] = _worst(outcomes)
+    for name, _ in rule.named_specs():
+        if outcomes := [evaluation.outcome for evaluation in _named(evaluations, name)]:
+            found[name] = _worst(outcomes)
     return found or NOT_MATCHED
 
 

@@ -152,7 +152,7 @@ def _rule_rows(paths: Sequence[str]) -> list[dict[str, Any]]:
             "level": rule.level,
             "status": rule.status,
             "scope": rule.scope,
-            "evaluators": list(dict.fromkeys(spec.evaluator.name for spec in rule.evaluate)),
+            "evaluators": list(dict.fromkeys(spec.evaluator.name for _, spec in rule.named_specs())),
             "hash": rule.hash,
             "path": path,
         }
@@ -177,6 +177,7 @@ def _explained(rule: "Rule", path: str) -> str:
             ("by", f"{spec.name}: {spec.evaluator.summary} From {spec.threshold:g} on it passes.")
             for spec in rule.evaluate
         ),
+        *(("case", f"{case.id}: {case.spec.name}") for case in (rule.cases.all if rule.cases is not None else ())),
         *(
             (
                 "alerts",

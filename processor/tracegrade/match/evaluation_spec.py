@@ -23,7 +23,7 @@ class EvaluationSpec:
     """What is evaluated under one name.
 
     ``criteria`` and ``settings`` are instances of the evaluator's own models; ``written`` is the item as it stands in
-    the file.
+    the file. ``case`` is the id of the case that it belongs to, if any.
     """
 
     evaluator: Evaluator[Any, Any]
@@ -32,6 +32,7 @@ class EvaluationSpec:
     criteria: Any
     settings: Any
     written: Mapping[str, Any]
+    case: str | None = None
 
 
 class _Head(FileModel):
@@ -47,8 +48,13 @@ class _Head(FileModel):
     threshold: float = Field(default=1.0, ge=0, le=1, description="The least score that passes.")
 
 
-def _read(value: Any) -> EvaluationSpec:
-    """Read one item; every mistake in it is reported, each at its key."""
+def read_item(value: Any) -> EvaluationSpec:
+    """Read one item; every mistake in it is reported, each at its key.
+
+    Raises:
+        ValidationError: of `mistakes.mistake`s.
+        ValueError: it is no item at all.
+    """
     if isinstance(value, EvaluationSpec):
         return value
     if not isinstance(value, dict):
@@ -118,7 +124,12 @@ class _ItemSchema:
     """Writes the JSON Schema of an item for editors: one shape for each evaluator."""
 
     def __get_pydantic_json_schema__(self, _: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"oneOf": [_shape(evaluator, handler) for evaluator in EVALUATORS.values()]}
+        return {"oneOf": item_shapes(handler)}
+
+
+def item_shapes(handler: GetJsonSchemaHandler) -> list[dict[str, Any]]:
+    """The JSON Schema of an item of each evaluator."""
+    return [_shape(evaluator, handler) for evaluator in EVALUATORS.values()]
 
 
 def _shape(evaluator: Evaluator[Any, Any], handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -139,5 +150,5 @@ def _shape(evaluator: Evaluator[Any, Any], handler: GetJsonSchemaHandler) -> dic
 
 
 EvaluationItem: TypeAlias = Annotated[
-    EvaluationSpec, PlainValidator(_read), PlainSerializer(lambda spec: spec.written), _ItemSchema()
+    EvaluationSpec, PlainValidator(read_item), PlainSerializer(lambda spec: spec.written), _ItemSchema()
 ]

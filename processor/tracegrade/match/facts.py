@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tracegrade.match.case import Case, Cases
 from tracegrade.match.cel import CelExpression, context_of
 from tracegrade.match.patterns import Patterns, normalised
 from tracegrade.model.json_value import JsonValue
@@ -40,6 +41,7 @@ class Facts:
     attributes: list[dict[str, JsonValue]]
     subject: Subject
     _normalised_prompt: str | None = field(default=None, init=False)
+    _cases: dict[int, tuple[Case | None, bool]] = field(default_factory=dict, init=False)
     _context: "Context | None" = field(default=None, init=False)
 
     @property
@@ -65,6 +67,12 @@ class Facts:
                 return patterns.match(value)
             case _:
                 return patterns.match(self.attribute(clause.removeprefix("attributes.")))
+
+    def case(self, cases: Cases) -> tuple[Case | None, bool]:
+        """`Cases.choose`, asked once."""
+        if (chosen := self._cases.get(id(cases))) is None:
+            chosen = self._cases[id(cases)] = cases.choose(self)
+        return chosen
 
     def holds(self, expression: CelExpression) -> bool | str:
         """Whether a CEL expression is true of the subject; a text says why that cannot be told."""

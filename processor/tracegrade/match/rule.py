@@ -1,6 +1,6 @@
 """The shape of a rule file: what to judge, by which evaluators, and when to say so.
 
-A rule is frozen data. What this version cannot judge (cases, sessions, drop alerts) is refused while
+A rule is frozen data. What this version cannot judge (sessions, drop alerts) is refused while
 the file is read, never taken literally and never ignored.
 """
 
@@ -10,12 +10,22 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, ModelWrapValidatorHandler, PrivateAttr, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
 from pydantic.json_schema import SkipJsonSchema
 
+from tracegrade.match.case import CaseList
 from tracegrade.match.cel import Cel
 from tracegrade.match.evaluation_spec import EvaluationItem, EvaluationSpec
-from tracegrade.match.mistakes import mistake, refuse
+from tracegrade.match.mistakes import mistake, mistakes_of, refuse
 from tracegrade.match.patterns import AttributeValues, Names, Patterns, Prompts
 from tracegrade.match.sampling import Sample, Sampled
 from tracegrade.model.json_value import JsonValue
@@ -125,11 +135,16 @@ def _refuse_unknown_causes(causes: list[str]) -> list[str]:
     return causes
 
 
+_NOTHING_JUDGED = "key 'evaluate' is missing"
+
+
 class Rule(FileModel):
     """One rule: which subjects it judges, how, and what to tell when they fail.
 
     An evaluation passes when its score reaches its threshold; the rule fails on a subject when any evaluation fails.
     """
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["evaluate"]}, {"required": ["cases"]}]})
 
     id: str = Field(
         pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$",
@@ -149,7 +164,12 @@ class Rule(FileModel):
         default=Sample(), description="The share of traces that is judged; or {share, keep_failures}."
     )
     evaluate: list[EvaluationItem] = Field(
-        min_length=1, description="How it is judged: an evaluator, then what it expects; all items must pass."
+        default=[],
+        min_length=1,
+        description="How it is judged: an evaluator, then what it expects; all items must pass.",
+    )
+    cases: CaseList = Field(
+        default=None, description="Further evaluations, each with an id and a match; a subject meets at most one."
     )
     alert: list[BelowAlert] = Field(default=[], description="When people are told, beyond the stored results.")
     incomplete: Literal["count", "leave_out"] = Field(
@@ -160,14 +180,20 @@ class Rule(FileModel):
     )
     references: list[str] = Field(default=[], description="Where to read more.")
     tags: list[str] = Field(default=[], description="Words to find it by.")
-    cases: SkipJsonSchema[Annotated[None, _cannot_judge("cases", "remove it, or write one rule a case")]] = None
-
     _hash: str = PrivateAttr()
 
     @model_validator(mode="wrap")
     @classmethod
     def _hash_as_written(cls, value: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
-        rule = read(value)
+        nothing = isinstance(value, dict) and value.keys().isdisjoint(("evaluate", "cases"))
+        try:
+            rule = read(value)
+        except ValidationError as error:
+            if nothing:
+                raise refuse([*mistakes_of(error, cls), mistake(_NOTHING_JUDGED)]) from None
+            raise
+        if nothing:
+            raise refuse([mistake(_NOTHING_JUDGED)])
         if not isinstance(value, Rule):
             rule._hash = content_hash(value)
         return rule
@@ -180,6 +206,10 @@ class Rule(FileModel):
             if spec.name in names:
                 mistakes.append(mistake(_name_taken(spec), "evaluate", position, "name"))
             names.add(spec.name)
+        for place, case in enumerate(self.cases.all if self.cases is not None else ()):
+            if case.spec.name in names:
+                mistakes.append(mistake(_name_taken(case.spec), "cases", place, "name"))
+        names |= {name for name, _ in self.named_specs()}
         for position, alert in enumerate(self.alert):
             if alert.of not in names:
                 known = ", ".join(sorted(names))
@@ -189,6 +219,13 @@ class Rule(FileModel):
         if mistakes:
             raise refuse(mistakes)
         return self
+
+    def named_specs(self) -> Iterator[tuple[str, EvaluationSpec]]:
+        """Everything that may be evaluated, with its name; cases share names."""
+        for spec in self.evaluate:
+            yield spec.name, spec
+        for case in self.cases.all if self.cases is not None else ():
+            yield case.spec.name, case.spec
 
     @cached_property  # every result carries it, and a private attribute of a model is slow to read
     def hash(self) -> str:

@@ -22,7 +22,9 @@ class RuleSet:
         text = "\n".join(f"{rule.id} {rule.hash}" for rule in self.rules)
         self.hash = blake2b(text.encode(), digest_size=8).hexdigest()
         clauses = [part for rule in self.rules for part in (rule.match, rule.unless) if part is not None]
-        self.attributes_read = RESOURCE_ATTRIBUTES.union(*(part.attributes_read for part in clauses))
+        cases = [rule.cases for rule in self.rules if rule.cases is not None]
+        read = RESOURCE_ATTRIBUTES.union(*(part.attributes_read for part in clauses))
+        self.attributes_read = read.union(*(found.attributes_read for found in cases))
         self.indexes: dict[RuleScope, Index] = {}
         for scope in SCOPES:
             if rules := [rule for rule in self.rules if rule.scope == scope]:

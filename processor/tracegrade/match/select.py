@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tracegrade.match.case import Case
 from tracegrade.match.cel import CelExpression
 from tracegrade.match.facts import FactReader, Facts
 from tracegrade.match.rule import Rule, RuleScope
@@ -18,21 +19,24 @@ UNREADABLE_PROMPT = "the prompt cannot be read, and a clause asks for it"
 class Match:
     """A rule that judges a subject; ``not_evaluable`` says why it cannot, None when it can.
 
-    ``service`` is the subject's, as clauses read it.
+    ``service`` is the subject's, as clauses read it. ``case`` is the case that it meets, ``no_case`` says why nobody
+    can tell which of the rule's it does.
     """
 
     rule: Rule
     subject: Subject
     service: str
     not_evaluable: str | None = None
+    case: Case | None = None
+    no_case: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """Whether a rule judges a subject: ``clause`` is the first that did not hold, None when all do.
 
-    Clauses are named as in the file: ``service``, ``attributes.tenant.tier``, ``unless``. ``not_evaluable`` as in
-    `Match`.
+    Clauses are named as in the file: ``service``, ``attributes.tenant.tier``, ``unless``, ``cases`` (none is met).
+    ``not_evaluable`` as in `Match`.
     """
 
     subject: Subject
@@ -54,8 +58,14 @@ def match(rule_set: RuleSet, extraction: Extraction) -> list[Match]:
             facts = reader.read(subject)
             for rule in index.candidates(facts):
                 clause, not_evaluable = unmatched(rule, facts)
-                if clause is None:
+                if clause is not None:
+                    continue
+                if rule.cases is None:
                     found.append(Match(rule, subject, facts.service, not_evaluable))
+                else:
+                    case, unreadable = facts.case(rule.cases)
+                    no_case = UNREADABLE_PROMPT if unreadable else None
+                    found.append(Match(rule, subject, facts.service, not_evaluable, case, no_case))
     return found
 
 
@@ -87,6 +97,12 @@ def unmatched(rule: Rule, facts: Facts) -> tuple[str | None, str | None]:
         if excluded is True:
             return "unless", None
         unknown = unknown or excluded or None
+    if rule.cases is not None and not rule.evaluate:
+        case, unreadable = facts.case(rule.cases)
+        if case is None and not unreadable:
+            return "cases", None
+        if unreadable:
+            unknown = unknown or UNREADABLE_PROMPT
     return None, unknown
 
 

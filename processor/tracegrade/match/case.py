@@ -1,0 +1,186 @@
+"""The ``cases`` of a rule: many expectations in one rule, of which a subject meets at most one.
+
+A case is an item as under ``evaluate`` (`tool-case` unless it names another evaluator) with an ``id``, and a ``match``
+that says whom it is for. The first of these that finds one chooses, and of several the first in the file:
+
+1. the id in the attribute ``tracegrade.case.id`` or ``test.case.name``: then no other case is meant;
+2. ``attributes`` alone;
+3. the exact prompt, white space aside;
+4. a prompt's ``{$regex: ...}``;
+5. the prompt most like the subject's, letter case aside, from ``similarity`` on (as ``$similarity``; 1 for never).
+
+``attributes`` beside a ``prompt`` must hold as well. A case without ``match`` is found by its id alone.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from pydantic import BaseModel, Field, GetJsonSchemaHandler, PlainSerializer, PlainValidator, ValidationError
+from pydantic_core import InitErrorDetails
+
+from tracegrade.match.evaluation_spec import EvaluationSpec, item_shapes, read_item
+from tracegrade.match.mistakes import mistake, mistakes_of, refuse
+from tracegrade.match.patterns import AttributeValues, Patterns, Prompts
+from tracegrade.yaml_file import FileModel
+
+if TYPE_CHECKING:
+    from tracegrade.match.facts import Facts
+
+CASE_ID_ATTRIBUTES = ("tracegrade.case.id", "test.case.name")
+DEFAULT_EVALUATOR = "tool-case"
+
+_LONGEST_COMPARED = 10_000  # characters of a prompt that is sought by likeness
+
+
+class CaseMatch(FileModel):
+    """Whom a case is for."""
+
+    prompt: Prompts = Field(default=None, description="The run's prompt: text, {$regex: ...} or a list of them.")
+    attributes: dict[str, AttributeValues] = Field(default={}, description="As in the rule's match.")
+    similarity: float = Field(default=0.9, gt=0, le=1, description="How like a prompt must be; 1: only the same.")
+
+
+class _Head(FileModel):
+    """The fields of a case beside those of its evaluation."""
+
+    id: str = Field(min_length=1, max_length=200, description="Names the case in results, unique in its rule.")
+    match: CaseMatch = Field(default=CaseMatch(), description="Whom the case is for.")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case; ``spec`` is what is evaluated for who meets it."""
+
+    id: str
+    match: CaseMatch
+    spec: EvaluationSpec
+
+
+class Cases:
+    """The cases of one rule, to choose from; ``unchosen`` stands for all of them where nobody can tell which."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        self.all = cases
+        self.unchosen = replace(cases[0].spec, case=None)
+        self.attributes_read = frozenset(CASE_ID_ATTRIBUTES).union(*(case.match.attributes for case in cases))
+        self._by_id = {case.id: case for case in cases}
+        self._by_attributes = [case for case in cases if case.match.attributes and case.match.prompt is None]
+        self._by_prompt: dict[str, list[Case]] = {}
+        self._by_regex: list[tuple[Case, Patterns]] = []
+        for case in cases:
+            if (prompt := case.match.prompt) is None:
+                continue
+            for text in prompt.exact:
+                self._by_prompt.setdefault(str(text), []).append(case)
+            if prompt.has_regex:
+                self._by_regex.append((case, prompt))
+
+    def choose(self, facts: "Facts") -> tuple[Case | None, bool]:
+        """The case that the subject meets; and, where there is none, whether its unread prompt could have told."""
+        named = next((value for name in CASE_ID_ATTRIBUTES if (value := facts.attribute(name)) is not None), None)
+        if named is not None:
+            return (self._by_id.get(named) if isinstance(named, str) else None), False
+        if (case := _first(self._by_attributes, facts)) is not None:
+            return case, False
+        if facts.prompt is None or facts.normalised_prompt is None:
+            return None, bool(self._by_prompt or self._by_regex)
+        case = _first(self._by_prompt.get(facts.normalised_prompt, ()), facts)
+        if case is None:
+            case = _first((case for case, prompt in self._by_regex if prompt.match(facts.prompt)), facts)
+        return case or self._most_like(facts.normalised_prompt, facts), False
+
+    def _most_like(self, prompt: str, facts: "Facts") -> Case | None:
+        from rapidfuzz.distance import Levenshtein  # 40 ms, for the rules that have cases
+
+        if len(prompt) > _LONGEST_COMPARED:
+            return None
+        sought, best, most = prompt.lower(), None, 0.0
+        for text, cases in self._by_prompt.items():
+            for case in cases:
+                least = max(case.match.similarity, most)
+                likeness = Levenshtein.normalized_similarity(sought, text.lower(), score_cutoff=least)
+                if likeness >= least and likeness > most and _fits(case, facts):
+                    best, most = case, likeness
+        return best
+
+
+def _first(cases: Iterable[Case], facts: "Facts") -> Case | None:
+    return next((case for case in cases if _fits(case, facts)), None)
+
+
+def _fits(case: Case, facts: "Facts") -> bool:
+    return all(patterns.match(facts.attribute(name)) for name, patterns in case.match.attributes.items())
+
+
+def _read(value: Any) -> Cases:
+    if isinstance(value, Cases):
+        return value
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"expected a list of at least one case, found {value!r}")
+    cases: list[Case] = []
+    mistakes: list[InitErrorDetails] = []
+    for position, item in enumerate(value):
+        try:
+            case = _read_case(item)
+            if any(case.id == other.id for other in cases):
+                raise refuse([mistake(f"two cases are called {case.id!r}", "id")])
+            cases.append(case)
+        except ValidationError as error:
+            mistakes += [mistake(_message(detail), position, *detail["loc"]) for detail in error.errors()]
+        except ValueError as error:
+            mistakes.append(mistake(str(error), position))
+    if mistakes:
+        raise refuse(mistakes)
+    return Cases(cases)
+
+
+def _read_case(item: Any) -> Case:
+    if not isinstance(item, dict):
+        raise ValueError(f"expected an object such as {{id: ..., match: {{prompt: ...}}, ...}}, found {item!r}")
+    mistakes: list[InitErrorDetails] = []
+    head, spec = _Head.model_construct(id=""), None
+    try:
+        head = _Head.model_validate({key: item[key] for key in _Head.model_fields if key in item})
+    except ValidationError as error:
+        mistakes += mistakes_of(error, _Head)
+    rest = {key: member for key, member in item.items() if key not in _Head.model_fields}
+    try:
+        spec = read_item({"evaluator": DEFAULT_EVALUATOR, **rest})
+    except ValidationError as error:
+        mistakes += [mistake(_message(detail), *detail["loc"]) for detail in error.errors()]
+    if mistakes or spec is None:
+        raise refuse(mistakes)
+    return Case(head.id, head.match, replace(spec, case=head.id, written=item))
+
+
+def _message(detail: Any) -> str:
+    return str(detail["ctx"]["error"])
+
+
+class _CasesSchema:
+    """Writes the JSON Schema of cases for editors: the items of ``evaluate``, with an id and a match."""
+
+    def __get_pydantic_json_schema__(self, _: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        head = _properties(_Head, handler)
+        shapes = item_shapes(handler)
+        for shape in shapes:
+            shape["properties"] |= head
+            shape["required"] = [
+                "id",
+                *(name for name in shape["required"] if name != "evaluator" or shape["title"] != DEFAULT_EVALUATOR),
+            ]
+        return {"type": "array", "minItems": 1, "items": {"anyOf": shapes}}
+
+
+def _properties(model: type[BaseModel], handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    properties: dict[str, Any] = handler.resolve_ref_schema(handler(model.__pydantic_core_schema__))["properties"]
+    return properties
+
+
+CaseList: TypeAlias = Annotated[
+    Cases | None,
+    PlainValidator(_read),
+    PlainSerializer(lambda cases: cases and [case.spec.written for case in cases.all]),
+    _CasesSchema(),
+]
