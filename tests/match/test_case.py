@@ -101,3 +101,11 @@ def test_a_long_prompt_is_not_sought_by_likeness() -> None:
     text = "word " * 3000
     assert met(subject(text), case("long", prompt=text + "more")) is None
     assert met(subject(text), case("long", prompt=text)) == "long"
+
+
+def test_a_case_is_a_tool_case_unless_it_says_otherwise() -> None:
+    paris = {"id": "paris", "expected_tool": "get_weather", "expected_params": {"city": "Paris"}}
+    later = {"id": "later", "evaluator": "multi-turn", "expected_tool": "get_weather"}
+    cases = rule_of(paris, later).cases
+    assert cases is not None
+    assert [found.spec.evaluator.name for found in cases.all] == ["tool-case", "multi-turn"]
