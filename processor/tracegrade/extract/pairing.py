@@ -229,6 +229,7 @@ class _Results:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._chats = [node for node in nodes if node.kind == "chat"]
+        self._agents = [node for node in nodes if node.kind == "agent"]
         self._next: dict[Node, Node] = {}
         self._before: dict[Node, Node] = {}
         self._trailing: dict[Node, list[ShownResult]] = {}
@@ -249,13 +250,18 @@ class _Results:
         return self.by_id(ask.call.call_id)
 
     def by_id(self, call_id: str | None) -> ShownResult | None:
-        """The first result shown for a call id, in the order of model calls."""
+        """The first result shown for a call id, in the order of model calls, else in what an agent put out."""
         if call_id is None:
             return None
         if self._by_id is None:
             self._by_id = {}
             for chat in self._chats:
                 for message in (*self._new_inputs(chat), *chat.outputs()):
+                    for result in message.results:
+                        if result.call_id is not None:
+                            self._by_id.setdefault(result.call_id, result)
+            for agent in self._agents:
+                for message in agent.outputs():
                     for result in message.results:
                         if result.call_id is not None:
                             self._by_id.setdefault(result.call_id, result)

@@ -28,6 +28,7 @@ from tracegrade.extract.dialects import (
     mastra,
     mlflow,
     openinference,
+    openinference_haystack,
     openllmetry,
     pydantic_ai,
     spring_ai,
@@ -53,6 +54,7 @@ DIALECTS: dict[str, Dialect] = {
     module.DIALECT.name: module.DIALECT
     for module in (
         langfuse,
+        openinference_haystack,
         openinference,
         crewai,  # from here to openllmetry: all write GenAI's operation name as well
         spring_ai,
@@ -89,6 +91,7 @@ FIELD_ORDER: tuple[str, ...] = (
     "google_adk",
     "voltagent",  # its `tool.parameters` is a schema in words of its own
     "openinference",
+    "openinference_haystack",
     "openllmetry",
     "haystack",
     "mlflow",

@@ -379,15 +379,15 @@ def _parse_literal(text: str) -> "Decoded | str | None":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "\d" in a text is the sender's business
             literal = ast.literal_eval(text)
-        return Decoded(_json_of(literal, 0), "python_repr")
+        return Decoded(literal_json(literal, 0), "python_repr")
     except SyntaxError as error:
         return "cut" if any(hint in error.msg for hint in _UNCLOSED) else None
     except (ValueError, TypeError, RecursionError, MemoryError):
         return None
 
 
-def _json_of(literal: object, depth: int) -> JsonValue:
-    """A Python literal as JSON.
+def literal_json(literal: object, depth: int = 0) -> JsonValue:
+    """A Python literal as JSON; `depth` is how deep it lies in what it is a part of.
 
     Raises:
         ValueError: it holds something JSON has no word for, or is nested too deep.
@@ -407,13 +407,13 @@ def _json_of(literal: object, depth: int) -> JsonValue:
     if isinstance(literal, bytes):
         return literal.decode("utf-8", "replace")
     if isinstance(literal, list | tuple):
-        return [_json_of(item, depth + 1) for item in literal]
+        return [literal_json(item, depth + 1) for item in literal]
     if isinstance(literal, set | frozenset):
         # A set has no order of its own, and Python's changes with the hash seed.
-        return sorted((_json_of(item, depth + 1) for item in literal), key=canonical)
+        return sorted((literal_json(item, depth + 1) for item in literal), key=canonical)
     if isinstance(literal, dict):
         return {
-            key if isinstance(key, str) else canonical(_json_of(key, depth + 1)): _json_of(item, depth + 1)
+            key if isinstance(key, str) else canonical(literal_json(key, depth + 1)): literal_json(item, depth + 1)
             for key, item in literal.items()
         }
     raise ValueError(f"no JSON for {type(literal).__name__}")
