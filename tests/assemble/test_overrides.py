@@ -94,3 +94,12 @@ def test_a_late_span_of_an_ended_trace_waits_for_settle() -> None:
     add(live, span(2, 1), at=10)
     assert close(live, 13.9) == []
     assert [(trace.close_reason, trace.revision) for trace in close(live, 14)] == [("settled", 2)]
+
+
+def test_an_override_holds_for_a_reopened_trace_whose_agent_was_named_before() -> None:
+    live = assembler(overrides=[{"agent": "researcher", "settle": "20s"}])
+    add(live, span(1, attributes=agent("researcher")), at=0)
+    assert len(close(live, 20)) == 1
+    add(live, span(2, 1), at=30)
+    assert close(live, 49.9) == []
+    assert [trace.revision for trace in close(live, 50)] == [2]

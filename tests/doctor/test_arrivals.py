@@ -93,6 +93,17 @@ def test_one_late_trace_in_a_thousand_changes_nothing() -> None:
     assert finding(settings, service).level == "ok"
 
 
+def test_one_late_trace_in_a_thousand_asks_for_nothing_where_others_wait_longer_by_an_override() -> None:
+    settings = TracesSettings(overrides=[{"service": "shop", "settle": "20s"}])
+    seen = Arrivals(settings)
+    for number in range(1000):
+        trace = number.to_bytes(16, "big")
+        seen.add([span(1, trace=trace)], "default", 0)
+        seen.add([span(2, 1, trace=trace)], "default", (30 if number == 7 else 12) * 1_000_000_000)
+    (service,) = seen.by_service()
+    assert (service.reopened, finding(settings, service).level) == (1, "ok")
+
+
 def test_spans_later_than_reopen_for_are_worth_a_longer_one() -> None:
     settings = TracesSettings(reopen_for="60s")
     seen = observed(settings, (0, [span(1)]), (100, [span(2, 1)]))
