@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import click
+import yaml
 from click.testing import CliRunner
 
 from tracegrade.cli import main
@@ -135,6 +136,21 @@ def log_event_table() -> str:
         for name in sorted(READ_EVENTS)
     ]
     return table(("event", "dialects"), [*rows, ("the name of its own scope", "all")])
+
+
+def limit_table() -> str:
+    """What senders' spans do not hold: the cases of extraction that have a limit, and how their calls are read."""
+    rows = []
+    for path in sorted((Path(__file__).parent / "extract").glob("*/*.yaml")):
+        case = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if "limit" in case:
+            calls = case["expected"]["calls"]
+            statuses = [
+                ", ".join(sorted({call.get(status, "ok") for call in calls}))
+                for status in ("arguments_status", "output_status")
+            ]
+            rows.append((f"`{path.parent.name}`", case["limit"], *statuses))
+    return table(("dialect", "what its spans may not hold", "arguments are then read as", "results"), rows)
 
 
 def sink_table() -> str:
