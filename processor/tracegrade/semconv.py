@@ -23,6 +23,11 @@ MESSAGE_EVENT_ASSISTANT = "gen_ai.assistant.message"
 MESSAGE_EVENT_TOOL = "gen_ai.tool.message"
 MESSAGE_EVENT_CHOICE = "gen_ai.choice"
 INFERENCE_EVENT = "gen_ai.client.inference.operation.details"
+# Whole conversations as JSON until v1.27: events with one attribute each; the attributes alone are LangSmith's too.
+PROMPT_EVENT = "gen_ai.content.prompt"
+COMPLETION_EVENT = "gen_ai.content.completion"
+PROMPT_CONTENT = "gen_ai.prompt"
+COMPLETION_CONTENT = "gen_ai.completion"
 # Written by Strands and OpenLIT beside the conventions. Source: strands-agents 1.62.0, telemetry/tracer.py.
 TOOL_STATUS = "gen_ai.tool.status"
 TOOL_JSON_SCHEMA = "gen_ai.tool.json_schema"
@@ -132,8 +137,6 @@ MLFLOW_LANGCHAIN_CALL_ID = "tool_call_id"
 LANGSMITH_KIND = "langsmith.span.kind"
 LANGSMITH_NAME = "langsmith.trace.name"
 LANGSMITH_METADATA = "langsmith.metadata."
-LANGSMITH_INPUTS = "gen_ai.prompt"
-LANGSMITH_OUTPUTS = "gen_ai.completion"
 
 # Langfuse. Source: langfuse 5.0.4, _client/attributes.py; the server's own attributes.ts for the older keys.
 LANGFUSE_TYPE = "langfuse.observation.type"

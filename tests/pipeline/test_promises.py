@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from pipeline.harness import Content, Run, agent_span, logged_trace, otlp_span, records, tool_span
@@ -140,6 +142,22 @@ def test_every_span_and_log_record_has_one_fate_at_every_moment(rule_set: RuleSe
     assert judge.read_spans + judge.read_log_records == len(CONTENTS) + len(again)
     assert sum(judge.fates.values()) == judge.read_spans
     assert sum(judge.log_record_fates.values()) == judge.read_log_records
+
+
+def test_spans_of_an_ignored_scope_are_dropped_and_counted(rule_set: RuleSet) -> None:
+    request = ExportTraceServiceRequest()
+    scopes = request.resource_spans.add().scope_spans
+    for scope, first in (("agent-sdk", 1), ("second-instrumentation", 11)):
+        scope_spans = scopes.add()
+        scope_spans.scope.name = scope
+        scope_spans.spans.extend([agent_span(1, first), tool_span(1, first + 1, first, "find", '{"q": 1}')])
+    (record,) = records([(0.0, [otlp_span(1, 1)])])
+    judge = RecordJudge(TracesSettings(ignore_scopes=["second-instrumentation"]), rule_set, ClosedTraces())
+    list(judge.read(replace(record, payload=request.SerializeToString(), items=4)))
+    (judged,) = judge.end()
+    assert [span.scope for span in judged.trace.spans] == ["agent-sdk", "agent-sdk"]
+    assert judge.fates["dropped", "ignored_scope"] == 2
+    assert sum(judge.fates.values()) == judge.read_spans == 4
 
 
 def test_every_subject_and_rule_has_one_decision(rule_set: RuleSet) -> None:

@@ -88,6 +88,8 @@ def _outputs(span: Span) -> list[Message]:
             messages += read_messages(event.attributes.get(s.OUTPUT_MESSAGES))
         elif event.name == s.MESSAGE_EVENT_CHOICE:
             messages.append(read_event(event.attributes, "assistant", len(messages)))
+        elif event.name == s.COMPLETION_EVENT:
+            messages += read_messages(event.attributes.get(s.COMPLETION_CONTENT))
     return messages
 
 
@@ -100,6 +102,8 @@ def _inputs(span: Span) -> list[Message]:
             messages += read_messages(event.attributes.get(s.INPUT_MESSAGES))
         elif (role := _INPUT_EVENTS.get(event.name)) is not None:
             messages.append(read_event(event.attributes, role, len(messages)))
+        elif event.name == s.PROMPT_EVENT:
+            messages += read_messages(event.attributes.get(s.PROMPT_CONTENT))
     return messages
 
 
@@ -138,7 +142,7 @@ DIALECT = Dialect(
         prompt=(s.WORKFLOW_INPUT,),
     ),
     attributes=frozenset({s.TOOL_TYPE, s.TOOL_DEFINITIONS, s.INPUT_MESSAGES, s.OUTPUT_MESSAGES}),
-    events=frozenset({s.INFERENCE_EVENT, s.MESSAGE_EVENT_CHOICE, *_INPUT_EVENTS}),
+    events=frozenset({s.INFERENCE_EVENT, s.MESSAGE_EVENT_CHOICE, s.PROMPT_EVENT, s.COMPLETION_EVENT, *_INPUT_EVENTS}),
     outputs=_outputs,
     inputs=_inputs,
     tool_events=_tool_events,

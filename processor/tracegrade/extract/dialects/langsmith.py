@@ -29,16 +29,16 @@ def _name(span: Span) -> str:
 
 
 def _outputs(span: Span) -> list[Message]:
-    return since_last_user(read_messages(span.attributes.get(s.LANGSMITH_OUTPUTS)))
+    return since_last_user(read_messages(span.attributes.get(s.COMPLETION_CONTENT)))
 
 
 def _inputs(span: Span) -> list[Message]:
-    return read_messages(span.attributes.get(s.LANGSMITH_INPUTS))
+    return read_messages(span.attributes.get(s.PROMPT_CONTENT))
 
 
 def _arguments(span: Span) -> JsonValue:
     """The inputs; LangChain's callbacks give a tool's as text, recorded as ``{"input": text}``."""
-    value = decode(span.attributes.get(s.LANGSMITH_INPUTS)).value
+    value = decode(span.attributes.get(s.PROMPT_CONTENT)).value
     if isinstance(value, dict) and value.keys() == {"input"} and isinstance(decode(value["input"]).value, dict):
         return value["input"]
     return value
@@ -61,11 +61,11 @@ DIALECT = Dialect(
     classify=_classify,
     keys=Keys(
         tool_name=(s.TOOL_NAME, s.LANGSMITH_NAME),
-        output=(s.LANGSMITH_OUTPUTS,),
+        output=(s.COMPLETION_CONTENT,),
         session=under(s.LANGSMITH_METADATA, SESSION_WORDS),
         user=under(s.LANGSMITH_METADATA, USER_WORDS),
-        prompt=(s.LANGSMITH_INPUTS,),
-        answer=(s.LANGSMITH_OUTPUTS,),
+        prompt=(s.PROMPT_CONTENT,),
+        answer=(s.COMPLETION_CONTENT,),
     ),
     attributes=frozenset({_AGENT_OF}),
     outputs=_outputs,
