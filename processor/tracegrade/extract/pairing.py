@@ -9,7 +9,7 @@ from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Message, ShownResult
 from tracegrade.extract.tool_spans import Execution, read_arguments
 from tracegrade.extract.unwrap import Output, properties
-from tracegrade.extract.values import ABSENT, Decoded, canonical, decode
+from tracegrade.extract.values import ABSENT, Decoded, canonical, decode, first_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolError
 
@@ -42,8 +42,9 @@ def _order(paired: PairedCall) -> tuple[int, int, int, bytes]:
 def pair(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[Node]) -> list[PairedCall]:
     """Join executions with the requests for them, and both with the results that later messages show.
 
-    A request that no tool span shows is a call of its own, unless its run has tool spans and no later message shows a
-    result: then it was asked for and never run (the run was aborted, or it was the framework's way to end the run).
+    A request that no tool span shows is a call of its own, unless its run has tool spans, no later message shows a
+    result and no agent of that name ran: then it was asked for and never run (the run was aborted, or it was the
+    framework's way to end the run).
 
     Args:
         executions: one for each call.
@@ -60,10 +61,11 @@ def pair(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[N
         _complete(paired, results, schemas)
         calls.append(paired)
     runs_with_spans = {execution.node.run for execution in executions}
+    called_agents = _CalledAgents(nodes)
     for ask in asks:
         if ask.taken:
             continue
-        shown = results.of(ask)
+        shown = results.of(ask) or called_agents.result_of(ask)
         if shown is None and ask.node.run in runs_with_spans:
             continue
         calls.append(_from_message(ask, shown, schemas))
@@ -222,6 +224,24 @@ def _message_error(output: Output) -> ToolError | None:
         return None
     value = output.result.value
     return ToolError("", value if isinstance(value, str) else "")
+
+
+class _CalledAgents:
+    """Runs within runs: some frameworks show an agent that is called as a tool by its own span alone."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._runs = [node for node in nodes if node.run is node and node.parent is not None]
+
+    def result_of(self, ask: Ask) -> ShownResult | None:
+        """What the next agent answered that has the name asked for and ran within the asking run; each answers once."""
+        for node in self._runs:
+            is_within = node.parent is not None and node.parent.run is ask.node.run
+            if is_within and node.agent == ask.call.name and node.span.start_ns >= ask.node.span.start_ns:
+                self._runs.remove(node)
+                outputs = node.outputs()
+                text = outputs[-1].text if outputs else first_text(node.span, node.keys.answer)
+                return ShownResult(ask.call.call_id, text or None)
+        return None
 
 
 class _Results:

@@ -13,6 +13,7 @@ from tracegrade.model.span import Span
 
 _KINDS: dict[str, SpanKind] = {"TOOL": "tool", "LLM": "chat", "AGENT": "agent"}
 
+_AGENT_SPAN_SUFFIX = ".run"
 _LISTS = ("tool_calls", "contents")
 # Keys repeat: what one says is worked out once, for as many and as long ones as senders that are not hostile use.
 _MAX_LEARNT_KEYS = 1 << 14
@@ -40,7 +41,7 @@ def _tool_name(span: Span) -> str:
 
 def _agent_name(span: Span) -> str:
     node = span.attributes.get(s.OI_GRAPH_NODE)
-    return node if isinstance(node, str) else span.name
+    return node if isinstance(node, str) else span.name.removesuffix(_AGENT_SPAN_SUFFIX)
 
 
 def _outputs(span: Span) -> list[Message]:
