@@ -56,7 +56,7 @@ DIALECTS: dict[str, Dialect] = {
         langfuse,
         openinference_haystack,
         openinference,
-        crewai,  # from here to openllmetry: all write GenAI's operation name as well
+        crewai,  # from here to mlflow: all may write GenAI's operation name as well
         spring_ai,
         livekit,
         voltagent,
@@ -68,8 +68,8 @@ DIALECTS: dict[str, Dialect] = {
         pydantic_ai,
         google_adk,
         openllmetry,
-        gen_ai,
         mlflow,
+        gen_ai,
         vercel_ai,
         haystack,
         genkit,

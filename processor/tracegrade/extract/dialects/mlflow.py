@@ -18,16 +18,23 @@ _KINDS: dict[str, SpanKind] = {"TOOL": "tool", "CHAT_MODEL": "chat", "LLM": "cha
 # A decorated function has no type unless it is given one.
 _MAY_BE_AGENTS = frozenset({"CHAIN", "UNKNOWN", "WORKFLOW"})
 _HANDOFF = "Handoff"  # of the OpenAI Agents SDK
+_SCOPE = "mlflow.tracing.provider"
+_AGENT = ("lc_agent_name",)
 
 
 def _classify(span: Span) -> SpanKind | None:
     kind = first_text(span, (s.MLFLOW_TYPE,))
+    if not kind and span.scope == _SCOPE:
+        # MLflow may export GenAI's conventions instead; LangChain's agents are still chains, by their operation.
+        kind = first_text(span, (s.OPERATION_NAME,))
+        if kind not in _MAY_BE_AGENTS:
+            return None
     if kind in _MAY_BE_AGENTS:
         # LangChain's agents are chains: the outermost one, and the one that bears the agent's name.
-        if span.is_local_root or span.name == _metadata(span, ("lc_agent_name",)):
+        if span.is_local_root or span.name == _metadata(span, _AGENT):
             return "agent"
         return "handoff" if span.name == _HANDOFF else "other"
-    return _KINDS.get(kind, "other")
+    return _KINDS.get(kind, "other") if s.MLFLOW_TYPE in span.attributes else None
 
 
 def _metadata(span: Span, words: tuple[str, ...]) -> str:
@@ -42,6 +49,10 @@ def _metadata(span: Span, words: tuple[str, ...]) -> str:
 
 def _name(span: Span) -> str:
     return span.name
+
+
+def _agent_name(span: Span) -> str:
+    return _metadata(span, _AGENT) or span.name
 
 
 def _session(span: Span) -> str:
@@ -66,7 +77,7 @@ def _schemas(span: Span) -> dict[str, JsonValue]:
 
 DIALECT = Dialect(
     name="mlflow",
-    marks=frozenset({s.MLFLOW_TYPE}),
+    marks=frozenset({s.MLFLOW_TYPE, s.MLFLOW_LANGCHAIN_METADATA}),
     classify=_classify,
     keys=Keys(
         tool_name=(s.MLFLOW_FUNCTION,),
@@ -84,7 +95,7 @@ DIALECT = Dialect(
     inputs=_inputs,
     schemas=_schemas,
     tool_name=_name,
-    agent_name=_name,
+    agent_name=_agent_name,
     session=_session,
     user=_user,
 )
