@@ -1,4 +1,5 @@
 import math
+import tracemalloc
 
 import pytest
 from google.protobuf.message import DecodeError
@@ -257,3 +258,23 @@ def test_bytes_that_are_no_logs_request_raise_one_error(payload: bytes) -> None:
             Decoder(LOGS_WANTED).log_records(payload)
     else:
         Decoder(LOGS_WANTED).log_records(payload)
+
+
+def test_long_keys_are_not_remembered() -> None:
+    decoder = Decoder(WANTED)
+    tracemalloc.start()
+    try:
+        for number in range(40):
+            decoder.spans(request_with(attribute(f"llm.{number}" + "x" * 100_000, int_value=1)).SerializeToString())
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 1_000_000
+
+
+def test_values_nested_as_deep_as_protobuf_takes_them_become_json() -> None:
+    value = AnyValue(int_value=7)
+    for _ in range(40):
+        value = AnyValue(array_value=ArrayValue(values=[value]))
+    (span,) = Decoder(WANTED).spans(request_with(KeyValue(key="flag", value=value)).SerializeToString())
+    assert repr(span.attributes["flag"]) == "[" * 40 + "7" + "]" * 40

@@ -25,6 +25,8 @@ _MAX_KNOWN_KEYS = 50_000
 # Nor the memo of their sets, which holds 5 MB at most.
 _MAX_LEARNT_SETS = 1024
 _MAX_LEARNT_KEYS = 64
+# Names of attributes are short; what is longer is decided anew each time, so that the memos stay small.
+_LONGEST_LEARNT_KEY = 256
 _MAX_NOTED_KEYS = 64
 
 
@@ -52,7 +54,8 @@ class _Gate(dict[str, bool]):
         wanted = key in self._wanted.attributes or key.startswith(self._wanted.prefixes)
         if len(self) >= _MAX_KNOWN_KEYS:
             self.clear()
-        self[key] = wanted
+        if len(key) <= _LONGEST_LEARNT_KEY:
+            self[key] = wanted
         return wanted
 
 
@@ -81,7 +84,7 @@ class _Choice(dict[tuple[str, ...], _Chosen]):
             chosen = _Chosen(kept, [*sorted(keys)[:_MAX_NOTED_KEYS]], any(map(looks_like_a_tool, keys)))
         else:
             chosen = _Chosen(kept, None, False)
-        if len(keys) <= _MAX_LEARNT_KEYS:
+        if len(keys) <= _MAX_LEARNT_KEYS and max(map(len, keys), default=0) <= _LONGEST_LEARNT_KEY:
             if len(self) >= _MAX_LEARNT_SETS:
                 self.clear()
             self[keys] = chosen
