@@ -49,6 +49,9 @@ class RulesSettings(FileModel):
     paths: list[str] = Field(
         default_factory=list, description="Rule files, folders of them, or builtin:NAME; none: nothing is judged"
     )
+    reload: Duration | None = Field(
+        10.0, gt=0, description="How often to look for changed rule files; null: only at the start"
+    )
     semantic_model: str | None = Field(
         None, description="Folder of a model2vec model for $semantic; needs the extra tracegrade[semantic]"
     )
@@ -150,7 +153,8 @@ def _write_durations(part: Any) -> None:
         for item in part:
             _write_durations(item)
     elif isinstance(part, dict):
-        if part.get("type") == "string" and isinstance(default := part.get("default"), float):
+        types = {option.get("type") for option in (part, *part.get("anyOf", ()))}
+        if "string" in types and isinstance(default := part.get("default"), float):
             part["default"] = duration_text(default)
         for item in part.values():
             _write_durations(item)

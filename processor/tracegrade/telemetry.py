@@ -83,6 +83,9 @@ METRICS: dict[str, Metric] = {
     "tracegrade.traces.closed": Metric(
         "counter", "{trace}", "Closed traces by close reason", ("close_reason", "complete")
     ),
+    "tracegrade.rules.loaded": Metric("gauge", "{rule}", "Rules in force"),
+    "tracegrade.rules.refused": Metric("gauge", "1", "1 while the rule files hold rules that are refused, else 0"),
+    "tracegrade.rules.reloads": Metric("counter", "{reload}", "Changed rules: loaded, or refused", ("outcome",)),
     "tracegrade.judge.lag": Metric("gauge", "By", "Bytes journalled and not yet read by the judge"),
     "tracegrade.judge.restarts": Metric("counter", "{restart}", "Restarts by the watchdog", ("reason",)),
     "tracegrade.extract.unread_tool_spans": Metric(

@@ -95,10 +95,14 @@ class Decoder:
     """Turns OTLP requests into `Span`s and `LogRecord`s."""
 
     def __init__(self, wanted: Wanted) -> None:
-        self._chosen = _Choice(wanted)
-        self._events_wanted = wanted.events
+        self.want(wanted)
         self.own_spans = 0  # spans of our own scope passed over so far
         self.own_log_records = 0
+
+    def want(self, wanted: Wanted) -> None:
+        """Keep what is `wanted` of what is decoded from now on."""
+        self._chosen = _Choice(wanted)
+        self._events_wanted = wanted.events
 
     def spans(self, payload: bytes) -> list[Span]:
         """The spans of one ExportTraceServiceRequest, in its order; spans of our own scope are counted instead.

@@ -136,6 +136,12 @@ class LiveTraces:
         self._clock_ns = 0
         self._max_bytes = settings.max_mib_per_trace * 1024 * 1024
 
+    def use(self, rule_set: str) -> None:
+        """Stamp traces that begin from now on with the hash of another rule set; open ones keep theirs."""
+        self.rule_set = rule_set
+        for live in self._live.values():
+            live.kept_otherwise = True  # what comes again of it is decoded for other rules
+
     def __len__(self) -> int:
         return len(self._live)
 

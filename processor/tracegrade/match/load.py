@@ -10,7 +10,7 @@ from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.yaml_file import Document, FileError, Problem, did_you_mean, read, validate
 
-__all__ = ["RuleSet", "builtin_rules", "load_rules"]
+__all__ = ["RuleSet", "builtin_rules", "load_rules", "rules_stamp"]
 
 BUILTIN = "builtin:"
 
@@ -57,6 +57,19 @@ def load_rules(paths: Iterable[str | Path], *, semantic_model: str | None = None
     if found:
         raise FileError(found)
     return RuleSet(rules.values(), {rule_id: document.path for rule_id, document in origins.items()})
+
+
+def rules_stamp(paths: Iterable[str | Path]) -> tuple[object, ...]:
+    """What changes when a file of the rules at `paths` is written, comes or goes; reads none of them."""
+    stamp: list[object] = []
+    for path in paths:
+        try:
+            for file in _rule_files(path):
+                status = file.stat()
+                stamp.append((str(file), status.st_mtime_ns, status.st_size, status.st_ino))
+        except (FileError, OSError) as error:
+            stamp.append(str(error))
+    return tuple(stamp)
 
 
 def builtin_rules() -> Path:

@@ -34,13 +34,14 @@ from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Entry, Record
 from tracegrade.journal.retention import Consumer
-from tracegrade.match.load import load_rules
+from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import OtlpClient
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.pipeline.judged_trace import judged_trace
 from tracegrade.pipeline.record_judge import Judged, RecordJudge
+from tracegrade.pipeline.rule_reload import RuleReload
 from tracegrade.store.kept_spans import decode_spans
 from tracegrade.store.open import open_store
 from tracegrade.store.read import closed_traces
@@ -72,8 +73,10 @@ class JudgeRole:
         """
         self._config = config
         self._folder = DataFolder(config.data_path)
-        self._rule_set = load_rules(config.rules.paths, semantic_model=config.rules.semantic_model)
         self._telemetry = Telemetry("judge")
+        self._reload = RuleReload(config.rules, self._telemetry)
+        self._rule_set = self._reload.in_force
+        self._changed_rules: RuleSet | None = None  # handed from the delivery thread to the judging one
         self._store = open_store(config.store_url)
         self._lookup = open_store(config.store_url, read_only=True)  # looking up must not wait for who writes
         self._results = self._open_results()
@@ -139,6 +142,10 @@ class JudgeRole:
         commit_due_s = 0.0
         garbage = _RareGarbageCollection()
         while not self._stop.is_set():
+            if (changed := self._changed_rules) is not None:
+                self._changed_rules = None
+                self._rule_set = changed
+                self._judge.use(changed)
             durable = self._reader.durable()
             try:
                 records = self._reader.read(position, READ_BYTES)
@@ -371,6 +378,7 @@ class _Delivery:
             asyncio.create_task(self._every(SNAPSHOT_EVERY_S, self._snapshot, halt)),
             asyncio.create_task(self._every(5.0, self._trim, halt)),
             asyncio.create_task(self._delete_old(halt)),
+            asyncio.create_task(self._reload_rules(halt)),
         ]
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
@@ -422,6 +430,13 @@ class _Delivery:
             for name, route in self._routes.items()
         }
         self._role._results.trim(consumers)
+
+    async def _reload_rules(self, halt: asyncio.Event) -> None:
+        interval_s = self._role._config.rules.reload
+        while interval_s is not None and not await wait(halt, interval_s):
+            if (changed := await asyncio.to_thread(self._role._reload.look)) is not None:
+                self._role._changed_rules = changed
+        await halt.wait()
 
     async def _delete_old(self, halt: asyncio.Event) -> None:
         """The store's retention, a thousand traces at a time so that the writer never waits long."""

@@ -1,7 +1,7 @@
 """Journal records in, judged traces out: assemble -> extract -> match -> evaluate, live and in replay alike."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
 from tracegrade.assemble.decode import Decoder, Wanted
@@ -51,7 +51,9 @@ class RecordJudge:
         self.read_log_records = 0
         self.read_position = 0
         self.clock_ns = 0
+        self._settings = settings
         self._rule_sets = {rule_set.hash: rule_set}
+        self._replaced: list[tuple[int, str]] = []  # (when, hash) of rule sets no longer in force
         self._rule_set = rule_set
         self._decoder = Decoder(wanted_by(rule_set, settings))
         self._tool_name = ToolAliases(settings.tool_aliases) if settings.tool_aliases else None
@@ -61,6 +63,25 @@ class RecordJudge:
         self._hung = frozenset(hung)
         self._heartbeat = heartbeat
         self._sequence = 0
+
+    def use(self, rule_set: RuleSet) -> None:
+        """Judge by `rule_set` every trace whose first span is read from now on.
+
+        Traces that are open keep theirs, and so do those that are opened again within `max_age` and `reopen_for`: so
+        long a rule set that was replaced is known, and what its rules read of a span is kept.
+        """
+        if rule_set.hash == self._rule_set.hash:
+            return
+        self._replaced.append((self.clock_ns, self._rule_set.hash))
+        self._rule_set = self._rule_sets[rule_set.hash] = rule_set
+        needed_ns = self.clock_ns - round((self._settings.max_age + self._settings.reopen_for) * 1e9)
+        self._replaced = [(when_ns, name) for when_ns, name in self._replaced if when_ns >= needed_ns]
+        known = {rule_set.hash, *(name for _, name in self._replaced)}
+        self._rule_sets = {name: found for name, found in self._rule_sets.items() if name in known}
+        wanted = [wanted_by(found, self._settings) for found in self._rule_sets.values()]
+        attributes = wanted[0].attributes.union(*(found.attributes for found in wanted))
+        self._decoder.want(replace(wanted[0], attributes=attributes))
+        self.live.use(rule_set.hash)
 
     @property
     def fates(self) -> dict[tuple[str, str], int]:

@@ -27,7 +27,11 @@ def status_app(snapshots: Snapshots) -> Starlette:
         taken = snapshots()
         now_ns = time.time_ns()
         ages = {snapshot["role"]: round(max(0, now_ns - snapshot["time_ns"]) / 1e9, 3) for snapshot in taken}
-        return JSONResponse({"status": "ok", "snapshot_age_s": ages})
+        refused = any(
+            value["value"] for snapshot in taken for value in snapshot["metrics"].get("tracegrade.rules.refused", ())
+        )
+        rules = "changed files refused, the old rules are in force; see the judge's log" if refused else "ok"
+        return JSONResponse({"status": "ok", "rules": rules, "snapshot_age_s": ages})
 
     return Starlette(routes=[Route("/metrics", metrics), Route("/healthz", healthz)])
 

@@ -1,0 +1,58 @@
+"""Rule files read again when they change; wrong ones are refused, and the rules in force stay."""
+
+import logging
+
+from tracegrade.config import RulesSettings
+from tracegrade.match.load import RuleSet, load_rules, rules_stamp
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.telemetry import Telemetry
+
+logger = logging.getLogger(__name__)
+
+
+class RuleReload:
+    """Looks at the rule files of one process."""
+
+    def __init__(self, settings: RulesSettings, telemetry: Telemetry) -> None:
+        """Read the rules to begin with: ``in_force``.
+
+        Raises:
+            TraceGradeError: they are wrong.
+        """
+        self._settings = settings
+        self._telemetry = telemetry
+        # Before they are read: a file that is written meanwhile has changed.
+        self._stamp = rules_stamp(settings.paths)
+        self.in_force = self._read()
+        self._note(refused=False)
+
+    def _read(self) -> RuleSet:
+        return load_rules(self._settings.paths, semantic_model=self._settings.semantic_model)
+
+    def look(self) -> RuleSet | None:
+        """The rules that the files hold now; None when they are those in force, or wrong, which is logged once."""
+        stamp = rules_stamp(self._settings.paths)
+        if stamp == self._stamp:
+            return None
+        self._stamp = stamp
+        try:
+            found = self._read()
+        except TraceGradeError as error:
+            self._telemetry.add("tracegrade.rules.reloads", 1, outcome="refused")
+            self._note(refused=True)
+            kept = self.in_force.hash
+            logger.error("the rules have changed and are refused; those in force (%s) stay:\n%s", kept, error)
+            return None
+        before = self.in_force.hash
+        self.in_force = found
+        self._note(refused=False)
+        if found.hash == before:
+            return None
+        self._telemetry.add("tracegrade.rules.reloads", 1, outcome="loaded")
+        logger.info("the rules have changed: %d in force (%s, before %s)", len(found), found.hash, before)
+        return found
+
+    def _note(self, *, refused: bool) -> None:
+        self._telemetry.replace(
+            {"tracegrade.rules.loaded": {(): len(self.in_force)}, "tracegrade.rules.refused": {(): int(refused)}}
+        )

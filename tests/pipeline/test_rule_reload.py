@@ -1,0 +1,123 @@
+"""Rules that change while traces are open, and rule files that change while the judge runs."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.harness import Content, agent_span, records, tool_span
+from tracegrade.assemble.closed_traces import ClosedTraces
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.config import RulesSettings
+from tracegrade.match.rule import Rule
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.rule_reload import RuleReload
+from tracegrade.telemetry import Telemetry
+
+RULE = """\
+id: {id}
+evaluate:
+  - {{evaluator: tool-call-order, tool_calls_order: [a, b]}}
+"""
+
+
+def rule_set(rule_id: str, **fields: Any) -> RuleSet:
+    evaluate = [{"evaluator": "tool-call-order", "tool_calls_order": ["create_order"]}]
+    return RuleSet([Rule.model_validate({"id": rule_id, "evaluate": evaluate, **fields})])
+
+
+def trace(number: int) -> list[Content]:
+    return [agent_span(number, 1), tool_span(number, 2, 1, "create_order")]
+
+
+class TestOpenTraces:
+    settings = TracesSettings(settle="5s", idle_timeout="9s", max_age="20s", reopen_for="30s")
+
+    def rules_of(self, judge: RecordJudge, batches: list[tuple[float, list[Content]]]) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        for record in records(batches):
+            for judged in judge.read(record):
+                number = int.from_bytes(judged.trace.trace_id, "big")
+                found.setdefault(number, []).extend(d.pair.rule_id for d in judged.judgement.decisions)
+        return found
+
+    def test_a_trace_is_judged_by_the_rules_in_force_when_it_began(self) -> None:
+        judge = RecordJudge(self.settings, rule_set("old"), ClosedTraces())
+        assert self.rules_of(judge, [(0, trace(1)[:1])]) == {}
+        judge.use(rule_set("new"))
+        late = [(1, trace(1)[1:]), (1, trace(2)), (20, trace(3))]
+        assert self.rules_of(judge, late) == {1: ["old"], 2: ["new"]}
+
+    def test_a_trace_that_is_opened_again_keeps_its_rules(self) -> None:
+        judge = RecordJudge(self.settings, rule_set("old"), ClosedTraces())
+        self.rules_of(judge, [(0, trace(1)[:1])])
+        judge.use(rule_set("new"))
+        assert self.rules_of(judge, [(10, trace(9)), (12, trace(1)[1:]), (30, trace(8))])[1] == ["old", "old"]
+
+    def test_what_comes_twice_is_known_though_other_attributes_are_read(self) -> None:
+        judge = RecordJudge(self.settings, rule_set("old"), ClosedTraces())
+        self.rules_of(judge, [(0, trace(1))])
+        judge.use(rule_set("new", match={"attributes": {"gen_ai.agent.id": "*", "gen_ai.other": "*"}}))
+        self.rules_of(judge, [(1, trace(1)), (20, trace(2))])
+        assert judge.live.fates["duplicate", ""] == 2
+
+    def test_rules_that_nobody_can_need_any_more_are_forgotten(self) -> None:
+        judge = RecordJudge(self.settings, rule_set("old"), ClosedTraces())
+        for number in range(10):
+            self.rules_of(judge, [(number * 30, trace(number + 1))])
+            judge.use(rule_set(f"new-{number}"))
+        assert len(judge._rule_sets) == 3
+
+
+class TestFiles:
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        (tmp_path / "one.rule.yaml").write_text(RULE.format(id="one"))
+        return tmp_path / "one.rule.yaml"
+
+    def numbers(self, telemetry: Telemetry) -> dict[str, list[float]]:
+        metrics = telemetry.snapshot()["metrics"]
+        return {
+            name.removeprefix("tracegrade.rules."): [value["value"] for value in values]
+            for name, values in metrics.items()
+            if name.startswith("tracegrade.rules.")
+        }
+
+    def test_a_changed_file_is_read_once(self, file: Path) -> None:
+        telemetry = Telemetry("judge")
+        reload = RuleReload(RulesSettings(paths=[str(file.parent)]), telemetry)
+        assert reload.look() is None
+        file.write_text(RULE.format(id="changed"))
+        found = reload.look()
+        assert found is not None
+        assert [rule.id for rule in found.rules] == ["changed"]
+        assert reload.look() is None
+        file.with_name("two.rule.yaml").write_text(RULE.format(id="two"))
+        assert reload.look() is reload.in_force
+        assert self.numbers(telemetry) == {"loaded": [2], "refused": [0], "reloads": [2]}
+
+    def test_a_wrong_file_leaves_the_rules_in_force(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
+        telemetry = Telemetry("judge")
+        reload = RuleReload(RulesSettings(paths=[str(file.parent)]), telemetry)
+        before = reload.in_force
+        file.write_text("id: one\nevaluate: []\n")
+        with caplog.at_level(logging.ERROR):
+            assert reload.look() is None
+            assert reload.look() is None
+        [record] = caplog.records
+        assert f"{file}:2:1: evaluate: expected a list of at least 1, found an empty list" in record.getMessage()
+        assert reload.in_force is before
+        assert self.numbers(telemetry) == {"loaded": [1], "refused": [1], "reloads": [1]}
+        file.unlink()
+        assert reload.look() is None
+        file.write_text(RULE.format(id="one"))
+        assert reload.look() is None, "they are what was in force all the time"
+        assert self.numbers(telemetry)["refused"] == [0]
+
+    def test_wrong_rules_stop_the_start(self, file: Path) -> None:
+        file.write_text("id: [")
+        with pytest.raises(TraceGradeError, match="not YAML"):
+            RuleReload(RulesSettings(paths=[str(file)]), Telemetry("judge"))
