@@ -241,6 +241,16 @@ def test_log_records_wait_for_the_first_span_as_long_as_a_late_span_would_be_wai
     assert (trace.close_reason, len(trace.log_records)) == ("settled", 1)
 
 
+def test_a_trace_begins_with_its_first_span_not_with_a_log_record_before_it() -> None:
+    live = assembler(idle_timeout="10s", max_age="30s", reopen_for="600s")
+    add_logs(live, log_record(1, "early"), at=0)
+    live.rule_set = "rules since then"
+    add(live, span(2, 1), at=25)
+    assert close(live, 34) == []
+    (trace,) = close(live, 35)
+    assert (trace.close_reason, trace.rule_set) == ("idle", "rules since then")
+
+
 def test_log_records_whose_trace_never_comes_are_let_go_and_counted() -> None:
     live = assembler(idle_timeout="60s", reopen_for="600s")
     add_logs(live, log_record(1, "a"), log_record(2, "b"), at=0)

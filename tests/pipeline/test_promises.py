@@ -13,12 +13,24 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-from pipeline.harness import Content, Run, agent_span, logged_trace, otlp_span, records, tool_span
+from pipeline.harness import (
+    Content,
+    Run,
+    agent_span,
+    log_payload,
+    logged_trace,
+    otlp_log,
+    otlp_span,
+    records,
+    tool_span,
+)
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.journal.record import Encoding, Record
 from tracegrade.match.load import load_rules
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.evaluation import canonical_line
+from tracegrade.model.signal import Signal
 from tracegrade.pipeline.record_judge import RecordJudge
 
 SETTINGS = TracesSettings(
@@ -158,6 +170,17 @@ def test_spans_of_an_ignored_scope_are_dropped_and_counted(rule_set: RuleSet) ->
     assert [span.scope for span in judged.trace.spans] == ["agent-sdk", "agent-sdk"]
     assert judge.fates["dropped", "ignored_scope"] == 2
     assert sum(judge.fates.values()) == judge.read_spans == 4
+
+
+def test_log_records_of_our_own_and_those_that_nobody_reads_are_counted_apart(rule_set: RuleSet) -> None:
+    judge = RecordJudge(SETTINGS, rule_set, ClosedTraces())
+    log_records = [otlp_log(1, 2, "app.started"), otlp_log(1, 2, "gen_ai.choice")]
+    for position, scope in enumerate(["tracegrade", "agent-sdk"]):
+        payload = log_payload(log_records, scope)
+        record = Record(position, position + 1, 0, "default", Signal.LOGS, Encoding.PROTOBUF, 2, payload)
+        assert list(judge.read(record)) == []
+    fates = {fate: count for (fate, _), count in judge.log_record_fates.items() if count}
+    assert (fates, judge.live.open_log_records) == ({"own": 2, "unwanted": 1}, 1)
 
 
 def test_every_subject_and_rule_has_one_decision(rule_set: RuleSet) -> None:
