@@ -11,6 +11,7 @@ from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.gate import gate
 from tracegrade.extract.registry import extract
+from tracegrade.extract.surroundings import SubjectSurroundings
 from tracegrade.match.case import Case
 from tracegrade.match.evaluation_spec import EvaluationSpec
 from tracegrade.match.load import RuleSet
@@ -116,7 +117,8 @@ class _Judged:
         subject, trace = matched.subject, extraction.trace
         self.subject = subject
         run_calls = subject.run.calls if subject.kind == "tool-call" and subject.run else ()
-        self.evidence = Evidence(subject.calls, subject.prompt, subject.final_answer, run_calls=run_calls)
+        surroundings = SubjectSurroundings(extraction, subject)
+        self.evidence = Evidence(subject.calls, subject.prompt, subject.final_answer, surroundings, run_calls)
         self.facts = JudgedSubject(
             trace.tenant,
             run,

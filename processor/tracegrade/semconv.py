@@ -69,6 +69,13 @@ MOVED_INPUT = "input"
 MOVED_OUTPUT = "output"
 MOVED_CONTENT = (MOVED_INPUT, MOVED_OUTPUT)
 
+# Tokens, in and out. Source: open-telemetry/semantic-conventions-genai, model/gen-ai/registry.yaml, its names until
+# semantic-conventions v1.26, and openinference-semantic-conventions.
+TOKENS_IN = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
+TOKENS_OUT = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion")
+TOKENS_TOTAL = ("llm.token_count.total", "llm.usage.total_tokens")
+TOKEN_USAGE = (*TOKENS_IN, *TOKENS_OUT, *TOKENS_TOTAL)
+
 # Model Context Protocol. Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md.
 MCP_METHOD = "mcp.method.name"
 MCP_SESSION_ID = "mcp.session.id"

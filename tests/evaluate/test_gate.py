@@ -24,7 +24,16 @@ _CRITERIA: dict[str, Any] = {
     "multi-turn": {"expected_tool": "a", "expected_params": {"x": 1}},
     "abstention": {"should_call_tool": True},
     "schema-validation": {"parameters_schema": {"required": ["x"]}},
+    "exact-match": {"expected_output": "x"},
+    "contains": {"search_text": "x"},
+    "json-similarity": {"expected_output": "x"},
+    "loop-repetition": {},
+    "tool-permission": {},
+    "args-schema": {"schemas": {"a": {"required": ["x"]}}},
+    "budget": {"max_calls": 1},
 }
+# These judge the final answer.
+_READ_ANSWER = {"exact-match", "contains", "json-similarity"}
 _READ_ARGUMENTS = [
     "tool-call-args",
     "tool-call-accuracy",
@@ -36,6 +45,7 @@ _READ_ARGUMENTS = [
     "tool-case",
     "multi-turn",
     "schema-validation",
+    "args-schema",
 ]
 
 
@@ -90,12 +100,12 @@ def test_names_alone_are_always_readable(call: Any, name: str) -> None:
 _BY_POSITION = {"param-accuracy", "overall-score", "tool-case", "multi-turn", "schema-validation"}
 
 
-@pytest.mark.parametrize("name", sorted(_CRITERIA.keys() - _BY_POSITION))
+@pytest.mark.parametrize("name", sorted(_CRITERIA.keys() - _BY_POSITION - _READ_ANSWER))
 def test_calls_of_other_names_do_not_matter(call: Any, name: str) -> None:
     assert _gate(name, call("b")) is None
 
 
-@pytest.mark.parametrize("name", sorted(_CRITERIA))
+@pytest.mark.parametrize("name", sorted(_CRITERIA.keys() - _READ_ANSWER))
 def test_a_trace_without_calls_is_judged(name: str) -> None:
     assert _gate(name) is None
 
@@ -115,7 +125,10 @@ def test_default_criteria_say_what_is_compared(call: Any) -> None:
 
 def test_the_gate_covers_every_evaluator() -> None:
     assert _CRITERIA.keys() == EVALUATORS.keys()
-    assert {name for name, evaluator in EVALUATORS.items() if "arguments" in evaluator.reads} == {*_READ_ARGUMENTS}
+    assert {name for name, evaluator in EVALUATORS.items() if "arguments" in evaluator.reads} == {
+        *_READ_ARGUMENTS,
+        "loop-repetition",  # from the second call of a name on
+    }
 
 
 def _gated(name: str, criteria: Any, settings: Any, *calls: ToolCall) -> str | None:
@@ -142,6 +155,9 @@ def _gated(name: str, criteria: Any, settings: Any, *calls: ToolCall) -> str | N
         ("tool-case", {"expected_tool": "a", "expected_params": {"x": 1}}, {}, ["b"], False),
         ("tool-case", {"expected_tool": "a", "expected_params": {"x": 1}}, {}, [], True),
         ("schema-validation", {"parameters_schema": {"required": ["x"]}}, {"tool": "b"}, ["a"], True),
+        ("loop-repetition", {}, {}, ["a", "a"], True),
+        ("loop-repetition", {}, {}, ["a", "a", "a"], False),
+        ("loop-repetition", {}, {}, ["a", "b", "c"], True),
     ],
 )
 def test_calls_matter_where_they_are_compared(
@@ -157,3 +173,11 @@ def test_only_the_call_that_is_scored_matters(call: Any) -> None:
     assert _gated("multi-turn", criteria, {}, *first_read) is not None
     assert _gated("tool-case", criteria, {}, *second_read) is not None
     assert _gated("multi-turn", criteria, {}, *second_read) is None
+
+
+@pytest.mark.parametrize("name", sorted(_READ_ANSWER))
+def test_an_answer_must_be_readable(name: str) -> None:
+    evaluator = EVALUATORS[name]
+    criteria = evaluator.read_criteria(_CRITERIA[name])
+    assert gate(evaluator, criteria, evaluator.Settings(), Evidence([])) == "the final answer cannot be read"
+    assert gate(evaluator, criteria, evaluator.Settings(), Evidence([], final_answer="")) is None

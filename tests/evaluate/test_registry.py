@@ -46,10 +46,12 @@ def test_default_criteria_serve_when_none_are_given_and_are_replaced_whole(score
 
 
 # All criteria of these have defaults: without any they have nothing to score.
-_NOTHING_REQUIRED = {"tool-call-accuracy", "trajectory"}
+_NOTHING_REQUIRED = {"tool-call-accuracy", "trajectory", "args-schema", "budget"}
+# These need none.
+_WITHOUT_CRITERIA = {"loop-repetition", "tool-permission"}
 
 
-@pytest.mark.parametrize("name", sorted(EVALUATORS))
+@pytest.mark.parametrize("name", sorted(EVALUATORS.keys() - _WITHOUT_CRITERIA))
 def test_no_criteria_at_all_is_an_error_or_nothing_to_score(score: Any, name: str) -> None:
     if name in _NOTHING_REQUIRED:
         assert score(name, None, ["a"]).score is None
@@ -93,6 +95,8 @@ _SOME_SETTINGS: dict[str, list[Any]] = {
     "call_credit": ["binary", "fractional", {"threshold": 0.5}],
     "pairing": ["first", "positional"],
     "occurrence": ["first", "last"],
+    "repetition_threshold": [2, 3],
+    "allowed_tools": [["a"], None],
     "negate": [False, True],
 }
 
@@ -118,6 +122,13 @@ def test_scores_are_within_0_and_1_and_the_same_each_time(expected: Any, actual:
         "multi-turn": case,
         "abstention": {"should_call_tool": True},
         "schema-validation": {"parameters_schema": {"required": list(expected[0][1]), "properties": {"x": {}}}},
+        "exact-match": {"expected_output": expected[0][1]},
+        "contains": {"search_text": expected[0][0]},
+        "json-similarity": {"expected_output": expected[0][1]},
+        "loop-repetition": {},
+        "tool-permission": {},
+        "args-schema": {"schemas": {name: {"required": list(args)} for name, args in expected}},
+        "budget": {"max_calls": len(expected)},
     }
     assert criteria.keys() == EVALUATORS.keys()
     name = data.draw(st.sampled_from(sorted(EVALUATORS)))
@@ -149,8 +160,12 @@ def test_scores_are_within_0_and_1_and_the_same_each_time(expected: Any, actual:
         for called, args in actual
     ]
     read = evaluator.read_criteria(criteria[name])
-    first = evaluator.evaluate(Evidence(calls), read, settings)
+    first = evaluator.evaluate(Evidence(calls, final_answer='{"x": 1}'), read, settings)
+    if name == "args-schema" and first.score is None:
+        assert not {call.name for call in calls} & criteria[name]["schemas"].keys()
+        return
     assert first.score is not None
     assert 0 <= first.score <= 1
     assert first.explanation.endswith(".")
-    assert evaluator.evaluate(Evidence(calls), evaluator.read_criteria(criteria[name]), settings) == first
+    again = Evidence(calls, final_answer='{"x": 1}')
+    assert evaluator.evaluate(again, evaluator.read_criteria(criteria[name]), settings) == first

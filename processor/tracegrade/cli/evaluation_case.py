@@ -1,7 +1,8 @@
 """One case of ``tracegrade evaluate``: JSON as a person or a file of conformance vectors writes it, judged.
 
 A case is ``{id, evaluator, config, criteria, calls | spans}``, and optionally ``threshold``, ``matchers``, ``gate``,
-``prompt`` and ``final_answer``. A conformance case is taken as it is: ``expected`` for criteria, ``actual`` for calls,
+``prompt``, ``final_answer``, ``definitions`` (tool to JSON Schema), ``duration`` (seconds) and
+``tokens``. A conformance case is taken as it is: ``expected`` for criteria, ``actual`` for calls,
 underscored evaluator names; and a case of an evaluator of another system, whose question is also told in our words
 (``unified``), is judged by `trajectory`. This is where raw spans meet extraction and calls meet evaluators.
 """
@@ -148,7 +149,7 @@ _OF_SCORES: dict[str, Callable[[Mapping[str, Any]], Score]] = {
 def _number(actual: Mapping[str, Any], key: str) -> float:
     value = actual.get(key)
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise CaseError("invalid_case", f"actual.{key}: expected a number, found {value!r}")
+        raise CaseError("invalid_case", f"{key}: expected a number, found {value!r}")
     return float(value)
 
 
@@ -164,7 +165,24 @@ def _evidence(case: Mapping[str, Any]) -> Evidence:
     actual = case.get("actual")
     if isinstance(actual, dict) and "output" in actual:
         return Evidence([], _text(case, "prompt"), actual["output"])
-    return Evidence(_calls(case), _text(case, "prompt"), case.get("final_answer"))
+    return Evidence(_calls(case), _text(case, "prompt"), case.get("final_answer"), _Told(case))
+
+
+class _Told:
+    """What a case says beside the calls: ``definitions`` by tool, ``duration`` in seconds, ``tokens``."""
+
+    def __init__(self, case: Mapping[str, Any]) -> None:
+        self._case = case
+
+    def tool_definitions(self) -> Mapping[str, JsonValue]:
+        definitions = self._case.get("definitions")
+        return definitions if isinstance(definitions, dict) else {}
+
+    def duration_ns(self) -> int | None:
+        return None if self._case.get("duration") is None else round(_number(self._case, "duration") * _NS_PER_S)
+
+    def tokens(self) -> int | None:
+        return None if self._case.get("tokens") is None else round(_number(self._case, "tokens"))
 
 
 def _calls(case: Mapping[str, Any]) -> list[ToolCall]:

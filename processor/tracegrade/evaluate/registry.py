@@ -4,6 +4,12 @@ from typing import Any
 
 from tracegrade.evaluate import (
     abstention,
+    args_schema,
+    budget,
+    contains,
+    exact_match,
+    json_similarity,
+    loop_repetition,
     multi_turn,
     overall_score,
     param_accuracy,
@@ -16,6 +22,7 @@ from tracegrade.evaluate import (
     tool_call_order,
     tool_call_output,
     tool_case,
+    tool_permission,
     tool_selection,
     trajectory,
 )
@@ -37,4 +44,11 @@ EVALUATORS: dict[str, Evaluator[Any, Any]] = {
     "multi-turn": multi_turn.EVALUATOR,
     "abstention": abstention.EVALUATOR,
     "schema-validation": schema_validation.EVALUATOR,
+    "exact-match": exact_match.EVALUATOR,
+    "contains": contains.EVALUATOR,
+    "json-similarity": json_similarity.EVALUATOR,
+    "loop-repetition": loop_repetition.EVALUATOR,
+    "tool-permission": tool_permission.EVALUATOR,
+    "args-schema": args_schema.EVALUATOR,
+    "budget": budget.EVALUATOR,
 }

@@ -12,8 +12,8 @@ class RuleSet:
     """Rules in order of id, indexed for `match.select`.
 
     ``hash`` (16 hex digits) changes with any rule's content. ``attributes_read`` names the span and resource
-    attributes that clauses read. ``paths`` says from which file a rule came, by rule id; empty for rules built in
-    code. ``indexes`` has one for each scope that a rule has, in order of `SCOPES`.
+    attributes that clauses and evaluators read. ``paths`` says from which file a rule came, by rule id; empty for
+    rules built in code. ``indexes`` has one for each scope that a rule has, in order of `SCOPES`.
     """
 
     def __init__(self, rules: Iterable[Rule], paths: Mapping[str, str] | None = None) -> None:
@@ -23,8 +23,12 @@ class RuleSet:
         self.hash = blake2b(text.encode(), digest_size=8).hexdigest()
         clauses = [part for rule in self.rules for part in (rule.match, rule.unless) if part is not None]
         cases = [rule.cases for rule in self.rules if rule.cases is not None]
-        read = RESOURCE_ATTRIBUTES.union(*(part.attributes_read for part in clauses))
-        self.attributes_read = read.union(*(found.attributes_read for found in cases))
+        evaluators = {spec.evaluator.name: spec.evaluator for rule in self.rules for spec in rule.evaluate}
+        self.attributes_read = RESOURCE_ATTRIBUTES.union(
+            *(part.attributes_read for part in clauses),
+            *(found.attributes_read for found in cases),
+            *(evaluator.attributes for evaluator in evaluators.values()),
+        )
         self.indexes: dict[RuleScope, Index] = {}
         for scope in SCOPES:
             if rules := [rule for rule in self.rules if rule.scope == scope]:

@@ -1,0 +1,83 @@
+"""exact-match: is the final answer the expected one? 1 or 0, with ``negated`` the other way round.
+
+If either side is a text, both are compared as text, letter case aside unless ``case_sensitive``; else they are equal as
+JSON values. An answer that is the JSON of an object or a list is compared as such with an expected object or list.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from tracegrade.evaluate.evaluator import Evaluator, Evidence, Score
+from tracegrade.evaluate.expected import Expected, LiteralValue
+from tracegrade.evaluate.final_answer import (
+    Absent,
+    AnswerSettings,
+    OutputCriteria,
+    absent_score,
+    answered,
+    expected_part,
+    judge_lines,
+    shown,
+)
+from tracegrade.evaluate.values import decoded_container, json_text
+from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
+from tracegrade.model.json_value import JsonValue
+
+
+class Settings(AnswerSettings):
+    """How it is compared."""
+
+    name: str = "ExactMatchEvaluator"
+    case_sensitive: Annotated[bool, Field(description="Letter case counts in texts.")] = False
+    negated: Annotated[bool, Field(description="1 when the answer is another one.")] = False
+    default_evaluation_criteria: OutputCriteria | None = None
+
+
+def _score(evidence: Evidence, criteria: OutputCriteria, settings: Settings) -> Score:
+    actual = answered(evidence, settings)
+    if isinstance(actual, Absent):
+        return absent_score(settings)
+    expected = expected_part(criteria.expected_output, settings)
+    work = Work(evidence=evidence)
+    details = shown(expected, actual)
+    if settings.judges_lines and isinstance(expected.source, str) and isinstance(actual, str):
+        score, details["lines"] = judge_lines(
+            expected.source, actual, settings, lambda e, a: _judged(LiteralValue(e), a, settings, work)
+        )
+    else:
+        score = _judged(expected, actual, settings, work)
+    return Score(score, details, _explain(score, settings))
+
+
+def _judged(expected: Expected, actual: JsonValue, settings: Settings, work: Work) -> float:
+    return float(_is_same(expected, actual, settings, work) is not settings.negated)
+
+
+def _is_same(expected: Expected, actual: JsonValue, settings: Settings, work: Work) -> bool:
+    if isinstance(actual, str) and isinstance(expected.source, dict | list):
+        container = decoded_container(actual)
+        actual = actual if container is None else container
+    if not isinstance(expected, LiteralValue):
+        return expected.matches(actual, work)
+    if not isinstance(actual, str) and not isinstance(expected.source, str):
+        return expected.matches(actual, work)
+    wanted, found = json_text(expected.source), json_text(actual)
+    work.spend(1 + (len(wanted) + len(found)) // CHARACTERS_READ_PER_STEP)
+    return wanted == found if settings.case_sensitive else wanted.lower() == found.lower()
+
+
+def _explain(score: float, settings: Settings) -> str:
+    as_expected = (score == 1) is not settings.negated
+    text = "the expected one" if as_expected else "not the expected one"
+    return f"The answer is {text}." if score in (0.0, 1.0) else "Some lines of the answer are the expected ones."
+
+
+EVALUATOR = Evaluator(
+    name="exact-match",
+    summary="Is the final answer the expected one?",
+    Criteria=OutputCriteria,
+    Settings=Settings,
+    score=_score,
+    reads=frozenset({"final_answer"}),
+)

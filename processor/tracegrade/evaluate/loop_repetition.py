@@ -1,0 +1,62 @@
+"""loop-repetition: was the same call made again and again?
+
+1 as long as no call, by name and arguments, was made ``repetition_threshold`` times, 0.5 from there, 0 from twice as
+often. The repeats need not be adjacent.
+
+Source: the tool repeats of confident-ai/deepeval's loop detection.
+"""
+
+from collections import Counter
+from typing import Annotated
+
+from pydantic import Field
+
+from tracegrade.evaluate.calls import arguments, detailed, listed, names
+from tracegrade.evaluate.evaluator import CallPart, Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.values import Identities
+from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
+
+
+class Criteria(ParameterModel):
+    """Nothing is expected of a run but that it ends."""
+
+
+class Settings(ParameterModel):
+    """What is a loop."""
+
+    repetition_threshold: Annotated[int, Field(ge=2, description="So many equal calls are a loop.")] = 3
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    identities = Identities(Work())
+    made = Counter(
+        (name, identities.of(args)) for name, args in zip(evidence.once(names), evidence.once(arguments), strict=True)
+    )
+    most = max(made.values(), default=0)
+    repeated = [name for (name, _), count in made.items() if count >= settings.repetition_threshold]
+    details: dict[str, JsonValue] = {
+        "most_repetitions": most,
+        "repeated_tools": detailed(list(dict.fromkeys(repeated))),
+    }
+    if not repeated:
+        return Score(1.0, details, f"No call was made {settings.repetition_threshold} times.")
+    score = 0.5 if most < 2 * settings.repetition_threshold else 0.0
+    return Score(score, details, f"The same call was made {most} times; repeated: {listed(repeated)}.")
+
+
+def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: CallPart) -> list[int]:
+    """The calls of tools that were called often enough to be a loop."""
+    called = Counter(evidence.once(names))
+    return [p for p, name in enumerate(evidence.once(names)) if called[name] >= settings.repetition_threshold]
+
+
+EVALUATOR = Evaluator(
+    name="loop-repetition",
+    summary="Was the same call made again and again?",
+    Criteria=Criteria,
+    Settings=Settings,
+    score=_score,
+    reads=frozenset({"arguments"}),
+    compared=_compared,
+)

@@ -1,0 +1,147 @@
+"""loop-repetition, tool-permission, args-schema and budget: what a run may do."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tracegrade.evaluate.errors import EvaluatorError
+from tracegrade.evaluate.evaluator import Evidence, Score
+from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.model.json_value import JsonValue
+
+
+class _Around:
+    """What a trace says beside its calls."""
+
+    def __init__(self, definitions: Any = None, duration_ns: int | None = None, tokens: int | None = None) -> None:
+        self._definitions = definitions or {}
+        self._duration_ns = duration_ns
+        self._tokens = tokens
+
+    def tool_definitions(self) -> Mapping[str, JsonValue]:
+        return self._definitions
+
+    def duration_ns(self) -> int | None:
+        return self._duration_ns
+
+    def tokens(self) -> int | None:
+        return self._tokens
+
+
+def _judged(name: str, criteria: Any, calls: Any, around: _Around | None = None, **settings: Any) -> Score:
+    evaluator = EVALUATORS[name]
+    read = evaluator.read_criteria(criteria)
+    return evaluator.evaluate(Evidence(calls, surroundings=around), read, evaluator.read_settings(settings))
+
+
+@pytest.mark.parametrize(
+    ("made", "threshold", "value"),
+    [
+        ([], 3, 1.0),
+        ([("a", {"x": 1})] * 2, 3, 1.0),
+        ([("a", {"x": 1})] * 3, 3, 0.5),
+        ([("a", {"x": 1}), "b"] * 3, 3, 0.5),  # not adjacent
+        ([("a", {"x": 1}), ("a", {"x": 1.0})], 2, 0.5),  # equal as JSON
+        ([("a", {"x": 1}), ("a", {"x": True})], 2, 1.0),
+        ([("a", {"x": 1, "y": 2}), ("a", {"y": 2, "x": 1})], 2, 0.5),
+        ([("a", {"x": i}) for i in range(10)], 3, 1.0),
+        ([("a", {"x": [1, {"y": 2}]})] * 6, 3, 0.0),
+        (["a"] * 10_000, 3, 0.0),
+    ],
+)
+def test_the_same_call_again_and_again(score: Any, made: Any, threshold: int, value: float) -> None:
+    assert score("loop-repetition", {}, made, repetition_threshold=threshold).score == value
+
+
+@pytest.mark.parametrize(
+    ("settings", "made", "value"),
+    [
+        ({"allowed_tools": ["a"]}, "", 1.0),
+        ({"allowed_tools": ["a"]}, "ab", 1 / 2),
+        ({"denied_tools": ["b"]}, "abb", 1 / 3),
+        ({"allowed_tools": ["a", "b"], "denied_tools": ["b"]}, "ab", 1 / 2),  # a denial wins
+        ({"allowed_tools": []}, "a", 0.0),
+        ({"allowed_tools": ["[ab]"], "names": "glob"}, "abc", 2 / 3),
+        ({"allowed_tools": ["A"]}, "a", 0.0),
+    ],
+)
+def test_only_tools_that_are_allowed(score: Any, settings: Any, made: str, value: float) -> None:
+    assert score("tool-permission", {}, list(made), **settings).score == pytest.approx(value)
+
+
+_CITY = {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}
+
+
+def test_arguments_are_valid_by_the_schema_of_the_rule(score: Any) -> None:
+    found = score("args-schema", {"schemas": {"a": _CITY}}, [("a", {"city": "x"}), ("a", {"city": 1}), ("a", {}), "b"])
+    assert found.score == pytest.approx(1 / 3)
+    assert [(error["position"], error["path"]) for error in found.details["errors"]] == [(1, ["city"]), (2, [])]
+    assert found.details["without_schema"] == ["b"]
+    assert found.explanation == "1 of 3 calls have valid arguments; not: a."
+
+
+def test_the_trace_says_what_the_rule_does_not(call: Any) -> None:
+    calls = [call("a", {"city": 1}), call("b", {})]
+    around = _Around({"a": _CITY, "b": {"required": ["x"]}, "c": "no schema"})
+    assert _judged("args-schema", {}, calls, around).score == 0.0
+    assert _judged("args-schema", {"schemas": {"a": {}}}, calls, around).score == 0.5
+    assert _judged("args-schema", {"schemas": {"a": {}}}, calls, around, from_trace=False).score == 1.0
+    # a definition that is no schema is the sender's mistake, not the agent's
+    assert _judged("args-schema", {}, calls[:1], _Around({"a": {"type": "nonsense"}})).score is None
+
+
+def test_calls_of_tools_nobody_defined(score: Any) -> None:
+    assert score("args-schema", {"schemas": {"a": _CITY}}, ["b"]).score is None
+    assert score("args-schema", {"schemas": {"a": _CITY}}, ["b"], unknown_tools="invalid").score == 0.0
+    assert score("args-schema", {"schemas": {"a": _CITY}}, []).score == 1.0
+
+
+def test_integers_of_any_size_are_integers(score: Any) -> None:
+    schema = {"properties": {"x": {"type": "integer", "minimum": 2**64}}}
+    assert score("args-schema", {"schemas": {"a": schema}}, [("a", {"x": 2**70})]).score == 1.0
+
+
+@pytest.mark.parametrize("schema", [{"type": "nonsense"}, {"$ref": "https://example.com/schema.json"}, 3])
+def test_a_schema_of_a_rule_must_be_one_and_fetches_nothing(schema: Any) -> None:
+    with pytest.raises(EvaluatorError, match=r"schemas\.a") as error:
+        EVALUATORS["args-schema"].read_criteria({"schemas": {"a": schema}})
+    assert error.value.type == "invalid_criteria"
+
+
+@pytest.mark.parametrize(
+    ("limits", "around", "value"),
+    [
+        ({"max_calls": 3}, None, 1.0),
+        ({"max_calls": 2}, None, 0.0),
+        ({"max_calls": 2, "max_retries": 1}, None, 1 / 2),
+        ({"max_retries": 0}, None, 0.0),
+        ({"max_errors": 0}, None, 0.0),
+        ({"max_errors": 1}, None, 1.0),
+        ({"max_duration": "2s"}, _Around(duration_ns=2_000_000_000), 1.0),
+        ({"max_duration": "2s"}, _Around(duration_ns=2_000_000_001), 0.0),
+        ({"max_tokens": 100}, _Around(tokens=101), 0.0),
+        ({"max_tokens": 100}, _Around(), None),
+        ({"max_tokens": 100, "max_calls": 9}, None, None),
+        ({"max_tokens": 100, "max_calls": 1}, None, 0.0),  # broken already
+    ],
+)
+def test_limits_are_kept(call: Any, limits: Any, around: _Around | None, value: float | None) -> None:
+    calls = [call("a"), call("a", attempt=2), call("b", failed=True)]
+    assert _judged("budget", limits, calls, around).score == value
+
+
+@pytest.mark.parametrize(
+    ("name", "criteria", "settings"),
+    [
+        ("budget", {}, {}),
+        ("tool-permission", {}, {}),
+        ("args-schema", {}, {"from_trace": False}),
+        ("tool-call-accuracy", {}, {}),
+        ("param-accuracy", {"expected_params": None}, {}),
+        ("schema-validation", {"parameters_schema": {}}, {}),
+    ],
+)
+def test_what_could_never_be_scored_is_refused_in_rules(name: str, criteria: Any, settings: Any) -> None:
+    evaluator = EVALUATORS[name]
+    assert evaluator.never_scores(evaluator.read_criteria(criteria), evaluator.read_settings(settings))
