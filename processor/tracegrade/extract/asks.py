@@ -72,8 +72,9 @@ def _with_outputs(chats: Sequence[Node]) -> list[Node]:
     for chat in chats:
         before = silent.pop(chat.run, None)
         if before is not None:
-            known = len(before.inputs())
-            added = chat.inputs()[known:] if known else []
+            known = before.inputs()
+            history = chat.inputs()
+            added = history[len(known) :] if known and history[: len(known)] == known else []
             said = list(takewhile(lambda message: message.role in ASSISTANT_ROLES, added))
             if calls := tuple(call for message in said for call in message.calls):
                 before.show_outputs([Message("assistant", said[0].text, calls)])
