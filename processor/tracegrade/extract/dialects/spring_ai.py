@@ -12,8 +12,9 @@ _TOOL_SPAN_PREFIXES = ("tool_call ", "execute_tool ")
 
 
 def _classify(span: Span) -> SpanKind | None:
+    """What its other kinds are, an operation name says: model calls have a kind in some releases."""
     kind = span.attributes.get(s.SPRING_KIND)
-    return _KINDS.get(kind, "other") if type(kind) is str else None
+    return _KINDS.get(kind) if type(kind) is str else None
 
 
 def _tool_name(span: Span) -> str:
