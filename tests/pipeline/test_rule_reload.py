@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.harness import Content, agent_span, records, tool_span
+from pipeline.harness import Content, agent_span, otlp_span, records, tool_span
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.config import RulesSettings
@@ -59,10 +59,11 @@ class TestOpenTraces:
 
     def test_what_comes_twice_is_known_though_other_attributes_are_read(self) -> None:
         judge = RecordJudge(self.settings, rule_set("old"), ClosedTraces())
-        self.rules_of(judge, [(0, trace(1))])
-        judge.use(rule_set("new", match={"attributes": {"gen_ai.agent.id": "*", "gen_ai.other": "*"}}))
-        self.rules_of(judge, [(1, trace(1)), (20, trace(2))])
-        assert judge.live.fates["duplicate", ""] == 2
+        spans: list[Content] = [otlp_span(1, 1, None, tenant__tier="gold")]
+        self.rules_of(judge, [(0, spans)])
+        judge.use(rule_set("new", match={"attributes": {"tenant.tier": "gold"}}))
+        self.rules_of(judge, [(1, spans), (20, trace(2))])
+        assert judge.live.fates["duplicate", ""] == 1
 
     def test_rules_that_nobody_can_need_any_more_are_forgotten(self) -> None:
         judge = RecordJudge(self.settings, rule_set("old"), ClosedTraces())
