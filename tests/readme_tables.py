@@ -16,6 +16,7 @@ import yaml
 from click.testing import CliRunner
 
 from tracegrade.cli import main
+from tracegrade.cli.output import markdown_table
 from tracegrade.config import settings_schema
 from tracegrade.deliver import sinks
 from tracegrade.evaluate.matchers import MATCHERS_BY_WORD
@@ -118,7 +119,7 @@ def _default(described: dict[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) and value.isprintable() else json.dumps(value)
 
 
 def dialect_table() -> str:
@@ -216,5 +217,4 @@ def rule_table() -> str:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return markdown_table(columns, rows)

@@ -74,6 +74,18 @@ def test_json_is_one_evaluation_a_line(rule: str, source: str) -> None:
     assert {e["close_reason"] for e in found} == {"end_of_input"}
 
 
+def test_reports_hold_what_was_judged(rule: str, source: str) -> None:
+    junit = run(source, "--rules", rule, "--format", "junit")
+    assert '<testsuite name="create-before-check" tests="2" failures="1"' in junit.stdout
+    sarif = json.loads(run(source, "--rules", rule, "--format", "sarif").stdout)
+    (found,) = sarif["runs"][0]["results"]
+    assert found["ruleId"] == "create-before-check"
+    assert found["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == rule
+    markdown = run(source, "--rules", rule, "--format", "markdown", "--fail-under", "0.9")
+    assert markdown.exit_code == 1
+    assert "| create-before-check | 1 | 1 |  |  |" in markdown.stdout
+
+
 @pytest.mark.parametrize(
     ("flags", "traces"),
     [

@@ -171,6 +171,22 @@ class TestTest:
         change(rule / "tests.yaml", "expect: {tool-call-order: fail}\n  known_gap", "expect: not_matched\n  known_gap")
         assert self.failures(rule) == ["the known gap is closed: remove 'known_gap'"]
 
+    def test_a_stable_rule_without_traces_of_two_dialects_fails(self, rule: Path) -> None:
+        tests = (rule / "tests.yaml").read_text()
+        (rule / "tests.yaml").write_text(tests.partition("- description: the right order, as OpenInf")[0] + "\n")
+        assert self.failures(rule) == [
+            "a stable rule fails and passes on traces of two dialects; fails it on 1, passes it on 1 alone"
+        ]
+        change(rule / "rule.yaml", "status: stable", "status: experimental")
+        assert self.failures(rule) == []
+
+    def test_reports_name_the_rule_and_the_test(self, rule: Path) -> None:
+        change(rule / "tests.yaml", "expect: not_matched", "expect: {tool-call-order: pass}")
+        result = run("test", "--format", "junit", rule)
+        assert result.exit_code == 1
+        assert f'<testsuite name="{DEMO_RULE}" tests="6" failures="1"' in result.stdout
+        assert run("test", "--format", "markdown", rule).stdout.startswith("## Tests of rules\n")
+
     def test_a_known_gap_is_no_proof_that_a_rule_can_fail(self, rule: Path) -> None:
         change(rule / "tests.yaml", "expect: {tool-call-order: fail}", "expect: not_matched\n  known_gap: some day")
         assert self.failures(rule) == ["no trace that fails it"]

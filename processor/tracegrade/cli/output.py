@@ -97,6 +97,16 @@ def _fitting(heading: Sequence[Any], rows: Sequence[Sequence[Any]], spare: Itera
     return chosen
 
 
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table for a README or a CI summary; what would end a cell is escaped."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(_markdown_cell(cell) for cell in line) + " |" for line in lines)
+
+
+def _markdown_cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
 def tool_text(depth: int, name: str, raw_name: str) -> str:
     """A call's name, indented by its depth, and the one it came under where that is another."""
     return "  " * depth + name + (f" (came as {raw_name})" if raw_name != name else "")

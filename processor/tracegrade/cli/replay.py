@@ -13,13 +13,13 @@ from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
     EXIT_FAILED,
     count,
-    format_option,
     outcome_text,
     print_json,
     print_table,
     progress,
     reports_errors,
 )
+from tracegrade.cli.reports import OUTCOMES, Check, report, report_format_option
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
 
@@ -48,7 +48,7 @@ RUN = "replay"
     help="A gate: exit 1 when the pass rate over all rules is below, 3 when nothing could be judged.",
 )
 @settings_options
-@format_option
+@report_format_option
 @reports_errors
 def command(
     sources: tuple[str, ...],
@@ -76,7 +76,7 @@ def command(
         raise click.UsageError("no rules to judge by: give --rules PATH, or rules.paths in the settings")
     selection = Selection(since, until, service, agent, trace_id)
     try:
-        tally = _show(_judged(sources, config, rule_set), selection, output_format)
+        tally = _show(_judged(sources, config, rule_set), selection, output_format, rule_set)
     except SegmentDeleted as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_CANNOT_TELL)
@@ -143,7 +143,7 @@ class _Replayed:
         return cls(judged.trace.complete, outcomes, evaluations)
 
 
-def _show(judged: "Iterable[Judged]", selection: "Selection", output_format: str) -> _Tally:
+def _show(judged: "Iterable[Judged]", selection: "Selection", output_format: str, rule_set: "RuleSet") -> _Tally:
     as_json = output_format == "json"
     # The highest revision of each trace, in the order in which they were first judged.
     latest: dict[tuple[str, bytes], _Replayed] = {}
@@ -155,18 +155,37 @@ def _show(judged: "Iterable[Judged]", selection: "Selection", output_format: str
         tally.add(shown)
         if as_json:
             print_json(evaluation.to_json() for evaluation in shown.evaluations)
-    if not as_json:
+    if output_format == "table":
         _print_summary(tally, list(latest.values()))
+    elif not as_json:
+        checks = [_check(evaluation, rule_set) for shown in latest.values() for evaluation in shown.evaluations]
+        click.echo(report(output_format, checks, f"{count(tally.traces, 'trace')} judged"))
     return tally
 
 
+def _check(evaluation: "Evaluation", rule_set: "RuleSet") -> Check:
+    rule = rule_set.rule(evaluation.rule_id)
+    assert rule is not None, "an evaluation is of a rule of the set that judged it"
+    subject = evaluation.subject
+    named = evaluation.evaluation + (f" · {evaluation.case}" if evaluation.case else "")
+    where = f"trace {subject.trace_id}" + (f", {subject.kind} {subject.id}" if subject.kind != "trace" else "")
+    return Check(
+        rule=rule,
+        rule_path=rule_set.paths[rule.id],
+        name=f"{named}, {where}",
+        outcome=evaluation.outcome,
+        message=evaluation.explanation or evaluation.reason,
+        place=subject.trace_id,
+        key=evaluation.id,
+    )
+
+
 def _print_summary(tally: _Tally, replayed: list[_Replayed]) -> None:
-    outcomes = ("pass", "fail", "not_evaluable", "error")
     print_table(
         f"{count(tally.traces, 'trace')} judged, {tally.incomplete} of them incomplete",
-        ["rule", "evaluation", *outcomes, "pass rate"],
+        ["rule", "evaluation", *OUTCOMES, "pass rate"],
         [
-            [rule, name, *(counts[outcome] or None for outcome in outcomes), _rate(counts)]
+            [rule, name, *(counts[outcome] or None for outcome in OUTCOMES), _rate(counts)]
             for (rule, name), counts in sorted(tally.by_evaluation.items())
         ],
         empty=f"{count(tally.traces, 'trace')} read, no rule matched any of them ('tracegrade why' names the clauses)",

@@ -4,6 +4,10 @@
 ``traces`` beside it. What is expected of a trace is keyed by evaluation name: the outcome, or of several subjects the
 worst (fail, error, not_evaluable, pass); or it is the word ``not_matched``. A ``known_gap`` says why a case cannot
 hold yet: it must still miss, so that a fix is noticed.
+
+A rule needs a trace that fails it and one that passes it. ``experimental`` becomes ``stable`` when it failed and passed
+on traces of two dialects: until then it may say more about how one framework writes than about what agents do. A file
+that says ``status: stable`` is held to that.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,16 +18,20 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, RootModel, Tag
 
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.extract.registry import claim
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.evaluation import Evaluation, Outcome
 from tracegrade.otlp.file import read_sources
+from tracegrade.pipeline.record_judge import Judged
 from tracegrade.pipeline.replay import replay_sources
 from tracegrade.yaml_file import Document, FileError, FileModel, Problem, did_you_mean, read, validate
 
 NOT_MATCHED: Literal["not_matched"] = "not_matched"
 Found = dict[str, Outcome] | Literal["not_matched"]
 
+DIALECTS_OF_A_STABLE_RULE = 2
+_NEEDED: tuple[tuple[Outcome, str], ...] = (("fail", "fails"), ("pass", "passes"))
 # A rule fails on a subject if any evaluation fails, else error, else not_evaluable, else pass; of subjects alike.
 _WORST_FIRST: tuple[Outcome, ...] = ("fail", "error", "not_evaluable", "pass")
 
@@ -77,14 +85,42 @@ def run_tests(rule: Rule, rule_path: Path, settings: TracesSettings) -> Iterator
     if not path.exists():
         yield Result(rule.id, None, None, f"no {path.name} beside {rule_path.name}")
         return
-    outcomes: set[Outcome] = set()
+    proof = _Proof()
     for test, sources in _read_tests(path, rule):
-        found = _judge(rule, sources, settings)
+        judged = list(replay_sources(read_sources(sources), settings, RuleSet([rule]), "test"))
+        found = _found(rule, judged)
         if isinstance(found, dict) and test.known_gap is None:
-            outcomes.add(_worst(found.values()))
+            proof.add(_worst(found.values()), judged)
         yield Result(rule.id, test, found, _failure(test, found))
-    if missing := [word for outcome, word in (("fail", "fails"), ("pass", "passes")) if outcome not in outcomes]:
-        yield Result(rule.id, None, None, " and ".join(f"no trace that {word} it" for word in missing))
+    if missing := proof.missing(rule):
+        yield Result(rule.id, None, None, missing)
+
+
+class _Proof:
+    """What the traces show of a rule: the dialects on which it failed, and on which it passed."""
+
+    def __init__(self) -> None:
+        self._dialects: dict[Outcome, set[str]] = {}
+
+    def add(self, outcome: Outcome, judged: Iterable[Judged]) -> None:
+        self._dialects.setdefault(outcome, set()).update(
+            claimed[0].name
+            for item in judged
+            for span in item.trace.spans
+            if (claimed := claim(span)) is not None and claimed[1] != "other"
+        )
+
+    def missing(self, rule: Rule) -> str:
+        """What the rule still needs, "" for nothing."""
+        if lacking := [word for outcome, word in _NEEDED if outcome not in self._dialects]:
+            return " and ".join(f"no trace that {word} it" for word in lacking)
+        if rule.status != "stable" or "status" not in rule.model_fields_set:
+            return ""
+        few = [f"{word} it on {len(self._dialects[outcome])}" for outcome, word in _NEEDED if self._is_few(outcome)]
+        return f"a stable rule fails and passes on traces of two dialects; {', '.join(few)} alone" if few else ""
+
+    def _is_few(self, outcome: Outcome) -> bool:
+        return len(self._dialects[outcome]) < DIALECTS_OF_A_STABLE_RULE
 
 
 def _tests_path(rule_path: Path) -> Path:
@@ -117,8 +153,7 @@ def _unknown_names(document: Document, position: int, test: RuleTest, names: lis
     ]
 
 
-def _judge(rule: Rule, sources: list[str], settings: TracesSettings) -> Found:
-    judged = replay_sources(read_sources(sources), settings, RuleSet([rule]), "test")
+def _found(rule: Rule, judged: Iterable[Judged]) -> Found:
     evaluations = [evaluation for item in judged for evaluation in item.judgement.evaluations]
     found: dict[str, Outcome] = {}
     for name, _ in rule.named_specs():

@@ -11,17 +11,21 @@ from tracegrade.cli.output import (
     EXIT_FAILED,
     count,
     format_option,
+    markdown_table,
     outcome_text,
     print_json,
     print_table,
     reports_errors,
 )
+from tracegrade.cli.reports import Check, report, report_format_option
 from tracegrade.cli.settings_option import config_option
 
 if TYPE_CHECKING:
     from tracegrade.cli.rule_tests import Result
     from tracegrade.match.rule import Rule
     from tracegrade.match.rule_set import RuleSet
+
+_OF_THE_TESTS = "the rule's tests"
 
 _paths = click.argument("paths", nargs=-1, metavar="[PATH...]")
 
@@ -74,7 +78,7 @@ def list_(paths: Sequence[str], evaluators: bool, output_format: str) -> None:
     if output_format == "json":
         print_json(rows)
     elif output_format == "markdown":
-        click.echo(_markdown(columns, rows))
+        click.echo(markdown_table(columns, [_cells(row, columns) for row in rows]))
     else:
         print_table("", columns, [_cells(row, columns) for row in rows], empty="no rules")
 
@@ -108,7 +112,7 @@ def explain(rule_id: str, paths: Sequence[str]) -> None:
 @command.command()
 @_paths
 @config_option
-@format_option
+@report_format_option
 @reports_errors
 def test(paths: Sequence[str], config_path: Path | None, output_format: str) -> None:
     """Run the tests beside rules: each trace is judged, and each outcome must be as expected.
@@ -116,17 +120,21 @@ def test(paths: Sequence[str], config_path: Path | None, output_format: str) -> 
     Of the settings, traces.tool_aliases and ignore_scopes count.
 
     Exit 1 when a test fails, when a known gap is closed, or when a rule has no trace that fails it or none that
-    passes it.
+    passes it; one that says status: stable needs both from two dialects.
     """
     from tracegrade.cli.rule_tests import run_tests
     from tracegrade.config import load_config
 
     settings = load_config(config_path).traces
-    results = [result for rule, path in _rules(paths) for result in run_tests(rule, Path(path), settings)]
+    tested = [(rule, path, list(run_tests(rule, Path(path), settings))) for rule, path in _rules(paths)]
+    results = [result for _, _, found in tested for result in found]
     if output_format == "json":
         print_json(_result_json(result) for result in results)
-    else:
+    elif output_format == "table":
         _print_results(results)
+    else:
+        checks = [_check(rule, path, result) for rule, path, found in tested for result in found]
+        click.echo(report(output_format, checks, "Tests of rules"))
     if any(result.failure for result in results):
         sys.exit(EXIT_FAILED)
 
@@ -206,9 +214,20 @@ def _cells(row: dict[str, Any], columns: Sequence[str]) -> list[str]:
     return [", ".join(cell) if isinstance(cell := row[column], list) else cell for column in columns]
 
 
-def _markdown(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
-    lines = [list(columns), ["---"] * len(columns), *(_cells(row, columns) for row in rows)]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+def _check(rule: "Rule", path: str, result: "Result") -> Check:
+    from tracegrade.cli.rule_tests import shown
+
+    test = result.test
+    said = result.failure or (shown(result.found) if result.found else "")
+    return Check(
+        rule=rule,
+        rule_path=path,
+        name=test.description if test else _OF_THE_TESTS,
+        outcome="fail" if result.failure else "pass",
+        message=said,
+        place=", ".join(test.traces) if test else path,
+        key=f"{rule.id}/{test.description if test else _OF_THE_TESTS}",
+    )
 
 
 def _result_json(result: "Result") -> dict[str, Any]:
@@ -233,7 +252,7 @@ def _print_results(results: "Sequence[Result]") -> None:
         said = result.failure or (shown(result.found) if result.found else "")
         if result.test and result.test.known_gap and not result.failure:
             said = f"known gap: {result.test.known_gap}"
-        description = result.test.description if result.test else "the rule's tests"
+        description = result.test.description if result.test else _OF_THE_TESTS
         rows.append((result.rule_id, description, outcome_text("fail" if result.failure else "pass"), said))
     print_table("", ["rule", "test", "", "found"], rows, empty="no rules")
     failed = sum(bool(result.failure) for result in results)
