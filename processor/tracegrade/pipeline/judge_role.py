@@ -139,6 +139,7 @@ class JudgeRole:
         position = self._position.load()
         if position is None:
             position = self._reader.first()
+        self._judge.read_position = position  # shown until the first record is read
         commit_due_s = 0.0
         garbage = _RareGarbageCollection()
         while not self._stop.is_set():

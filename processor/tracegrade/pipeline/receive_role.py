@@ -168,19 +168,21 @@ class ReceiveRole:
             logger.warning("%d spans were deleted before the judge had read them: journal.max_size_mib", spans)
 
     def _judge_read_to(self, snapshot: dict[str, Any] | None = None) -> int:
-        """How far the judge had read when it wrote its last snapshot; at least to its committed position."""
+        """How far the judge had read when it wrote its last snapshot; without one, its committed position.
+
+        Never what it has committed since: the snapshot's counts would not go with it.
+        """
         snapshot = snapshot or self._folder.read_snapshot(JUDGE) or {"metrics": {}}
-        read_to = self._judged_to()
         for point in snapshot["metrics"].get("tracegrade.journal.position", []):
             if point["labels"] == {"journal": "journal", "consumer": JUDGE}:
-                read_to = max(read_to, int(point["value"]))
-        return read_to
+                return int(point["value"])
+        return self._judged_to()
 
     def _snapshots(self) -> list[dict[str, Any]]:
         """Both roles' metrics, in which promise 5's sums hold: what the judge has not read is counted by position."""
         judge = self._folder.read_snapshot(JUDGE)
         read_to = self._judge_read_to(judge)
-        self._telemetry.set("tracegrade.spans.unread", self._unread.behind(read_to))
+        self._telemetry.set("tracegrade.spans.unread", self._unread.behind(read_to, self._judged_to()))
         self._telemetry.set("tracegrade.judge.lag", max(0, self._journal.end - read_to))
         return [snapshot for snapshot in (self._telemetry.snapshot(), judge) if snapshot is not None]
 

@@ -34,13 +34,14 @@ class UnreadSpans:
             future.add_done_callback(lambda done: self._note_appended(done, entry.items))
         return future
 
-    def behind(self, position: int) -> int:
-        """Spans in records that end after `position`; forgets what lies before it."""
+    def behind(self, position: int, committed: int) -> int:
+        """Spans in records that end after `position`; forgets what lies before `committed`, where a judge begins."""
         with self._lock:
-            index = self._index(position)
+            count = self._counts[-1] - self._counts[self._index(position)]
+            index = self._index(committed)
             del self._ends[:index]
             del self._counts[:index]
-            return self._counts[-1] - self._counts[0]
+            return count
 
     def between(self, begin: int, end: int) -> int:
         """Spans in records that end after `begin` and by `end`."""
