@@ -47,7 +47,7 @@ def test_what_is_accepted_is_in_the_journal_and_counted(bench: Bench, wire: byte
     assert bench.telemetry.value("tracegrade.receiver.accepted_items", signal="traces", transport="grpc") == 1
 
 
-def test_nothing_is_answered_before_the_journal_says_durable(bench: Bench, wire: bytes) -> None:
+def test_12_nothing_is_answered_before_the_journal_says_durable(bench: Bench, wire: bytes) -> None:
     async def run() -> None:
         bench.journal.hold = True
         answer = asyncio.create_task(bench.accept(wire))
@@ -113,6 +113,14 @@ def test_4_bad_spans_are_rejected_for_good_with_a_message(bench: Bench, request_
     assert bench.telemetry.value(rejected, reason="invalid_span_id") == 1
 
 
+def test_6_what_could_not_be_kept_is_no_partial_success(bench: Bench, request_of: RequestOf) -> None:
+    bench.journal.refuse_with = JournalFull("2.0 of 2.0 GiB")
+    request = request_of((b"t" * 16, b"s" * 8, b""), (b"", b"s" * 8, b""))
+    outcome = asyncio.run(bench.accept(request.SerializeToString()))
+    assert outcome == Refused("journal_full", "2.0 of 2.0 GiB", 1)
+    assert bench.telemetry.value("tracegrade.receiver.rejected_spans") == 0
+
+
 def test_a_request_of_nothing_but_bad_spans_is_not_journalled(bench: Bench, request_of: RequestOf) -> None:
     outcome = asyncio.run(bench.accept(request_of((b"", b"", b"")).SerializeToString()))
     assert isinstance(outcome, Accepted)
@@ -128,7 +136,7 @@ def test_what_comes_back_to_its_sender_is_answered_and_not_journalled(bench: Ben
     assert bench.telemetry.value("tracegrade.receiver.loop_items", signal="traces") == 1
 
 
-def test_garbage_is_refused_for_good(bench: Bench) -> None:
+def test_17_27_garbage_is_refused_for_good(bench: Bench) -> None:
     outcome = asyncio.run(bench.accept(b"\xff"))
     assert isinstance(outcome, Refused)
     assert (outcome.reason, outcome.retry_after_s) == ("undecodable", None)

@@ -23,8 +23,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
-from tracegrade.journal.errors import JournalFull
+from tracegrade.journal.errors import JournalClosed, JournalFull, JournalUnavailable
 from tracegrade.model.signal import Signal
+from tracegrade.otlp.answer import grpc_failure
 from tracegrade.receive.listen import ReceiverStartError
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
@@ -185,6 +186,27 @@ def test_17_a_mistake_of_ours_is_internal_and_never_unknown(serve: Serve, wire: 
     assert error_of(served, wire).code() is grpc.StatusCode.INTERNAL
 
 
+@pytest.mark.parametrize(
+    ("trouble", "is_retried"),
+    [
+        (JournalFull("no room"), True),
+        (JournalUnavailable("disk failed"), True),
+        (JournalClosed("stopping"), True),
+        (ZeroDivisionError("a bug"), False),
+        (None, False),
+    ],
+    ids=["full", "disk", "stopping", "our mistake", "garbage"],
+)
+def test_18_a_code_that_clients_retry_is_answered_exactly_where_that_can_help(
+    serve: Serve, wire: bytes, trouble: Exception | None, is_retried: bool
+) -> None:
+    served = serve()
+    served.journal.refuse_with = trouble
+    error = error_of(served, b"\xff" if trouble is None else wire)
+    details = trailers_of(error).get("grpc-status-details-bin")
+    assert (grpc_failure(error.code().name.lower(), "", details).kind == "retry") is is_retried
+
+
 def test_20_calls_on_one_connection_run_side_by_side(serve: Serve, wire: bytes) -> None:
     served = serve()
     served.journal.hold = True
@@ -318,6 +340,18 @@ def test_tls_is_served_and_a_client_authority_is_asked_for(
     known = authority.issue_cert("client")
     credentials = grpc.ssl_channel_credentials(roots, known.private_key_pem.bytes(), known.cert_chain_pems[0].bytes())
     assert export_securely(served, wire, credentials) == b""
+
+
+def test_21_a_client_that_pings_too_often_is_disconnected(serve: Serve, wire: bytes) -> None:
+    served = serve()
+    served.journal.hold = True
+    # Without limits of its own, a client pings as often as it likes.
+    pings = [("grpc.keepalive_time_ms", 1000), ("grpc.http2.max_pings_without_data", 0)]
+    with grpc.insecure_channel(served.grpc_address, options=pings) as channel, pytest.raises(grpc.RpcError) as caught:
+        channel.unary_unary(EXPORT)(wire, timeout=30)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE  # type: ignore[attr-defined]
+    assert caught.value.details() == "Too many pings"  # type: ignore[attr-defined]
+    served.loop.call_soon_threadsafe(served.journal.futures[0].set_result, 1)
 
 
 def test_21_old_connections_are_closed_so_that_clients_spread_again(serve: Serve, wire: bytes) -> None:

@@ -243,6 +243,36 @@ def test_29_no_room_for_requests_in_work_is_429(serve: Serve, wire: bytes) -> No
     assert "max_in_flight_mib" in answer.message()
 
 
+@pytest.mark.parametrize("bad", [b"x" * 2_000_000, [b"x"] * 50_000], ids=["one long", "many"])
+def test_8_an_answer_stays_short_however_much_there_is_to_say(serve: Serve, bad: bytes | list[bytes]) -> None:
+    ids = [bad] if isinstance(bad, bytes) else bad
+    spans = [{"traceId": text.decode(), "spanId": text.decode(), "name": "work"} for text in ids]
+    body = orjson.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]})
+    answer = send(serve(), body, JSON)
+    assert answer.status == 200
+    assert orjson.loads(answer.body)["partialSuccess"]["rejectedSpans"] == str(len(spans))
+    assert len(answer.body) < 4096
+
+
+@pytest.mark.parametrize("name", ["Upgrade", "preface"])
+def test_35_who_asks_for_http_2_is_answered_in_http_1(serve: Serve, wire: bytes, name: str) -> None:
+    served = serve()
+    if name == "Upgrade":
+        settings = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2_Settings": "AAMAAABkAAQAAP__"}
+        assert send(served, wire, **settings).status == 200
+        assert send(served, iter([wire[:7], wire[7:]]), **settings).status == 200
+        head = b"POST /v1/traces HTTP/1.1\r\nConnection: %s\r\nUpgrade: h2c\r\nContent-Type: application/x-protobuf\r\n"
+        body = b"Content-Length: %d\r\n\r\n%s" % (len(wire), wire)
+        with socket.create_connection(("127.0.0.1", served.http_port)) as connection:
+            connection.sendall(head % b"Upgrade" + body + head % b"Upgrade, close" + body)
+            assert until_closed(connection).count(b"HTTP/1.1 200 OK") == 2
+        assert [entry.payload for entry in served.journal.entries] == [wire] * 4
+    else:
+        with socket.create_connection(("127.0.0.1", served.http_port)) as connection:
+            connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+            assert until_closed(connection).startswith(b"HTTP/1.1 4")
+
+
 def test_22_while_stopping_the_answer_is_503(serve: Serve, wire: bytes) -> None:
     served = serve()
     served.loop.call_soon_threadsafe(served.ingest.stop)

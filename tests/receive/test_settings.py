@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from tracegrade.receive.settings import OtlpReceiverSettings, ReceiversSettings, split_endpoint
 
 
-def test_both_protocols_are_on_and_on_loopback_by_default() -> None:
+def test_7_11_both_protocols_are_on_with_their_ports_and_bounds_by_default() -> None:
     protocols = ReceiversSettings().otlp.protocols
     assert protocols.grpc is not None
     assert protocols.http is not None

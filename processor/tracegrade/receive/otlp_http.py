@@ -8,6 +8,7 @@ from math import ceil
 from socket import socket
 from typing import Any
 
+import httptools
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -256,12 +257,17 @@ class _EmbeddedServer(uvicorn.Server):
 def _protocol_class(header_timeout_s: float) -> type[HttpToolsProtocol]:
     """The protocol of uvicorn with a bound on the time and the size of a request's headers.
 
-    By itself it waits for ever for the rest of a request line, and takes any number of headers.
+    By itself it waits for ever for the rest of a request line, and takes any number of headers; and the request of a
+    client that offers another protocol (``Upgrade: h2c``, as Java's does) it hands on without its body.
     """
 
     class BoundedHeaders(HttpToolsProtocol):
         _timer: asyncio.TimerHandle | None = None
         _header_bytes = 0
+
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            self._http1 = self.parser = _Http1Parser(self)  # type: ignore[assignment]  # all that uvicorn calls
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
             super().connection_made(transport)
@@ -273,7 +279,12 @@ def _protocol_class(header_timeout_s: float) -> type[HttpToolsProtocol]:
 
         def on_headers_complete(self) -> None:
             self._stop_timer()
-            super().on_headers_complete()
+            if not self._http1.is_offer:
+                super().on_headers_complete()
+
+        def on_message_complete(self) -> None:
+            if not self._http1.is_offer:
+                super().on_message_complete()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -301,3 +312,42 @@ def _protocol_class(header_timeout_s: float) -> type[HttpToolsProtocol]:
             self.transport.close()
 
     return BoundedHeaders
+
+
+class _Http1Parser:
+    """Reads also a request that offers another protocol as HTTP/1.1, to its end (RFC 9110, 7.8: offers may be ignored).
+
+    The parser below takes what follows the headers of such a request for the other protocol's: here a fresh one reads
+    the same headers again without the offer, and then the body.
+    """
+
+    def __init__(self, protocol: HttpToolsProtocol) -> None:
+        self._protocol = protocol
+        self._begin()
+
+    def _begin(self) -> None:
+        self._parser = parser = httptools.HttpRequestParser(self._protocol)
+        self.get_method, self.get_http_version = parser.get_method, parser.get_http_version
+        self.should_keep_alive, self.should_upgrade = parser.should_keep_alive, parser.should_upgrade
+
+    @property
+    def is_offer(self) -> bool:
+        """Whether the headers just read offer another protocol; CONNECT asks for a tunnel, which is no offer."""
+        return bool(self.should_upgrade()) and self.get_method() != b"CONNECT"
+
+    def feed_data(self, data: bytes) -> None:
+        """Read on; raises what the parser below raises."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            if not self.is_offer:
+                raise
+            head = self._head_without_offer()
+            self._begin()
+            self._parser.feed_data(head)
+            self.feed_data(data[offer.args[0] :])
+
+    def _head_without_offer(self) -> bytes:
+        lines = [b"%s %s HTTP/%s" % (self.get_method(), self._protocol.url, self.get_http_version().encode())]
+        lines += [b"%s: %s" % (name, value) for name, value in self._protocol.headers if name != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
