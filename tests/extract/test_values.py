@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tracegrade.cli.output import json_text
@@ -123,11 +123,14 @@ def _as_json(literal: Any) -> Any:
 
 
 @given(st.text(alphabet=st.sampled_from("{}[]()'\"\\,: 01e-+.truefalsnN_bu\n\u00e9"), max_size=60))
+@example('"{"')
 def test_any_text_gives_a_value_that_can_be_written(text: str) -> None:
     decoded = decode(text)
     json_text(decoded.value).encode()
     if decoded.status in ("text", "truncated"):
-        assert decoded.value == text
+        quoted = text
+        while quoted != decoded.value:
+            quoted = json.loads(quoted)
 
 
 @given(json_values, st.randoms(use_true_random=False))

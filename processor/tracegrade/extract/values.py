@@ -77,7 +77,8 @@ def decode(raw: JsonValue) -> Decoded:
 
     Returns:
         The value, with status ok (structured, or strict JSON), repaired (JSON in JSON, NaN, duplicate keys, lone
-        surrogates), python_repr, text or truncated (both keep the text as it came), redacted or absent (None).
+        surrogates), python_repr, text or truncated (both keep the text as it came, or what a JSON text quotes),
+        redacted or absent (None).
     """
     if type(raw) is not str:
         return ABSENT if raw is None else Decoded(raw, "ok")
