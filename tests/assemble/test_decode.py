@@ -84,6 +84,7 @@ ATTRIBUTES = st.builds(
 @given(st.lists(ATTRIBUTES, max_size=8))
 def test_attributes_are_kept_in_order_of_their_keys_and_the_last_of_one_name_counts(attributes: list[KeyValue]) -> None:
     (decoded,) = Decoder(WANTED).spans(request_with(*attributes).SerializeToString())
+    decoded.attributes.pop(UNREAD_KEYS, None)  # what hypothesis writes may look like a tool call
     kept = {
         pair.key: json_value(pair.value)
         for pair in attributes
