@@ -30,7 +30,7 @@ def fold(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[N
     ids = [execution.call_id for execution in executions if execution.call_id is not None]
     if len(set(ids)) < len(ids):
         kept = _fold_same_id(executions, asks)
-    if any(execution.node.parent is not None and execution.node.parent.kind == "tool" for execution in kept):
+    if any(_may_be_nested(execution) for execution in kept):
         kept = _fold_nested(kept)
     if len({execution.node.span.scope for execution in kept}) > 1:
         kept = _fold_near(kept, {node.span.scope for node in nodes if node.kind == "chat"})
@@ -107,6 +107,16 @@ def _is_same_id_call(first: Execution, second: Execution, again: bool) -> bool:
     return not again and not (first.error is not None and one.scope == other.scope)
 
 
+def _may_be_nested(execution: Execution) -> bool:
+    above = execution.node.parent
+    return above.kind == "tool" if above is not None else _has_lost_parent(execution)
+
+
+def _has_lost_parent(execution: Execution) -> bool:
+    """Whether it is an MCP span of which it is not known what encloses it."""
+    return execution.node.parent is None and execution.node.span.parent_span_id != b"" and execution.is_mcp
+
+
 def _fold_nested(executions: list[Execution]) -> list[Execution]:
     """Fold an execution into one of the same tool that encloses it, with no agent or model call in between."""
     by_node = {execution.node: execution for execution in executions}
@@ -114,8 +124,10 @@ def _fold_nested(executions: list[Execution]) -> list[Execution]:
         for other in execution.also:
             by_node[other] = execution
     into: dict[Execution, Execution] = {}
-    for execution in executions:
+    for place, execution in enumerate(executions):
         above = execution.node.parent
+        if _has_lost_parent(execution):
+            above = _around_in_time(execution, executions[max(0, place - MAX_COMPARED) : place])
         for _ in range(MAX_CHAIN):
             if above is None or above.kind != "tool":
                 break
@@ -134,6 +146,13 @@ def _fold_nested(executions: list[Execution]) -> list[Execution]:
         if outer is not execution:
             outer.absorb(execution)
     return [execution for execution in executions if execution not in into]
+
+
+def _around_in_time(execution: Execution, before: Sequence[Execution]) -> Node | None:
+    """The innermost of the executions that started before and end after it, of those that it may be a part of."""
+    end_ns = execution.node.span.end_ns
+    around = (e for e in reversed(before) if end_ns <= e.node.span.end_ns and _is_nested_call(e, execution))
+    return next((outer.node for outer in around), None)
 
 
 def _is_nested_call(outer: Execution, inner: Execution) -> bool:

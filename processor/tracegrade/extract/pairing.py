@@ -136,21 +136,36 @@ def _take(
     candidates = waiting.get((key, False)) or (None if is_certain else waiting.get((key, True)))
     if not candidates:
         return False
-    ask = candidates.pop()
+    ask = candidates.pop(_latest_before(execution.node.span.start_ns, candidates))
     ask.taken = True
     matched[execution] = ask
     return True
+
+
+def _latest_before(start_ns: int, candidates: Sequence[Ask]) -> int:
+    """The place of the first request that the latest model call before `start_ns` made, else of the very first one.
+
+    An earlier model call's is left then: the span of what it asked for is missing.
+    """
+    last = len(candidates) - 1
+    found = last
+    for place in range(last - 1, max(last - _MAX_SAME_ID, -1), -1):
+        node = candidates[place].node
+        if node.span.start_ns > start_ns:
+            break
+        if node is not candidates[found].node:
+            found = place
+    return found
 
 
 def _by_id(execution: Execution, by_id: dict[str, list[Ask]]) -> Ask | None:
     if execution.call_id is None:
         return None
     candidates = [ask for ask in by_id.get(execution.call_id, ())[:_MAX_SAME_ID] if not ask.taken]
-    if len(candidates) < 2:
-        return candidates[0] if candidates else None
     same_name = [ask for ask in candidates if short_name(ask.call.name) == short_name(execution.name)]
-    same_run = [ask for ask in same_name if ask.node.run is execution.node.run]
-    return next(iter(same_run or same_name or candidates), None)
+    # Some frameworks name a tool's class; another run's call of another name is one that has the same id by chance.
+    same_run = [ask for ask in same_name or candidates if ask.node.run is execution.node.run]
+    return next(iter(same_run or same_name), None)
 
 
 def _ask_arguments(ask: Ask) -> str:
@@ -197,7 +212,7 @@ def _complete(paired: PairedCall, results: "_Results", schemas: "_Schemas") -> N
         if paired.arguments.status == "text" and execution.parameters is None:
             paired.arguments = read_arguments(execution.raw_arguments, schemas.of(execution.name))
     if paired.error is None and paired.output.status in ("absent", "redacted", "truncated"):
-        shown = results.of(ask) if ask is not None else results.by_id(execution.call_id)
+        shown = results.of(ask) if ask is not None else results.by_id(execution.call_id, execution.name, paired.node)
         if shown is not None:
             output = paired.node.dialect.read_output(paired.node.span, shown.output)
             if output.result.status != "absent":
@@ -253,7 +268,7 @@ class _Results:
         self._next: dict[Node, Node] = {}
         self._before: dict[Node, Node] = {}
         self._trailing: dict[Node, list[ShownResult]] = {}
-        self._by_id: dict[str, ShownResult] | None = None
+        self._by_id: dict[tuple[str, str], dict[Node | None, ShownResult]] | None = None
 
     def of(self, ask: Ask) -> ShownResult | None:
         """The result of a requested call: in the asking run's next model call, else anywhere by its id."""
@@ -267,25 +282,38 @@ class _Results:
                     return found
             elif ask.position < len(trailing):
                 return trailing[ask.position]
-        return self.by_id(ask.call.call_id)
+        return self.by_id(ask.call.call_id, ask.call.name, ask.node)
 
-    def by_id(self, call_id: str | None) -> ShownResult | None:
-        """The first result shown for a call id, in the order of model calls, else in what an agent put out."""
+    def by_id(self, call_id: str | None, name: str, node: Node) -> ShownResult | None:
+        """The first result shown for a call id, in the order of model calls, else in what an agent put out.
+
+        Ids may be used again: where the history names the tool, it is this one; a result in the run of `node` is
+        preferred to one in another's history.
+        """
         if call_id is None:
             return None
         if self._by_id is None:
             self._by_id = {}
             for chat in self._chats:
-                for message in (*self._new_inputs(chat), *chat.outputs()):
-                    for result in message.results:
-                        if result.call_id is not None:
-                            self._by_id.setdefault(result.call_id, result)
+                self._note(chat.run, (*self._new_inputs(chat), *chat.outputs()))
             for agent in self._agents:
-                for message in agent.outputs():
-                    for result in message.results:
-                        if result.call_id is not None:
-                            self._by_id.setdefault(result.call_id, result)
-        return self._by_id.get(call_id)
+                self._note(agent.run, agent.outputs())
+        for named in (short_name(name), ""):
+            if (shown := self._by_id.get((call_id, named))) is not None:
+                return shown.get(node.run) or next(iter(shown.values()))
+        return None
+
+    def _note(self, run: Node | None, messages: Sequence[Message]) -> None:
+        """Keep the results in some messages, by call id and name ("" where no message asks for the call)."""
+        assert self._by_id is not None
+        names: dict[str | None, str] = {}
+        for message in messages:
+            for call in message.calls:
+                names[call.call_id] = short_name(call.name)
+            for result in message.results:
+                if result.call_id is not None:
+                    key = (result.call_id, names.get(result.call_id, ""))
+                    self._by_id.setdefault(key, {}).setdefault(run, result)
 
     def _follow(self) -> None:
         """Find which model call comes after which in its run."""
