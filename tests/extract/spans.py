@@ -19,8 +19,9 @@ def make_trace(
 
     Each has ``id`` (a small number), and optionally ``parent``, ``name``, ``at: [start, end]`` (ms; default: in the
     order given), ``kind``, ``scope``, ``status`` (ok, error, or the message of an error), ``attributes`` and ``events``
-    (objects of event name to attributes). Log records have ``span`` (its number), ``name``, and optionally ``scope``
-    and ``attributes`` (with the members of their body).
+    (objects of event name to attributes), ``dropped`` (how many attributes are missing).
+    Log records have ``span`` (its number), ``name``, and optionally ``scope`` and ``attributes`` (with the members of
+    their body).
     """
     made = [_make_span(short, place, trace_id) for place, short in enumerate(spans)]
     made.sort(key=lambda span: (span.start_ns, span.end_ns, span.span_id))
@@ -42,7 +43,18 @@ def span_id(number: int) -> str:
 
 
 def _make_span(short: dict[str, Any], place: int, trace_id: bytes) -> Span:
-    unknown = short.keys() - {"id", "parent", "name", "at", "kind", "scope", "status", "attributes", "events"}
+    unknown = short.keys() - {
+        "id",
+        "parent",
+        "name",
+        "at",
+        "kind",
+        "scope",
+        "status",
+        "attributes",
+        "events",
+        "dropped",
+    }
     assert not unknown, f"span {short['id']}: unknown {sorted(unknown)}"
     start_ms, end_ms = short.get("at", [place * 10, place * 10 + 5])
     status = short.get("status", "unset")
@@ -64,7 +76,7 @@ def _make_span(short: dict[str, Any], place: int, trace_id: bytes) -> Span:
             for event in short.get("events", [])
             for name, attributes in event.items()
         ],
-        dropped_attributes_count=0,
+        dropped_attributes_count=short.get("dropped", 0),
         scope=short.get("scope", "test"),
         resource=Resource({"service.name": "shop", "service.version": "1.2.3"}),
     )

@@ -154,8 +154,8 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
     content = value.get("content")
     if isinstance(parts := value.get("parts"), list):
         _read_parts(parts, position, texts, calls, results)
-    if isinstance(content, list):
-        _read_parts(content, position, texts, calls, results)
+    if isinstance(content, list) and not (role == "tool" and all(isinstance(part, str) for part in content)):
+        _read_parts(content, position, texts, calls, results)  # a tool's list of texts is its result as it is
     if "tool_calls" in value and not calls:
         tool_calls = decode(value["tool_calls"]).value
         for index, item in enumerate(tool_calls if isinstance(tool_calls, list) else []):

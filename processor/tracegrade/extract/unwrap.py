@@ -26,6 +26,7 @@ _BLOCK_KEYS = frozenset(
 )
 
 _MESSAGE_REPR = re.compile(r"""content=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
+_MESSAGE_STARTS = ("content='", 'content="')
 _REPR_CALL_ID = re.compile(r"\btool_call_id='([^']*)'")
 _REPR_FAILED = re.compile(r"\bstatus='error'")
 _MAX_REPR_CHARS = 100_000
@@ -52,7 +53,8 @@ def unwrap_output(decoded: Decoded, *, result_member: bool = False) -> Output:
         return Output(decoded)  # nearly all results
     layer = _open(value, result_member)
     if layer is None:
-        return Output(decoded)
+        is_cut = isinstance(value, str) and value.startswith(_MESSAGE_STARTS) and not _MESSAGE_REPR.match(value)
+        return Output(Decoded(value, "truncated") if is_cut else decoded)
     found_id: str | None = None
     failed = False
     for _ in range(MAX_ENVELOPES):

@@ -120,17 +120,20 @@ def _messages(span: Span, prefix: str) -> list[Message]:
             fields.lists.setdefault(name, {}).setdefault(item, {})[member] = attributes[key]
         else:
             fields.members[member] = attributes[key]
-    return [_message(by_number[number], position) for position, number in enumerate(sorted(by_number))]
+    # Empty arguments are left out, but so are attributes beyond a limit.
+    left_out: JsonValue = {} if not span.dropped_attributes_count else None
+    return [_message(by_number[number], position, left_out) for position, number in enumerate(sorted(by_number))]
 
 
-def _message(fields: _Fields, position: int) -> Message:
+def _message(fields: _Fields, position: int, left_out: JsonValue) -> Message:
     members = fields.members
     role = members.get("role")
     content = members.get("content")
     texts = [content] if isinstance(content, str) else []
     calls: tuple[RequestedCall, ...] = ()
     if fields.lists:
-        calls = _calls(fields.items("tool_calls"), position) or _calls(fields.items("contents"), position)
+        items = fields.items
+        calls = _calls(items("tool_calls"), position, left_out) or _calls(items("contents"), position, left_out)
         if not texts:
             blocks = (block.get("message_content.text") for block in fields.items("contents"))
             texts = [text for text in blocks if isinstance(text, str)]
@@ -144,14 +147,13 @@ def _message(fields: _Fields, position: int) -> Message:
     return Message(role if isinstance(role, str) else "", "\n".join(texts), calls, results)
 
 
-def _calls(items: list[dict[str, JsonValue]], position: int) -> tuple[RequestedCall, ...]:
+def _calls(items: list[dict[str, JsonValue]], position: int, left_out: JsonValue) -> tuple[RequestedCall, ...]:
     calls = []
     for index, item in enumerate(items):
         name = item.get("tool_call.function.name")
         if isinstance(name, str) and name:
             identity = call_id(item.get("tool_call.id"))
-            # Empty arguments are left out.
-            arguments = item.get("tool_call.function.arguments", {})
+            arguments = item.get("tool_call.function.arguments", left_out)
             calls.append(RequestedCall(name, identity, arguments, f"{position}/{index}"))
     return tuple(calls)
 

@@ -16,6 +16,7 @@ from tracegrade.model.span import STATUS_ERROR, Span
 
 _VALIDATION_ERRORS = re.compile(r"\d+ validation errors?: \[")
 _OUTPUT_FUNCTION = "running output function"
+_OUTPUT_TOOL = "final_result"  # unless it is given another name
 
 
 def _classify(span: Span) -> SpanKind | None:
@@ -64,7 +65,10 @@ def _inputs(span: Span) -> list[Message]:
 
 def _output_tools(span: Span) -> set[str]:
     """The tools by which the model gives its final result."""
-    parameters = decode(span.attributes.get(s.PYDANTIC_REQUEST_PARAMETERS)).value
+    decoded = decode(span.attributes.get(s.PYDANTIC_REQUEST_PARAMETERS))
+    if decoded.status == "truncated":
+        return {_OUTPUT_TOOL}
+    parameters = decoded.value
     tools = parameters.get("output_tools") if isinstance(parameters, dict) else None
     names = [tool.get("name") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
     return {name for name in names if isinstance(name, str)}
