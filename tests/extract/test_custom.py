@@ -1,14 +1,13 @@
 """Dialects that installed packages add: each test installs one into a folder of its own and starts an interpreter."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
+
+import packages
+from packages import run
 
 ROOT = Path(__file__).parents[2]
 SECTION = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Dialects\n")[2].partition("\n## ")[0]
@@ -22,22 +21,10 @@ SPANS = [
 
 
 def install(folder: Path, source: str, entry_point: str = "", version: str = "1.2") -> None:
-    """What pip leaves of a package with one module, acme_tracing."""
-    (name, value) = entry_point.split(" = ") if entry_point else re.findall(r'(\w+) = "(.+)"', ENTRY_POINTS)[0]
+    """A package with one module, acme_tracing, and the example's entry point unless another is given."""
     (group,) = re.findall(r'entry-points."(.+)"', ENTRY_POINTS)
-    info = folder / f"acme_tracing-{version}.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: acme-tracing\nVersion: {version}\n")
-    (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {value}\n")
-    (folder / "acme_tracing.py").write_text(dedent(source))
-
-
-def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Python with these arguments and what is installed in `folder`."""
-    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    value = entry_point or " = ".join(*re.findall(r'(\w+) = "(.+)"', ENTRY_POINTS))
+    packages.install(folder, "acme-tracing", version, source, group, value)
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 from typing import Any
 
+import pytest
+
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 
@@ -31,6 +33,16 @@ def test_attributes_of_all_clauses_are_read_and_those_that_other_clauses_need() 
         "deployment.environment.name",
         "deployment.environment",
     }
+
+
+@pytest.mark.parametrize("place", ["evaluate", "cases"])
+def test_attributes_that_only_an_evaluator_reads_are_read(place: str) -> None:
+    tokens = "gen_ai.usage.input_tokens"
+    assert tokens not in RuleSet([rule_of("a")]).attributes_read
+    item = {"id": "x", "match": {"prompt": "x"}} if place == "cases" else {}
+    assert (
+        tokens in RuleSet([rule_of("a", **{place: [{**item, "evaluator": "budget", "max_tokens": 9}]})]).attributes_read
+    )
 
 
 def test_a_rule_is_found_by_its_id() -> None:

@@ -23,11 +23,12 @@ def command() -> None:
 @config_option
 @reports_errors
 def check(path: Path | None, config_path: Path | None) -> None:
-    """Check a settings file, the rules it names, and the dialects of installed packages.
+    """Check a settings file, the rules it names, and what installed packages add.
 
     Exit 2 with every mistake, each as file:line:column.
     """
     from tracegrade.config import load_config
+    from tracegrade.evaluate.registry import custom
     from tracegrade.extract.registry import CUSTOM
     from tracegrade.match.load import load_rules
 
@@ -35,7 +36,8 @@ def check(path: Path | None, config_path: Path | None) -> None:
     rule_set = load_rules(config.rules.paths, semantic_model=config.rules.semantic_model)
     rules, exporters = count(len(rule_set), "rule"), count(len(config.exporters), "exporter")
     dialects = f", dialects of packages: {', '.join(plugin.name for plugin in CUSTOM)}" if CUSTOM else ""
-    click.echo(f"{path or config_path or 'defaults'}: nothing wrong, {rules}, {exporters}{dialects}")
+    evaluators = f", evaluators of packages: {', '.join(custom())}" if custom() else ""
+    click.echo(f"{path or config_path or 'defaults'}: nothing wrong, {rules}, {exporters}{dialects}{evaluators}")
 
 
 @command.command()

@@ -15,7 +15,7 @@ from tracegrade.evaluate.case_scoring import overall
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.gate import gate
-from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.evaluate.registry import evaluators
 from tracegrade.evaluate.tool_call_accuracy import band
 from tracegrade.extract.registry import extract
 from tracegrade.model.errors import TraceGradeError
@@ -110,9 +110,9 @@ def _in_our_words(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def _evaluate(name: str, case: Mapping[str, Any]) -> Score | str:
     """The score, or why there is none."""
-    evaluator = EVALUATORS.get(_OTHER_NAMES.get(name, name))
+    evaluator = evaluators().get(_OTHER_NAMES.get(name, name))
     if evaluator is None:
-        raise CaseError("unknown_evaluator", f"no evaluator {name!r}{did_you_mean(name, EVALUATORS)}")
+        raise CaseError("unknown_evaluator", f"no evaluator {name!r}{did_you_mean(name, evaluators())}")
     config = case.get("config") or {}
     if not isinstance(config, dict):
         raise CaseError("invalid_case", "config: expected an object of settings")

@@ -84,6 +84,7 @@ def list_(paths: Sequence[str], evaluators: bool, output_format: str) -> None:
 
 
 @command.command()
+@reports_errors
 def schema() -> None:
     """Print the JSON Schema of a rule file, for editors."""
     import json
@@ -201,12 +202,12 @@ def _explained(rule: "Rule", path: str) -> str:
 
 
 def _evaluator_rows() -> list[dict[str, Any]]:
-    from tracegrade.evaluate.registry import EVALUATORS
+    from tracegrade.evaluate.registry import evaluators
     from tracegrade.match.evaluation_spec import field_names
 
     return [
         {"evaluator": evaluator.name, "judges": evaluator.summary, "fields": field_names(evaluator)}
-        for evaluator in EVALUATORS.values()
+        for evaluator in evaluators().values()
     ]
 
 

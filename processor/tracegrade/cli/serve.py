@@ -68,12 +68,14 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
     import asyncio
     import signal
 
+    from tracegrade.evaluate.registry import custom
     from tracegrade.extract.registry import CUSTOM
     from tracegrade.match.load import load_rules
     from tracegrade.pipeline.receive_role import ReceiveRole
 
     _log_to_stderr("receive")
     dialects = [f"{plugin.name} of {plugin.package} {plugin.version}" for plugin in CUSTOM]
+    evaluators = [f"{plugin.name} of {plugin.package} {plugin.version}" for plugin in custom().values()]
     rule_set = load_rules(
         config.rules.paths, semantic_model=config.rules.semantic_model
     )  # a wrong rule stops the start here, not in a restarted judge
@@ -87,6 +89,8 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
         click.echo(f"Listening: {shown}. Data in {config.data_dir}. {len(rule_set)} rules.", err=True)
         if dialects:
             click.echo(f"Dialects of installed packages: {', '.join(dialects)}.", err=True)
+        if evaluators:
+            click.echo(f"Evaluators of installed packages: {', '.join(evaluators)}.", err=True)
 
     async def main() -> int:
         stop = asyncio.Event()

@@ -1,6 +1,7 @@
-"""All evaluators by name, in the order that tables show them."""
+"""All evaluators by name, in the order that tables show them; and those that installed packages add."""
 
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from tracegrade.evaluate import (
     abstention,
@@ -28,6 +29,9 @@ from tracegrade.evaluate import (
 )
 from tracegrade.evaluate.evaluator import Evaluator
 
+if TYPE_CHECKING:
+    from tracegrade.plugins import Plugin
+
 EVALUATORS: dict[str, Evaluator[Any, Any]] = {
     "tool-call-order": tool_call_order.EVALUATOR,
     "tool-call-args": tool_call_args.EVALUATOR,
@@ -52,3 +56,25 @@ EVALUATORS: dict[str, Evaluator[Any, Any]] = {
     "args-schema": args_schema.EVALUATOR,
     "budget": budget.EVALUATOR,
 }
+
+
+@cache
+def custom() -> "dict[str, Plugin[Evaluator[Any, Any]]]":
+    """The evaluators of installed packages, by name; looked for when first asked.
+
+    Raises:
+        PluginError: one cannot be used.
+    """
+    from tracegrade.evaluate.custom import custom_evaluators
+
+    return {plugin.name: plugin for plugin in custom_evaluators(EVALUATORS)}
+
+
+@cache
+def evaluators() -> dict[str, Evaluator[Any, Any]]:
+    """All that a rule may name: ours, then those of installed packages.
+
+    Raises:
+        PluginError: as `custom`.
+    """
+    return {**EVALUATORS, **{name: plugin.member for name, plugin in custom().items()}}

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, GetJsonSchemaHandler, PlainSerializer, Pl
 from pydantic_core import InitErrorDetails
 
 from tracegrade.evaluate.evaluator import Evaluator
-from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.evaluate.registry import evaluators
 from tracegrade.match.mistakes import mistake, mistakes_of, refuse
 from tracegrade.yaml_file import FileModel, did_you_mean
 
@@ -61,14 +61,14 @@ def read_item(value: Any) -> EvaluationSpec:
         raise ValueError(f"expected an object such as {{evaluator: tool-call-order, ...}}, found {value!r}")
     if "evaluator" not in value:
         raise ValueError("key 'evaluator' is missing; 'tracegrade rules list --evaluators' shows all")
-    evaluator = EVALUATORS.get(value["evaluator"]) if isinstance(value["evaluator"], str) else None
+    evaluator = evaluators().get(value["evaluator"]) if isinstance(value["evaluator"], str) else None
     if evaluator is None:
         raise refuse([mistake(_no_evaluator(value["evaluator"]), "evaluator")])
     return _read_with(evaluator, value)
 
 
 def _no_evaluator(name: object) -> str:
-    hint = did_you_mean(name, EVALUATORS) if isinstance(name, str) else ""
+    hint = did_you_mean(name, evaluators()) if isinstance(name, str) else ""
     return f"no evaluator {name!r}{hint} ('tracegrade rules list --evaluators' shows all)"
 
 
@@ -98,7 +98,7 @@ def _read_with(evaluator: Evaluator[Any, Any], value: dict[str, Any]) -> Evaluat
 @cache
 def _fields(name: str) -> dict[str, type[BaseModel]]:
     """Every key that an item of this evaluator may hold, aliases included, and the model it belongs to."""
-    evaluator = EVALUATORS[name]
+    evaluator = evaluators()[name]
     return {
         key: model
         for model in (evaluator.Settings, evaluator.Criteria, _Head)
@@ -129,7 +129,7 @@ class _ItemSchema:
 
 def item_shapes(handler: GetJsonSchemaHandler) -> list[dict[str, Any]]:
     """The JSON Schema of an item of each evaluator."""
-    return [_shape(evaluator, handler) for evaluator in EVALUATORS.values()]
+    return [_shape(evaluator, handler) for evaluator in evaluators().values()]
 
 
 def _shape(evaluator: Evaluator[Any, Any], handler: GetJsonSchemaHandler) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
+from tracegrade.evaluate.registry import custom
 from tracegrade.match.case import CaseList
 from tracegrade.match.cel import Cel
 from tracegrade.match.evaluation_spec import EvaluationItem, EvaluationSpec
@@ -195,7 +196,9 @@ class Rule(FileModel):
         if nothing:
             raise refuse([mistake(_NOTHING_JUDGED)])
         if not isinstance(value, Rule):
-            rule._hash = content_hash(value)
+            packages = rule.packages
+            # Without packages the file alone: it hashes the same wherever it is read.
+            rule._hash = content_hash({"rule": value, "packages": packages} if packages else value)
         return rule
 
     @model_validator(mode="after")
@@ -227,9 +230,18 @@ class Rule(FileModel):
         for case in self.cases.all if self.cases is not None else ():
             yield case.spec.name, case.spec
 
+    @property
+    def packages(self) -> dict[str, JsonValue]:
+        """The installed packages that its evaluators come from, with their versions; none for TraceGrade's own."""
+        used = {spec.evaluator.name for _, spec in self.named_specs()}
+        return {plugin.package: plugin.version for name, plugin in custom().items() if name in used}
+
     @cached_property  # every result carries it, and a private attribute of a model is slow to read
     def hash(self) -> str:
-        """16 hex digits of the rule's content: formatting, comments and the file's place do not change it."""
+        """16 hex digits of the rule's content: formatting, comments and the file's place do not change it.
+
+        The versions of the packages whose evaluators it names are part of it, since results depend on them.
+        """
         return self._hash
 
     @cached_property

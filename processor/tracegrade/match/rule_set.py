@@ -23,7 +23,7 @@ class RuleSet:
         self.hash = blake2b(text.encode(), digest_size=8).hexdigest()
         clauses = [part for rule in self.rules for part in (rule.match, rule.unless) if part is not None]
         cases = [rule.cases for rule in self.rules if rule.cases is not None]
-        evaluators = {spec.evaluator.name: spec.evaluator for rule in self.rules for spec in rule.evaluate}
+        evaluators = {spec.evaluator.name: spec.evaluator for rule in self.rules for _, spec in rule.named_specs()}
         self.attributes_read = RESOURCE_ATTRIBUTES.union(
             *(part.attributes_read for part in clauses),
             *(found.attributes_read for found in cases),
