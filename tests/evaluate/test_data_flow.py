@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.gate import gate
 from tracegrade.evaluate.registry import EVALUATORS
@@ -54,6 +55,15 @@ def scored(calls: list[ToolCall], source: Any, prompt: str | None = None, **evid
 def test_a_value_comes_from_an_earlier_output(call: CallOf, output: Any, path: str, price: Any, seen: bool) -> None:
     calls = [call("check", {}, output=output), call("order", {"price": price})]
     assert scored(calls, f"check.output{path}") == float(seen)
+
+
+def test_any_tool_may_be_the_source(call: CallOf) -> None:
+    calls = [call("check", {}, output={"cost": 9.5}), call("order", {"price": 9.5})]
+    assert scored(calls, "*.output") == 1.0
+    assert scored(calls, "*.arguments") == 0.0
+    assert scored(calls[1:], "*.output") == 0.0
+    with pytest.raises(EvaluatorError, match="without a path"):
+        scored(calls, "*.output.cost")
 
 
 def test_only_earlier_calls_count(call: CallOf) -> None:

@@ -70,6 +70,22 @@ def test_only_tools_that_are_allowed(score: Any, settings: Any, made: str, value
     assert score("tool-permission", {}, list(made), **settings).score == pytest.approx(value)
 
 
+def test_only_tools_that_the_model_was_told_of(call: Any) -> None:
+    calls = [call("a"), call("b")]
+    around = _Around({"a": {}, "c": {}})
+    assert _judged("tool-permission", {}, calls, around, declared_only=True).score == 0.5
+    assert _judged("tool-permission", {}, calls[:1], around, declared_only=True).score == 1.0
+    assert _judged("tool-permission", {}, calls[:1], around, declared_only=True, denied_tools=["a"]).score == 0.0
+    assert _judged("tool-permission", {}, calls, _Around(), declared_only=True).score is None  # nobody can tell
+    assert _judged("tool-permission", {}, [], _Around(), declared_only=True).score == 1.0
+
+
+@pytest.mark.parametrize(("failed", "value"), [("", 1.0), ("12", 1.0), ("123", 0.5), ("124", 1.0), ("123567", 0.0)])
+def test_what_failed_is_tried_again_unchanged(call: Any, failed: str, value: float) -> None:
+    calls = [call("a", {"x": 2 if n == 4 else 1}, failed=str(n) in failed) for n in range(1, 8)]
+    assert _judged("loop-repetition", {}, calls, failed_only=True).score == value
+
+
 _CITY = {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}
 
 
@@ -95,6 +111,17 @@ def test_calls_of_tools_nobody_defined(score: Any) -> None:
     assert score("args-schema", {"schemas": {"a": _CITY}}, ["b"]).score is None
     assert score("args-schema", {"schemas": {"a": _CITY}}, ["b"], unknown_tools="invalid").score == 0.0
     assert score("args-schema", {"schemas": {"a": _CITY}}, []).score == 1.0
+
+
+def test_one_schema_for_all_other_tools(score: Any, call: Any) -> None:
+    any_text = {"additionalProperties": {"type": "string"}}
+    found = score(
+        "args-schema", {"schemas": {"*": any_text, "a": {}}}, [("a", {"x": 1}), ("b", {"x": "y"}), ("c", {"x": 1})]
+    )
+    assert found.score == pytest.approx(2 / 3)
+    assert found.details["without_schema"] == []
+    # the trace's own definitions are another rule's matter
+    assert _judged("args-schema", {"schemas": {"*": {}}}, [call("a", {})], _Around({"a": _CITY})).score == 1.0
 
 
 def test_integers_of_any_size_are_integers(score: Any) -> None:

@@ -1,9 +1,9 @@
 """args-schema: are the arguments of calls valid by the tools' JSON Schemas?
 
-The share of calls whose arguments are valid, of those whose tool has a schema: the rule's, or else the one that the
-model was told, where the trace has the tool definitions. References inside a schema are followed, none is ever fetched.
-A trace without calls is 1; one whose calls have no schema is not scored, unless ``unknown_tools: invalid``, which takes
-a call of a tool without schema as one that was made up.
+The share of calls whose arguments are valid, of those whose tool has a schema: the rule's, by name or under ``*`` for
+all other tools, or else the one that the model was told, where the trace has the tool definitions. References inside a
+schema are followed, none is ever fetched. A trace without calls is 1; one whose calls have no schema is not scored,
+unless ``unknown_tools: invalid``, which takes a call of a tool without schema as one that was made up.
 """
 
 import json
@@ -19,6 +19,7 @@ from tracegrade.evaluate.json_schema import JsonSchema, JsonSchemaError
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
+ANY_TOOL = "*"
 _MAX_ERRORS = 20  # listed per evaluation
 _MAX_ERRORS_OF_CALL = 5
 _REMEMBERED = 1024  # compiled schemas of traces
@@ -39,7 +40,9 @@ Schema: TypeAlias = Annotated[
 class Criteria(ParameterModel):
     """What is expected."""
 
-    schemas: dict[str, Schema] = Field(default_factory=dict, description="JSON Schemas of arguments, by tool name.")
+    schemas: dict[str, Schema] = Field(
+        default_factory=dict, description="JSON Schemas of arguments, by tool; '*': any other."
+    )
 
 
 class Settings(ParameterModel):
@@ -54,6 +57,8 @@ class Settings(ParameterModel):
 
 
 def _schemas(evidence: Evidence, criteria: Criteria, settings: Settings) -> Mapping[str, JsonSchema]:
+    if (any_other := criteria.schemas.get(ANY_TOOL)) is not None:
+        return {**dict.fromkeys(evidence.once(names), any_other), **criteria.schemas}
     if not settings.from_trace or evidence.surroundings is None:
         return criteria.schemas
     return {**evidence.once(_defined), **criteria.schemas}

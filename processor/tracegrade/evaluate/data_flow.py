@@ -1,6 +1,7 @@
 """``$from``: the value came from the prompt, or from an earlier call of the same run.
 
-A source is ``prompt``, ``TOOL.output``, ``TOOL.output.PATH`` or the same with ``arguments``; a path is ``.member``,
+A source is ``prompt``, ``TOOL.output``, ``TOOL.output.PATH`` or the same with ``arguments``; the tool ``*`` is any, for
+rules that do not know the tools, and then no path may follow; a path is ``.member``,
 ``[0]`` and ``[*]`` for every item. With a path, the value is equal to what stands there (a number equals its text).
 Without, it is seen anywhere in it: equal to a value at any depth, or a part of a text as whole words or a whole number,
 letter case and white space aside. Of a list or object every scalar must be seen. Null and the empty text are seen
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 Which: TypeAlias = Literal["any", "first", "last"]
 _WHICH: tuple[Which, ...] = ("any", "first", "last")
 
+ANY_TOOL = "*"
 _SOURCE = re.compile(r"(?P<tool>.+?)\.(?P<part>output|arguments)(?P<path>[.\[].*)?")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\*)\]")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:[.,]\d+)*")
@@ -68,6 +70,8 @@ class Source:
                 refuse_argument(path, f"{_EXPECTED}, where PATH is .member, [0] or [*]", text)
             at = step.end()
             steps.append(step[1] if step[1] is not None else "*" if step[2] == "*" else int(step[2]))
+        if found["tool"] == ANY_TOOL and steps:
+            refuse_argument(path, f"'{ANY_TOOL}.output' or '{ANY_TOOL}.arguments' without a path", text)
         part: Literal["output", "arguments"] = "output" if found["part"] == "output" else "arguments"
         return cls(found.string, found["tool"], part, tuple(steps))
 
@@ -75,7 +79,11 @@ class Source:
         """Whether there is anything to compare with: a readable prompt, or a call of the tool with that part."""
         if not self.tool:
             return evidence.prompt is not None
-        return any(self.value_of(call) is not None for call in evidence.run_calls if call.name == self.tool)
+        return any(self.value_of(call) is not None for call in evidence.run_calls if self.is_of(call))
+
+    def is_of(self, call: ToolCall) -> bool:
+        """Whether it is a call of the tool that is named."""
+        return call.name == self.tool or self.tool == ANY_TOOL
 
     def value_of(self, call: ToolCall) -> JsonValue:
         """The part of `call`; None when it was not recorded whole."""
@@ -91,7 +99,8 @@ class FromMatcher(Matcher):
     word = "$from"
     argument = "source, list of sources, or {source, call}"
     summary = (
-        "it came from `prompt`, or from an earlier call: `TOOL.output.PATH`, `TOOL.output`, `TOOL.arguments.PATH`; "
+        "it came from `prompt`, or from an earlier call: `TOOL.output.PATH`, `TOOL.output`, `TOOL.arguments.PATH`, "
+        "`*.output` of any tool; "
         "`call`: `any` (default), `first` or `last`"
     )
     __slots__ = ("_which", "sources")
@@ -133,7 +142,7 @@ class FromMatcher(Matcher):
     def _seen(self, actual: JsonValue, source: Source, evidence: "Evidence", work: Work) -> bool:
         if not source.tool:
             return evidence.prompt is not None and _seen_in(actual, evidence.prompt, work)
-        earlier = [call for call in _before(evidence, work) if call.name == source.tool]
+        earlier = [call for call in _before(evidence, work) if source.is_of(call)]
         if self._which != "any":
             earlier = earlier[:1] if self._which == "first" else earlier[-1:]
         for call in earlier:

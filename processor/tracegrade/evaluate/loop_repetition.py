@@ -1,7 +1,8 @@
 """loop-repetition: was the same call made again and again?
 
 1 as long as no call, by name and arguments, was made ``repetition_threshold`` times, 0.5 from there, 0 from twice as
-often. The repeats need not be adjacent.
+often. The repeats need not be adjacent. With ``failed_only`` the calls that failed are counted, and no others: it is no
+loop to ask again what changes, but to try again unchanged what failed.
 
 Source: the tool repeats of confident-ai/deepeval's loop detection.
 """
@@ -26,29 +27,35 @@ class Settings(ParameterModel):
     """What is a loop."""
 
     repetition_threshold: Annotated[int, Field(ge=2, description="So many equal calls are a loop.")] = 3
+    failed_only: Annotated[bool, Field(description="Count the calls that failed alone.")] = False
+
+    def counted(self, evidence: Evidence) -> list[int]:
+        """The positions of the calls that count."""
+        return [p for p, call in enumerate(evidence.calls) if call.failed or not self.failed_only]
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     identities = Identities(Work())
-    made = Counter(
-        (name, identities.of(args)) for name, args in zip(evidence.once(names), evidence.once(arguments), strict=True)
-    )
+    called, args = evidence.once(names), evidence.once(arguments)
+    made = Counter((called[position], identities.of(args[position])) for position in settings.counted(evidence))
     most = max(made.values(), default=0)
     repeated = [name for (name, _), count in made.items() if count >= settings.repetition_threshold]
     details: dict[str, JsonValue] = {
         "most_repetitions": most,
         "repeated_tools": detailed(list(dict.fromkeys(repeated))),
     }
+    happened = "failed" if settings.failed_only else "was made"
     if not repeated:
-        return Score(1.0, details, f"No call was made {settings.repetition_threshold} times.")
+        return Score(1.0, details, f"No call {happened} {settings.repetition_threshold} times.")
     score = 0.5 if most < 2 * settings.repetition_threshold else 0.0
-    return Score(score, details, f"The same call was made {most} times; repeated: {listed(repeated)}.")
+    return Score(score, details, f"The same call {happened} {most} times; repeated: {listed(repeated)}.")
 
 
 def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: CallPart) -> list[int]:
     """The calls of tools that were called often enough to be a loop."""
-    called = Counter(evidence.once(names))
-    return [p for p, name in enumerate(evidence.once(names)) if called[name] >= settings.repetition_threshold]
+    called, counted = evidence.once(names), settings.counted(evidence)
+    made = Counter(called[position] for position in counted)
+    return [position for position in counted if made[called[position]] >= settings.repetition_threshold]
 
 
 EVALUATOR = Evaluator(

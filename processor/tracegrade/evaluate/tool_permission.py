@@ -1,11 +1,13 @@
 """tool-permission: did the agent call only tools that it may call?
 
 The share of calls that are allowed: of a tool in ``allowed_tools``, where that is given, and of none in
-``denied_tools``, which wins. Without calls it is 1.
+``denied_tools``, which wins; with ``declared_only``, of a tool that the model was told of. Without calls it is 1; where
+a trace holds no tool definitions, nobody can tell what was declared, and nothing is scored.
 
 Source: ToolPermissionMetric of confident-ai/deepeval.
 """
 
+from collections.abc import Collection
 from functools import cached_property
 from typing import Annotated
 
@@ -25,6 +27,9 @@ class Settings(ParameterModel):
 
     allowed_tools: Annotated[list[ToolName] | None, Field(description="The only tools that may be called.")] = None
     denied_tools: Annotated[list[ToolName] | None, Field(description="Tools that must not be called.")] = None
+    declared_only: Annotated[
+        bool, Field(description="Only tools that the model was told of, as the trace's definitions have them.")
+    ] = False
     names: Annotated[NameComparison, Field(description="How tool names are compared.")] = "exact"
 
     @cached_property
@@ -40,7 +45,16 @@ class Settings(ParameterModel):
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     made = evidence.once(names)
-    unauthorized = [name for name in made if not settings.allows(name)]
+    declared: Collection[str] = made
+    if settings.declared_only and made:
+        declared = {} if evidence.surroundings is None else evidence.surroundings.tool_definitions()
+        if not declared:
+            return Score(None, {}, "The trace holds no tool definitions.")
+    unauthorized = [
+        call.name
+        for call in evidence.calls
+        if not settings.allows(call.name) or (call.name not in declared and call.raw_name not in declared)
+    ]
     score = (len(made) - len(unauthorized)) / len(made) if made else 1.0
     text = f"{counted(len(made), 'call')} made, {len(unauthorized)} not allowed"
     return Score(
@@ -57,8 +71,8 @@ EVALUATOR = Evaluator(
     Settings=Settings,
     score=_score,
     never_scores=lambda criteria, settings: (
-        "nothing is allowed or denied; give allowed_tools or denied_tools"
-        if settings.allowed_tools is None and settings.denied_tools is None
+        "nothing is allowed or denied; give allowed_tools, denied_tools or declared_only"
+        if settings.allowed_tools is None and settings.denied_tools is None and not settings.declared_only
         else None
     ),
 )

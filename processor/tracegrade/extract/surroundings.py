@@ -9,6 +9,8 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.subject import Subject
 
+_SCHEMA_READERS = tuple(dict.fromkeys(dialect.schemas for dialect in DIALECTS.values()))  # dialects share them
+
 
 class SubjectSurroundings:
     """The surroundings of one subject."""
@@ -23,8 +25,8 @@ class SubjectSurroundings:
         """The tools that models were told of in this trace, by name: its arguments as JSON Schema, as first told."""
         found: dict[str, JsonValue] = {}
         for span in self._extraction.trace.spans:
-            for dialect in DIALECTS.values():
-                for name, schema in dialect.schemas(span).items():
+            for read in _SCHEMA_READERS:
+                for name, schema in read(span).items():
                     found.setdefault(name, schema)
         return found
 
