@@ -23,6 +23,7 @@ from tracegrade.evaluate.matchers import MATCHERS_BY_WORD
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.extract import dialects
 from tracegrade.extract.registry import DIALECTS, READ_EVENTS
+from tracegrade.match.load import DEFAULT_RULES
 from tracegrade.match.schema import rule_schema
 from tracegrade.otlp.metrics import prometheus_name
 from tracegrade.telemetry import METRICS
@@ -213,6 +214,11 @@ def rule_table() -> str:
     result = CliRunner().invoke(main, ["rules", "list", "--format", "markdown", "rules"], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.output.strip()
+
+
+def default_rules() -> str:
+    """What judges when nobody names a rule."""
+    return ", ".join(f"`{name}`" for name in sorted(DEFAULT_RULES)) + "."
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

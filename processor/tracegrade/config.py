@@ -47,7 +47,8 @@ class RulesSettings(FileModel):
     """Where rules are."""
 
     paths: list[str] = Field(
-        default_factory=list, description="Rule files, folders of them, or builtin:NAME; none: nothing is judged"
+        default=["builtin:default"],
+        description="Rule files, folders of them, or builtin:NAME (all, default, a theme, a rule); []: none judge",
     )
     reload: Duration | None = Field(
         10.0, gt=0, description="How often to look for changed rule files; null: only at the start"

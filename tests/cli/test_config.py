@@ -7,6 +7,7 @@ from jsonschema_rs import Draft202012Validator
 from yaml import safe_load
 
 from tracegrade.cli import main
+from tracegrade.match.load import DEFAULT_RULES
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "config.example.yaml"
 
@@ -36,7 +37,7 @@ def test_check_says_that_the_example_is_fine() -> None:
 
 
 def test_check_without_a_file_checks_the_defaults() -> None:
-    assert _run("check").output == "defaults: nothing wrong, 0 rules, 0 exporters\n"
+    assert _run("check").output == f"defaults: nothing wrong, {len(DEFAULT_RULES)} rules, 0 exporters\n"
 
 
 def test_check_takes_the_file_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,8 @@ def test_what_is_wrong_ends_with_1_and_comes_first(tmp_path: Path) -> None:
     store(tmp_path, judged(1, complete=False, missing=["root"]))
     journal = journal_of(tmp_path, otlp_span(1, 1))
     journal.close()
-    result = run(tmp_path, "doctor", "--format", "json")
+    (tmp_path / "config.yaml").write_text("rules: {paths: []}")
+    result = run(tmp_path, "doctor", "--format", "json", "-c", str(tmp_path / "config.yaml"))
     assert result.exit_code == 1
     found = [line for line in result.stdout.splitlines() if '"warning"' in line]
     assert any('"check":"incomplete"' in line for line in found)

@@ -8,6 +8,7 @@ from pipeline.harness import agent_span, payload, tool_span
 from tracegrade.cli import main
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
+from tracegrade.match.load import DEFAULT_RULES
 from tracegrade.model.signal import Signal
 
 CHECK, CREATE = "check_inventory", "create_order"
@@ -131,8 +132,16 @@ def test_a_folder_without_a_journal_is_said_to_have_none(rule: str, tmp_path: Pa
     assert "no journal here" in result.stderr
 
 
-def test_without_rules_there_is_nothing_to_judge_by(source: str) -> None:
-    result = run(source)
+def test_without_rules_named_the_default_ones_judge(source: str) -> None:
+    judged = {row["rule_id"] for row in lines(run(source, "--format", "json"))}
+    assert "same-call-repeated" in judged
+    assert judged <= DEFAULT_RULES
+
+
+def test_without_rules_there_is_nothing_to_judge_by(source: str, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("rules: {paths: []}")
+    result = run(source, "-c", str(config))
     assert result.exit_code == 2
     assert "--rules PATH" in result.stderr
 

@@ -65,15 +65,17 @@ class TestCheck:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        assert run("check").stdout.startswith("3 rules,")
+        ready_made = len(list(builtin_rules().rglob("rule.yaml")))
+        assert run("check").stdout.startswith(f"{ready_made} rules,")
 
 
 class TestList:
     def test_rules_are_shown_with_what_they_are(self) -> None:
         [row] = rows(run("list", "--format", "json", f"builtin:{DEMO_RULE}"))
         assert row["path"].endswith(f"rules/demo/{DEMO_RULE}/rule.yaml")
-        assert {name: row[name] for name in ("rule", "level", "status", "scope", "evaluators")} == {
+        assert {name: row[name] for name in ("rule", "category", "level", "status", "scope", "evaluators")} == {
             "rule": DEMO_RULE,
+            "category": "demo",
             "level": "high",
             "status": "stable",
             "scope": "agent",

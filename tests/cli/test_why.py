@@ -50,7 +50,8 @@ def test_every_rule_has_its_decision_and_its_reason(tmp_path: Path, rules: Path)
 
 def test_an_evaluated_pair_shows_its_evaluations(tmp_path: Path) -> None:
     store(tmp_path, judged(1, "fail"))
-    (pair,) = run_json(tmp_path, "why", trace_id(1))
+    pair, *others = run_json(tmp_path, "why", trace_id(1))
+    assert {other["decision"] for other in others} <= {"not_matched", "not_judged"}  # of the rules in force by default
     assert pair["outcome"] == "fail"
     assert pair["evaluations"] == [
         {
@@ -104,7 +105,8 @@ def test_a_rule_whose_scope_finds_nothing_says_so(tmp_path: Path) -> None:
 
 def test_without_rules_only_what_was_stored_is_told(tmp_path: Path) -> None:
     store(tmp_path, judged(1))
-    assert "no rules given" in run(tmp_path, "why", trace_id(1)).stdout
+    (tmp_path / "config.yaml").write_text("rules: {paths: []}")
+    assert "no rules given" in run(tmp_path, "why", trace_id(1), "-c", str(tmp_path / "config.yaml")).stdout
 
 
 def test_an_unknown_trace_ends_with_1_and_says_what_may_be_the_cause(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from yamlcore import CoreLoader
 
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.cli.rule_tests import run_tests
-from tracegrade.match.load import builtin_rules, load_rules
+from tracegrade.match.load import DEFAULT_RULES, builtin_rules, load_rules
 from tracegrade.match.rule import Rule
 from tracegrade.match.schema import rule_schema
 
@@ -52,6 +52,19 @@ def test_it_fits_the_schema_that_editors_use(path: Path) -> None:
     first = path.read_text().splitlines()[0]
     assert first.startswith("# yaml-language-server: $schema=")
     assert (path.parent / first.partition("=")[2]).resolve() == (FOLDER / "schema.json").resolve()
+
+
+def test_the_default_rules_are_stable_and_of_no_service() -> None:
+    default = load_rules(["builtin:default"]).rules
+    assert {rule.id for rule in default} == DEFAULT_RULES
+    assert {rule.status for rule in default} == {"stable"}
+    assert all(rule.match.service is None for rule in default)
+
+
+def test_all_a_theme_and_a_rule_are_found_by_name() -> None:
+    assert len(load_rules(["builtin:all"])) == len(RULES) > 18
+    assert {rule.id for rule in load_rules(["builtin:loops"]).rules} > {"same-call-repeated"}
+    assert [rule.id for rule in load_rules(["builtin:same-call-repeated"]).rules] == ["same-call-repeated"]
 
 
 def test_the_schema_in_the_folder_is_the_one_of_the_code() -> None:

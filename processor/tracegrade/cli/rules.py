@@ -74,7 +74,7 @@ def list_(paths: Sequence[str], evaluators: bool, output_format: str) -> None:
         columns = ["evaluator", "judges", "fields"]
     else:
         rows = _rule_rows(paths)
-        columns = ["rule", "title", "level", "status", "scope", "evaluators"]
+        columns = ["rule", "category", "title", "level", "status", "scope", "evaluators"]
     if output_format == "json":
         print_json(rows)
     elif output_format == "markdown":
@@ -157,6 +157,7 @@ def _rule_rows(paths: Sequence[str]) -> list[dict[str, Any]]:
     return [
         {
             "rule": rule.id,
+            "category": _category(rule, Path(path)),
             "title": rule.title,
             "level": rule.level,
             "status": rule.status,
@@ -167,6 +168,11 @@ def _rule_rows(paths: Sequence[str]) -> list[dict[str, Any]]:
         }
         for rule, path in _rules(paths)
     ]
+
+
+def _category(rule: "Rule", path: Path) -> str:
+    """The folder around the rule's own, "" where it has none of its own."""
+    return path.parent.parent.name if path.parent.name == rule.id else ""
 
 
 def _explained(rule: "Rule", path: str) -> str:

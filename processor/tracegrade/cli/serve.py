@@ -83,6 +83,9 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
         role = ReceiveRole(config, config_path, with_judge=with_judge)
     if with_judge and not len(rule_set):
         click.echo("No rules: traces are kept and forwarded, nothing is judged. Name some in rules.paths.", err=True)
+    if with_judge and "paths" not in config.rules.model_fields_set:
+        names = ", ".join(rule.id for rule in rule_set.rules)
+        click.echo(f"rules.paths is not set: judging by builtin:default, which is {names}.", err=True)
 
     def ready(endpoints: dict[str, str]) -> None:
         shown = ", ".join(f"{name} {endpoint}" for name, endpoint in endpoints.items())

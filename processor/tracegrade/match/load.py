@@ -13,6 +13,21 @@ from tracegrade.yaml_file import Document, FileError, Problem, did_you_mean, rea
 __all__ = ["RuleSet", "builtin_rules", "load_rules", "rules_stamp"]
 
 BUILTIN = "builtin:"
+ALL = "all"
+DEFAULT = "default"
+DEFAULT_RULES = frozenset(
+    {
+        "arguments-invalid-by-schema",
+        "error-text-as-answer",
+        "every-call-failed",
+        "failed-call-repeated-unchanged",
+        "placeholder-in-arguments",
+        "same-call-repeated",
+        "secret-in-arguments",
+        "undeclared-tool-called",
+    }
+)
+"""``builtin:default``, what is judged when nobody names a rule: what is wrong with any agent, whatever its tools."""
 
 
 def load_rules(paths: Iterable[str | Path], *, semantic_model: str | None = None) -> RuleSet:
@@ -20,7 +35,8 @@ def load_rules(paths: Iterable[str | Path], *, semantic_model: str | None = None
 
     Args:
         paths: rule files (of any name); folders, in which ``rule.yaml`` and ``*.rule.yaml`` count at any depth; and
-            ``builtin:NAME``, a ready-made rule or a folder of them. A file that is reached twice is read once.
+            ``builtin:NAME``, a ready-made rule, a folder of them, ``all`` or ``default``. A file that is reached twice
+            is read once.
         semantic_model: the folder of the model for ``$semantic``; without one, a rule that says so is refused.
 
     Raises:
@@ -105,16 +121,17 @@ def _rules_in(folder: Path) -> Iterator[Path]:
 def _builtin_files(name: str) -> Sequence[Path]:
     root = builtin_rules()
     ready_made = list(_rules_in(root))
-    chosen = [file for file in ready_made if name in _names(file.relative_to(root))]
+    chosen = [file for file in ready_made if name == ALL or name in _names(file.relative_to(root))]
     if not chosen:
-        known = {name for file in ready_made for name in _names(file.relative_to(root))}
+        known = {ALL, *(name for file in ready_made for name in _names(file.relative_to(root)))}
         raise _problem(f"{BUILTIN}{name}", f"no such ready-made rule or folder{did_you_mean(name, known)}")
     return chosen
 
 
 def _names(rule_file: Path) -> set[str]:
     """The names that choose a rule file: its folder's, and those of the folders around it."""
-    return {*rule_file.parent.parts, rule_file.parent.as_posix()}
+    own = rule_file.parent
+    return {*own.parts, own.as_posix(), *([DEFAULT] if own.name in DEFAULT_RULES else ())}
 
 
 def _problem(path: str, message: str) -> FileError:
