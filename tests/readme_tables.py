@@ -197,6 +197,19 @@ def matcher_table() -> str:
     )
 
 
+def other_systems_table() -> str:
+    """What other systems' evaluators are here; tests/evaluate/test_other_systems.py judges each line."""
+    lines = yaml.safe_load((Path(__file__).parent / "evaluate" / "other_systems.yaml").read_text(encoding="utf-8"))
+    rows = []
+    for line in lines:
+        written = [
+            yaml.safe_dump(item, default_flow_style=True, sort_keys=False, width=10_000) for item in line["here"]
+        ]
+        here = "<br>".join(f"`{item.strip()}`" for item in written) or "not to be said"
+        rows.append((line["system"], line["there"], here, line.get("but", "")))
+    return table(("system", "there", "here, under `evaluate`", "but"), rows)
+
+
 def metric_table() -> str:
     """Our own metrics."""
     rows = []
