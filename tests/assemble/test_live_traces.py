@@ -1,5 +1,6 @@
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -11,14 +12,14 @@ from tracegrade.assemble.content import digest
 from tracegrade.assemble.live_traces import LiveTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.model.log_record import LogRecord
-from tracegrade.model.span import Span
+from tracegrade.model.span import Span, SpanEvent
 from tracegrade.model.trace import Trace
 
 S = 1_000_000_000
 
 
 def assembler(**changes: object) -> LiveTraces:
-    return LiveTraces(TracesSettings(**changes), ClosedTraces(), "rules")
+    return LiveTraces(TracesSettings(**changes), ClosedTraces(), "rules", "attributes")
 
 
 def add(live: LiveTraces, *spans: Span, at: float = 0, position: int = 0) -> list[Trace]:
@@ -117,6 +118,15 @@ def test_a_span_later_than_reopen_for_is_too_late_and_named() -> None:
     assert live.fates["too_late", ""] == 1
 
 
+def test_a_span_too_late_is_so_also_for_who_only_remembers_when_its_trace_closed() -> None:
+    live = assembler(reopen_for="60s")
+    add(live, span(1), at=0)
+    close(live, 2)
+    live._closed.expire(before_ns=62 * S)
+    add(live, span(2, 1), span(1), at=62.1)
+    assert (len(live), live.fates["too_late", ""]) == (0, 2)
+
+
 def test_known_spans_of_a_closed_trace_do_not_open_it() -> None:
     live = assembler()
     add(live, span(1), span(2, 1), at=0)
@@ -131,7 +141,7 @@ def test_rules_that_read_other_attributes_make_no_new_contents_of_known_spans() 
     add(live, span(1, attributes={"a": 1}), span(2, 1, attributes={"a": 2}), at=0)
     close(live, 2)
     # The judge starts again with other rules: "a" is not read any more, "b" is; then another span comes late.
-    live.rule_set = "other rules"
+    live.wanted = "other attributes"
     add(live, span(1, attributes={}), span(2, 1, attributes={"a": 2, "b": [3]}), at=3)
     assert len(live) == 0
     add(live, span(3, 1, attributes={"b": 4}), span(1, attributes={}), at=4)
@@ -140,11 +150,33 @@ def test_rules_that_read_other_attributes_make_no_new_contents_of_known_spans() 
     assert live.fates["duplicate", ""] == 3
 
 
-def test_a_really_different_content_is_one_under_other_rules_too() -> None:
+def test_attributes_and_events_that_another_version_reads_make_no_new_contents_either() -> None:
+    live = assembler()
+    one, other = SpanEvent("gen_ai.choice", 5, {"a": 1}), SpanEvent("exception", 6, {})
+    add(live, span(1, attributes={"a": 1, "b": 2}, events=[one, other]), at=0)
+    close(live, 2)
+    live.wanted = "other attributes"
+    add(live, span(1, attributes={"b": 2, "c": 3}, events=[one]), at=3)
+    assert (len(live), live.fates["duplicate", ""]) == (0, 1)
+    add(live, span(1, attributes={"b": 2, "c": 3}, events=[replace(one, time_ns=7)]), at=4)
+    assert (len(live), live.fates["duplicate", ""]) == (1, 1)
+
+
+def test_the_same_rules_see_one_attribute_more_as_another_content() -> None:
     live = assembler()
     add(live, span(1, attributes={"a": 1}), at=0)
     close(live, 2)
     live.rule_set = "other rules"
+    add(live, span(1, attributes={"a": 1, "b": 2}), at=3)
+    (trace,) = close(live, 5)
+    assert trace.revision == 2
+
+
+def test_a_really_different_content_is_one_under_other_rules_too() -> None:
+    live = assembler()
+    add(live, span(1, attributes={"a": 1}), at=0)
+    close(live, 2)
+    live.wanted = "other attributes"
     add(live, span(1, attributes={"a": 2}), at=3)
     (trace,) = close(live, 5)
     assert (trace.revision, trace.spans[0].attributes) == (2, {"a": 2})

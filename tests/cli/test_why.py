@@ -3,8 +3,12 @@ from pathlib import Path
 import pytest
 
 from cli.stored import run, run_json, store
+from pipeline.harness import agent_span, payload
 from store.judged_traces import AGENT_SPAN, judged, spans, trace_id
 from tracegrade.extract.unread import UNREAD_KEYS
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.record import Encoding, Entry
+from tracegrade.model.signal import Signal
 from tracegrade.store.kept_spans import encode_spans
 
 RULE = """
@@ -92,6 +96,16 @@ def test_spans_that_no_dialect_reads_are_told(tmp_path: Path) -> None:
     store(tmp_path, record)
     output = run(tmp_path, "why", trace_id(1)).stdout
     assert "looks like a tool call, and no\n    dialect reads it: acme.args, acme.tool\n" in output
+
+
+def test_spans_that_came_too_late_are_counted(tmp_path: Path) -> None:
+    store(tmp_path, judged(1, last_position=0))
+    journal = LocalJournal.open(tmp_path / "journal")
+    request = payload([agent_span(1, 90), agent_span(1, 91)])
+    journal.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", 2, request)).result()
+    journal.close()
+    output = run(tmp_path, "why", trace_id(1)).stdout
+    assert "  2 spans not judged: came later than traces.reopen_for, 20" in output
 
 
 def test_a_rule_whose_scope_finds_nothing_says_so(tmp_path: Path) -> None:

@@ -190,20 +190,21 @@ class Store:
     def _closed(self, keys: Iterable[TraceKey]) -> Iterator[tuple[TraceKey, ClosedTrace]]:
         for key in keys:
             if (judged := self.traces.get(key)) is not None:
-                spans, replaced, log_records = decode_spans(judged.spans)
+                kept = decode_spans(judged.spans)
                 head = judged.trace
                 yield (
                     key,
                     ClosedTrace(
                         head["closed_ns"],
                         head["revision"],
-                        spans,
-                        replaced,
+                        kept.spans,
+                        kept.replaced,
                         head["cut_by"],
                         head["rule_set_hash"],
                         head["first_received_ns"],
                         head["first_position"],
-                        log_records,
+                        kept.log_records,
+                        kept.wanted,
                     ),
                 )
 

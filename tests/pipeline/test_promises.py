@@ -32,6 +32,7 @@ from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.evaluation import canonical_line
 from tracegrade.model.signal import Signal
 from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.replay import replay_records
 
 SETTINGS = TracesSettings(
     settle="1s",
@@ -122,7 +123,20 @@ def _batches(arrivals: list[Content], data: st.DataObject) -> list[tuple[float, 
 @given(st.data())
 def test_replay_gives_the_lines_of_the_live_run(rule_set: RuleSet, data: st.DataObject) -> None:
     journal = records(_batches(data.draw(st.permutations(CONTENTS), label="arrival order"), data))
-    live = Run(rule_set, SETTINGS)
+    _check_replay(rule_set, SETTINGS, journal, data)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_replay_gives_the_lines_of_a_live_run_for_which_much_came_too_late(
+    rule_set: RuleSet, data: st.DataObject
+) -> None:
+    journal = records(_batches(data.draw(st.permutations(CONTENTS), label="arrival order"), data))
+    _check_replay(rule_set, SETTINGS.model_copy(update={"reopen_for": 4.0}), journal, data)
+
+
+def _check_replay(rule_set: RuleSet, traces: TracesSettings, journal: list[Record], data: st.DataObject) -> None:
+    live = Run(rule_set, traces)
     for record, following in pairwise([*journal, None]):
         live.read([record])
         # Live, the clock also moves between records; never past what the next one will be stamped.
@@ -131,8 +145,7 @@ def test_replay_gives_the_lines_of_the_live_run(rule_set: RuleSet, data: st.Data
         live.tick((min(clock_ns, following.received_ns) if following else clock_ns) / 1e9)
     live.end()
     replayed: dict[bytes, list[str]] = {}
-    judge = RecordJudge(SETTINGS, rule_set, ClosedTraces(), run="replay")
-    for judged in [j for record in journal for j in judge.read(record)] + list(judge.end()):
+    for judged in replay_records(journal, traces, rule_set, "replay"):
         replayed[judged.trace.trace_id] = [canonical_line(e.to_json()) for e in judged.judgement.evaluations]
     assert sorted(line for lines in replayed.values() for line in lines) == live.store.canonical()
 

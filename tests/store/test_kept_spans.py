@@ -1,11 +1,13 @@
 from dataclasses import replace
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tracegrade.model import LogRecord, Resource, Span, SpanEvent
 from tracegrade.store.kept_spans import KeptSpansError, decode_spans, encode_spans
+from tracegrade.store.packing import pack
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 VALUES = st.recursive(
@@ -56,11 +58,18 @@ LOG_RECORDS = st.builds(
     st.lists(SPANS, max_size=4),
     st.lists(st.binary(min_size=16, max_size=16), max_size=3),
     st.lists(LOG_RECORDS, max_size=3),
+    st.text(max_size=3),
 )
 def test_spans_and_log_records_come_back_equal(
-    spans: list[Span], replaced: list[bytes], log_records: list[LogRecord]
+    spans: list[Span], replaced: list[bytes], log_records: list[LogRecord], wanted: str
 ) -> None:
-    assert decode_spans(encode_spans(spans, replaced, log_records)) == (spans, replaced, log_records)
+    kept = spans, replaced, log_records, wanted
+    assert decode_spans(encode_spans(*kept)) == kept
+
+
+def test_what_was_stored_before_it_was_noted_which_attributes_were_kept_is_read() -> None:
+    header = [[b"t".hex() * 16], ["scope"], [{}], [], [], []]
+    assert decode_spans(b"\x02" + pack(orjson.dumps(header))) == ([], [], [], "")
 
 
 def test_integers_and_floats_keep_their_type() -> None:
@@ -73,7 +82,7 @@ def test_spans_that_share_a_resource_share_it_again() -> None:
     assert decoded[0].resource is decoded[1].resource
 
 
-@pytest.mark.parametrize("blob", [b"", b"\x01rest", b"\x02", b"\x02not compressed", encode_spans([SPAN], [])[:-3]])
+@pytest.mark.parametrize("blob", [b"", b"\x01rest", b"\x02", b"\x03not compressed", encode_spans([SPAN], [])[:-3]])
 def test_a_damaged_blob_is_one_clear_error(blob: bytes) -> None:
     with pytest.raises(KeptSpansError):
         decode_spans(blob)

@@ -126,7 +126,7 @@ def test_closed_traces_are_found_by_tenant_and_id(filled: Engine) -> None:
     assert set(found) == {known}
     closed = found[known]
     assert (closed.closed_ns, closed.revision, closed.first_position) == (minute(3) + 2_000_000_000, 2, 10)
-    assert decode_spans(closed.spans) == (spans(3), [], [])
+    assert decode_spans(closed.spans) == (spans(3), [], [], "")
 
 
 def test_closed_traces_of_experiments_are_not_reopened(engine: Engine) -> None:

@@ -1,7 +1,8 @@
 """Traces that were closed and judged: a late span finds its trace again here.
 
 Recently closed ones are held in memory, until a store is known to hold them (live) or until they can no longer be
-reopened (replay, which has no store). Older ones are looked up in the store, many ids in one query.
+reopened (replay, which has no store). Older ones are looked up in the store, many ids in one query; in replay only when
+they closed is remembered, so that a span which comes too late opens no trace of its own there either.
 """
 
 from collections import OrderedDict
@@ -28,6 +29,7 @@ class ClosedTrace:
     first_received_ns: int
     first_position: int
     log_records: list[LogRecord] = field(default_factory=list)
+    wanted: str = ""  # hash of what was kept of its spans
 
     @classmethod
     def of(cls, trace: Trace) -> "ClosedTrace":
@@ -42,6 +44,7 @@ class ClosedTrace:
             trace.first_received_ns,
             trace.first_position,
             trace.log_records,
+            trace.wanted,
         )
 
 
@@ -60,11 +63,13 @@ class ClosedTraces:
         self._lookup = lookup
         self._max_held = max_held
         self._held: OrderedDict[TraceKey, tuple[int, ClosedTrace]] = OrderedDict()
+        self._expired: dict[TraceKey, int] = {}  # when it closed
         self.forgotten = 0  # closed traces let go because of `max_held`, which no store holds
 
     def add(self, key: TraceKey, closed: ClosedTrace, token: int = 0) -> None:
         """Hold `closed`; `token` (growing) is what `release` will name once a store holds it."""
         self._held.pop(key, None)
+        self._expired.pop(key, None)
         self._held[key] = (token, closed)
         if len(self._held) > self._max_held:
             self._held.popitem(last=False)
@@ -79,12 +84,13 @@ class ClosedTraces:
             del self._held[key]
 
     def expire(self, before_ns: int) -> None:
-        """Let go of what closed before `before_ns`, for runs without a store."""
+        """Remember only when it closed of what closed before `before_ns`, for runs without a store."""
         while self._held:
             key, (_, closed) = next(iter(self._held.items()))
             if closed.closed_ns >= before_ns:
                 return
             del self._held[key]
+            self._expired[key] = closed.closed_ns
 
     def find(self, keys: Iterable[TraceKey]) -> dict[TraceKey, ClosedTrace]:
         """Those of `keys` that were closed before."""
@@ -94,6 +100,8 @@ class ClosedTraces:
             held = self._held.get(key)
             if held is not None:
                 found[key] = held[1]
+            elif (closed_ns := self._expired.get(key)) is not None:
+                found[key] = ClosedTrace(closed_ns, 0, [], [], None, "", 0, 0)
             else:
                 unknown.append(key)
         if unknown:

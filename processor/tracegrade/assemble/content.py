@@ -42,12 +42,18 @@ def digest(span: Span) -> bytes:
 
 
 def is_same_otherwise_kept(one: Span, other: Span) -> bool:
-    """Whether two contents can be one span, of which different attributes were kept under different rules."""
-    if one.attributes.keys() <= other.attributes.keys():
-        fewer, more = one, other
-    else:
-        fewer, more = other, one
-    return fewer.attributes.items() <= more.attributes.items() and replace(fewer, attributes=more.attributes) == more
+    """Whether two contents can be one span, of which other attributes and events were kept at another time."""
+    return (
+        replace(one, attributes=other.attributes, events=other.events) == other
+        and all(one.attributes[key] == other.attributes[key] for key in one.attributes.keys() & other.attributes.keys())
+        and _events_of(one, other) == _events_of(other, one)
+    )
+
+
+def _events_of(one: Span, other: Span) -> list[SpanEvent]:
+    """The events of `one` by names that were kept of both: an event is kept whole, or not at all."""
+    names = {event.name for event in other.events}
+    return [event for event in one.events if event.name in names]
 
 
 def is_preferred(new: Span, old: Span) -> bool:

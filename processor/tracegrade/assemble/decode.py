@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -42,6 +43,12 @@ class Wanted:
     prefixes: tuple[str, ...] = ()
     events: frozenset[str] = frozenset()
     marks: frozenset[str] = frozenset()
+
+    @property
+    def hash(self) -> str:
+        """16 hex digits that change with what is kept."""
+        parts = (self.attributes, self.prefixes, self.events, self.marks)
+        return blake2b(repr([sorted(part) for part in parts]).encode(), digest_size=8).hexdigest()
 
 
 class _Gate(dict[str, bool]):

@@ -46,7 +46,7 @@ class LiveTrace:
     judged_revision: int | None = None
     cut_by: str | None = None
     ended: bool = False
-    kept_otherwise: bool = False  # opened again: its spans were kept under other rules, which read other attributes
+    kept_otherwise: bool = False  # other attributes were kept of its first spans than are of its next
     overrides: int = 0  # those that apply to it, by what its spans say
     queued_due_ns: int = 0  # due time of its earliest entry in the queue
 
@@ -120,8 +120,9 @@ class LiveTrace:
 class LiveTraces:
     """All live traces of one judge, and the queue of their due times."""
 
-    def __init__(self, settings: TracesSettings, closed: ClosedTraces, rule_set: str) -> None:
+    def __init__(self, settings: TracesSettings, closed: ClosedTraces, rule_set: str, wanted: str = "") -> None:
         self.rule_set = rule_set  # hash of the rule set in force for traces that begin now
+        self.wanted = wanted  # hash of what is kept of spans that come now
         self.fates: Fates = Counter()  # of spans, since the start
         self.open_spans = 0  # distinct contents not judged yet
         self.log_record_fates: Fates = Counter()
@@ -136,11 +137,13 @@ class LiveTraces:
         self._clock_ns = 0
         self._max_bytes = settings.max_mib_per_trace * 1024 * 1024
 
-    def use(self, rule_set: str) -> None:
+    def use(self, rule_set: str, wanted: str) -> None:
         """Stamp traces that begin from now on with the hash of another rule set; open ones keep theirs."""
         self.rule_set = rule_set
-        for live in self._live.values():
-            live.kept_otherwise = True  # what comes again of it is decoded for other rules
+        if wanted != self.wanted:
+            self.wanted = wanted
+            for live in self._live.values():
+                live.kept_otherwise = True
 
     def __len__(self) -> int:
         return len(self._live)
@@ -234,7 +237,7 @@ class LiveTraces:
         live.unjudged = 0
         live.judged_revision = closed.revision
         live.rule_set = closed.rule_set
-        live.kept_otherwise = closed.rule_set != self.rule_set
+        live.kept_otherwise = closed.wanted != self.wanted
         live.origin = (closed.first_received_ns, closed.first_position)
         self._override(live, closed.spans)
 
@@ -409,6 +412,7 @@ class LiveTraces:
             replaced=sorted(live.replaced),
             supersedes=live.judged_revision,
             rule_set=live.rule_set,
+            wanted="" if live.kept_otherwise else self.wanted,
             closed_ns=closed_ns,
             log_records=in_order_written(live.log_records) if live.log_records else [],
         )

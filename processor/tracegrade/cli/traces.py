@@ -130,13 +130,13 @@ def _as_json(stored: "StoredTrace") -> dict[str, Any]:
     from tracegrade.extract.joining import join
     from tracegrade.store.kept_spans import decode_spans
 
-    spans, _, log_records = decode_spans(stored.spans)
+    kept = decode_spans(stored.spans)
     return {
         "trace": stored.trace,
         "tool_calls": [call.to_json() for call in stored.tool_calls],
         "evaluations": [evaluation.to_json() for evaluation in stored.evaluations],
         "decisions": [decision.to_json() for decision in stored.decisions],
-        "spans": [_span_json(span) for span in join(spans, log_records)],
+        "spans": [_span_json(span) for span in join(kept.spans, kept.log_records)],
     }
 
 
@@ -178,8 +178,7 @@ def _print_trace(stored: "StoredTrace") -> None:
     ):
         console.print(f"  {line}", markup=False)
     console.print()
-    spans, _, _ = decode_spans(stored.spans)
-    for tree in _span_trees(spans):
+    for tree in _span_trees(decode_spans(stored.spans).spans):
         console.print(tree)
     _print_calls(stored.tool_calls, trace["start_ns"])
     if stored.evaluations:

@@ -7,6 +7,7 @@ import click
 
 from tracegrade.cli.output import (
     EXIT_FAILED,
+    count,
     format_option,
     json_text,
     outcome_text,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tracegrade.match.rule import Rule
     from tracegrade.match.rule_set import RuleSet
     from tracegrade.model.extraction import Extraction
+    from tracegrade.pipeline.late_arrivals import LateArrival
     from tracegrade.store.read import StoredTrace
 
 _MAX_UNREAD = 3
@@ -45,13 +47,16 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
     """Say why a trace was judged as it was, or not at all.
 
     Decisions are stored for all rules that matched; which clause kept a rule from judging is found by matching the
-    stored trace again, with the rules in force now.
+    stored trace again, with the rules in force now. Spans that came too late to be judged are counted, as far as the
+    journal goes back.
 
     JSON: one line for each (subject, rule) pair: {rule_id, subject, decision, outcome, reason, evaluations}.
 
     Exit code 1 when the store does not hold the trace.
     """
     from tracegrade.match.load import load_rules
+    from tracegrade.pipeline.data_folder import JOURNAL
+    from tracegrade.pipeline.late_arrivals import late_arrivals
     from tracegrade.pipeline.stored_extraction import extract_stored
     from tracegrade.store.open import open_store, reading
     from tracegrade.store.read import stored_traces
@@ -69,6 +74,7 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
             print_json(pairs)
         else:
             _print_head(stored, rule_set)
+            _print_late(late_arrivals(config.data_path / JOURNAL, stored, config.traces, rule_set))
             _print_renamed(extraction)
             _print_unread(extraction)
             _print_pairs(pairs)
@@ -149,6 +155,18 @@ def _print_head(stored: "StoredTrace", rule_set: "RuleSet") -> None:
         click.echo("  no rules given: what did not match is told with -c CONFIG or --rules PATH")
     elif head["rule_set_hash"] != rule_set.hash:
         click.echo("  judged by other rules than those in force now; what did not match is told by those in force now")
+
+
+def _print_late(arrivals: "list[LateArrival]") -> None:
+    by_reason: dict[str, list[LateArrival]] = {}
+    for arrival in arrivals:
+        by_reason.setdefault(arrival.reason, []).append(arrival)
+    for reason, some in by_reason.items():
+        found = ((sum(a.spans for a in some), "span"), (sum(a.log_records for a in some), "log record"))
+        what = " and ".join(count(number, name) for number, name in found if number)
+        times = " to ".join(dict.fromkeys(f"{time_text(a.received_ns)} UTC" for a in (some[0], some[-1])))
+        why = "later than traces.reopen_for" if reason == "too_late" else f"beyond {reason}"
+        click.echo(f"  {what} not judged: came {why}, {times}")
 
 
 def _print_renamed(extraction: "Extraction") -> None:

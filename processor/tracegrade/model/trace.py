@@ -33,6 +33,7 @@ class Trace:
     replaced: list[bytes] = field(default_factory=list)  # digests of the contents that lost to another of the same id
     supersedes: int | None = None  # the revision that was judged before this one, if any
     rule_set: str = ""  # hash of the rule set in force when the first span was read
+    wanted: str = ""  # hash of what was kept of all its spans, "" when that changed while it was open
     closed_ns: int = 0  # the records' time at which it closed
     log_records: list[LogRecord] = field(default_factory=list)
 

@@ -269,17 +269,18 @@ class JudgeRole:
             found = closed_traces(connection, list(keys))
         closed = {}
         for key, stored in found.items():
-            spans, replaced, log_records = decode_spans(stored.spans)
+            kept = decode_spans(stored.spans)
             closed[key] = ClosedTrace(
                 stored.closed_ns,
                 stored.revision,
-                spans,
-                replaced,
+                kept.spans,
+                kept.replaced,
                 stored.cut_by,
                 stored.rule_set_hash,
                 stored.first_received_ns,
                 stored.first_position,
-                log_records,
+                kept.log_records,
+                kept.wanted,
             )
         return closed
 

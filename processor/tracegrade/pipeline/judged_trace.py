@@ -49,7 +49,7 @@ def judged_trace(trace: Trace, judgement: Judgement, run: str, settings_hash: st
     }
     return JudgedTrace(
         head,
-        encode_spans(trace.spans, trace.replaced, trace.log_records),
+        encode_spans(trace.spans, trace.replaced, trace.log_records, trace.wanted),
         extraction.calls,
         judgement.decisions,
     )

@@ -46,7 +46,8 @@ class RecordJudge:
         hung: Collection[tuple[str, str]] = (),
         heartbeat: Heartbeat | None = None,
     ) -> None:
-        self.live = LiveTraces(settings, closed, rule_set.hash)
+        wanted = wanted_by(rule_set, settings)
+        self.live = LiveTraces(settings, closed, rule_set.hash, wanted.hash)
         self.read_spans = 0  # spans of all records read so far, whatever became of them
         self.read_log_records = 0
         self.read_position = 0
@@ -55,7 +56,7 @@ class RecordJudge:
         self._rule_sets = {rule_set.hash: rule_set}
         self._replaced: list[tuple[int, str]] = []  # (when, hash) of rule sets no longer in force
         self._rule_set = rule_set
-        self._decoder = Decoder(wanted_by(rule_set, settings))
+        self._decoder = Decoder(wanted)
         self._tool_name = ToolAliases(settings.tool_aliases) if settings.tool_aliases else None
         self._ignored_scopes = frozenset(settings.ignore_scopes)
         self._closed = closed
@@ -80,8 +81,9 @@ class RecordJudge:
         self._rule_sets = {name: found for name, found in self._rule_sets.items() if name in known}
         wanted = [wanted_by(found, self._settings) for found in self._rule_sets.values()]
         attributes = wanted[0].attributes.union(*(found.attributes for found in wanted))
-        self._decoder.want(replace(wanted[0], attributes=attributes))
-        self.live.use(rule_set.hash)
+        wanted_now = replace(wanted[0], attributes=attributes)
+        self._decoder.want(wanted_now)
+        self.live.use(rule_set.hash, wanted_now.hash)
 
     @property
     def fates(self) -> dict[tuple[str, str], int]:

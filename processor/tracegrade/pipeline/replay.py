@@ -64,24 +64,33 @@ def replay_journal(
     """
     reader = JournalReader(folder)
     try:
-        position, end = reader.first(), reader.durable().end
-        closed = ClosedTraces()
-        judge = RecordJudge(settings, rule_set, closed, run=run)
-        reopen_ns = round(settings.reopen_for * 1e9)
-        while position < end:
-            records = reader.read(position)
-            if not records:
-                break
-            for record in records:
-                if record.position >= end:
-                    break
-                yield from judge.read(record)
-                closed.expire(record.received_ns - reopen_ns)
-            advance(min(records[-1].end, end) - position)
-            position = records[-1].end
-        yield from judge.end()
+        yield from replay_records(_read(reader, advance), settings, rule_set, run)
     finally:
         reader.close()
+
+
+def _read(reader: JournalReader, advance: Advance) -> Iterator[Record]:
+    position, end = reader.first(), reader.durable().end
+    while position < end and (records := reader.read(position)):
+        for record in records:
+            if record.position >= end:
+                break
+            yield record
+        advance(min(records[-1].end, end) - position)
+        position = records[-1].end
+
+
+def replay_records(
+    records: Iterable[Record], settings: TracesSettings, rule_set: RuleSet, run: str
+) -> Iterator[Judged]:
+    """Judge `records`, in the order of their journal, as they were judged live."""
+    closed = ClosedTraces()
+    judge = RecordJudge(settings, rule_set, closed, run=run)
+    reopen_ns = round(settings.reopen_for * 1e9)
+    for record in records:
+        yield from judge.read(record)
+        closed.expire(record.received_ns - reopen_ns)
+    yield from judge.end()
 
 
 def replay_sources(

@@ -16,17 +16,17 @@ def extract_stored(stored: StoredTrace, settings: TracesSettings) -> Extraction:
         KeptSpansError: its spans are damaged, or were stored by another version.
     """
     head = stored.trace
-    spans, replaced, log_records = decode_spans(stored.spans)
+    kept = decode_spans(stored.spans)
     trace = Trace(
         trace_id=bytes.fromhex(head["trace_id"]),
         tenant=head["tenant"],
-        spans=spans,
+        spans=kept.spans,
         close_reason=head["close_reason"],
         missing=head["missing"],
         revision=head["revision"],
         last_received_ns=head["last_received_ns"],
         cut_by=head["cut_by"],
-        replaced=replaced,
-        log_records=log_records,
+        replaced=kept.replaced,
+        log_records=kept.log_records,
     )
     return extract(trace, ToolAliases(settings.tool_aliases))

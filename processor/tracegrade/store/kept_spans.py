@@ -5,7 +5,7 @@ comes back equal. Resources, scopes and the trace id are written once: fewer byt
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -15,14 +15,26 @@ from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.store.packing import pack, unpack
 
-_VERSION_BYTE = b"\x02"
+_VERSION_BYTE = b"\x03"
+_WITHOUT_WANTED = b"\x02"
+
+
+class KeptSpans(NamedTuple):
+    """What is kept of a trace."""
+
+    spans: list[Span]
+    replaced: list[bytes]  # digests of replaced contents
+    log_records: list[LogRecord]
+    wanted: str = ""  # hash of what was kept of each span; "" when it is not known, or not the same for all
 
 
 class KeptSpansError(TraceGradeError):
     """A blob of kept spans cannot be read: damaged, or written by another version."""
 
 
-def encode_spans(spans: list[Span], replaced: list[bytes], log_records: Sequence[LogRecord] = ()) -> bytes:
+def encode_spans(
+    spans: list[Span], replaced: list[bytes], log_records: Sequence[LogRecord] = (), wanted: str = ""
+) -> bytes:
     """Pack `spans`, the digests of replaced contents and the log records; the order of all is kept.
 
     Attribute values are decoded AnyValues: their integers fit 64 bits and their texts are UTF-8.
@@ -67,31 +79,32 @@ def encode_spans(spans: list[Span], replaced: list[bytes], log_records: Sequence
         for record in log_records
     ]
     header = ([trace_id.hex() for trace_id in trace_ids], list(scopes), resources, [d.hex() for d in replaced])
-    return _VERSION_BYTE + pack(orjson.dumps((*header, rows, log_rows)))
+    return _VERSION_BYTE + pack(orjson.dumps((*header, rows, log_rows, wanted)))
 
 
 def _event(event: SpanEvent) -> tuple[str, int, dict[str, JsonValue]]:
     return event.name, event.time_ns, event.attributes
 
 
-def decode_spans(blob: bytes) -> tuple[list[Span], list[bytes], list[LogRecord]]:
-    """The spans, the digests of replaced contents and the log records that `encode_spans` packed.
+def decode_spans(blob: bytes) -> KeptSpans:
+    """What `encode_spans` packed.
 
     Raises:
         KeptSpansError: `blob` is damaged or of another version.
     """
-    if blob[:1] != _VERSION_BYTE:
+    if blob[:1] not in (_VERSION_BYTE, _WITHOUT_WANTED):
         raise KeptSpansError(f"kept spans of version {blob[:1].hex() or None} found, expected {_VERSION_BYTE.hex()}")
     try:
-        hex_trace_ids, scopes, resources, replaced, rows, log_rows = orjson.loads(unpack(blob[1:]))
+        hex_trace_ids, scopes, resources, replaced, rows, log_rows, *wanted = orjson.loads(unpack(blob[1:]))
         trace_ids = [bytes.fromhex(trace_id) for trace_id in hex_trace_ids]
-        return (
+        return KeptSpans(
             _spans(trace_ids, scopes, resources, rows),
             [bytes.fromhex(digest) for digest in replaced],
             [
                 LogRecord(trace_ids[trace], bytes.fromhex(span_id), scopes[scope], SpanEvent(*event))
                 for trace, span_id, scope, event in log_rows
             ],
+            *wanted,
         )
     except (ValueError, TypeError, IndexError) as error:
         raise KeptSpansError(f"kept spans cannot be read: {error}") from None
