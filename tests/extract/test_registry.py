@@ -16,8 +16,6 @@ from extract.spans import make_trace, span_id
 from extract.test_cases import CASES, records
 from tracegrade.cli.output import json_text
 from tracegrade.extract.registry import (
-    DIALECTS,
-    FIELD_ORDER,
     READ_ATTRIBUTES,
     READ_EVENTS,
     READ_PREFIXES,
@@ -72,10 +70,6 @@ def test_records_are_the_same_under_every_hash_seed() -> None:
     }
     assert len(outputs) == 1
     assert outputs.pop().count(b"\n") == len(CASES)
-
-
-def test_every_dialect_has_its_place_in_both_orders() -> None:
-    assert set(FIELD_ORDER) == set(DIALECTS)
 
 
 def test_assembly_keeps_what_dialects_read() -> None:

@@ -13,7 +13,6 @@ def build_calls(
     paired_calls: Sequence[PairedCall],
     runs: Sequence[AgentRun],
     top_down: Sequence[Node],
-    agent_keys: tuple[str, ...],
     tool_name: Callable[[str], str] | None = None,
 ) -> list[ToolCall]:
     """The records, in the order given, each appended to its run's calls as well.
@@ -22,7 +21,6 @@ def build_calls(
         paired_calls: in total order.
         runs: the trace's runs; a call outside of any agent belongs to the root's.
         top_down: all nodes, parents first.
-        agent_keys: attributes that name the agent that executes a tool span.
         tool_name: the name that rules use for a tool; its own when omitted.
     """
     if not paired_calls:
@@ -39,7 +37,7 @@ def build_calls(
         node = paired.node
         run = run_of[node.run] if node.run is not None else stray
         # A tool span may name the agent that executes it, but some senders name their SDK there.
-        own = first_text(node.span, agent_keys)
+        own = first_text(node.span, node.keys.agent)
         agent = own if own and (own in names or not run.agent) else run.agent
         call = _build(paired, run, agent, depths[node], batch)
         if tool_name is not None:
@@ -95,12 +93,22 @@ def _build(paired: PairedCall, run: AgentRun, agent: str, depth: int, batch: int
 
 
 def _depths(paired_calls: Sequence[PairedCall], top_down: Sequence[Node]) -> dict[Node, int]:
-    """How many calls enclose each node; further spans of one call count once."""
-    calls = {paired.node for paired in paired_calls if paired.execution is not None}
+    """How many calls enclose each node; further spans of one call count once.
+
+    A call whose parent is one of the same message is not made inside it: some instrumentations chain parallel calls.
+    """
+    calls = {paired.node: paired for paired in paired_calls if paired.execution is not None}
     depths: dict[Node, int] = {}
     for node in top_down:
         above = node.parent
-        depths[node] = 0 if above is None else depths[above] + (above in calls)
+        if above is None:
+            depths[node] = 0
+        elif (outer := calls.get(above)) is None:
+            depths[node] = depths[above]
+        else:
+            inner = calls.get(node)
+            is_beside = inner is not None and inner.ask and outer.ask and inner.ask.turn == outer.ask.turn
+            depths[node] = depths[above] + (not is_beside)
     return depths
 
 

@@ -14,7 +14,7 @@ MAX_CHAIN = 8
 class Node:
     """A span that some dialect reads, with its nearest enclosing one.
 
-    ``keys`` are those keys of all dialects that the span has.
+    ``keys`` are those keys that the dialect reads, its own ones first, and that the span has.
     ``agent_above`` is the nearest enclosing agent node. ``run`` is the agent run that the node belongs to (for an
     agent node that is a run: itself; None: outside of any), ``agent`` an agent node's name; both set by `runs`.
     """

@@ -1,6 +1,6 @@
 """What dialects say about spans: raw values and where they stand, before anything is paired or decoded."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -58,6 +58,16 @@ class Keys(NamedTuple):
     answer: tuple[str, ...] = ()  # on an agent span: what was answered, as text
     failed: tuple[str, ...] = ()  # on a tool span: true, or a word for failure, where the call failed
     error_message: tuple[str, ...] = ()
+
+
+def join_keys(keys: Iterable[Keys]) -> Keys:
+    """Keys of several, field by field, each key once: the first ones' are preferred."""
+    return Keys(*(tuple(dict.fromkeys(key for part in parts for key in part)) for parts in zip(*keys, strict=True)))
+
+
+def keys_among(keys: Keys, names: Collection[str]) -> Keys:
+    """Those of `keys` that are among `names`."""
+    return Keys(*(tuple(key for key in part if key in names) for part in keys))
 
 
 class ToolEvents(NamedTuple):

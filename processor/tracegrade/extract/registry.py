@@ -40,7 +40,7 @@ from tracegrade.extract.folding import fold, without_server_side
 from tracegrade.extract.joining import join
 from tracegrade.extract.nodes import Node, enclose
 from tracegrade.extract.pairing import pair
-from tracegrade.extract.reading import Dialect, Keys, SpanKind
+from tracegrade.extract.reading import Dialect, Keys, SpanKind, join_keys, keys_among
 from tracegrade.extract.runs import describe_runs, find_runs, root_of
 from tracegrade.extract.tool_spans import read_execution, read_outcomes
 from tracegrade.extract.unread import UNREAD_KEYS, looks_like_gen_ai
@@ -67,6 +67,7 @@ DIALECTS: dict[str, Dialect] = {
         gemini_cli,
         pydantic_ai,
         google_adk,
+        flue,
         openllmetry,
         mlflow,
         gen_ai,
@@ -75,70 +76,32 @@ DIALECTS: dict[str, Dialect] = {
         genkit,
         laminar,
         agentops,
-        flue,
         llama_index,
         tool_name,
         langchain4j,
     )
 }
 
-# In order of preference where several hold one fact.
-FIELD_ORDER: tuple[str, ...] = (
-    "crewai",  # its `gen_ai.agent.name` is a hash
-    "gen_ai",
-    "gemini_cli",
-    "vercel_ai",
-    "google_adk",
-    "voltagent",  # its `tool.parameters` is a schema in words of its own
-    "openinference",
-    "openinference_haystack",
-    "openllmetry",
-    "haystack",
-    "mlflow",
-    "langfuse",
-    "langsmith",
-    "mastra",
-    "pydantic_ai",
-    "claude_code",
-    "anthropic",
-    "spring_ai",
-    "livekit",
-    "genkit",
-    "laminar",
-    "agentops",
-    "flue",
-    "llama_index",
-    "tool_name",
-    "langchain4j",
-)
-
-# Those of installed packages come before ours, as whoever installs one wants it asked; where several hold one fact,
-# their keys come last, except on their own spans.
+# Those of installed packages come before ours, as whoever installs one wants it asked.
 CUSTOM = custom_dialects(DIALECTS)
 _OURS = tuple(DIALECTS.values())
 DIALECTS = {**{plugin.name: plugin.member for plugin in CUSTOM}, **DIALECTS}
-FIELD_ORDER += tuple(plugin.name for plugin in CUSTOM)
 
-KEYS = Keys(
-    *(
-        tuple(dict.fromkeys(key for name in FIELD_ORDER for key in DIALECTS[name].keys[i]))
-        for i in range(len(Keys._fields))
-    )
-)
-# An MCP session is a connection rather than a conversation: better than nothing.
-KEYS = KEYS._replace(session=(*KEYS.session, s.MCP_SESSION_ID))
-_OWN_FIRST = {
-    plugin.name: Keys(*(tuple(dict.fromkeys(own + rest)) for own, rest in zip(plugin.member.keys, KEYS, strict=True)))
-    for plugin in CUSTOM
-}
+# What all dialects share, in order of preference: each reads its own keys first and then these.
+CONVENTIONS = join_keys((gen_ai.DIALECT.keys, openinference.DIALECT.keys))
+# Where the trace as a whole is asked for its session or user. An MCP session is a connection rather than a
+# conversation: better than nothing.
+_ALL_KEYS = join_keys((CONVENTIONS, *(dialect.keys for dialect in DIALECTS.values())))
+_SESSION_KEYS = (*_ALL_KEYS.session, s.MCP_SESSION_ID)
 
 # What assembly keeps of a span.
 READ_ATTRIBUTES: frozenset[str] = frozenset(
     {
-        *(key for keys in KEYS for key in keys),
+        *(key for keys in _ALL_KEYS for key in keys),
         *(key for dialect in DIALECTS.values() for key in dialect.marks | dialect.attributes),
         s.ERROR_TYPE,
         s.MCP_METHOD,
+        s.MCP_SESSION_ID,
         s.FASTMCP_ORIGINAL_NAME,
     }
 )
@@ -146,8 +109,6 @@ READ_PREFIXES: tuple[str, ...] = tuple(sorted({prefix for d in DIALECTS.values()
 READ_EVENTS: frozenset[str] = frozenset({s.EXCEPTION_EVENT, *(e for d in DIALECTS.values() for e in d.events)})
 
 MARKS: frozenset[str] = frozenset().union(*(dialect.marks for dialect in DIALECTS.values()))
-# On a tool span these name the agent that executes it.
-_EXECUTING_AGENT = DIALECTS["crewai"].keys.agent + DIALECTS["gen_ai"].keys.agent
 
 _START_ORDER = attrgetter("start_ns", "end_ns", "span_id")
 # Senders repeat few sets of attribute keys; one that invents them without end must not grow the memo for ever.
@@ -155,14 +116,19 @@ _MAX_LEARNT_SETS = 4096
 _MAX_LEARNT_CHARS = 4096
 # Sets with more keys than this are of flattened messages, and do not repeat.
 _MAX_LEARNT_KEYS = 64
-_FORM_KEYS = MARKS.union(*KEYS)
+_FORM_KEYS = MARKS.union(*_ALL_KEYS, _SESSION_KEYS)
 
 
 class _Form(NamedTuple):
-    """What spans with one set of attribute keys may be: the dialects to ask, and those of `KEYS` that they have."""
+    """What spans with one set of attribute keys may be: the dialects to ask, each with those of its keys they have.
 
-    dialects: tuple[Dialect, ...]
-    keys: Keys
+    ``shared`` are those of `CONVENTIONS`, for a span that no dialect takes; ``session`` and ``user`` those of any.
+    """
+
+    readers: tuple[tuple[Dialect, Keys], ...]
+    shared: Keys
+    session: tuple[str, ...]
+    user: tuple[str, ...]
 
 
 class _Forms(dict[tuple[str, ...], _Form]):
@@ -172,8 +138,8 @@ class _Forms(dict[tuple[str, ...], _Form]):
     """
 
     def __init__(self, dialects: Iterable[Dialect]) -> None:
-        self._dialects = tuple(dialects)
-        self._by_name = tuple(d for d in self._dialects if d.reads_names or not d.marks)
+        self._keys = {dialect: join_keys((dialect.keys, CONVENTIONS)) for dialect in dialects}
+        self._by_name = tuple(d for d in self._keys if d.reads_names or not d.marks)
 
     def of(self, span: Span) -> _Form:
         """The form of a span."""
@@ -183,9 +149,12 @@ class _Forms(dict[tuple[str, ...], _Form]):
         return self[tuple(names)]
 
     def __missing__(self, names: tuple[str, ...]) -> _Form:
+        dialects = tuple(d for d in self._keys if not d.marks.isdisjoint(names)) or self._by_name
         found = _Form(
-            tuple(dialect for dialect in self._dialects if not dialect.marks.isdisjoint(names)) or self._by_name,
-            Keys(*(tuple(key for key in keys if key in names) for keys in KEYS)),
+            tuple((dialect, keys_among(self._keys[dialect], names)) for dialect in dialects),
+            keys_among(CONVENTIONS, names),
+            tuple(key for key in _SESSION_KEYS if key in names),
+            tuple(key for key in _ALL_KEYS.user if key in names),
         )
         if len(self) >= _MAX_LEARNT_SETS:
             self.clear()
@@ -224,7 +193,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, forms: _Forms
         return Extraction(trace, [], [])
     if trace.log_records:
         spans = join(spans, trace.log_records)
-    nodes, unread, keys = _scan(spans, forms)
+    nodes, unread, seen = _scan(spans, forms)
     top_down = enclose(nodes, spans)
     find_runs(top_down)
     executions = []
@@ -239,8 +208,10 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, forms: _Forms
     asks = find_asks(nodes)
     paired = pair(fold(without_server_side(executions, nodes, top_down), asks, nodes), asks, nodes)
     stray = any(call.node.run is None for call in paired)
-    runs = describe_runs(spans, nodes, keys, stray)
-    calls = build_calls(paired, runs, top_down, _EXECUTING_AGENT, tool_name)
+    session_keys = tuple(key for key in _SESSION_KEYS if any(key in form.session for form in seen))
+    user_keys = tuple(key for key in _ALL_KEYS.user if any(key in form.user for form in seen))
+    runs = describe_runs(spans, nodes, session_keys, user_keys, lambda span: _keys_of(span, forms), stray)
+    calls = build_calls(paired, runs, top_down, tool_name)
     for node in nodes:
         if node.run is node:
             node.run = None  # else a cycle would keep all nodes until the next garbage collection
@@ -272,6 +243,20 @@ def _place_of(error: Exception) -> str:
 
 def claim(span: Span) -> tuple[Dialect, SpanKind] | None:
     """The dialect that a span is written in, and what it is; None when no dialect reads it."""
+    claimed = _claim_with_all(span)
+    return claimed[:2] if claimed is not None else None
+
+
+def agent_named_by(span: Span) -> str:
+    """The agent that a span names, "" when it names none."""
+    claimed = _claim_with_all(span)
+    if claimed is None:
+        return first_text(span, CONVENTIONS.agent)
+    dialect, kind, keys = claimed
+    return first_text(span, keys.agent) or (dialect.agent_name(span) if kind == "agent" else "")
+
+
+def _claim_with_all(span: Span) -> tuple[Dialect, SpanKind, Keys] | None:
     try:
         return _claim(span, _FORMS)
     except Exception:
@@ -280,25 +265,23 @@ def claim(span: Span) -> tuple[Dialect, SpanKind] | None:
         return _claim(span, _OURS_FORMS)
 
 
-def _claim(span: Span, forms: _Forms) -> tuple[Dialect, SpanKind] | None:
-    for dialect in forms.of(span).dialects:
+def _claim(span: Span, forms: _Forms) -> tuple[Dialect, SpanKind, Keys] | None:
+    for dialect, keys in forms.of(span).readers:
         if (kind := dialect.classify(span)) is not None:
-            return dialect, kind
+            return dialect, kind, keys
     return None
 
 
-def agent_named_by(span: Span) -> str:
-    """The agent that a span names, "" when it names none."""
-    if name := first_text(span, KEYS.agent):
-        return name
-    claimed = claim(span)
-    return claimed[0].agent_name(span) if claimed is not None and claimed[1] == "agent" else ""
+def _keys_of(span: Span, forms: _Forms) -> Keys:
+    """Those keys of a span that its dialect reads; the shared ones where none takes it."""
+    claimed = _claim(span, forms)
+    return claimed[2] if claimed is not None else forms.of(span).shared
 
 
-def _scan(spans: Iterable[Span], forms: _Forms) -> tuple[list[Node], list[Span], Keys]:
-    """The spans that some dialect takes for part of an agent's work; those that look so and that none takes.
+def _scan(spans: Iterable[Span], forms: _Forms) -> tuple[list[Node], list[Span], list[_Form]]:
+    """The spans that some dialect takes for part of an agent's work, those that look so and that none takes, and forms.
 
-    Beside them `KEYS`, of session and user only those that some span has.
+    The forms are those of all spans, each once.
     """
     nodes = []
     unread = []
@@ -306,22 +289,16 @@ def _scan(spans: Iterable[Span], forms: _Forms) -> tuple[list[Node], list[Span],
     for span in spans:
         form = forms.of(span)
         seen[id(form)] = form
-        for dialect in form.dialects:
+        for dialect, keys in form.readers:
             kind = dialect.classify(span)
             if kind is not None:
                 if kind != "other":
-                    nodes.append(Node(span, kind, dialect, _OWN_FIRST.get(dialect.name, form.keys)))
+                    nodes.append(Node(span, kind, dialect, keys))
                 break
         else:
             if UNREAD_KEYS in span.attributes:
                 unread.append(span)
-    sessions = {key for form in seen.values() for key in form.keys.session}
-    users = {key for form in seen.values() for key in form.keys.user}
-    keys = KEYS._replace(
-        session=tuple(key for key in KEYS.session if key in sessions),
-        user=tuple(key for key in KEYS.user if key in users),
-    )
-    return nodes, unread, keys
+    return nodes, unread, list(seen.values())
 
 
 def _release(spans: Sequence[Span]) -> str | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tracegrade import semconv as s
 from tracegrade.extract.messages import ASSISTANT_ROLES, USER_ROLES, last_text, read_messages
 from tracegrade.extract.nodes import Node
-from tracegrade.extract.reading import Dialect, Keys
+from tracegrade.extract.reading import Keys
 from tracegrade.extract.unwrap import MAX_ENVELOPES
 from tracegrade.extract.values import decode, first_text, parse_object
 from tracegrade.model.agent_run import AgentRun
@@ -90,28 +90,38 @@ def root_of(spans: Sequence[Span]) -> Span:
     return next((span for span in spans if span.is_local_root), spans[0])
 
 
-def describe_runs(spans: Sequence[Span], nodes: Sequence[Node], keys: Keys, stray: bool) -> list[AgentRun]:
+def describe_runs(
+    spans: Sequence[Span],
+    nodes: Sequence[Node],
+    session_keys: tuple[str, ...],
+    user_keys: tuple[str, ...],
+    keys_of: Callable[[Span], Keys],
+    stray: bool,
+) -> list[AgentRun]:
     """The trace's runs in order of start, still without their calls.
 
     Args:
         spans: all spans, in order of start.
         nodes: the nodes of the trace in order of start, with their runs settled.
-        keys: attribute keys of all dialects; of session and user those that some span has.
+        session_keys: attribute keys of all dialects that hold a session and that some span has.
+        user_keys: the same of users.
+        keys_of: the keys that its dialect reads of a span.
         stray: whether some call belongs to no run; the local root is then a run as well.
     """
     members: dict[Node | None, list[Node]] = {}
     for node in nodes:
         members.setdefault(node.run, []).append(node)
     whose = (
-        _Whose(spans, nodes, keys.session, lambda d: d.keys.session, lambda node: node.dialect.session(node.span)),
-        _Whose(spans, nodes, keys.user, lambda d: d.keys.user, lambda node: node.dialect.user(node.span)),
+        _Whose(spans, nodes, session_keys, lambda n: n.keys.session, lambda n: n.dialect.session(n.span)),
+        _Whose(spans, nodes, user_keys, lambda n: n.keys.user, lambda n: n.dialect.user(n.span)),
     )
-    runs = [_describe(node.span, node, members[node], keys, whose) for node in nodes if node.run is node]
+    runs = [_describe(node.span, node, members[node], node.keys, whose) for node in nodes if node.run is node]
     root = root_of(spans)
     # Making an agent is no run of it.
     if stray or (not runs and root.attributes.get(s.OPERATION_NAME) != "create_agent"):
         # A tool span that is the root: what the tool got and gave is no prompt and no answer.
         is_tool = any(node.kind == "tool" and node.span is root for node in nodes)
+        keys = keys_of(root)
         own = keys._replace(prompt=(), answer=()) if is_tool else keys
         runs.append(_describe(root, None, members.get(None, []), own, whose))
     runs.sort(key=lambda run: (run.start_ns, run.end_ns, run.span_id))
@@ -126,11 +136,11 @@ class _Whose:
         spans: Sequence[Span],
         nodes: Sequence[Node],
         keys: tuple[str, ...],
-        own_keys: Callable[[Dialect], tuple[str, ...]],
+        own_keys: Callable[[Node], tuple[str, ...]],
         else_of: Callable[[Node], str],
     ) -> None:
         self._keys = keys
-        self._own_keys = own_keys  # a dialect's own: what it means by a shared key may be narrower (Claude Code)
+        self._own_keys = own_keys  # what a dialect means by a shared key may be narrower (Claude Code)
         self._else_of = else_of
         # By key first: a conversation id anywhere beats a weaker key on an earlier span.
         found = (text for key in keys for span in spans if (text := first_text(span, (key,))))
@@ -148,7 +158,7 @@ class _Whose:
         )
 
     def _of_node(self, node: Node) -> str:
-        return first_text(node.span, self._own_keys(node.dialect)) or first_text(node.span, self._keys)
+        return first_text(node.span, self._own_keys(node)) or first_text(node.span, self._keys)
 
 
 def _describe(
@@ -185,15 +195,15 @@ def _prompt(span: Span, agents: Sequence[Node], chats: Sequence[Node], keys: Key
     """What an agent span says that it was asked, else what its first model call was, else what the root took in."""
     for agent in agents:
         text = last_text(agent.inputs(), USER_ROLES)
-        text = text or _plain_text(agent.span, keys.prompt, _PROMPT_MEMBERS)
+        text = text or _plain_text(agent.span, agent.keys.prompt, _PROMPT_MEMBERS)
         if text is not None:
             return text
     for chat in chats:
         if (text := last_text(chat.inputs(), USER_ROLES)) is not None:
             return text
-    shown = [agent.span for agent in agents] or [span]
-    return _first(_plain_text(one, keys.prompt, _PROMPT_MEMBERS) for one in shown) or _first(
-        _state_text(one, keys.prompt, _PROMPT_MEMBERS, USER_ROLES) for one in shown
+    shown = [(agent.span, agent.keys.prompt) for agent in agents] or [(span, keys.prompt)]
+    return _first(_plain_text(*one, _PROMPT_MEMBERS) for one in shown) or _first(
+        _state_text(*one, _PROMPT_MEMBERS, USER_ROLES) for one in shown
     )
 
 
@@ -203,15 +213,15 @@ def _answer(span: Span, agents: Sequence[Node], chats: Sequence[Node], keys: Key
         outputs = agent.outputs()
         if outputs and (text := last_text(outputs[-1:], ASSISTANT_ROLES)) is not None:
             return text
-        if (text := _plain_text(agent.span, keys.answer, _ANSWER_MEMBERS)) is not None:
+        if (text := _plain_text(agent.span, agent.keys.answer, _ANSWER_MEMBERS)) is not None:
             return text
     for chat in reversed(chats):
         if outputs := chat.outputs():
             # A run that stopped while it was asking for tools gave no answer, whatever it said beside.
             return None if any(message.calls for message in outputs) else last_text(outputs, ASSISTANT_ROLES)
-    shown = [agent.span for agent in agents] or [span]
-    return _first(_plain_text(one, keys.answer, _ANSWER_MEMBERS) for one in shown) or _first(
-        _state_text(one, keys.answer, _ANSWER_MEMBERS, ASSISTANT_ROLES) for one in shown
+    shown = [(agent.span, agent.keys.answer) for agent in agents] or [(span, keys.answer)]
+    return _first(_plain_text(*one, _ANSWER_MEMBERS) for one in shown) or _first(
+        _state_text(*one, _ANSWER_MEMBERS, ASSISTANT_ROLES) for one in shown
     )
 
 

@@ -91,7 +91,7 @@ def read_execution(node: Node) -> Execution | None:
     """What a tool span says, None when it does not even say which tool."""
     span, dialect, keys = node.span, node.dialect, node.keys
     attributes = span.attributes
-    name = first_text(span, dialect.keys.tool_name) or first_text(span, keys.tool_name) or dialect.tool_name(span)
+    name = first_text(span, keys.tool_name) or dialect.tool_name(span)
     if not name:
         return None
     execution = Execution(node, name)
@@ -135,8 +135,14 @@ def _read_values(execution: Execution, keys: Keys) -> None:
     output: Output | None = None
     for key in keys.output:
         if key in attributes:
-            output = dialect.read_output(span, attributes[key])
-            if output.result.status not in ("absent", "redacted", "truncated"):
+            found = dialect.read_output(span, attributes[key])
+            if (
+                output is None
+                or found.result.is_readable
+                or output.result.status in ("absent", "redacted", "truncated")
+            ):
+                output = found
+            if found.result.is_readable:
                 break
     if output is None and (raw := dialect.output(span)) is not None:
         output = dialect.read_output(span, raw)

@@ -156,13 +156,16 @@ def _open_repr(text: str) -> tuple[JsonValue, str | None, bool] | None:
 def properties(schema: JsonValue) -> dict[str, JsonValue] | None:
     """The parameters that a JSON Schema names, in its order; None when `schema` is something else, such as arguments.
 
-    Two forms: an object schema, and (smolagents) an object whose members all have a type and a description.
+    Three forms: an object schema, the same as the library Zod dumps it (VoltAgent), and (smolagents) an object whose
+    members all have a type and a description.
     """
     if not isinstance(schema, dict):
         return None
-    inner = schema.get("properties")
-    if schema.get("type") == "object" and isinstance(inner, dict):
-        return inner
+    if schema.get("type") == "object":
+        definition = schema.get("def")
+        inner = definition.get("shape") if isinstance(definition, dict) else schema.get("properties")
+        if isinstance(inner, dict):
+            return inner
     if schema and all(isinstance(item, dict) and "type" in item and "description" in item for item in schema.values()):
         return schema
     return None

@@ -19,11 +19,10 @@ def _tool_name(span: Span) -> str:
     return span.name.removeprefix(_TOOL_SPAN_PREFIX).strip()
 
 
-DIALECT = gen_ai.DIALECT._replace(
+DIALECT = gen_ai.VARIANT._replace(
     name="anthropic",
     marks=frozenset({s.ANTHROPIC_RESULT, s.ANTHROPIC_SESSION, s.ANTHROPIC_REQUEST}),
     classify=_classify,
     keys=Keys(output=(s.ANTHROPIC_RESULT,), session=(s.ANTHROPIC_SESSION,)),
-    attributes=frozenset(),
     tool_name=_tool_name,
 )

@@ -4,15 +4,17 @@ A tool that failed has, beside its own span, one of no length that says the same
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.reading import Dialect, Keys, SpanKind
 from tracegrade.model.span import Span
 
 
 def _classify(span: Span) -> SpanKind | None:
-    return "other" if span.attributes[s.CREWAI_EVENT] == "tool_failure_detected" else None
+    is_echo = span.attributes.get(s.CREWAI_EVENT) == "tool_failure_detected"
+    return "other" if is_echo else gen_ai.DIALECT.classify(span)
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = gen_ai.VARIANT._replace(
     name="crewai",
     marks=frozenset({s.CREWAI_EVENT}),
     classify=_classify,

@@ -1,6 +1,10 @@
-"""Flue: `flue.tool.*` and `flue.task.*`, before it wrote the GenAI conventions; a task is a sub-agent's run."""
+"""Flue: `flue.tool.*` and `flue.task.*`, before it wrote the GenAI conventions; a task is a sub-agent's run.
+
+Beside the conventions, what is no object has a key of Flue's own.
+"""
 
 from tracegrade import semconv as s
+from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.reading import Dialect, Keys, SpanKind
 from tracegrade.model.span import Span
 
@@ -9,12 +13,21 @@ def _classify(span: Span) -> SpanKind | None:
     attributes = span.attributes
     if attributes.get(s.FLUE_TOOL_NAME):
         return "tool"
-    return "agent" if s.FLUE_TASK_AGENT in attributes or s.FLUE_TASK_PROMPT in attributes else None
+    is_task = s.FLUE_TASK_AGENT in attributes or s.FLUE_TASK_PROMPT in attributes
+    return "agent" if is_task else gen_ai.DIALECT.classify(span)
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = gen_ai.VARIANT._replace(
     name="flue",
-    marks=frozenset({s.FLUE_TOOL_NAME, s.FLUE_TASK_AGENT, s.FLUE_TASK_PROMPT}),
+    marks=frozenset(
+        {
+            s.FLUE_TOOL_NAME,
+            s.FLUE_TASK_AGENT,
+            s.FLUE_TASK_PROMPT,
+            s.FLUE_FALLBACK_ARGUMENTS,
+            s.FLUE_FALLBACK_RESULT,
+        }
+    ),
     classify=_classify,
     keys=Keys(
         tool_name=(s.FLUE_TOOL_NAME,),

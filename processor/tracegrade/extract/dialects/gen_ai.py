@@ -150,3 +150,7 @@ DIALECT = Dialect(
     tool_name=_tool_name,
     agent_name=_agent_name,
 )
+
+# Where the dialects begin whose spans are GenAI's with further keys and marks: what they do not replace is read as the
+# conventions say.
+VARIANT: Dialect = DIALECT._replace(name="", marks=frozenset(), keys=Keys(), attributes=frozenset())

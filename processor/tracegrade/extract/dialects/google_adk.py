@@ -52,7 +52,7 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
     return unwrap_output(decode(raw), result_member=True)
 
 
-DIALECT: Dialect = gen_ai.DIALECT._replace(
+DIALECT: Dialect = gen_ai.VARIANT._replace(
     name="google_adk",
     marks=frozenset({s.ADK_EVENT_ID, s.ADK_TOOL_ARGUMENTS, s.ADK_LLM_RESPONSE}),
     classify=_classify,

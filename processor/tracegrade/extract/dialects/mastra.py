@@ -31,7 +31,7 @@ def _inputs(span: Span) -> list[Message]:
     return read_messages(value) or gen_ai.DIALECT.inputs(span)
 
 
-DIALECT = gen_ai.DIALECT._replace(
+DIALECT = gen_ai.VARIANT._replace(
     name="mastra",
     marks=frozenset({s.MASTRA_TYPE}),
     classify=_classify,

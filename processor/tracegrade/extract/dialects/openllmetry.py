@@ -86,7 +86,7 @@ def _schemas(span: Span) -> dict[str, JsonValue]:
     return found or gen_ai.DIALECT.schemas(span)
 
 
-DIALECT: Dialect = gen_ai.DIALECT._replace(
+DIALECT: Dialect = gen_ai.VARIANT._replace(
     name="openllmetry",
     marks=frozenset({s.TRACELOOP_KIND, s.LLM_REQUEST_TYPE}) | _FIRST_MESSAGES,
     classify=_classify,

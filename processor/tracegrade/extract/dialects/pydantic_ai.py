@@ -80,7 +80,7 @@ def _events(span: Span) -> list[dict[str, JsonValue]]:
     return [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
 
 
-DIALECT = gen_ai.DIALECT._replace(
+DIALECT = gen_ai.VARIANT._replace(
     name="pydantic_ai",
     marks=frozenset(
         {

@@ -1,7 +1,6 @@
 """VoltAgent: `span.type` beside `entity.type`, values in `input` and `output`.
 
-The agent's own span has no `span.type`. What its tool spans call `tool.parameters` is the tool's schema, and not in
-JSON Schema's words.
+The agent's own span has no `span.type`. Its tool spans' `tool.parameters` is the tool's schema, in Zod's words.
 """
 
 from tracegrade import semconv as s
