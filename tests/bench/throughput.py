@@ -4,7 +4,7 @@
 
 Three kinds of processes: the load generator and the downstream OTLP server (not counted), and the server under test
 (all its processes counted, user and system time, from /proc). The reference is a bare grpc.aio server that parses
-each request and answers, under the same load in the same run. Everything binds to loopback, on free ports.
+each request and answers, under the same load in the same run, before it and after. Everything binds to loopback, on free ports.
 """
 
 import argparse
@@ -29,9 +29,12 @@ _KERNEL_WORK = ("us", "faults", "switches")
 def main() -> None:
     """Run both, print the figures."""
     options = _options()
+    # Before and after: the machine may be another one by then.
+    bare = _measure_bare(options)
     with tempfile.TemporaryDirectory(prefix="tracegrade-bench-") as folder:
         ours = _measure_ours(Path(folder), options)
-    bare = _measure_bare(options)
+    for name, value in _measure_bare(options).items():
+        bare[name] += value
     figures = {
         "spans": ours["spans"],
         "spans_per_cpu_s": round(ours["spans"] / ours["cpu_s"]),
