@@ -4,7 +4,7 @@
 
 Three kinds of processes: the load generator and the downstream OTLP server (not counted), and the server under test
 (all its processes counted, user and system time, from /proc). The reference is a bare grpc.aio server that parses
-each request and answers, under the same load in the same run, before it and after. Everything binds to loopback, on free ports.
+each request and answers, under the same load in the same run, before it and after. All is on loopback, on free ports.
 """
 
 import argparse
