@@ -76,6 +76,9 @@ METRICS: dict[str, Metric] = {
         "counter", "{log_record}", "Accepted log records by what became of them", ("fate", "reason")
     ),
     "tracegrade.log_records.open": Metric("gauge", "{log_record}", "Log records in live traces"),
+    "tracegrade.log_records.unread": Metric(
+        "gauge", "{log_record}", "Accepted log records that the judge has not read yet"
+    ),
     "tracegrade.log_records.read": Metric(
         "counter", "{log_record}", "Log records that the judge has read since its start"
     ),

@@ -9,31 +9,31 @@ from tracegrade.journal.record import Encoding, Entry
 from tracegrade.journal.retention import Consumer
 from tracegrade.journal.settings import JournalSettings
 from tracegrade.model.signal import Signal
-from tracegrade.pipeline.unread import UnreadSpans
+from tracegrade.pipeline.unread import Items, UnreadItems
 
 
 def entry(items: int, signal: Signal = Signal.TRACES) -> Entry:
     return Entry(signal, Encoding.PROTOBUF, "default", items, b"x" * items)
 
 
-def test_spans_behind_a_position_are_counted_across_a_restart(tmp_path: Path) -> None:
+def test_what_is_behind_a_position_is_counted_across_a_restart(tmp_path: Path) -> None:
     journal = LocalJournal.open(tmp_path)
     first = journal.append(entry(3)).result()
     journal.append(entry(50, Signal.LOGS)).result()
     second = journal.append(entry(4)).result()
     reader = JournalReader(tmp_path)
 
-    unread = UnreadSpans(journal, reader, judged_to=first)
-    assert unread.behind(first, first) == 4
+    unread = UnreadItems(journal, reader, judged_to=first)
+    assert unread.behind(first, first) == Items(4, 50)
     third = unread.append(entry(5)).result()
     unread.append(entry(99, Signal.METRICS)).result()
-    assert unread.behind(first, first) == 9
+    assert unread.behind(first, first) == Items(9, 50)
     # A judge that dies here has read more than it has committed: the next one reads that again.
-    assert unread.behind(third, first) == 0
-    assert unread.behind(first, first) == 9
-    assert unread.between(first, second) == 4
-    assert unread.behind(second, second) == 5
-    assert unread.behind(third, third) == 0
+    assert unread.behind(third, first) == Items(0, 0)
+    assert unread.behind(first, first) == Items(9, 50)
+    assert unread.between(first, second) == Items(4, 50)
+    assert unread.behind(second, second) == Items(5, 0)
+    assert unread.behind(third, third) == Items(0, 0)
     reader.close()
     journal.close()
 
@@ -46,9 +46,9 @@ def test_a_judge_whose_position_was_deleted_reads_on_at_the_first_record_left(tm
     reader = JournalReader(tmp_path)
     assert reader.first() > 0
 
-    unread = UnreadSpans(journal, reader, judged_to=0)
-    assert unread.behind(0, 0) == 7_000_000
-    assert unread.behind(journal.end, journal.end) == 0
+    unread = UnreadItems(journal, reader, judged_to=0)
+    assert unread.behind(0, 0) == Items(7_000_000, 0)
+    assert unread.behind(journal.end, journal.end) == Items(0, 0)
     reader.close()
     journal.close()
 
@@ -56,11 +56,11 @@ def test_a_judge_whose_position_was_deleted_reads_on_at_the_first_record_left(tm
 def test_a_refused_append_is_not_counted(tmp_path: Path) -> None:
     journal = LocalJournal.open(tmp_path)
     reader = JournalReader(tmp_path)
-    unread = UnreadSpans(journal, reader, judged_to=0)
+    unread = UnreadItems(journal, reader, judged_to=0)
     future = unread.append(entry(2))
     future.result()
     journal.close()
     with pytest.raises(JournalClosed):
         unread.append(entry(7))
-    assert unread.behind(0, 0) == 2
+    assert unread.behind(0, 0) == Items(2, 0)
     reader.close()

@@ -26,7 +26,7 @@ from tracegrade.otlp.metrics import export_request
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.judge_process import JudgeProcess
 from tracegrade.pipeline.status_page import StatusServer, status_app
-from tracegrade.pipeline.unread import UnreadSpans
+from tracegrade.pipeline.unread import UnreadItems
 from tracegrade.receive.ingest import Ingest
 from tracegrade.receive.listen import bound_socket
 from tracegrade.receive.otlp_grpc import OtlpGrpcServer
@@ -65,7 +65,7 @@ class ReceiveRole:
         self._recent = self._journal.keep_recent(RECENT_BYTES if config.exporters else 0)
         self._reader = JournalReader(self._folder.journal)
         self._judge_position = Position(self._folder.position(JUDGE))
-        self._unread = UnreadSpans(self._journal, self._reader, self._judged_to())
+        self._unread = UnreadItems(self._journal, self._reader, self._judged_to())
         self._instance_id = self._folder.instance_id()
         self._ingest = Ingest(
             self._unread, self._telemetry, self._instance_id, config.receivers.otlp.max_in_flight_bytes
@@ -163,9 +163,12 @@ class ReceiveRole:
         lost = await asyncio.to_thread(self._journal.trim, consumers)
         if JUDGE in lost:
             # What the judge has read and not finished is in its memory: only what it never read is lost to it.
-            spans = self._unread.between(self._judge_read_to(), self._reader.first())
-            self._telemetry.add("tracegrade.spans", spans, fate="dropped", reason="judge_behind")
-            logger.warning("%d spans were deleted before the judge had read them: journal.max_size_mib", spans)
+            unread = self._unread.between(self._judge_read_to(), self._reader.first())
+            self._telemetry.add("tracegrade.spans", unread.spans, fate="dropped", reason="judge_behind")
+            self._telemetry.add("tracegrade.log_records", unread.log_records, fate="dropped", reason="judge_behind")
+            logger.warning(
+                "%d spans and %d log records were deleted before the judge had read them: journal.max_size_mib", *unread
+            )
 
     def _judge_read_to(self, snapshot: dict[str, Any] | None = None) -> int:
         """How far the judge had read when it wrote its last snapshot; without one, its committed position.
@@ -182,7 +185,9 @@ class ReceiveRole:
         """Both roles' metrics, in which promise 5's sums hold: what the judge has not read is counted by position."""
         judge = self._folder.read_snapshot(JUDGE)
         read_to = self._judge_read_to(judge)
-        self._telemetry.set("tracegrade.spans.unread", self._unread.behind(read_to, self._judged_to()))
+        unread = self._unread.behind(read_to, self._judged_to())
+        self._telemetry.set("tracegrade.spans.unread", unread.spans)
+        self._telemetry.set("tracegrade.log_records.unread", unread.log_records)
         self._telemetry.set("tracegrade.judge.lag", max(0, self._journal.end - read_to))
         return [snapshot for snapshot in (self._telemetry.snapshot(), judge) if snapshot is not None]
 
