@@ -1,30 +1,109 @@
+from typing import Any
+
 import pytest
 
-from tracegrade.alert.below import is_below
-from tracegrade.match.rule import BelowAlert
-from tracegrade.store.rates import Rate
+from tracegrade.alert.below import look_above, look_below
+from tracegrade.match.alert import Alert
+from tracegrade.match.rule import Rule
+from tracegrade.store.history import Outcomes
 
-ALERT = BelowAlert(below=0.9, over=3600.0, min_samples=10)
+RULE = Rule.model_validate(
+    {"id": "one", "evaluate": [{"evaluator": "tool-call-order", "name": "order", "tool_calls_order": ["a"]}]}
+)
+SAMPLED = RULE.model_copy(update={"sample": type(RULE.sample)(share=0.05, keep_failures=True)})
 
 
-def rate(passed: int, failed: int, **others: int) -> Rate:
-    counts = {"not_evaluable": 0, "errors": 0, "incomplete": 0} | others
-    return Rate("default", "rule", "", "shop", passed, failed, **counts, score_sum=0.0, passes=passed, fails=failed)
+def alert(**fields: Any) -> Alert:
+    return Alert.model_validate({"below": 0.9, "over": "1h", "min_samples": 10} | fields)
+
+
+def outcomes(passed: int = 0, failed: int = 0, not_evaluable: int = 0, errors: int = 0, score: float = 0.0) -> Outcomes:
+    """Unsampled; every score is `score`."""
+    judged, other = passed + failed, not_evaluable + errors
+    counts = (passed, failed, not_evaluable, errors)
+    return Outcomes(*counts, *map(float, counts), judged * score, judged * score * score, judged, other)
+
+
+def verdict(seen: Outcomes, **fields: Any) -> str:
+    watched = alert(**fields)
+    found = look_below(RULE, watched, 0.9, seen)
+    if found is None:
+        return "nothing"
+    return found.verdict(found.p_value is not None and found.p_value <= 1 - watched.confidence)
 
 
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
-        (rate(8, 2), True),
-        (rate(9, 1), False),  # exactly the bound is not below it
-        (rate(10, 0), False),
-        (rate(0, 10), True),
-        (rate(0, 9), None),  # too few
-        (rate(0, 0), None),
-        (rate(0, 0, not_evaluable=50, errors=50), None),  # nothing judged is not a rate of zero
-        (rate(5, 4, incomplete=50), None),
-        (None, None),
+        (outcomes(5, 15), "holds"),
+        # Wilson's upper bound at 99 %, one-sided: 0.9275 and 0.8950.
+        (outcomes(16, 4), "between"),
+        (outcomes(160, 40), "holds"),
+        (outcomes(18, 2), "recovered"),  # exactly the bound is not below it
+        (outcomes(20, 0), "recovered"),
+        (outcomes(0, 9), "unknown"),  # too few
+        (outcomes(9, 0), "unknown"),  # too few to resolve as well
+        (outcomes(), "nothing"),
+        (outcomes(0, 0, 50, 50), "nothing"),  # nothing judged is not a rate of zero
     ],
 )
-def test_the_share_of_passes_is_compared_with_the_bound(seen: Rate | None, expected: bool | None) -> None:
-    assert is_below(ALERT, seen) is expected
+def test_a_pass_rate_is_below_when_even_its_upper_bound_is(seen: Outcomes, expected: str) -> None:
+    assert verdict(seen) == expected
+
+
+def test_it_is_resolved_only_at_the_rate_that_the_rule_names() -> None:
+    assert verdict(outcomes(46, 4)) == "recovered"
+    assert verdict(outcomes(46, 4), resolve_at=0.95) == "between"
+
+
+def test_a_mean_score_is_judged_by_how_far_scores_lie_apart() -> None:
+    """Half the scores 1, half 0.5: mean 0.75 either way, but alike scores tell more."""
+    apart = Outcomes(100, 100, 0, 0, 100.0, 100.0, 0.0, 0.0, 150.0, 125.0, 200.0, 0.0)
+    alike = outcomes(100, 100, score=0.75)
+    found = [look_below(RULE, alert(of="order.score"), 0.9, seen) for seen in (apart, alike)]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[0].value == found[1].value == pytest.approx(0.75)
+    assert found[1].high < found[0].high < 0.9
+    assert found[1].p_value is not None
+    assert found[0].p_value is not None
+    assert found[1].p_value < found[0].p_value < 0.01
+
+
+def test_of_a_sample_that_keeps_every_fail_a_pass_stands_for_many() -> None:
+    """95 passes at 5 % and 95 fails: 1,900 passes for 95 fails."""
+    seen = Outcomes(95, 95, 0, 0, 1900.0, 95.0, 0.0, 0.0, 0.0, 0.0, 95 * 400 + 95, 0.0)
+    found = look_below(SAMPLED, alert(), 0.9, seen)
+    assert found is not None
+    assert found.value == pytest.approx(1900 / 1995)
+    assert found.low < 0.9524 < found.high
+    assert found.p_value is not None
+    assert found.p_value > 0.5
+
+
+def test_of_such_a_sample_fails_alone_say_little() -> None:
+    """At 5 %, 10 fails and no pass may be 10 fails among 60."""
+    seen = Outcomes(0, 10, 0, 0, 0.0, 10.0, 0.0, 0.0, 0.0, 0.0, 10.0, 0.0)
+    found = look_below(SAMPLED, alert(), 0.9, seen)
+    assert found is not None
+    assert found.high > 0.85
+    unsampled = look_below(RULE, alert(), 0.9, seen)
+    assert unsampled is not None
+    assert unsampled.high < 0.5
+
+
+@pytest.mark.parametrize(
+    ("seen", "of", "expected"),
+    [
+        (outcomes(5, 5, 30), "not_evaluable", "holds"),
+        (outcomes(5, 5, 0, 30), "not_evaluable", "recovered"),
+        (outcomes(5, 5, 0, 30), "error", "holds"),
+        (outcomes(17, 0, 3), "not_evaluable", "between"),
+        (outcomes(3, 2, 4), "not_evaluable", "unknown"),
+    ],
+)
+def test_shares_of_what_could_not_be_judged_are_watched_too(seen: Outcomes, of: str, expected: str) -> None:
+    watched = alert(below=None, above=0.1, of=of)
+    found = look_above(watched, 0.1, seen)
+    assert found is not None
+    assert found.verdict(found.p_value is not None and found.p_value <= 0.01) == expected

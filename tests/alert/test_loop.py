@@ -1,15 +1,16 @@
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
-from store.judged_traces import MINUTE_NS, START_NS, judged
+from store.judged_traces import MINUTE_NS, START_NS, judged, trace_id
 from tracegrade.alert.loop import AlertLoop
+from tracegrade.alert.settings import AlertsSettings
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
-from tracegrade.store.alerts import StoredAlert, firing_alerts, recent_alerts
+from tracegrade.store.alerts import Silence, StoredAlert, firing_alerts, open_alerts, recent_alerts, save_silence
 from tracegrade.store.open import reading
 from tracegrade.store.write import StoreWriter
 from tracegrade.telemetry import Telemetry
@@ -20,18 +21,25 @@ SECOND_NS = 1_000_000_000
 class Receiver:
     """Takes notes; refuses while ``away``."""
 
+    resend_s: float | None = None
+
     def __init__(self, name: str = "pager") -> None:
         self.name = name
         self.told: list[tuple[str, str, str]] = []
+        self.keys: list[str] = []
         self.calls = 0
         self.away = False
+        self.killed_after = False
         self.closed = False
 
-    def send(self, rule_id: str, alerts: Sequence[StoredAlert]) -> str | None:
+    def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
         self.calls += 1
         if self.away:
             return "answered 503"
-        self.told += [(rule_id, alert.service, alert.state) for alert in alerts]
+        self.told += [(alert.rule_id, alert.service, alert.state) for alert in alerts]
+        self.keys += [alert.key for alert in alerts]
+        if self.killed_after:
+            raise KeyboardInterrupt
         return None
 
     def close(self) -> None:
@@ -50,19 +58,24 @@ def rules(*alerts: dict[str, Any], **changes: Any) -> RuleSet:
 class Stage:
     """A store, a loop with one receiver over it, and traces received at any minute."""
 
-    def __init__(self, engine: Engine, *receivers: Receiver) -> None:
+    def __init__(self, engine: Engine, *receivers: Receiver, **settings: Any) -> None:
         self.engine = engine
         self.rule_set = rules()
         self.receiver = receivers[0] if receivers else Receiver()
         self.telemetry = Telemetry("judge")
-        self.loop = AlertLoop(engine, lambda: self.rule_set, receivers or [self.receiver], self.telemetry)
+        read = AlertsSettings.model_validate(settings)
+        self.loop = AlertLoop(engine, lambda: self.rule_set, receivers or [self.receiver], self.telemetry, read)
         self._next = 0
 
     def receive(self, minute: int, *outcomes: str, **changes: Any) -> None:
         received_ns = START_NS + minute * MINUTE_NS
         changes = {"first_received_ns": received_ns, "last_received_ns": received_ns} | changes
+        rule_hash = self.rule_set.rules[0].hash if self.rule_set.rules else "0"
         for outcome in outcomes:
-            StoreWriter(self.engine).write([judged(self._next, outcome, **changes)])
+            trace = judged(self._next, outcome, **changes)
+            for decision in trace.decisions:
+                decision.pair.rule_hash = rule_hash
+            StoreWriter(self.engine).write([trace])
             self._next += 1
 
     def step(self, minute: float) -> list[tuple[str, str, str]]:
@@ -86,7 +99,7 @@ RESOLVED = [("checkout-order", "shop", "resolved")]
 
 
 def test_it_fires_once_then_is_resolved_once(stage: Stage) -> None:
-    stage.receive(0, "pass", "fail")
+    stage.receive(0, "fail", "fail")
     assert stage.step(1) == FIRING
     assert stage.step(2) == []
     stage.receive(2, *["pass"] * 30)
@@ -99,7 +112,7 @@ def test_silence_neither_fires_nor_resolves(stage: Stage) -> None:
     assert stage.step(0) == []
     stage.receive(0, "fail", "fail")
     assert stage.step(1) == FIRING
-    assert stage.step(500) == [], "the window is empty, so nobody knows whether it is better"
+    assert stage.step(200) == [], "the window is empty, so nobody knows whether it is better"
     assert len(stage.firing()) == 1
 
 
@@ -112,7 +125,8 @@ def test_incomplete_traces_do_not_count_unless_the_rule_says_so(stage: Stage) ->
     stage.receive(0, "fail", "fail", complete=False)
     assert stage.step(1) == []
     stage.rule_set = rules(incomplete="count")
-    assert stage.step(1) == FIRING
+    stage.receive(1, "fail", "fail", complete=False)
+    assert stage.step(2) == FIRING
 
 
 def test_experimental_rules_never_alert(stage: Stage) -> None:
@@ -138,7 +152,7 @@ def test_each_service_and_tenant_alerts_on_its_own(stage: Stage) -> None:
 
 
 def test_one_evaluation_can_be_watched_instead(stage: Stage) -> None:
-    stage.rule_set = rules({"below": 0.9, "over": "10m", "of": "tool-call-order"})
+    stage.rule_set = rules({"below": 0.9, "over": "10m", "of": "tool-call-order", "min_samples": 1})
     stage.receive(0, "fail")
     assert stage.step(1) == FIRING
     assert stage.firing()[0].of == "tool-call-order"
@@ -213,7 +227,9 @@ def test_a_receiver_that_is_away_does_not_keep_others_from_being_told(engine: En
     stage.step(1)
     stage.step(2)
     assert other.told == FIRING
-    assert stage.firing()[0].notified == {"other": "firing"}
+    told = stage.firing()[0].notified
+    assert told["other"].state == "firing"
+    assert (told["away"].state, told["away"].tries, told["away"].error) == ("", 2, "answered 503")
 
 
 def test_what_fires_is_a_metric(stage: Stage) -> None:
@@ -244,3 +260,138 @@ def test_running_ends_when_told_and_closes_receivers(stage: Stage) -> None:
 
     asyncio.run(run())
     assert stage.receiver.closed
+
+
+def test_what_still_fires_is_told_again_after_a_while(stage: Stage) -> None:
+    stage.receive(0, "fail", "fail")
+    assert [stage.step(minute) for minute in (1, 200, 242, 300)] == [FIRING, [], FIRING, []]
+    assert len(set(stage.receiver.keys)) == 1
+
+
+def test_a_kill_between_telling_and_storing_repeats_with_the_same_key(stage: Stage) -> None:
+    stage.receive(0, "fail", "fail")
+    stage.receiver.killed_after = True
+    with pytest.raises(KeyboardInterrupt):
+        stage.step(1)
+    again = Stage(stage.engine, Receiver())
+    again.rule_set = stage.rule_set
+    assert again.step(2) == FIRING
+    assert again.receiver.keys == stage.receiver.keys
+    assert again.step(3) == []
+
+
+@pytest.mark.parametrize("killed_at", [1, 2, 3, 4, 5, 6, 7])
+def test_a_restart_in_any_state_changes_nothing(engine: Engine, killed_at: int) -> None:
+    """Pending at 1, firing from 3 on, resolved at 6: one word of each, whoever looks."""
+    stage = Stage(engine)
+    stage.rule_set = rules({"below": 0.9, "over": "10m", "min_samples": 2, "sustained": "2m"})
+    stage.receive(0, "fail", "fail")
+    told = []
+    for minute in range(1, 9):
+        if minute == killed_at:
+            fresh = Stage(engine)
+            fresh.rule_set, fresh._next = stage.rule_set, stage._next
+            stage = fresh
+        if minute == 6:
+            stage.receive(5, *["pass"] * 30)
+        told.append(stage.step(minute))
+    assert told == [[], [], FIRING, [], [], RESOLVED, [], []]
+
+
+def test_a_condition_that_does_not_hold_for_long_enough_is_forgotten(stage: Stage) -> None:
+    stage.rule_set = rules({"below": 0.9, "over": "10m", "min_samples": 2, "sustained": "5m"})
+    stage.receive(0, "fail", "fail")
+    assert stage.step(1) == []
+    with reading(stage.engine) as connection:
+        assert [alert.state for alert in open_alerts(connection)] == ["pending"]
+    stage.receive(2, *["pass"] * 30)
+    assert stage.step(3) == []
+    with reading(stage.engine) as connection:
+        assert recent_alerts(connection, 0) == []
+
+
+def test_a_silence_holds_back_and_what_still_fires_is_told_after_it(stage: Stage) -> None:
+    with stage.engine.begin() as connection:
+        save_silence(connection, Silence("1", {"service": "sh*"}, START_NS, START_NS + 5 * MINUTE_NS, ""))
+    stage.receive(0, "fail", "fail")
+    assert [stage.step(1), stage.step(5)] == [[], FIRING]
+
+
+def test_a_silence_of_other_alerts_holds_nothing_back(stage: Stage) -> None:
+    with stage.engine.begin() as connection:
+        save_silence(connection, Silence("1", {"service": "bank"}, START_NS, START_NS + 5 * MINUTE_NS, ""))
+    stage.receive(0, "fail", "fail")
+    assert stage.step(1) == FIRING
+
+
+def test_the_end_of_what_was_told_is_told_in_a_silence_too(stage: Stage) -> None:
+    stage.receive(0, "fail", "fail")
+    stage.step(1)
+    with stage.engine.begin() as connection:
+        save_silence(connection, Silence("1", {}, START_NS, START_NS + 50 * MINUTE_NS, ""))
+    stage.receive(2, *["pass"] * 30)
+    assert stage.step(3) == RESOLVED
+
+
+def test_maintenance_holds_back_until_it_ends(engine: Engine) -> None:
+    """START_NS is midnight of a Thursday, UTC."""
+    stage = Stage(engine, maintenance=[{"days": ["wed"], "start": "23:00", "end": "00:04"}])
+    stage.receive(0, "fail", "fail")
+    assert [stage.step(1), stage.step(3), stage.step(4)] == [[], [], FIRING]
+
+
+def test_alerts_are_told_in_groups(engine: Engine) -> None:
+    for group_by, calls in ((["rule"], 1), (["rule", "service"], 2)):
+        stage = Stage(engine, Receiver(name=" ".join(group_by)), group_by=group_by)
+        stage.receive(0, "fail", "fail", service="bank")
+        stage.receive(0, "fail", "fail", service="shop")
+        stage.step(1)
+        assert (stage.receiver.calls, len(stage.receiver.told)) == (calls, 2)
+
+
+def test_a_changed_rule_ends_the_alert_and_begins_anew_without_results(stage: Stage) -> None:
+    stage.receive(0, "fail", "fail")
+    stage.step(1)
+    stage.rule_set = rules(title="The same, said otherwise")
+    assert stage.step(2) == RESOLVED
+    with reading(stage.engine) as connection:
+        (alert,) = recent_alerts(connection, 0)
+    assert alert.facts.ended_by == "the rule was changed or removed"
+    assert stage.step(3) == []
+
+
+def test_releases_and_agents_are_judged_apart_and_a_replaced_release_ends(stage: Stage) -> None:
+    stage.receive(0, "fail", "fail", release="1.0")
+    stage.receive(0, "pass", "pass", release="1.1")
+    assert stage.step(1) == FIRING
+    assert [alert.release for alert in stage.firing()] == ["1.0"]
+    stage.receive(20, "pass", "pass", release="1.1")
+    assert stage.step(21) == RESOLVED
+    with reading(stage.engine) as connection:
+        (alert,) = recent_alerts(connection, 0)
+    assert alert.facts.ended_by == "release 1.1 replaced it"
+
+
+def test_a_revision_corrects_what_it_replaces(stage: Stage) -> None:
+    stage.receive(0, *["pass"] * 8)
+    stage.receive(0, "fail", "fail", "fail", "fail")
+    assert stage.step(1) == FIRING
+    for number in range(8, 12):
+        received_ns = START_NS
+        trace = judged(number, "pass", revision=3, first_received_ns=received_ns, last_received_ns=received_ns)
+        for decision in trace.decisions:
+            decision.pair.rule_hash = stage.rule_set.rules[0].hash
+        StoreWriter(stage.engine).write([trace])
+    assert stage.step(2) == RESOLVED
+    assert stage.receiver.told[-1] == RESOLVED[0]
+    with reading(stage.engine) as connection:
+        assert recent_alerts(connection, 0)[0].samples == 12
+
+
+def test_an_alert_says_where_to_look_and_what_changed(stage: Stage) -> None:
+    stage.receive(0, *["pass"] * 30, release="1.0")
+    stage.receive(70, "fail", "fail", release="1.1")
+    stage.step(71)
+    (alert,) = stage.firing()
+    assert alert.facts.worst == [trace_id(31), trace_id(30)]
+    assert alert.facts.changed == ["release 1.1 first seen at 2026-01-01 01:00 UTC"]

@@ -1,10 +1,12 @@
 from dataclasses import replace
+from typing import Any
 
-from tracegrade.alert.states import fingerprint, next_state, resolved
-from tracegrade.match.rule import BelowAlert, Rule
-from tracegrade.store.rates import Rate
+from tracegrade.alert.finding import Finding, Verdict
+from tracegrade.alert.states import Condition, next_state, resolved
+from tracegrade.match.alert import Alert
+from tracegrade.match.rule import Rule
+from tracegrade.store.history import SeriesKey
 
-ALERT = BelowAlert(below=0.9, over=3600.0, min_samples=10)
 RULE = Rule.model_validate(
     {
         "id": "checkout-order",
@@ -13,55 +15,85 @@ RULE = Rule.model_validate(
         "evaluate": [{"evaluator": "tool-call-order", "tool_calls_order": ["a", "b"]}],
     }
 )
-BAD = Rate("default", "checkout-order", "", "shop", 5, 5, 0, 0, 0, 0.0, 5.0, 5.0)
-GOOD = replace(BAD, passed=10, failed=0)
+SERIES = SeriesKey("default", RULE.id, RULE.hash, "", "shop", "support", "1.0")
+BAD = Finding(value=0.5, low=0.3, high=0.7, samples=20, bound=0.9, p_value=0.001, since_minute=3)
+GOOD = replace(BAD, value=1.0, recovered=True)
+SECOND = 1_000_000_000
+
+
+def condition(series: SeriesKey = SERIES, rule: Rule = RULE, **fields: Any) -> Condition:
+    return Condition(rule, Alert.model_validate({"below": 0.9, "over": "1h"} | fields), series)
 
 
 def test_a_condition_that_holds_fires() -> None:
-    alert = next_state(None, True, RULE, ALERT, BAD, 100)
+    alert = next_state(None, "holds", condition(), BAD, 100)
     assert alert is not None
-    assert (alert.state, alert.starts_ns, alert.ends_ns, alert.value, alert.samples) == ("firing", 100, None, 0.5, 10)
+    assert (alert.state, alert.starts_ns, alert.ends_ns, alert.value, alert.samples) == ("firing", 100, None, 0.5, 20)
     assert (alert.rule_id, alert.service, alert.level, alert.title) == (RULE.id, "shop", "high", RULE.title)
+    assert (alert.agent, alert.release, alert.rule_hash) == ("support", "1.0", RULE.hash)
+    assert alert.facts.since_ns == 180 * SECOND
 
 
-def test_it_goes_on_firing_as_the_same_alert_with_what_was_last_seen() -> None:
-    first = next_state(None, True, RULE, ALERT, BAD, 100)
-    worse = replace(BAD, passed=0, failed=20)
-    after = next_state(first, True, RULE, ALERT, worse, 200)
+def test_it_is_pending_until_it_has_held_for_long_enough() -> None:
+    waiting = condition(sustained="10s")
+    states = []
+    current = None
+    for second in (0, 5, 10, 15):
+        current = next_state(current, "holds", waiting, BAD, second * SECOND)
+        assert current is not None
+        states.append(current.state)
+    assert states == ["pending", "pending", "firing", "firing"]
+
+
+def test_what_is_pending_and_known_not_to_hold_is_forgotten_but_silence_leaves_it() -> None:
+    waiting = condition(sustained="10s")
+    pending = next_state(None, "holds", waiting, BAD, 0)
+    assert next_state(pending, "between", waiting, BAD, SECOND) is None
+    assert next_state(pending, "unknown", waiting, BAD, 60 * SECOND) is pending
+    assert next_state(pending, "unknown", waiting, None, 60 * SECOND) is pending
+
+
+def test_it_goes_on_firing_between_its_bound_and_recovery_with_what_was_last_seen() -> None:
+    first = next_state(None, "holds", condition(), BAD, 100)
     assert first is not None
-    assert after == replace(first, value=0.0, samples=20, updated_ns=200)
+    verdicts: tuple[Verdict, ...] = ("holds", "between")
+    for verdict in verdicts:
+        after = next_state(first, verdict, condition(), replace(BAD, value=0.0, samples=40, since_minute=9), 200)
+        assert after is not None
+        assert (after.state, after.value, after.samples, after.updated_ns) == ("firing", 0.0, 40, 200)
+        assert after.facts.since_ns == first.facts.since_ns, "when it began is told as when it was found"
 
 
-def test_a_condition_known_not_to_hold_resolves() -> None:
-    after = next_state(next_state(None, True, RULE, ALERT, BAD, 100), False, RULE, ALERT, GOOD, 200)
+def test_recovery_resolves() -> None:
+    after = next_state(next_state(None, "holds", condition(), BAD, 100), "recovered", condition(), GOOD, 200)
     assert after is not None
     assert (after.state, after.starts_ns, after.ends_ns, after.value) == ("resolved", 100, 200, 1.0)
 
 
-def test_silence_changes_nothing() -> None:
-    firing = next_state(None, True, RULE, ALERT, BAD, 100)
-    assert next_state(firing, None, RULE, ALERT, BAD, 200) is firing
-    assert next_state(None, None, RULE, ALERT, BAD, 200) is None
+def test_what_never_held_does_not_begin() -> None:
+    verdicts: tuple[Verdict, ...] = ("between", "recovered", "unknown")
+    for verdict in verdicts:
+        assert next_state(None, verdict, condition(), GOOD, 100) is None
 
 
-def test_what_never_fired_is_not_resolved() -> None:
-    assert next_state(None, False, RULE, ALERT, GOOD, 100) is None
+def test_a_condition_has_one_fingerprint_and_no_other_has_it() -> None:
+    others = [
+        condition(),
+        condition(SERIES._replace(tenant="other")),
+        condition(SERIES._replace(service="bank")),
+        condition(SERIES._replace(agent="sales")),
+        condition(SERIES._replace(release="1.1")),
+        condition(SERIES._replace(rule_hash="0")),
+        condition(below=0.8),
+        condition(over="1m"),
+        condition(of="tool-call-order"),
+    ]
+    assert len({other.fingerprint for other in others}) == len(others)
+    assert condition(sustained="1h").fingerprint == condition().fingerprint, "how long it is pending is not what it is"
 
 
-def test_an_alert_has_the_same_fingerprint_whenever_it_fires_and_no_other_has() -> None:
-    marks = {
-        fingerprint(RULE, ALERT, "default", "shop"),
-        fingerprint(RULE, ALERT, "other", "shop"),
-        fingerprint(RULE, ALERT, "default", "bank"),
-        fingerprint(RULE, BelowAlert(below=0.8, over=3600.0), "default", "shop"),
-        fingerprint(RULE, BelowAlert(below=0.9, over=60.0), "default", "shop"),
-        fingerprint(RULE, BelowAlert(below=0.9, over=3600.0, of="tool-call-order"), "default", "shop"),
-    }
-    assert len(marks) == 6
-    assert fingerprint(RULE, ALERT.model_copy(), "default", "shop") in marks
-
-
-def test_a_rule_that_is_gone_resolves_with_what_was_last_seen() -> None:
-    firing = next_state(None, True, RULE, ALERT, BAD, 100)
-    assert firing is not None
-    assert resolved(firing, 200) == replace(firing, state="resolved", ends_ns=200, updated_ns=200)
+def test_the_key_of_a_firing_is_its_own() -> None:
+    alert = next_state(None, "holds", condition(), BAD, 100 * SECOND)
+    assert alert is not None
+    assert alert.key == resolved(alert, 200 * SECOND).key
+    assert alert.key != replace(alert, starts_ns=300 * SECOND).key

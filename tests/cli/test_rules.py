@@ -107,7 +107,7 @@ class TestExplain:
             "by        tool-call-order: Were the expected tools called in the expected order? From 1 on it passes."
             in told
         )
-        assert "alerts    pass_rate below 0.95 over 1h, from 20 on" in told
+        assert "alerts    pass_rate below 0.95 over 1h, from 20 results on" in told
         assert told[-1] == f"file      {rule / 'rule.yaml'}"
 
     def test_an_unknown_rule_exits_2_and_names_a_near_one(self, rule: Path) -> None:

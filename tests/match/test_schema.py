@@ -16,6 +16,10 @@ MISTAKES = Path(__file__).parent / "mistakes"
 
 # What only loading sees: compiled patterns, matchers, names that must differ or exist, words with a meaning.
 BEYOND_A_SCHEMA = {
+    "alert_above_a_pass_rate",
+    "alert_below_of_errors",
+    "alert_on_the_score_of_a_rule",
+    "alert_resolved_below_its_bound",
     "alert_of_an_evaluation_that_is_not_there",
     "bad_expression_in_an_output",
     "case_named_as_an_evaluation",
@@ -49,6 +53,8 @@ def rule_of(**fields: Any) -> dict[str, Any]:
         rule_of(),
         rule_of(match={"service": "a*", "tools": ["a"], "prompt": {"$regex": "x"}, "attributes": {"a": [1, True]}}),
         rule_of(unless={"environment": "staging"}, sample=1, alert=[{"below": 0.9, "over": "1h"}]),
+        rule_of(alert=[{"drop": {"against": "7d"}}, {"drop": {"against": 0.9, "by": 0.05}, "sustained": "5m"}]),
+        rule_of(alert=[{"coverage": {"against": "7d"}}, {"above": 0.1, "of": "not_evaluable"}]),
         rule_of(
             evaluate=[{"evaluator": "tool-call-args", "tool_calls": [{"name": "a", "args": {"b": {"$regex": ""}}}]}]
         ),

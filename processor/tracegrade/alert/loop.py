@@ -5,48 +5,41 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from tracegrade.alert.check import alerting_rules, check
-from tracegrade.alert.receivers.webhook import Webhook
+from tracegrade.alert.check import Checked, alerting_rules, check
+from tracegrade.alert.circumstances import with_circumstances
+from tracegrade.alert.mute import is_muted
+from tracegrade.alert.receivers.registry import Receiver
 from tracegrade.alert.settings import AlertsSettings
+from tracegrade.alert.stored_history import StoredHistory
 from tracegrade.match.rule_set import RuleSet
-from tracegrade.store.alerts import StoredAlert, firing_alerts, recent_alerts, save_alert
+from tracegrade.store.alerts import (
+    StoredAlert,
+    Told,
+    delete_alert,
+    open_alerts,
+    recent_alerts,
+    save_alert,
+    stored_silences,
+)
 from tracegrade.store.open import reading
 from tracegrade.telemetry import Telemetry
 
 _NS = 1_000_000_000
 # A receiver that was away is told of an alert that came and went meanwhile, but not of last week's.
 _TOLD_WITHIN_NS = 3600 * _NS
+# Who was told that an alert fires is told of its end whenever that can be.
+_END_TOLD_WITHIN_NS = 7 * 86_400 * _NS
 _MAX_BACKOFF_NS = 300 * _NS
-
-
-class Receiver(Protocol):
-    """One place that alerts are sent to."""
-
-    name: str
-
-    def send(self, rule_id: str, alerts: Sequence[StoredAlert]) -> str | None:
-        """Tell it of `alerts`, all of one rule; None when it took them, else why not. May block."""
-        ...
-
-    def close(self) -> None:
-        """Let go of connections."""
-        ...
-
-
-def receivers(settings: AlertsSettings) -> list[Receiver]:
-    """The receivers that the settings name."""
-    return [Webhook(name, receiver.webhook, settings.external_url) for name, receiver in settings.receivers.items()]
 
 
 class AlertLoop:
     """Checks the rules in force against the store, stores what fires, and tells every receiver at least once.
 
-    What a receiver was told is stored after it took it: after a crash in between it is told again.
+    What a receiver was told is stored after it took it: after a crash in between it is told again, by the same key.
     """
 
     def __init__(
@@ -55,14 +48,14 @@ class AlertLoop:
         rules_in_force: Callable[[], RuleSet],
         receivers: Sequence[Receiver],
         telemetry: Telemetry,
-        *,
-        interval_s: float = 15.0,
+        settings: AlertsSettings | None = None,
     ) -> None:
         self._engine = engine
         self._rules_in_force = rules_in_force
         self._receivers = receivers
         self._telemetry = telemetry
-        self._interval_s = interval_s
+        self._settings = settings or AlertsSettings()
+        self._interval_ns = int(self._settings.interval * _NS)
         self._failures: dict[str, int] = defaultdict(int)  # in a row, by receiver
         self._not_before_ns: dict[str, int] = {}  # by receiver, after failures
 
@@ -71,7 +64,7 @@ class AlertLoop:
         while not stop.is_set():
             await asyncio.to_thread(self.step, time.time_ns())
             try:
-                await asyncio.wait_for(stop.wait(), self._interval_s)
+                await asyncio.wait_for(stop.wait(), self._settings.interval)
             except TimeoutError:
                 continue
         for receiver in self._receivers:
@@ -88,37 +81,81 @@ class AlertLoop:
             self._telemetry.add("tracegrade.alerts.failed_checks")
 
     def _check(self, now_ns: int) -> None:
-        rule_set = self._rules_in_force()
+        rules = alerting_rules(self._rules_in_force())
         with reading(self._engine) as connection:
-            before = firing_alerts(connection)
-            if not before and not alerting_rules(rule_set):
+            before = open_alerts(connection)
+            if not before and not rules:
                 return
-            firing, resolved = check(connection, rule_set, before, now_ns)
-        changed = [alert for alert in (*firing, *resolved) if alert not in before]
-        if changed:
+            longest_s = max((alert.over for rule in rules for alert in rule.alert), default=0.0)
+            ended = {
+                alert.fingerprint: alert.ends_ns
+                for alert in reversed(recent_alerts(connection, now_ns - int(longest_s * _NS)))
+                if alert.ends_ns is not None
+            }
+            checked = check(StoredHistory(connection), rules, before, now_ns, ended)
+            fired = {alert.key for alert in before if alert.state == "firing"}
+            now_open = [
+                with_circumstances(connection, alert) if alert.state == "firing" and alert.key not in fired else alert
+                for alert in checked.open
+            ]
+        self._save(before, replace(checked, open=now_open))
+        for rule_id in {alert.rule_id for alert in (*before, *now_open)}:
+            fire_now = sum(alert.rule_id == rule_id and alert.state == "firing" for alert in now_open)
+            self._telemetry.set("tracegrade.alerts.firing", fire_now, rule=rule_id)
+
+    def _save(self, before: Sequence[StoredAlert], checked: Checked) -> None:
+        changed = [alert for alert in (*checked.open, *checked.resolved) if alert not in before]
+        if changed or checked.dropped:
             with self._engine.begin() as connection:
+                for alert in checked.dropped:
+                    delete_alert(connection, alert)
                 for alert in changed:
                     save_alert(connection, alert)
-        for rule_id in {alert.rule_id for alert in before} | {alert.rule_id for alert in firing}:
-            fire_now = sum(alert.rule_id == rule_id for alert in firing)
-            self._telemetry.set("tracegrade.alerts.firing", fire_now, rule=rule_id)
 
     def _notify(self, receiver: Receiver, now_ns: int) -> None:
         with reading(self._engine) as connection:
-            recent = recent_alerts(connection, now_ns - _TOLD_WITHIN_NS)
-        by_rule: dict[str, list[StoredAlert]] = defaultdict(list)
+            recent = recent_alerts(connection, now_ns - _END_TOLD_WITHIN_NS)
+            silences = stored_silences(connection, now_ns)
+        groups: dict[tuple[tuple[str, str], ...], list[StoredAlert]] = defaultdict(list)
         for alert in recent:
-            if alert.notified.get(receiver.name) != alert.state:
-                by_rule[alert.rule_id].append(alert)
-        for rule_id, untold in by_rule.items():
-            if receiver.send(rule_id, untold) is not None:
-                self._telemetry.add("tracegrade.alerts.notifications", receiver=receiver.name, outcome="failed")
-                self._failures[receiver.name] += 1
-                delay = min(int(self._interval_s * _NS) << min(self._failures[receiver.name] - 1, 10), _MAX_BACKOFF_NS)
-                self._not_before_ns[receiver.name] = now_ns + delay
+            told = alert.notified.get(receiver.name, Told())
+            is_known = told.state == "firing"
+            muted = not (is_known and alert.state == "resolved") and is_muted(
+                alert, silences, self._settings.maintenance, now_ns
+            )
+            if not muted and self._is_due(receiver, alert, told, now_ns):
+                labels = alert.labels
+                groups[tuple((name, labels[name]) for name in self._settings.group_by)].append(alert)
+        for group, alerts in groups.items():
+            refused = receiver.send(dict(group), alerts, now_ns)
+            self._note(receiver, alerts, refused, now_ns)
+            if refused is not None:
                 return
+
+    def _is_due(self, receiver: Receiver, alert: StoredAlert, told: Told, now_ns: int) -> bool:
+        if alert.state == "pending":
+            return False
+        if told.state != alert.state:
+            missed = alert.ends_ns is not None and alert.ends_ns < now_ns - _TOLD_WITHIN_NS
+            return told.state == "firing" or not missed
+        again_ns = int((receiver.resend_s or self._settings.repeat) * _NS)
+        return alert.state == "firing" and now_ns - told.time_ns >= again_ns
+
+    def _note(self, receiver: Receiver, alerts: Sequence[StoredAlert], refused: str | None, now_ns: int) -> None:
+        """Remember that `receiver` took `alerts`, or why it did not."""
+        outcome = "sent" if refused is None else "failed"
+        self._telemetry.add("tracegrade.alerts.notifications", receiver=receiver.name, outcome=outcome)
+        if refused is None:
             self._failures[receiver.name] = 0
-            self._telemetry.add("tracegrade.alerts.notifications", receiver=receiver.name, outcome="sent")
-            with self._engine.begin() as connection:
-                for alert in untold:
-                    save_alert(connection, replace(alert, notified={**alert.notified, receiver.name: alert.state}))
+        else:
+            self._failures[receiver.name] += 1
+            delay_ns = min(self._interval_ns << min(self._failures[receiver.name] - 1, 10), _MAX_BACKOFF_NS)
+            self._not_before_ns[receiver.name] = now_ns + delay_ns
+        with self._engine.begin() as connection:
+            for alert in alerts:
+                told = alert.notified.get(receiver.name, Told())
+                if refused is None:
+                    told = Told(alert.state, now_ns)
+                else:
+                    told = replace(told, tries=told.tries + 1, error=refused)
+                save_alert(connection, replace(alert, notified={**alert.notified, receiver.name: told}))

@@ -1,9 +1,10 @@
 """Who is told of alerts, and how often they are checked."""
 
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from tracegrade.alert.mute import LABELS, Maintenance
 from tracegrade.yaml_file import Duration, FileModel
 
 
@@ -13,20 +14,115 @@ def _web_address(url: str) -> str:
     return url
 
 
-class WebhookSettings(FileModel):
-    """A webhook that takes Alertmanager's JSON form."""
+def _secret_address(url: SecretStr) -> SecretStr:
+    _web_address(url.get_secret_value())
+    return url
 
-    url: Annotated[str, AfterValidator(_web_address)] = Field(description="Where the JSON is posted")
-    headers: dict[str, SecretStr] = Field(
-        default_factory=dict, description="Sent with every request, such as Authorization; values are never shown"
-    )
+
+WebAddress = Annotated[str, AfterValidator(_web_address)]
+SecretAddress = Annotated[SecretStr, AfterValidator(_secret_address)]
+
+
+class HttpSettings(FileModel):
+    """What all receivers behind HTTP have."""
+
     timeout: Duration = Field(default=10.0, gt=0, description="No answer for this long: tried again later")
 
 
-class ReceiverSettings(FileModel):
-    """One place that alerts are sent to."""
+class WebhookSettings(HttpSettings):
+    """A webhook that takes Alertmanager's JSON form."""
 
-    webhook: WebhookSettings = Field(description="A webhook that takes Alertmanager's JSON form")
+    url: WebAddress = Field(description="Where the JSON is posted")
+    headers: dict[str, SecretStr] = Field(
+        default_factory=dict, description="Sent with every request, such as Authorization; values are never shown"
+    )
+    secret: SecretStr | None = Field(
+        default=None, description="Signs every request, as Standard Webhooks do (header webhook-signature)"
+    )
+
+
+class AlertmanagerSettings(HttpSettings):
+    """Alertmanager itself, by its API v2."""
+
+    url: WebAddress = Field(description="Its address, such as http://alertmanager:9093")
+    headers: dict[str, SecretStr] = Field(
+        default_factory=dict, description="Sent with every request, such as Authorization; values are never shown"
+    )
+
+
+class SlackSettings(HttpSettings):
+    """An incoming webhook of Slack, or of what takes the same form."""
+
+    url: SecretAddress = Field(description="The webhook's URL, which is a secret")
+
+
+class PagerDutySettings(HttpSettings):
+    """PagerDuty's Events API v2."""
+
+    routing_key: SecretStr = Field(description="The integration key of the service")
+    url: WebAddress = Field(default="https://events.pagerduty.com/v2/enqueue", description="Where events are posted")
+
+
+class EmailSettings(FileModel):
+    """Mail, by SMTP."""
+
+    host: str = Field(description="The mail server")
+    port: int = Field(default=587, ge=1, le=65535, description="The port of the mail server")
+    tls: Literal["starttls", "tls", "none"] = Field(default="starttls", description="How the connection is protected")
+    username: str = Field(default="", description="For servers that ask for it")
+    password: SecretStr = Field(default=SecretStr(""), description="For servers that ask for it; never shown")
+    sender: str = Field(description="The address it comes from")
+    to: list[str] = Field(min_length=1, description="The addresses it goes to")
+    timeout: Duration = Field(default=10.0, gt=0, description="No answer for this long: tried again later")
+
+
+def _known_to_apprise(urls: list[SecretStr]) -> list[SecretStr]:
+    try:
+        from apprise import Apprise
+    except ModuleNotFoundError:
+        raise ValueError("apprise needs an extra: pip install 'tracegrade[notify]'") from None
+    for number, url in enumerate(urls):
+        if Apprise.instantiate(url.get_secret_value()) is None:
+            raise ValueError(f"apprise knows no address of the form of number {number + 1}")
+    return urls
+
+
+class AppriseSettings(FileModel):
+    """More than a hundred other services, by apprise; needs the extra tracegrade[notify]."""
+
+    urls: Annotated[list[SecretStr], AfterValidator(_known_to_apprise)] = Field(
+        min_length=1, description="As apprise writes them, such as ntfys://topic; never shown"
+    )
+
+
+class ReceiverSettings(FileModel):
+    """One place that alerts are sent to: exactly one kind."""
+
+    webhook: WebhookSettings | None = Field(default=None, description="A webhook that takes Alertmanager's JSON form")
+    alertmanager: AlertmanagerSettings | None = Field(default=None, description="Alertmanager, by its API v2")
+    slack: SlackSettings | None = Field(default=None, description="An incoming webhook of Slack")
+    pagerduty: PagerDutySettings | None = Field(default=None, description="PagerDuty's Events API v2")
+    email: EmailSettings | None = Field(default=None, description="Mail, by SMTP")
+    apprise: AppriseSettings | None = Field(default=None, description="Other services, by apprise")
+
+    @property
+    def kind(self) -> str:
+        """The one that is set."""
+        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        if len(given) != 1:
+            known = ", ".join(type(self).model_fields)
+            raise ValueError(f"expected one of {known}, found {' and '.join(given) or 'none'}")
+        return self
+
+
+def _known_labels(names: list[str]) -> list[str]:
+    if unknown := [name for name in names if name not in LABELS]:
+        raise ValueError(f"no label {unknown[0]!r}; expected some of {', '.join(LABELS)}")
+    return names
 
 
 class AlertsSettings(FileModel):
@@ -35,5 +131,10 @@ class AlertsSettings(FileModel):
     receivers: dict[str, ReceiverSettings] = Field(
         default_factory=dict, description="By name; every alert goes to all of them. None: alerts are only stored"
     )
+    group_by: Annotated[list[str], AfterValidator(_known_labels)] = Field(
+        default=["rule"], description="Alerts alike in these labels are told together"
+    )
+    repeat: Duration = Field(default=14_400.0, gt=0, description="What still fires is told again after so long")
+    maintenance: list[Maintenance] = Field(default=[], description="Times in which nobody is told of what fires")
     interval: Duration = Field(default=15.0, gt=0, description="How often rules with alerts are checked")
     external_url: str = Field(default="", description="Where people find this TraceGrade; named in notifications")

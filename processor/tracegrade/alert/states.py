@@ -1,61 +1,112 @@
-"""What an alert becomes: it fires when its condition holds, and is resolved when that is known not to hold."""
+"""What an alert becomes: pending, firing once its condition has held for long enough, resolved when it is over."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from tracegrade.match.rule import BelowAlert, Rule
+from tracegrade.alert.finding import Finding, Verdict
+from tracegrade.match.alert import Alert
+from tracegrade.match.rule import Rule
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.rates import Rate
+from tracegrade.store.history import SeriesKey
+from tracegrade.store.schema import MINUTE_NS
+
+_NS = 1_000_000_000
 
 
-def fingerprint(rule: Rule, alert: BelowAlert, tenant: str, service: str) -> str:
-    """32 hex digits that stand for this alert of this rule at this service, whenever it fires."""
-    parts = (tenant, service, rule.id, alert.of, repr(alert.below), repr(alert.over))
-    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One alert of one rule, at one series."""
+
+    rule: Rule
+    alert: Alert
+    series: SeriesKey
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hex digits that stand for this condition, whenever it fires."""
+        watched = self.alert.model_dump_json(exclude={"sustained"})
+        parts = (*self.series[:3], *self.series[4:], watched)
+        return blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
 
 
 def next_state(
-    current: StoredAlert | None, holds: bool | None, rule: Rule, alert: BelowAlert, rate: Rate, now_ns: int
+    current: StoredAlert | None, verdict: Verdict, condition: Condition, finding: Finding | None, now_ns: int
 ) -> StoredAlert | None:
     """The alert after a look at its condition.
 
     Args:
-        current: the alert as it fires now, None when it does not.
-        holds: whether the condition holds; None when nobody can tell, which changes nothing.
-        rule: whose alert it is.
-        alert: the condition.
-        rate: what was seen.
+        current: the alert as it is, None when it neither fires nor is pending.
+        verdict: what the look says. When nobody can tell, or it is between firing and recovery, nothing changes, but
+            that what is pending and known not to hold is forgotten.
+        condition: whose alert it is.
+        finding: what was seen, None when nothing was.
         now_ns: when it was seen, ns since 1970 UTC.
 
     Returns:
-        The alert as it is now: firing, just resolved, or None when it neither fires nor did.
+        The alert as it is now: pending, firing, just resolved, or None.
     """
-    if holds is None:
+    if finding is None or verdict == "unknown":
         return current
-    if not holds:
-        return resolved(current, now_ns, rate) if current is not None else None
-    if current is not None:
-        return replace(current, value=rate.passed / rate.judged, samples=rate.judged, updated_ns=now_ns)
-    return StoredAlert(
-        fingerprint=fingerprint(rule, alert, rate.tenant, rate.service),
-        starts_ns=now_ns,
-        ends_ns=None,
-        state="firing",
-        tenant=rate.tenant,
-        rule_id=rule.id,
-        service=rate.service,
-        level=rule.level,
-        title=rule.title,
-        of=alert.of,
-        below=alert.below,
-        over_s=alert.over,
-        value=rate.passed / rate.judged,
-        samples=rate.judged,
-        updated_ns=now_ns,
+    if current is None:
+        if verdict != "holds":
+            return None
+        return _advanced(_begun(condition, finding, now_ns), condition.alert, now_ns)
+    if current.state == "pending":
+        return _advanced(_seen(current, finding, now_ns), condition.alert, now_ns) if verdict == "holds" else None
+    return (
+        resolved(_seen(current, finding, now_ns), now_ns) if verdict == "recovered" else _seen(current, finding, now_ns)
     )
 
 
-def resolved(current: StoredAlert, now_ns: int, rate: Rate | None = None) -> StoredAlert:
-    """`current`, resolved; without a `rate` because its rule is no longer in force."""
-    seen = replace(current, value=rate.passed / rate.judged, samples=rate.judged) if rate is not None else current
-    return replace(seen, state="resolved", ends_ns=now_ns, updated_ns=now_ns)
+def resolved(current: StoredAlert, now_ns: int, ended_by: str = "") -> StoredAlert:
+    """`current`, resolved; `ended_by` says why where it is not that things are well again."""
+    facts = replace(current.facts, ended_by=ended_by)
+    return replace(current, state="resolved", ends_ns=now_ns, updated_ns=now_ns, facts=facts)
+
+
+def _begun(condition: Condition, finding: Finding, now_ns: int) -> StoredAlert:
+    rule, alert, series = condition.rule, condition.alert, condition.series
+    new = StoredAlert(
+        fingerprint=condition.fingerprint,
+        starts_ns=now_ns,
+        ends_ns=None,
+        state="pending",
+        tenant=series.tenant,
+        rule_id=rule.id,
+        service=series.service,
+        level=rule.level,
+        title=rule.title,
+        of=alert.of,
+        bound=finding.bound,
+        over_s=alert.over,
+        value=finding.value,
+        samples=finding.samples,
+        updated_ns=now_ns,
+        kind=alert.kind,
+        rule_hash=rule.hash,
+        agent=series.agent,
+        release=series.release,
+    )
+    return _seen(new, finding, now_ns)
+
+
+def _advanced(current: StoredAlert, alert: Alert, now_ns: int) -> StoredAlert:
+    held = now_ns - current.starts_ns >= int(alert.sustained * _NS)
+    return replace(current, state="firing") if held else current
+
+
+def _seen(current: StoredAlert, finding: Finding, now_ns: int) -> StoredAlert:
+    since_ns = finding.since_minute * MINUTE_NS if finding.since_minute is not None else None
+    facts = replace(
+        current.facts,
+        low=finding.low,
+        high=finding.high,
+        was=finding.was,
+        was_samples=finding.was_samples,
+        chance=finding.p_value,
+        # When it began is best told when it is found: later the window has moved on.
+        since_ns=current.facts.since_ns if current.facts.since_ns is not None else since_ns,
+    )
+    return replace(
+        current, value=finding.value, samples=finding.samples, bound=finding.bound, updated_ns=now_ns, facts=facts
+    )

@@ -1,5 +1,6 @@
-"""``tracegrade alerts``: what fires, and what fired."""
+"""``tracegrade alerts``: what fires and what fired, who is not to be told, and what an alert would have done."""
 
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -9,12 +10,19 @@ from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME, time_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.text import Text
+
     from tracegrade.config import Config
+    from tracegrade.store.alerts import StoredAlert
+
+_NS = 1_000_000_000
 
 
 @click.group()
 def command() -> None:
-    """Show alerts."""
+    """Show alerts, silence them, and try them on what is stored."""
 
 
 @command.command("list")
@@ -26,11 +34,8 @@ def command() -> None:
 @reports_errors
 def list_(config: "Config", output_format: str, firing: bool, since: int, limit: int) -> None:
     """List alerts, the latest first."""
-    from rich.text import Text
-
     from tracegrade.store.alerts import firing_alerts, recent_alerts
     from tracegrade.store.open import open_store, reading
-    from tracegrade.yaml_file import duration_text
 
     with reading(open_store(config.store_url, read_only=True)) as connection:
         found = firing_alerts(connection)[::-1][:limit] if firing else recent_alerts(connection, since, limit)
@@ -39,23 +44,164 @@ def list_(config: "Config", output_format: str, firing: bool, since: int, limit:
         return
     print_table(
         "",
-        ["state", "rule", "of", "value", "below", "over", "judged", "service", "level", "since (UTC)", "until", "told"],
+        ["state", "what", "level", "since (UTC)", "until", "told", "not told"],
         [
             [
-                Text("! firing", style="bold red") if alert.state == "firing" else Text("✓ resolved", style="green"),
-                alert.rule_id,
-                alert.of,
-                f"{alert.value:.1%}",
-                f"{alert.below:.1%}",
-                duration_text(alert.over_s),
-                alert.samples,
-                alert.service,
-                alert.level,
-                time_text(alert.starts_ns),
-                time_text(alert.ends_ns or 0),
-                [name for name, state in alert.notified.items() if state == alert.state],
+                *_shown(alert),
+                [name for name, told in alert.notified.items() if told.state == alert.state],
+                [f"{name}: {told.error} ({told.tries} times)" for name, told in alert.notified.items() if told.error],
             ]
             for alert in found
         ],
         empty="No alerts.",
     )
+
+
+@command.command("silence")
+@click.argument("labels", nargs=-1, metavar="LABEL=GLOB...")
+@click.option("--for", "duration", default="2h", show_default=True, help="For how long, such as 2h.")
+@click.option("--comment", default="", help="Why.")
+@click.option("--end", "ended", metavar="ID", help="End this silence now.")
+@click.option("--list", "listed", is_flag=True, help="Only list silences.")
+@settings_options
+@format_option
+@reports_errors
+def silence(
+    config: "Config",
+    output_format: str,
+    labels: tuple[str, ...],
+    duration: str,
+    comment: str,
+    ended: str | None,
+    listed: bool,
+) -> None:
+    """Tell nobody of alerts whose labels match, such as rule=checkout-* service=shop; what still fires is told after.
+
+    Labels: rule, service, agent, release, tenant, severity, kind, of. Prints the silences in force.
+    """
+    from dataclasses import asdict, replace
+    from secrets import token_hex
+
+    from tracegrade.store.alerts import Silence, save_silence, stored_silences
+    from tracegrade.store.open import open_store, reading
+
+    now_ns = time.time_ns()
+    if sum((bool(labels), ended is not None, listed)) != 1:
+        raise click.UsageError("expected labels, or --end ID, or --list")
+    engine = open_store(config.store_url, read_only=listed)
+    if ended is not None:
+        with engine.begin() as connection:
+            known = {silence.id: silence for silence in stored_silences(connection, now_ns)}
+            if ended not in known:
+                raise click.UsageError(f"no silence {ended!r} is in force; --list shows those that are")
+            save_silence(connection, replace(known[ended], ends_ns=now_ns))
+    elif labels:
+        matched = _labels(labels)
+        ends_ns = now_ns + round(_seconds(duration) * _NS)
+        with engine.begin() as connection:
+            save_silence(connection, Silence(token_hex(4), matched, now_ns, ends_ns, comment))
+    with reading(engine) as connection:
+        found = stored_silences(connection, now_ns)
+    if output_format == "json":
+        print_json(asdict(silence) for silence in found)
+        return
+    print_table(
+        "",
+        ["id", "labels", "until (UTC)", "comment"],
+        [
+            [item.id, [f"{name}={glob}" for name, glob in item.labels.items()], time_text(item.ends_ns), item.comment]
+            for item in found
+        ],
+        empty="No silences.",
+    )
+
+
+@command.command("preview")
+@click.argument("rules", nargs=-1, required=True, metavar="RULES...")
+@click.option("--since", type=TIME, default="7d", show_default=True, help="From when on.")
+@click.option("--until", type=TIME, help="Up to when; now when omitted.")
+@click.option("--every", default="5m", show_default=True, help="How often to look.")
+@settings_options
+@format_option
+@reports_errors
+def preview(
+    config: "Config", output_format: str, rules: tuple[str, ...], since: int, until: int | None, every: str
+) -> None:
+    """Say when the alerts of RULES would have fired over stored results; nobody is told.
+
+    RULES are rule files or folders of them. Results of another form of a rule (its hash tells) do not count: judge
+    stored traces again with 'tracegrade replay' to see what a changed rule finds.
+    """
+    from tracegrade.alert.preview import preview as fired
+    from tracegrade.alert.stored_history import ReadHistory
+    from tracegrade.match.load import load_rules
+    from tracegrade.store.open import open_store, reading
+
+    chosen = [rule for rule in load_rules(list(rules)).rules if rule.alert]
+    if not chosen:
+        raise click.UsageError("none of these rules has an 'alert'")
+    until_ns = until if until is not None else time.time_ns()
+    reach_s = max(
+        alert.over + (alert.coverage.against if alert.coverage else (alert.drop and alert.drop.against.history) or 0)
+        for rule in chosen
+        for alert in rule.alert
+    )
+    with reading(open_store(config.store_url, read_only=True)) as connection:
+        history = ReadHistory(connection, since - round((reach_s + 7200) * _NS), until_ns)
+    found = fired(history, chosen, since, until_ns, round(_seconds(every) * _NS))
+    if output_format == "json":
+        print_json(alert.to_json() for alert in found)
+        return
+    print_table(
+        "",
+        ["would be", "what", "level", "since (UTC)", "until"],
+        [_shown(alert) for alert in found],
+        empty="No alert would have fired.",
+    )
+
+
+def _shown(alert: "StoredAlert") -> "Sequence[str | Text]":
+    from rich.text import Text
+
+    from tracegrade.alert.message import lines, summary
+
+    states = {
+        "firing": ("! firing", "bold red"),
+        "pending": ("… pending", "yellow"),
+        "resolved": ("✓ resolved", "green"),
+    }
+    state, style = states[alert.state]
+    return [
+        Text(state, style=style),
+        "\n".join([summary(alert), *lines(alert)]),
+        alert.level,
+        time_text(alert.starts_ns),
+        time_text(alert.ends_ns or 0),
+    ]
+
+
+def _labels(written: tuple[str, ...]) -> dict[str, str]:
+    from tracegrade.alert.mute import known_labels
+
+    labels = {}
+    for item in written:
+        name, equals, glob = item.partition("=")
+        if not equals:
+            raise click.UsageError(f"expected LABEL=GLOB such as service=shop, found {item!r}")
+        labels[name] = glob
+    try:
+        return known_labels(labels)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _seconds(text: str) -> float:
+    from tracegrade.yaml_file import duration_s
+
+    try:
+        seconds = duration_s(text)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if seconds <= 0:
+        raise click.UsageError(f"expected a duration above 0, found {text!r}")
+    return seconds

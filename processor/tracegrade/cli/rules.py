@@ -177,7 +177,6 @@ def _category(rule: "Rule", path: Path) -> str:
 
 def _explained(rule: "Rule", path: str) -> str:
     from tracegrade.cli.output import json_text
-    from tracegrade.yaml_file import duration_text
 
     facts = [
         ("flags", rule.id),
@@ -193,13 +192,7 @@ def _explained(rule: "Rule", path: str) -> str:
             for spec in rule.evaluate
         ),
         *(("case", f"{case.id}: {case.spec.name}") for case in (rule.cases.all if rule.cases is not None else ())),
-        *(
-            (
-                "alerts",
-                f"{alert.of} below {alert.below:g} over {duration_text(alert.over)}, from {alert.min_samples} on",
-            )
-            for alert in rule.alert
-        ),
+        *(("alerts", alert.says) for alert in rule.alert),
         *(("not when", situation) for situation in rule.false_positives),
         *(("see", reference) for reference in rule.references),
         ("file", path),

@@ -1,7 +1,7 @@
 """The shape of a rule file: what to judge, by which evaluators, and when to say so.
 
-A rule is frozen data. What this version cannot judge (sessions, drop alerts) is refused while
-the file is read, never taken literally and never ignored.
+A rule is frozen data. What this version cannot judge (sessions) is refused while the file is read, never taken
+literally and never ignored.
 """
 
 import json
@@ -20,9 +20,9 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic.json_schema import SkipJsonSchema
 
 from tracegrade.evaluate.registry import custom
+from tracegrade.match.alert import SHARES, Alert
 from tracegrade.match.case import CaseList
 from tracegrade.match.cel import Cel
 from tracegrade.match.evaluation_spec import EvaluationItem, EvaluationSpec
@@ -30,7 +30,7 @@ from tracegrade.match.mistakes import mistake, mistakes_of, refuse
 from tracegrade.match.patterns import AttributeValues, Names, Patterns, Prompts
 from tracegrade.match.sampling import Sample, Sampled
 from tracegrade.model.json_value import JsonValue
-from tracegrade.yaml_file import Duration, FileModel
+from tracegrade.yaml_file import FileModel
 
 Status: TypeAlias = Literal["experimental", "stable", "deprecated"]
 Level: TypeAlias = Literal["info", "low", "medium", "high", "critical"]
@@ -38,18 +38,6 @@ RuleScope: TypeAlias = Literal["agent", "trace", "tool-call"]
 
 SCOPES: tuple[RuleScope, ...] = ("agent", "trace", "tool-call")
 """In the order in which subjects are judged."""
-
-PASS_RATE = "pass_rate"
-"""What an alert watches unless it names one evaluation."""
-
-
-def _cannot_judge(what: str, instead: str = "remove it") -> BeforeValidator:
-    """Refuses a key of a later version, whatever stands there."""
-
-    def refuse_value(_: object) -> None:
-        raise ValueError(f"this version cannot judge {what}; {instead}")
-
-    return BeforeValidator(refuse_value)
 
 
 class Clauses(FileModel):
@@ -86,26 +74,6 @@ class Clauses(FileModel):
             yield f"attributes.{name}", patterns
         if self.prompt is not None:
             yield "prompt", self.prompt
-
-
-class BelowAlert(FileModel):
-    """Fires when the share of passes within a window falls below a bound, once enough subjects were judged."""
-
-    below: float = Field(gt=0, le=1, description="The bound on the share of passes.")
-    of: str = Field(default=PASS_RATE, description="pass_rate of the rule, or the name of one of its evaluations.")
-    over: Duration = Field(description="The window, up to now.")
-    min_samples: int = Field(default=1, ge=1, description="Fewer judged subjects in the window never fire.")
-    drop: SkipJsonSchema[Annotated[None, _cannot_judge("drop alerts")]] = None
-    coverage: SkipJsonSchema[Annotated[None, _cannot_judge("coverage alerts")]] = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _later_kinds_alone(cls, value: Any) -> Any:
-        """Of an alert that a later version knows, say only that: its fields are not this one's."""
-        members = value if isinstance(value, dict) else {}
-        if later := [name for name in ("drop", "coverage") if name in members]:
-            raise refuse(mistake(f"this version cannot judge {name} alerts; remove it", name) for name in later)
-        return value
 
 
 def _present(value: object) -> object:
@@ -172,7 +140,7 @@ class Rule(FileModel):
     cases: CaseList = Field(
         default=None, description="Further evaluations, each with an id and a match; a subject meets at most one."
     )
-    alert: list[BelowAlert] = Field(default=[], description="When people are told, beyond the stored results.")
+    alert: list[Alert] = Field(default=[], description="When people are told, beyond the stored results.")
     incomplete: Literal["count", "leave_out"] = Field(
         default="leave_out", description="Whether incomplete traces count in pass rates and alerts."
     )
@@ -204,7 +172,7 @@ class Rule(FileModel):
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         mistakes = []
-        names: set[str] = {PASS_RATE}
+        names: set[str] = set(SHARES)
         for position, spec in enumerate(self.evaluate):
             if spec.name in names:
                 mistakes.append(mistake(_name_taken(spec), "evaluate", position, "name"))
@@ -214,7 +182,7 @@ class Rule(FileModel):
                 mistakes.append(mistake(_name_taken(case.spec), "cases", place, "name"))
         names |= {name for name, _ in self.named_specs()}
         for position, alert in enumerate(self.alert):
-            if alert.of not in names:
+            if alert.evaluation not in names:
                 known = ", ".join(sorted(names))
                 mistakes.append(
                     mistake(f"no evaluation {alert.of!r} here; expected one of {known}", "alert", position, "of")
@@ -256,8 +224,8 @@ class Rule(FileModel):
 
 
 def _name_taken(spec: EvaluationSpec) -> str:
-    if spec.name == PASS_RATE:
-        return f"the name {PASS_RATE!r} stands for the whole rule; choose another"
+    if spec.name in SHARES:
+        return f"the name {spec.name!r} stands for the whole rule; choose another"
     return f"two evaluations are called {spec.name!r}; give each a 'name' of its own"
 
 

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from tracegrade.alert.loop import AlertLoop, receivers
+from tracegrade.alert.loop import AlertLoop
+from tracegrade.alert.receivers.registry import receivers
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.config import Config
 from tracegrade.deliver.recent import RecentResults
@@ -374,7 +375,7 @@ class _Delivery:
             lambda: role._rule_set,
             receivers(settings),
             role._telemetry,
-            interval_s=settings.interval,
+            settings,
         )
         halt = asyncio.Event()
         tasks = [asyncio.create_task(route.run(halt)) for route in self._routes.values()]

@@ -56,4 +56,10 @@ def judged_trace(trace: Trace, judgement: Judgement, run: str, settings_hash: st
 
 
 def _run(run: AgentRun) -> dict[str, Any]:
-    return {"span_id": run.span_id, "agent": run.agent, "parent_span_id": run.parent_span_id, "session": run.session}
+    return {
+        "span_id": run.span_id,
+        "agent": run.agent,
+        "parent_span_id": run.parent_span_id,
+        "session": run.session,
+        "model": run.model,
+    }

@@ -1,24 +1,53 @@
-"""Alerts as they are stored: one row each time an alert fires, until long after it was resolved."""
+"""Alerts as they are stored: one row each time an alert fires, until long after it was resolved; and silences."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import Connection, delete, insert, or_, select
 
-from tracegrade.store.schema import ALERT_STATES, alerts
+from tracegrade.store.schema import ALERT_STATES, alerts, silences
 
-AlertState: TypeAlias = Literal["firing", "resolved"]
+AlertState: TypeAlias = Literal["pending", "firing", "resolved"]
 
-_FIRING = ALERT_STATES.index("firing")
+_RESOLVED = ALERT_STATES.index("resolved")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a receiver was last told of an alert, and when; ``tries`` failed since then, the last with ``error``."""
+
+    state: str = ""
+    time_ns: int = 0
+    tries: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What people are told beside the value.
+
+    The value lies between ``low`` and ``high``. ``was`` is the baseline, None where there is only a bound, measured on
+    ``was_samples`` results (0: stated). ``chance``: how likely this is by chance. ``since_ns``: when it began, as far
+    as results tell. ``worst``: ids of traces to look at. ``changed``: sentences on what changed near that time.
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+    was: float | None = None
+    was_samples: int = 0
+    chance: float | None = None
+    since_ns: int | None = None
+    worst: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    ended_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAlert:
     """One firing of one alert.
 
-    ``fingerprint`` (32 hex digits) is the same every time this alert fires. ``of`` is ``pass_rate`` or an
-    evaluation's name; ``value`` the rate last seen, over ``samples`` judged subjects. ``notified`` has for each
-    receiver the state it was last told.
+    ``fingerprint`` (32 hex digits) is the same every time this alert of this series fires. ``of`` is what is watched,
+    ``value`` what was last seen of it, over ``samples`` results, against ``bound``.
     """
 
     fingerprint: str
@@ -31,29 +60,71 @@ class StoredAlert:
     level: str
     title: str
     of: str
-    below: float
+    bound: float
     over_s: float
     value: float
     samples: int
     updated_ns: int
-    notified: dict[str, str] = field(default_factory=dict)
+    kind: str = "below"
+    rule_hash: str = ""
+    agent: str = ""
+    release: str | None = None
+    facts: Facts = field(default_factory=Facts)
+    notified: dict[str, Told] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """What tells this firing from every other: the same in each notification of it, repeated ones too."""
+        return f"{self.fingerprint}-{self.starts_ns // 1_000_000_000}"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """By which alerts are grouped, silenced and told apart."""
+        return {
+            "alertname": self.rule_id,
+            "rule": self.rule_id,
+            "rule_hash": self.rule_hash[:8],
+            "kind": self.kind,
+            "of": self.of,
+            "service": self.service,
+            "agent": self.agent,
+            "release": self.release or "",
+            "tenant": self.tenant,
+            "severity": self.level,
+        }
 
     def to_json(self) -> dict[str, Any]:
         """The documented JSON object: the fields by name."""
         return asdict(self)
 
 
-def firing_alerts(connection: Connection) -> list[StoredAlert]:
-    """What fires now, oldest first."""
-    query = select(alerts).where(alerts.c.state == _FIRING).order_by(alerts.c.starts_ns, alerts.c.fingerprint)
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Nobody is told of the alerts whose labels match all globs, from ``starts_ns`` up to ``ends_ns``."""
+
+    id: str
+    labels: dict[str, str]
+    starts_ns: int
+    ends_ns: int
+    comment: str
+
+
+def open_alerts(connection: Connection) -> list[StoredAlert]:
+    """What fires now, or is pending, oldest first."""
+    query = select(alerts).where(alerts.c.state != _RESOLVED).order_by(alerts.c.starts_ns, alerts.c.fingerprint)
     return [_alert(row) for row in connection.execute(query)]
 
 
+def firing_alerts(connection: Connection) -> list[StoredAlert]:
+    """What fires now, oldest first."""
+    return [alert for alert in open_alerts(connection) if alert.state == "firing"]
+
+
 def recent_alerts(connection: Connection, ended_after_ns: int, limit: int | None = None) -> list[StoredAlert]:
-    """What fires now or was resolved at or after `ended_after_ns`, latest start first."""
+    """What fires or is pending now, or was resolved at or after `ended_after_ns`, latest start first."""
     query = (
         select(alerts)
-        .where(or_(alerts.c.state == _FIRING, alerts.c.ends_ns >= ended_after_ns))
+        .where(or_(alerts.c.state != _RESOLVED, alerts.c.ends_ns >= ended_after_ns))
         .order_by(alerts.c.starts_ns.desc(), alerts.c.fingerprint)
         .limit(limit)
     )
@@ -65,14 +136,32 @@ def save_alert(connection: Connection, alert: StoredAlert) -> None:
     fields = asdict(alert)
     fields["fingerprint"] = bytes.fromhex(alert.fingerprint)
     fields["state"] = ALERT_STATES.index(alert.state)
-    connection.execute(
-        delete(alerts).where(alerts.c.fingerprint == fields["fingerprint"], alerts.c.starts_ns == alert.starts_ns)
-    )
+    delete_alert(connection, alert)
     connection.execute(insert(alerts).values(**fields))
+
+
+def delete_alert(connection: Connection, alert: StoredAlert) -> None:
+    """Forget a firing, such as a pending one that came to nothing."""
+    same = (alerts.c.fingerprint == bytes.fromhex(alert.fingerprint), alerts.c.starts_ns == alert.starts_ns)
+    connection.execute(delete(alerts).where(*same))
+
+
+def stored_silences(connection: Connection, ended_after_ns: int) -> list[Silence]:
+    """Silences that end after a time, the first to end first."""
+    query = select(silences).where(silences.c.ends_ns > ended_after_ns).order_by(silences.c.ends_ns, silences.c.id)
+    return [Silence(**row._asdict()) for row in connection.execute(query)]
+
+
+def save_silence(connection: Connection, silence: Silence) -> None:
+    """Store a silence in place of one of the same id."""
+    connection.execute(delete(silences).where(silences.c.id == silence.id))
+    connection.execute(insert(silences).values(**asdict(silence)))
 
 
 def _alert(row: Any) -> StoredAlert:
     fields = row._asdict()
     fields["fingerprint"] = bytes(row.fingerprint).hex()
     fields["state"] = ALERT_STATES[row.state]
+    fields["facts"] = Facts(**row.facts)
+    fields["notified"] = {name: Told(**told) for name, told in row.notified.items()}
     return StoredAlert(**fields)

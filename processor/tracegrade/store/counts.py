@@ -9,9 +9,12 @@ from sqlalchemy.engine import Dialect
 
 from tracegrade.store import schema
 from tracegrade.store.rows import DecisionRow, EvaluationRow
-from tracegrade.store.schema import COUNTED_MINUTES, MINUTE_NS, OUTCOMES, traces
+from tracegrade.store.schema import COUNTED_MINUTES, EVERY_TRACE, MINUTE_NS, OUTCOMES, traces
+from tracegrade.store.series import Name, SeriesNumbers
 
 _Place = tuple[int, int, bool]  # series, minute, complete
+_PASS = OUTCOMES.index("pass")
+_TRACES: Name = (EVERY_TRACE, "", "", "", 1.0)
 
 
 class Sums:
@@ -24,30 +27,35 @@ class Sums:
 
     def add(
         self,
+        traffic: int,
         last_received_ns: int,
         complete: bool,
         evaluations: Sequence[EvaluationRow],
         decisions: Sequence[DecisionRow],
         by: int = 1,
     ) -> None:
-        """Count the outcomes of one trace, or take them back with `by` = -1."""
+        """Count the outcomes of one trace, and the trace in series `traffic`, or take them back with `by` = -1."""
         sums = self._sums[last_received_ns // MINUTE_NS, bool(complete)]
+        sums[traffic][_PASS] += by
         for _, series, _, _, _, outcome, score, _ in evaluations:
             of_series = sums[series]
             of_series[outcome] += by
             if score is not None:
-                of_series[-1] += by * score
+                of_series[-2] += by * score
+                of_series[-1] += by * score * score
         for series, _, _, _, outcome in decisions:
             if outcome is not None:
                 sums[series][outcome] += by
 
-    def take_back(self, connection: Connection, numbers: Sequence[int]) -> None:
+    def take_back(self, connection: Connection, known: SeriesNumbers, numbers: Sequence[int]) -> None:
         """Take back what the traces of `numbers` counted; they are about to be replaced."""
+        place = (traces.c.tenant, traces.c.run, traces.c.service)
         columns = (traces.c.last_received_ns, traces.c.complete, traces.c.evaluations, traces.c.decisions)
-        for last_received_ns, complete, evaluations, decisions in connection.execute(
-            select(*columns).where(traces.c.number.in_(numbers))
+        for tenant, run, service, last_received_ns, complete, evaluations, decisions in connection.execute(
+            select(*place, *columns).where(traces.c.number.in_(numbers))
         ):
-            self.add(last_received_ns, complete, orjson.loads(evaluations), orjson.loads(decisions), by=-1)
+            traffic = traffic_series(connection, known, tenant, run, service)
+            self.add(traffic, last_received_ns, complete, orjson.loads(evaluations), orjson.loads(decisions), by=-1)
 
     def write(self, connection: Connection) -> None:
         """Add the sums to what is stored."""
@@ -70,8 +78,15 @@ class Sums:
         return found
 
 
+def traffic_series(connection: Connection, known: SeriesNumbers, tenant: str, run: str, service: str) -> int:
+    """The number of the series that counts the traces of a service."""
+    origin = (tenant, run, service, None)
+    found = known.known(origin).get(_TRACES)
+    return known.learn(connection, origin, _TRACES) if found is None else found
+
+
 def _no_sums() -> list[float]:
-    return [0] * len(OUTCOMES) + [0.0]
+    return [0] * len(OUTCOMES) + [0.0, 0.0]
 
 
 def _upsert(dialect: Dialect) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection, func, select
 
 from tracegrade.store.read import Filter
-from tracegrade.store.schema import MINUTE_NS, WHOLE_RULE, counts, series
+from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, WHOLE_RULE, counts, series
 
 _HOUR = 60
 _MAX_MINUTE = 2**31 - 1
@@ -58,7 +58,7 @@ def rates(
         evaluation: an evaluation's name, ``WHOLE_RULE`` for rules as a whole, None for both.
         count_incomplete: count incomplete traces as well.
     """
-    matching = select(series.c.number)
+    matching = select(series.c.number).where(series.c.rule_id != EVERY_TRACE)
     for column, value in (
         (series.c.run, wanted.run),
         (series.c.tenant, wanted.tenant),
@@ -83,7 +83,7 @@ def rates(
         .group_by(counts.c.series, counts.c.complete)
     )
     found: dict[tuple[str, str, str, str], Rate] = {}
-    for minutes, first, last in _stretches(wanted):
+    for minutes, first, last in stretches(wanted.since_ns, wanted.until_ns):
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
         for number, complete, passed, failed, not_evaluable, errors, score_sum in connection.execute(stretch):
             probability, key = keys[number]
@@ -105,13 +105,13 @@ def rates(
     return [found[key] for key in sorted(found)]
 
 
-def _stretches(wanted: Filter) -> list[tuple[int, int, int]]:
+def stretches(since_ns: int | None, until_ns: int | None) -> list[tuple[int, int, int]]:
     """The window as (minutes a row counts, first, last): whole hours where they fit, minutes at its ends.
 
     A month is 720 rows a series, not 43,200.
     """
-    first = 0 if wanted.since_ns is None else wanted.since_ns // MINUTE_NS
-    last = _MAX_MINUTE if wanted.until_ns is None else (wanted.until_ns - 1) // MINUTE_NS
+    first = 0 if since_ns is None else since_ns // MINUTE_NS
+    last = _MAX_MINUTE if until_ns is None else (until_ns - 1) // MINUTE_NS
     first_hour, end_hour = -(-first // _HOUR) * _HOUR, (last + 1) // _HOUR * _HOUR
     if first_hour >= end_hour:
         return [(1, first, last)]

@@ -29,13 +29,16 @@ from sqlalchemy import (
 OUTCOMES = ("pass", "fail", "not_evaluable", "error")
 DECISION_KINDS = ("evaluated", "not_matched", "sampled_out", "not_evaluable", "error")
 SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
-ALERT_STATES = ("firing", "resolved")
+ALERT_STATES = ("firing", "resolved", "pending")
 
 # The newest migration in migrations/versions.
-VERSION = "0002"
+VERSION = "0003"
 
 # `series.evaluation` of the series that hold a rule's decisions, which combine its evaluations.
 WHOLE_RULE = ""
+
+# `series.rule_id` of the series that count traces, whatever judges them, by service.
+EVERY_TRACE = ""
 
 BLOCK_TRACES = 64
 EVERY_SERIES = 0  # real ones begin with 1
@@ -132,6 +135,7 @@ counts = Table(
     Column("not_evaluable", Integer, nullable=False),
     Column("errors", Integer, nullable=False),
     Column("score_sum", Float, nullable=False),
+    Column("score_squares", Float, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -148,10 +152,25 @@ alerts = Table(
     Column("level", Text, nullable=False),
     Column("title", Text, nullable=False),
     Column("of", Text, nullable=False),
-    Column("below", Float, nullable=False),
+    Column("bound", Float, nullable=False),
     Column("over_s", Float, nullable=False),
     Column("value", Float, nullable=False),
     Column("samples", Integer, nullable=False),
     Column("updated_ns", BigInteger, nullable=False),
-    Column("notified", JSON, nullable=False),  # receiver name -> the state it was last told
+    Column("notified", JSON, nullable=False),  # receiver name -> what it was last told, and what went wrong
+    Column("kind", Text, nullable=False),
+    Column("rule_hash", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("release", Text),
+    Column("facts", JSON, nullable=False),  # what people are told beside
+)
+
+silences = Table(
+    "silences",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("labels", JSON, nullable=False),  # label -> glob: all must match
+    Column("starts_ns", BigInteger, nullable=False),
+    Column("ends_ns", BigInteger, nullable=False),
+    Column("comment", Text, nullable=False),
 )

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, Table, delete, func, select, text
 from tracegrade.store import schema
 from tracegrade.store.arrivals import Arrivals
 from tracegrade.store.blocks import Blocks
-from tracegrade.store.counts import Sums
+from tracegrade.store.counts import Sums, traffic_series
 from tracegrade.store.rows import Judged, Key, TraceRows, trace_key
 from tracegrade.store.series import SeriesNumbers
 
@@ -61,7 +61,7 @@ class StoreWriter:
             else:
                 replaced.append(number)
         if replaced:
-            sums.take_back(connection, replaced)
+            sums.take_back(connection, self._series, replaced)
             delete_traces(connection, replaced)
         if not newest:
             return
@@ -72,7 +72,9 @@ class StoreWriter:
             rows.append(found.trace_row(number, key))
             arrivals.add(judged.trace["first_received_ns"], number)
             blocks.add(number, found.evaluations)
-            sums.add(judged.trace["last_received_ns"], judged.trace["complete"], found.evaluations, found.decisions)
+            trace = judged.trace
+            traffic = traffic_series(connection, self._series, trace["tenant"], trace["run"], trace["service"])
+            sums.add(traffic, trace["last_received_ns"], trace["complete"], found.evaluations, found.decisions)
         # Through the driver: insert() of Core takes the same rows as dicts, in twice the time.
         connection.exec_driver_sql(self._insert, rows)
         sums.write(connection)

@@ -1,77 +1,21 @@
-import json
-import threading
-from collections.abc import Iterator
+import base64
+import hashlib
+import hmac
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
+from alert.receivers.listening import ALERT, GROUP, LINES, NOW_NS, SUMMARY, Server
 from tracegrade.alert.receivers.webhook import Webhook, payload
 from tracegrade.alert.settings import WebhookSettings
-from tracegrade.store.alerts import StoredAlert
-
-ALERT = StoredAlert(
-    fingerprint="ab" * 16,
-    starts_ns=1_767_225_600_000_000_000,
-    ends_ns=None,
-    state="firing",
-    tenant="default",
-    rule_id="checkout-order",
-    service="shop",
-    level="high",
-    title="Orders are validated first",
-    of="pass_rate",
-    below=0.95,
-    over_s=3600.0,
-    value=0.9,
-    samples=40,
-    updated_ns=1_767_225_600_000_000_000,
-)
-
-
-class Server(HTTPServer):
-    """Answers every POST with ``status``, and keeps what came."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.status = 200
-        self.requests: list[tuple[dict[str, str], Any]] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/hook"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.requests.append((dict(self.headers), json.loads(body)))
-        self.send_response(self.server.status)
-        self.send_header("Location", "/elsewhere")
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *arguments: object) -> None:
-        pass
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
 
 
 def test_a_notification_has_alertmanager_s_form() -> None:
-    resolved = replace(ALERT, service="bank", state="resolved", ends_ns=ALERT.starts_ns + 60_000_000_000)
-    assert payload("pager", "checkout-order", [ALERT, resolved], "http://tracegrade") == {
+    ended = replace(ALERT, service="bank", state="resolved", value=0.97, ends_ns=NOW_NS)
+    found = payload("pager", GROUP, [ALERT, ended], "http://tracegrade")
+    firing, resolved = found.pop("alerts")
+    assert found == {
         "version": "4",
         "groupKey": '{}:{rule="checkout-order"}',
         "truncatedAlerts": 0,
@@ -81,74 +25,61 @@ def test_a_notification_has_alertmanager_s_form() -> None:
         "commonLabels": {
             "alertname": "checkout-order",
             "rule": "checkout-order",
+            "rule_hash": "01234567",
+            "kind": "below",
+            "of": "pass_rate",
+            "agent": "support",
+            "release": "1.1",
             "tenant": "default",
             "severity": "high",
-            "of": "pass_rate",
         },
-        "commonAnnotations": {"description": "Orders are validated first"},
+        "commonAnnotations": {"dedup_key": f"{'ab' * 16}-1767225600"},
         "externalURL": "http://tracegrade",
-        "alerts": [
-            {
-                "status": "firing",
-                "labels": {
-                    "alertname": "checkout-order",
-                    "rule": "checkout-order",
-                    "service": "shop",
-                    "tenant": "default",
-                    "severity": "high",
-                    "of": "pass_rate",
-                },
-                "annotations": {
-                    "summary": "checkout-order at shop: pass rate 90.0% over 1h is below 95.0% (40 judged)",
-                    "description": "Orders are validated first",
-                },
-                "startsAt": "2026-01-01T00:00:00Z",
-                "endsAt": "0001-01-01T00:00:00Z",
-                "generatorURL": "http://tracegrade",
-                "fingerprint": "ab" * 16,
-            },
-            {
-                "status": "resolved",
-                "labels": {
-                    "alertname": "checkout-order",
-                    "rule": "checkout-order",
-                    "service": "bank",
-                    "tenant": "default",
-                    "severity": "high",
-                    "of": "pass_rate",
-                },
-                "annotations": {
-                    "summary": "checkout-order at bank: pass rate 90.0% over 1h is not below 95.0% (40 judged)",
-                    "description": "Orders are validated first",
-                },
-                "startsAt": "2026-01-01T00:00:00Z",
-                "endsAt": "2026-01-01T00:01:00Z",
-                "generatorURL": "http://tracegrade",
-                "fingerprint": "ab" * 16,
-            },
-        ],
     }
+    assert firing == {
+        "status": "firing",
+        "labels": {**found["commonLabels"], "service": "shop"},
+        "annotations": {**found["commonAnnotations"], "summary": SUMMARY, "description": "\n".join(LINES)},
+        "startsAt": "2026-01-01T00:00:00Z",
+        "endsAt": "0001-01-01T00:00:00Z",
+        "generatorURL": "http://tracegrade",
+        "fingerprint": "ab" * 16,
+    }
+    assert (resolved["status"], resolved["endsAt"]) == ("resolved", "2026-01-01T00:01:00Z")
+    assert "pass rate 97.0% is not below 95.0%" in resolved["annotations"]["summary"]
 
 
 def test_only_resolved_alerts_make_a_resolved_notification() -> None:
     resolved = replace(ALERT, state="resolved", ends_ns=ALERT.starts_ns)
-    assert payload("pager", "checkout-order", [resolved], "")["status"] == "resolved"
+    assert payload("pager", GROUP, [resolved], "")["status"] == "resolved"
 
 
 def test_it_is_posted_with_the_headers_of_the_settings(server: Server) -> None:
     webhook = Webhook("pager", WebhookSettings(url=server.url, headers={"Authorization": SecretStr("Bearer x")}), "")
-    assert webhook.send("checkout-order", [ALERT]) is None
+    assert webhook.send(GROUP, [ALERT], NOW_NS) is None
     webhook.close()
     ((headers, body),) = server.requests
     assert headers["Authorization"] == "Bearer x"
-    assert body == payload("pager", "checkout-order", [ALERT], "")
+    assert "webhook-signature" not in headers
+    assert body == payload("pager", GROUP, [ALERT], "")
+
+
+def test_who_knows_the_secret_can_tell_that_it_is_ours(server: Server) -> None:
+    webhook = Webhook("pager", WebhookSettings(url=server.url, secret=SecretStr("s3cret")), "")
+    assert webhook.send(GROUP, [ALERT], NOW_NS) is None
+    webhook.close()
+    ((headers, _),) = server.requests
+    assert (headers["webhook-id"], headers["webhook-timestamp"]) == (ALERT.key, "1767225660")
+    signed = f"{ALERT.key}.1767225660.".encode() + server.bodies[0]
+    expected = base64.b64encode(hmac.new(b"s3cret", signed, hashlib.sha256).digest()).decode()
+    assert headers["webhook-signature"] == f"v1,{expected}"
 
 
 @pytest.mark.parametrize("status", [302, 400, 503])
 def test_any_other_answer_than_success_is_a_failure(server: Server, status: int) -> None:
     server.status = status
     webhook = Webhook("pager", WebhookSettings(url=server.url), "")
-    assert webhook.send("checkout-order", [ALERT]) == f"answered {status}"
+    assert webhook.send(GROUP, [ALERT], NOW_NS) == f"answered {status}"
     webhook.close()
     assert len(server.requests) == 1, "a redirection is not followed: headers would go elsewhere"
 
@@ -156,5 +87,5 @@ def test_any_other_answer_than_success_is_a_failure(server: Server, status: int)
 def test_a_place_that_is_not_there_is_a_failure(server: Server) -> None:
     server.server_close()
     webhook = Webhook("pager", WebhookSettings(url=server.url), "")
-    assert webhook.send("checkout-order", [ALERT]) == "cannot be reached: ConnectionError"
+    assert webhook.send(GROUP, [ALERT], NOW_NS) == "cannot be reached: ConnectionError"
     webhook.close()

@@ -1,61 +1,75 @@
 """Alerts to a webhook, in the JSON form (version 4) that Alertmanager posts and many services take.
 
-Source: the webhook_config section of the Prometheus alerting documentation.
+Sources: the webhook_config section of the Prometheus alerting documentation; the Standard Webhooks specification for
+the signature.
 """
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from hmac import digest
 from typing import Any
 
-import requests
+import orjson
 
+from tracegrade.alert.message import annotations, rfc3339, status
+from tracegrade.alert.posting import Poster
 from tracegrade.alert.settings import WebhookSettings
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.yaml_file import duration_text
 
 # Alertmanager's word for "not yet".
 _NO_TIME = "0001-01-01T00:00:00Z"
 
 
 class Webhook:
-    """Posts the alerts of one rule at a time."""
+    """Posts a group of alerts at a time."""
+
+    resend_s: float | None = None
 
     def __init__(self, name: str, settings: WebhookSettings, external_url: str) -> None:
         self.name = name
         self._settings = settings
         self._external_url = external_url
         self._headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
-        self._session = requests.Session()
+        self._poster = Poster(settings.timeout)
 
-    def send(self, rule_id: str, alerts: Sequence[StoredAlert]) -> str | None:
-        """Post `alerts`, all of rule `rule_id`; None when they were taken, else why not. Blocks."""
-        try:
-            response = self._session.post(
-                self._settings.url,
-                json=payload(self.name, rule_id, alerts, self._external_url),
-                headers=self._headers,
-                timeout=self._settings.timeout,
-                allow_redirects=False,
-            )
-        except requests.RequestException as error:
-            return f"cannot be reached: {type(error).__name__}"
-        return None if response.ok and not response.is_redirect else f"answered {response.status_code}"
+    def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
+        """Post `alerts`, alike in the labels `group`; None when they were taken, else why not. Blocks."""
+        body = orjson.dumps(payload(self.name, group, alerts, self._external_url))
+        headers = dict(self._headers)
+        if self._settings.secret is not None:
+            headers |= signature(self._settings.secret.get_secret_value(), alerts[0].key, body, now_ns)
+        return self._poster.post(self._settings.url, body, headers)
 
     def close(self) -> None:
         """Close the connection."""
-        self._session.close()
+        self._poster.close()
 
 
-def payload(receiver: str, rule_id: str, alerts: Sequence[StoredAlert], external_url: str) -> dict[str, Any]:
-    """One notification: the alerts of one rule, firing when any of them fires."""
+def signature(secret: str, key: str, body: bytes, now_ns: int) -> dict[str, str]:
+    """The headers by which a receiver that knows `secret` can tell that `body` is ours, and when it was sent."""
+    time_s = str(now_ns // 1_000_000_000)
+    signed = digest(secret.encode(), f"{key}.{time_s}.".encode() + body, sha256)
+    return {
+        "webhook-id": key,
+        "webhook-timestamp": time_s,
+        "webhook-signature": f"v1,{b64encode(signed).decode()}",
+    }
+
+
+def payload(
+    receiver: str, group: Mapping[str, str], alerts: Sequence[StoredAlert], external_url: str
+) -> dict[str, Any]:
+    """One notification: a group of alerts, firing when any of them fires."""
     items = [_alert(alert, external_url) for alert in alerts]
+    labels = ", ".join(f'{name}="{value}"' for name, value in group.items())
     return {
         "version": "4",
-        "groupKey": f'{{}}:{{rule="{rule_id}"}}',
+        "groupKey": f"{{}}:{{{labels}}}",
         "truncatedAlerts": 0,
-        "status": "firing" if any(alert.state == "firing" for alert in alerts) else "resolved",
+        "status": status(alerts),
         "receiver": receiver,
-        "groupLabels": {"rule": rule_id},
+        "groupLabels": dict(group),
         "commonLabels": _common([item["labels"] for item in items]),
         "commonAnnotations": _common([item["annotations"] for item in items]),
         "externalURL": external_url,
@@ -64,25 +78,12 @@ def payload(receiver: str, rule_id: str, alerts: Sequence[StoredAlert], external
 
 
 def _alert(alert: StoredAlert, external_url: str) -> dict[str, Any]:
-    what = "pass rate" if alert.of == "pass_rate" else f"pass rate of {alert.of}"
-    side = "below" if alert.state == "firing" else "not below"
-    summary = (
-        f"{alert.rule_id} at {alert.service or 'unnamed service'}: {what} {alert.value:.1%} over "
-        f"{duration_text(alert.over_s)} is {side} {alert.below:.1%} ({alert.samples} judged)"
-    )
     return {
         "status": alert.state,
-        "labels": {
-            "alertname": alert.rule_id,
-            "rule": alert.rule_id,
-            "service": alert.service,
-            "tenant": alert.tenant,
-            "severity": alert.level,
-            "of": alert.of,
-        },
-        "annotations": {"summary": summary, **({"description": alert.title} if alert.title else {})},
-        "startsAt": _time(alert.starts_ns),
-        "endsAt": _time(alert.ends_ns) if alert.ends_ns is not None else _NO_TIME,
+        "labels": alert.labels,
+        "annotations": annotations(alert),
+        "startsAt": rfc3339(alert.starts_ns),
+        "endsAt": rfc3339(alert.ends_ns) if alert.ends_ns is not None else _NO_TIME,
         "generatorURL": external_url,
         "fingerprint": alert.fingerprint,
     }
@@ -91,7 +92,3 @@ def _alert(alert: StoredAlert, external_url: str) -> dict[str, Any]:
 def _common(maps: Sequence[dict[str, str]]) -> dict[str, str]:
     """The pairs that all of `maps` have."""
     return {key: value for key, value in maps[0].items() if all(other.get(key) == value for other in maps)}
-
-
-def _time(time_ns: int) -> str:
-    return datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,72 @@
+"""How sure one can be of a share or a mean, from so many results."""
+
+from math import exp, log, log1p, sqrt
+from statistics import NormalDist
+
+_NORMAL = NormalDist()
+_STEPS = 60  # halvings: as fine as a float between 0 and 1
+
+
+def wilson(successes: float, samples: float, error: float) -> tuple[float, float]:
+    """Bounds on a share: each is wrong with probability `error`, about.
+
+    Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, 1927.
+    """
+    z = _NORMAL.inv_cdf(1 - error)
+    share, spread = successes / samples, z * z / samples
+    middle = (share + spread / 2) / (1 + spread)
+    half = z * sqrt(share * (1 - share) / samples + spread / (4 * samples)) / (1 + spread)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def share_p_value(successes: float, samples: float, bound: float) -> float:
+    """The probability of so small a share when the true one is `bound`: below `error` iff Wilson's upper bound is."""
+    if bound >= 1:
+        return 1.0 if successes >= samples else 0.0
+    return _NORMAL.cdf((successes / samples - bound) / sqrt(bound * (1 - bound) / samples))
+
+
+def bernstein(mean: float, variance: float, samples: float, error: float) -> tuple[float, float]:
+    """Bounds on the mean of scores between 0 and 1, whatever their distribution; each is wrong at most with `error`.
+
+    Source: A. Maurer and M. Pontil, Empirical Bernstein bounds and sample variance penalization, 2009, theorem 4.
+    """
+    if samples <= 1:
+        return 0.0, 1.0
+    far = log(2 / error)
+    half = sqrt(2 * variance * far / samples) + 7 * far / (3 * (samples - 1))
+    return max(0.0, mean - half), min(1.0, mean + half)
+
+
+def mean_p_value(mean: float, variance: float, samples: float, bound: float) -> float:
+    """The `error` at which Bernstein's upper bound is `bound`: how unlikely so small a mean is if it is true."""
+    gap = bound - mean
+    if gap <= 0 or samples <= 1:
+        return 1.0
+    # half = a sqrt(far) + b far = gap, solved for far.
+    a, b = sqrt(2 * variance / samples), 7 / (3 * (samples - 1))
+    root = (sqrt(a * a + 4 * b * gap) - a) / (2 * b)
+    return min(1.0, 2 * exp(-root * root))
+
+
+def chernoff_lower(mean: float, samples: float, error: float) -> float:
+    """A lower bound on the mean of scores between 0 and 1, passes among them; wrong at most with `error`.
+
+    Source: W. Hoeffding, Probability inequalities for sums of bounded random variables, 1963, theorem 1.
+    """
+    low, high = 0.0, mean
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if samples * divergence(mean, middle) > -log(error):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def divergence(p: float, q: float) -> float:
+    """Kullback-Leibler's, from a share `q` to a share `p`, in nats."""
+    if (p > 0 and q <= 0) or (p < 1 and q >= 1):
+        return float("inf")
+    found = p * log(p / q) if p > 0 else 0.0
+    return found + (1 - p) * (log1p(-p) - log1p(-q)) if p < 1 else found

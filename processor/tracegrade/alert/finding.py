@@ -1,0 +1,127 @@
+"""What a look at one series found, and how sure that is."""
+
+from dataclasses import dataclass
+from math import exp
+from typing import Literal, TypeAlias
+
+from tracegrade.alert.bounds import bernstein, chernoff_lower, mean_p_value, share_p_value, wilson
+from tracegrade.alert.sequential import as_happened, as_kept
+from tracegrade.match.alert import Alert
+from tracegrade.match.rule import Rule
+from tracegrade.store.history import Outcomes
+
+Verdict: TypeAlias = Literal["holds", "recovered", "between", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One look at one series.
+
+    ``value`` lies between ``low`` and ``high``, each wrong with the alert's error; it is compared with ``bound``, which
+    for a drop or coverage comes from the baseline: ``was``, of ``was_samples`` results (0: stated). ``p_value`` is how
+    unlikely this is by chance, None when nobody can tell: too few results, or none. Unknown is not zero.
+    ``since_minute``: where a fall most likely began.
+    """
+
+    value: float
+    low: float
+    high: float
+    samples: int
+    bound: float
+    p_value: float | None
+    recovered: bool = False
+    was: float | None = None
+    was_samples: int = 0
+    since_minute: int | None = None
+
+    def verdict(self, stands_out: bool) -> Verdict:
+        """What it says of the condition; `stands_out`: it does, among all series."""
+        if self.p_value is None:
+            return "unknown"
+        if self.recovered:
+            return "recovered"
+        return "holds" if stands_out else "between"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share, seen through a sample: ``passed`` of ``samples`` that were kept.
+
+    ``ratio``: how often a pass is kept for each fail that is; 1 but for rules that keep every fail. Given that it was
+    kept, a result is then a pass with the share that `as_kept` says: bounds hold there, and are carried back.
+    """
+
+    passed: float
+    samples: float
+    ratio: float = 1.0
+
+    @property
+    def value(self) -> float:
+        """The estimate of the share among all."""
+        return as_happened(self.passed / self.samples, self.ratio)
+
+    def bounds(self, error: float) -> tuple[float, float]:
+        """Bounds on the share among all."""
+        low, high = wilson(self.passed, self.samples, error)
+        return as_happened(low, self.ratio), as_happened(high, self.ratio)
+
+    def p_value(self, bound: float) -> float:
+        """How unlikely so small a share is when the true one is `bound`."""
+        return share_p_value(self.passed, self.samples, as_kept(bound, self.ratio))
+
+    def surely(self, error: float) -> float:
+        """A lower bound that is wrong with `error` at most, not about."""
+        return as_happened(chernoff_lower(self.passed / self.samples, self.samples, error), self.ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean of scores between 0 and 1, of as many as ``samples`` are worth."""
+
+    value: float
+    variance: float
+    samples: float
+
+    def bounds(self, error: float) -> tuple[float, float]:
+        """Bounds on the mean."""
+        return bernstein(self.value, self.variance, self.samples, error)
+
+    def p_value(self, bound: float) -> float:
+        """How unlikely so small a mean is when the true one is `bound`."""
+        return mean_p_value(self.value, self.variance, self.samples, bound)
+
+    def surely(self, error: float) -> float:
+        """A lower bound that is wrong with `error` at most."""
+        return chernoff_lower(self.value, self.samples, error)
+
+
+def measure(rule: Rule, alert: Alert, outcomes: Outcomes) -> Share | Mean | None:
+    """What `alert` watches, as `outcomes` show it; None when there is nothing to measure it by."""
+    if outcomes.judged == 0:
+        return None
+    if not alert.is_of_score:
+        return Share(outcomes.passed, outcomes.judged, kept_ratio(rule, outcomes))
+    weight = outcomes.all_passed + outcomes.all_failed
+    mean = outcomes.all_scores / weight
+    samples = weight * weight / outcomes.judged_squares
+    spread = max(0.0, outcomes.all_score_squares / weight - mean * mean)
+    return Mean(mean, spread * samples / (samples - 1) if samples > 1 else 0.25, samples)
+
+
+def share_of(count: float, outcomes: Outcomes) -> Share:
+    """A share among all results, by their weights; `count` of them, weighted. There must be results."""
+    weight = outcomes.all_passed + outcomes.all_failed + outcomes.all_not_evaluable + outcomes.all_errors
+    samples = weight * weight / (outcomes.judged_squares + outcomes.other_squares)
+    return Share(min(1.0, count / weight) * samples, samples)
+
+
+def kept_ratio(rule: Rule, outcomes: Outcomes) -> float:
+    """How often a pass is kept for each fail that is."""
+    if not rule.sample.keep_failures:
+        return 1.0
+    return outcomes.passed / outcomes.all_passed if outcomes.passed else rule.sample.share
+
+
+def odds_text(p_value: float) -> str:
+    """How rare something is, for people: "1 in 1,000"."""
+    return f"1 in {min(1 / p_value, 1e9):,.0f}" if p_value > exp(-20) else "1 in more than 100,000,000"

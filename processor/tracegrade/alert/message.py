@@ -1,0 +1,102 @@
+"""An alert in words: what fell, from what to what, how sure that is, since when, on how many, where to look."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from tracegrade.alert.finding import odds_text
+from tracegrade.store.alerts import StoredAlert
+from tracegrade.yaml_file import duration_text
+
+_NS = 1_000_000_000
+
+
+def summary(alert: StoredAlert) -> str:
+    """One sentence."""
+    place = alert.service or "unnamed service"
+    if alert.agent:
+        place += f", agent {alert.agent}"
+    if alert.release:
+        place += f", release {alert.release}"
+    return f"{alert.rule_id} at {place}: {_what(alert)}"
+
+
+def lines(alert: StoredAlert) -> list[str]:
+    """All else that people ask first, a line each."""
+    facts = alert.facts
+    interval = f"between {facts.low:.1%} and {facts.high:.1%}"
+    found = [alert.title] if alert.title else []
+    if alert.state == "resolved" and facts.ended_by:
+        found.append(f"Ended because {facts.ended_by}.")
+    if facts.chance is not None and alert.state == "firing":
+        by_chance = odds_text(facts.chance)
+        interval += f"; by chance: {by_chance}" + (" results" if alert.kind == "drop" else "")
+    found.append(f"Value: {alert.value:.1%} of {alert.samples} results, {interval}")
+    if facts.was is not None:
+        of = f"of {facts.was_samples} results" if facts.was_samples else "as stated"
+        found.append(f"Before: {facts.was:.1%} {of}")
+    began = f"Since: {time_text(facts.since_ns if facts.since_ns is not None else alert.starts_ns)}"
+    found.append(f"{began}, until {time_text(alert.ends_ns)}" if alert.ends_ns is not None else began)
+    if facts.changed:
+        found.append(f"Changed near that time: {'; '.join(facts.changed)}")
+    if facts.worst:
+        found.append(f"Traces to look at: {', '.join(facts.worst)}")
+    return found
+
+
+def subject(alerts: Sequence[StoredAlert]) -> str:
+    """One line over a group."""
+    firing = sum(alert.state == "firing" for alert in alerts)
+    state = f"firing: {firing}" if firing else f"resolved: {len(alerts)}"
+    return f"[{state}] " + (summary(alerts[0]) if len(alerts) == 1 else ", ".join(sorted({a.rule_id for a in alerts})))
+
+
+def text(alerts: Sequence[StoredAlert]) -> str:
+    """A group as plain text."""
+    parts = []
+    for alert in alerts:
+        parts.append("\n".join([f"{alert.state.upper()} ({alert.level}): {summary(alert)}", *lines(alert)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def status(alerts: Sequence[StoredAlert]) -> str:
+    """Firing when any of them does."""
+    return "firing" if any(alert.state == "firing" for alert in alerts) else "resolved"
+
+
+def annotations(alert: StoredAlert) -> dict[str, str]:
+    """For receivers that take labels and annotations."""
+    return {"summary": summary(alert), "description": "\n".join(lines(alert)), "dedup_key": alert.key}
+
+
+def rfc3339(time_ns: int) -> str:
+    """A time as Alertmanager and PagerDuty write it."""
+    return datetime.fromtimestamp(time_ns // _NS, UTC).isoformat().replace("+00:00", "Z")
+
+
+def time_text(time_ns: int) -> str:
+    """A time for people."""
+    return datetime.fromtimestamp(time_ns // _NS, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _what(alert: StoredAlert) -> str:
+    over = f"({alert.samples} results in {duration_text(alert.over_s)})"
+    named = {"pass_rate": "pass rate", "not_evaluable": "share not evaluable", "error": "share of errors"}.get(alert.of)
+    if named is None:
+        name, score, _ = alert.of.partition(".score")
+        named = f"mean score of {name}" if score else f"pass rate of {alert.of}"
+    well = alert.state == "resolved"
+    if alert.kind == "drop":
+        was = f"{alert.facts.was:.1%}" if alert.facts.was is not None else "its baseline"
+        return (
+            f"{named} is back at {alert.value:.1%} {over}"
+            if well
+            else f"{named} fell from {was} to {alert.value:.1%} {over}"
+        )
+    if alert.kind == "coverage":
+        return (
+            f"results come again {over}"
+            if well
+            else f"results, or what they read, stopped coming: {alert.value:.1%} left {over}"
+        )
+    side = f"not {alert.kind}" if well else alert.kind
+    return f"{named} {alert.value:.1%} is {side} {alert.bound:.1%} {over}"

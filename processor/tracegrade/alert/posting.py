@@ -1,0 +1,31 @@
+"""A POST that says why it was not taken."""
+
+from collections.abc import Mapping
+
+import requests
+
+
+class Poster:
+    """Posts JSON to one place over one connection."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._session = requests.Session()
+
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> str | None:
+        """None when `body` was taken, else why not. Blocks. Where it is redirected to was not asked for."""
+        try:
+            response = self._session.post(
+                url,
+                data=body,
+                headers={"Content-Type": "application/json", **headers},
+                timeout=self._timeout_s,
+                allow_redirects=False,
+            )
+        except requests.RequestException as error:
+            return f"cannot be reached: {type(error).__name__}"
+        return None if response.ok and not response.is_redirect else f"answered {response.status_code}"
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._session.close()

@@ -1,0 +1,62 @@
+"""Alerts to PagerDuty, by its Events API v2: an incident a firing, resolved when it is over.
+
+Source: PagerDuty's documentation of that API.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from tracegrade.alert.message import lines, rfc3339, summary
+from tracegrade.alert.posting import Poster
+from tracegrade.alert.settings import PagerDutySettings
+from tracegrade.store.alerts import StoredAlert
+
+_SEVERITIES = {"critical": "critical", "high": "error", "medium": "warning", "low": "warning", "info": "info"}
+_MAX_SUMMARY = 1024
+
+
+class PagerDuty:
+    """Posts an event for each alert."""
+
+    resend_s: float | None = None
+
+    def __init__(self, name: str, settings: PagerDutySettings, external_url: str) -> None:
+        self.name = name
+        self._settings = settings
+        self._external_url = external_url
+        self._poster = Poster(settings.timeout)
+
+    def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
+        """Post `alerts`, one by one; None when all were taken, else why not. Blocks.
+
+        Those before one that was not taken are sent again with it: PagerDuty knows them by their key.
+        """
+        for alert in alerts:
+            if (refused := self._poster.post(self._settings.url, orjson.dumps(self._event(alert)), {})) is not None:
+                return refused
+        return None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._poster.close()
+
+    def _event(self, alert: StoredAlert) -> dict[str, Any]:
+        return {
+            "routing_key": self._settings.routing_key.get_secret_value(),
+            "event_action": "resolve" if alert.state == "resolved" else "trigger",
+            "dedup_key": alert.key,
+            "client": "TraceGrade",
+            **({"client_url": self._external_url} if self._external_url else {}),
+            "payload": {
+                "summary": summary(alert)[:_MAX_SUMMARY],
+                "source": alert.service or "tracegrade",
+                "severity": _SEVERITIES[alert.level],
+                "timestamp": rfc3339(alert.starts_ns),
+                "component": alert.agent or alert.service,
+                "group": alert.rule_id,
+                "class": alert.kind,
+                "custom_details": {**alert.labels, "details": lines(alert)},
+            },
+        }

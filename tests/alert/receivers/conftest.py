@@ -1,0 +1,3 @@
+from alert.receivers.listening import server
+
+__all__ = ["server"]

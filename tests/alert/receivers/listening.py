@@ -1,0 +1,85 @@
+"""An alert, and a server on this machine that takes notes of what is posted to it."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from tracegrade.store.alerts import Facts, StoredAlert
+
+ALERT = StoredAlert(
+    fingerprint="ab" * 16,
+    starts_ns=1_767_225_600_000_000_000,
+    ends_ns=None,
+    state="firing",
+    tenant="default",
+    rule_id="checkout-order",
+    service="shop",
+    level="high",
+    title="Orders are validated first",
+    of="pass_rate",
+    bound=0.95,
+    over_s=3600.0,
+    value=0.5,
+    samples=40,
+    updated_ns=1_767_225_600_000_000_000,
+    rule_hash="0123456789abcdef",
+    agent="support",
+    release="1.1",
+    facts=Facts(0.35, 0.65, chance=0.001, worst=["aa" * 16], changed=["release 1.1 first seen at 00:00 UTC"]),
+)
+SUMMARY = "checkout-order at shop, agent support, release 1.1: pass rate 50.0% is below 95.0% (40 results in 1h)"
+LINES = [
+    "Orders are validated first",
+    "Value: 50.0% of 40 results, between 35.0% and 65.0%; by chance: 1 in 1,000",
+    "Since: 2026-01-01 00:00 UTC",
+    "Changed near that time: release 1.1 first seen at 00:00 UTC",
+    f"Traces to look at: {'aa' * 16}",
+]
+GROUP = {"rule": "checkout-order"}
+NOW_NS = ALERT.starts_ns + 60_000_000_000
+
+
+class Server(HTTPServer):
+    """Answers every POST with ``status``, and keeps what came."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.status = 200
+        self.requests: list[tuple[dict[str, str], Any]] = []
+        self.bodies: list[bytes] = []
+        self.paths: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/hook"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.requests.append((dict(self.headers), json.loads(body)))
+        self.server.bodies.append(body)
+        self.server.paths.append(self.path)
+        self.send_response(self.server.status)
+        self.send_header("Location", "/elsewhere")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()

@@ -1,0 +1,41 @@
+from dataclasses import replace
+
+from alert.receivers.listening import ALERT, GROUP, LINES, NOW_NS, SUMMARY, Server
+from tracegrade.alert.receivers.alertmanager import Alertmanager
+from tracegrade.alert.settings import AlertmanagerSettings
+
+
+def test_what_fires_is_posted_until_it_is_heard_of_again_and_what_ended_with_its_end(server: Server) -> None:
+    receiver = Alertmanager("am", AlertmanagerSettings(url=server.url.removesuffix("/hook")), "http://tracegrade")
+    ended = replace(ALERT, state="resolved", ends_ns=NOW_NS, release=None)
+    assert receiver.send(GROUP, [ALERT, ended], NOW_NS) is None
+    receiver.close()
+    assert server.paths == ["/api/v2/alerts"]
+    ((_, (firing, resolved)),) = server.requests
+    assert firing == {
+        "labels": {
+            "alertname": "checkout-order",
+            "rule": "checkout-order",
+            "rule_hash": "01234567",
+            "kind": "below",
+            "of": "pass_rate",
+            "service": "shop",
+            "agent": "support",
+            "release": "1.1",
+            "tenant": "default",
+            "severity": "high",
+        },
+        "annotations": {"summary": SUMMARY, "description": "\n".join(LINES), "dedup_key": ALERT.key},
+        "startsAt": "2026-01-01T00:00:00Z",
+        "endsAt": "2026-01-01T00:05:00Z",
+        "generatorURL": "http://tracegrade",
+    }
+    assert resolved["endsAt"] == "2026-01-01T00:01:00Z"
+    assert "release" not in resolved["labels"], "Alertmanager takes an empty label for none"
+
+
+def test_a_refusal_is_a_failure(server: Server) -> None:
+    server.status = 500
+    receiver = Alertmanager("am", AlertmanagerSettings(url=server.url), "")
+    assert receiver.send(GROUP, [ALERT], NOW_NS) == "answered 500"
+    receiver.close()
