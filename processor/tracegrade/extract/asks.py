@@ -70,8 +70,7 @@ def _with_outputs(chats: Sequence[Node]) -> list[Node]:
     """The model calls that show an output: their own or, where it was streamed, what the next one's history adds."""
     silent: dict[Node | None, Node] = {}
     for chat in chats:
-        before = silent.pop(chat.run, None)
-        if before is not None:
+        if silent and (before := silent.pop(chat.run, None)) is not None:
             known = before.inputs()
             history = chat.inputs()
             added = history[len(known) :] if known and history[: len(known)] == known else []

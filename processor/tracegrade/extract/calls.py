@@ -37,7 +37,7 @@ def build_calls(
         node = paired.node
         run = run_of[node.run] if node.run is not None else stray
         # A tool span may name the agent that executes it, but some senders name their SDK there.
-        own = first_text(node.span, node.keys.agent)
+        own = first_text(node.span, node.keys.agent) if node.keys.agent else ""
         agent = own if own and (own in names or not run.agent) else run.agent
         call = _build(paired, run, agent, depths[node], batch)
         if tool_name is not None:

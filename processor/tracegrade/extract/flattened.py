@@ -1,6 +1,7 @@
 """Lists flattened into attribute keys: ``{prefix}{number}.{rest}``, and the messages written so."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from tracegrade.extract.messages import read_message
 from tracegrade.extract.reading import Message
@@ -10,11 +11,9 @@ from tracegrade.model.json_value import JsonValue
 _CALL_MEMBERS = ("id", "name", "arguments")
 # Longer ones number nothing; Python refuses to read those of more than 4300 digits.
 _MAX_NUMBER_CHARS = 9
-
-
-def is_number(text: str) -> bool:
-    """Whether a part of a key is the number of a message or of a member."""
-    return text.isdecimal() and len(text) <= _MAX_NUMBER_CHARS
+# Keys repeat: what one says is worked out once, for as many and as long ones as senders that are not hostile use.
+_MAX_LEARNT_KEYS = 1 << 14
+_LONGEST_LEARNT_KEY = 200
 
 
 def members(fields: Mapping[str, JsonValue], prefix: str, inner: str = "") -> list[dict[str, JsonValue]]:
@@ -27,12 +26,26 @@ def members(fields: Mapping[str, JsonValue], prefix: str, inner: str = "") -> li
     """
     start = len(prefix)
     by_number: dict[int, dict[str, JsonValue]] = {}
-    for key, value in fields.items():
-        if key.startswith(prefix):
-            number, _, rest = key[start:].partition(".")
-            if rest.startswith(inner) and is_number(number):
-                by_number.setdefault(int(number), {})[rest[len(inner) :]] = value
+    for key in [key for key in fields if key.startswith(prefix)]:
+        read = _place if len(key) <= _LONGEST_LEARNT_KEY else _read_place
+        if (place := read(key, start, inner)) is not None:
+            number, rest = place
+            found = by_number.get(number)
+            if found is None:
+                found = by_number[number] = {}
+            found[rest] = fields[key]
     return [by_number[number] for number in sorted(by_number)]
+
+
+def _read_place(key: str, start: int, inner: str) -> tuple[int, str] | None:
+    """The number behind `start`, and what follows it and `inner`; None where either is missing."""
+    number, _, rest = key[start:].partition(".")
+    if not rest.startswith(inner) or not number.isdecimal() or len(number) > _MAX_NUMBER_CHARS:
+        return None
+    return int(number), rest[len(inner) :]
+
+
+_place = lru_cache(_MAX_LEARNT_KEYS)(_read_place)
 
 
 def read_flattened(attributes: Mapping[str, JsonValue], prefix: str, role: str | None = None) -> list[Message]:

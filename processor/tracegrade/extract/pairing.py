@@ -6,7 +6,7 @@ from tracegrade.extract.asks import Ask
 from tracegrade.extract.folding import short_name
 from tracegrade.extract.histories import beyond
 from tracegrade.extract.nodes import Node
-from tracegrade.extract.reading import Message, ShownResult
+from tracegrade.extract.reading import Message, ShownResult, SpanKind
 from tracegrade.extract.tool_spans import Execution, read_arguments
 from tracegrade.extract.unwrap import Output, properties
 from tracegrade.extract.values import ABSENT, Decoded, canonical, decode, first_text
@@ -75,6 +75,8 @@ def pair(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[N
 
 def _with_refused_attempts(executions: Sequence[Execution]) -> list[Execution]:
     """A call that was refused before its tool ran is an attempt at the next one of that tool in the run, if any."""
+    if all(execution.error is None for execution in executions):
+        return list(executions)  # nearly always: whoever refuses a call says so
     kept: list[Execution] = []
     following: dict[tuple[Node | None, str], Execution] = {}
     for execution in reversed(executions):
@@ -161,7 +163,12 @@ def _latest_before(start_ns: int, candidates: Sequence[Ask]) -> int:
 def _by_id(execution: Execution, by_id: dict[str, list[Ask]]) -> Ask | None:
     if execution.call_id is None:
         return None
-    candidates = [ask for ask in by_id.get(execution.call_id, ())[:_MAX_SAME_ID] if not ask.taken]
+    candidates = by_id.get(execution.call_id)
+    if candidates is None:
+        return None
+    if len(candidates) == 1 and candidates[0].call.name == execution.name and not candidates[0].taken:
+        return candidates[0]  # nearly all
+    candidates = [ask for ask in candidates[:_MAX_SAME_ID] if not ask.taken]
     same_name = [ask for ask in candidates if short_name(ask.call.name) == short_name(execution.name)]
     # Some frameworks name a tool's class; another run's call of another name is one that has the same id by chance.
     same_run = [ask for ask in same_name or candidates if ask.node.run is execution.node.run]
@@ -245,14 +252,17 @@ class _CalledAgents:
     """Runs within runs: some frameworks show an agent that is called as a tool by its own span alone."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self._runs = [node for node in nodes if node.run is node and node.parent is not None]
+        self._nodes = nodes
+        self._waiting: list[Node] | None = None
 
     def result_of(self, ask: Ask) -> ShownResult | None:
         """What the next agent answered that has the name asked for and ran within the asking run; each answers once."""
-        for node in self._runs:
+        if self._waiting is None:
+            self._waiting = [node for node in self._nodes if node.run is node and node.parent is not None]
+        for node in self._waiting:
             is_within = node.parent is not None and node.parent.run is ask.node.run
             if is_within and node.agent == ask.call.name and node.span.start_ns >= ask.node.span.start_ns:
-                self._runs.remove(node)
+                self._waiting.remove(node)
                 outputs = node.outputs()
                 text = outputs[-1].text if outputs else first_text(node.span, node.keys.answer)
                 return ShownResult(ask.call.call_id, text or None)
@@ -263,10 +273,9 @@ class _Results:
     """What later messages tell the model about calls. Reads no message before it is asked."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self._chats = [node for node in nodes if node.kind == "chat"]
-        self._agents = [node for node in nodes if node.kind == "agent"]
+        self._nodes = nodes
         self._next: dict[Node, Node] = {}
-        self._before: dict[Node, Node] = {}
+        self._before: dict[Node, Node] | None = None
         self._trailing: dict[Node, list[ShownResult]] = {}
         self._by_id: dict[tuple[str, str], dict[Node | None, ShownResult]] | None = None
 
@@ -294,9 +303,9 @@ class _Results:
             return None
         if self._by_id is None:
             self._by_id = {}
-            for chat in self._chats:
+            for chat in self._of_kind("chat"):
                 self._note(chat.run, (*self._new_inputs(chat), *chat.outputs()))
-            for agent in self._agents:
+            for agent in self._of_kind("agent"):
                 self._note(agent.run, agent.outputs())
         for named in (short_name(name), ""):
             if (shown := self._by_id.get((call_id, named))) is not None:
@@ -315,10 +324,16 @@ class _Results:
                     key = (result.call_id, names.get(result.call_id, ""))
                     self._by_id.setdefault(key, {}).setdefault(run, result)
 
-    def _follow(self) -> None:
-        """Find which model call comes after which in its run."""
+    def _of_kind(self, kind: SpanKind) -> list[Node]:
+        return [node for node in self._nodes if node.kind == kind]
+
+    def _follow(self) -> dict[Node, Node]:
+        """Find which model call comes after which in its run, once; which one comes before each is given back."""
+        if self._before is not None:
+            return self._before
+        self._before = {}
         latest: dict[Node | None, Node] = {}
-        for chat in self._chats:
+        for chat in self._of_kind("chat"):
             before = latest.get(chat.run)
             if before is not None:
                 self._before[chat] = before
@@ -326,10 +341,10 @@ class _Results:
                     continue  # the same model call, shown by a second span
                 self._next[before] = chat
             latest[chat.run] = chat
+        return self._before
 
     def _following(self, node: Node) -> Node | None:
-        if not self._before and self._chats:
-            self._follow()
+        self._follow()
         at: Node | None = node
         while at is not None and at.kind == "chat" and at not in self._next:
             at = at.parent
@@ -337,9 +352,7 @@ class _Results:
 
     def _new_inputs(self, chat: Node) -> list[Message]:
         """What a model call was given beyond what the one before it in its run was given."""
-        if not self._before:
-            self._follow()
-        before = self._before.get(chat)
+        before = self._follow().get(chat)
         if before is None:
             return chat.inputs()
         return chat.inputs(beyond(chat.span, before.span, chat.dialect.prefixes))

@@ -208,8 +208,8 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, forms: _Forms
     asks = find_asks(nodes)
     paired = pair(fold(without_server_side(executions, nodes, top_down), asks, nodes), asks, nodes)
     stray = any(call.node.run is None for call in paired)
-    session_keys = tuple(key for key in _SESSION_KEYS if any(key in form.session for form in seen))
-    user_keys = tuple(key for key in _ALL_KEYS.user if any(key in form.user for form in seen))
+    session_keys = _among(_SESSION_KEYS, {key for form in seen for key in form.session})
+    user_keys = _among(_ALL_KEYS.user, {key for form in seen for key in form.user})
     runs = describe_runs(spans, nodes, session_keys, user_keys, lambda span: _keys_of(span, forms), stray)
     calls = build_calls(paired, runs, top_down, tool_name)
     for node in nodes:
@@ -224,6 +224,11 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, forms: _Forms
         silent_scopes=[] if calls else _silent_scopes(spans, nodes),
         unread_tool_spans=[span.span_id.hex() for span in sorted(unread, key=_START_ORDER)] if unread else [],
     )
+
+
+def _among(keys: tuple[str, ...], found: set[str]) -> tuple[str, ...]:
+    """Those of `keys` that were found, in their order; one is the usual case."""
+    return tuple(found) if len(found) < 2 else tuple(key for key in keys if key in found)
 
 
 def _silent_scopes(spans: Sequence[Span], nodes: Sequence[Node]) -> list[str]:

@@ -13,18 +13,22 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
 _SCOPE = "gemini-cli"
-_KINDS: dict[str, SpanKind] = {"tool_call": "tool", "llm_call": "chat", "agent_call": "agent"}
-_OTHERS = frozenset({"schedule_tool_calls", "user_prompt", "system_prompt"})
+_KINDS: dict[str, SpanKind] = {
+    "tool_call": "tool",
+    "llm_call": "chat",
+    "agent_call": "agent",
+    "schedule_tool_calls": "other",
+    "user_prompt": "other",
+    "system_prompt": "other",
+}
 
 
 def _classify(span: Span) -> SpanKind | None:
-    attributes = span.attributes
-    operation = attributes.get(s.OPERATION_NAME)
-    if not isinstance(operation, str) or (operation not in _KINDS and operation not in _OTHERS):
-        return None
-    if span.scope != _SCOPE and attributes.get(s.AGENT_NAME) != _SCOPE:
-        return None
-    return _KINDS.get(operation, "other")
+    operation = span.attributes.get(s.OPERATION_NAME)
+    kind = _KINDS.get(operation) if type(operation) is str else None  # asked about every GenAI span
+    if kind is None or _SCOPE in (span.scope, span.attributes.get(s.AGENT_NAME)):
+        return kind
+    return None
 
 
 def _outputs(span: Span) -> list[Message]:

@@ -1,10 +1,7 @@
 """OpenInference: `openinference.span.kind`, values in `input.value` and `output.value`, messages as flattened keys."""
 
-from functools import lru_cache
-from typing import NamedTuple
-
 from tracegrade import semconv as s
-from tracegrade.extract.flattened import is_number
+from tracegrade.extract.flattened import members
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, RequestedCall, ShownResult, SpanKind
 from tracegrade.extract.values import call_id, decode
@@ -14,10 +11,6 @@ from tracegrade.model.span import Span
 _KINDS: dict[str, SpanKind] = {"TOOL": "tool", "LLM": "chat", "AGENT": "agent"}
 
 _AGENT_SPAN_SUFFIX = ".run"
-_LISTS = ("tool_calls", "contents")
-# Keys repeat: what one says is worked out once, for as many and as long ones as senders that are not hostile use.
-_MAX_LEARNT_KEYS = 1 << 14
-_LONGEST_LEARNT_KEY = 200
 
 
 def _classify(span: Span) -> SpanKind | None:
@@ -63,86 +56,28 @@ def _inputs(span: Span) -> list[Message]:
     return []
 
 
-class _Place(NamedTuple):
-    """What a flattened key says: message number, list in the message ("" for none), number in the list, member."""
-
-    message: int
-    list: str
-    item: int
-    member: str
-
-
-def _read_place(key: str, start: int) -> _Place | None:
-    """The place named by ``{i}.message.{member}`` or ``{i}.message.{list}.{j}.{member}`` behind `start`."""
-    message, _, rest = key[start:].partition(".message.")
-    if not rest or not is_number(message):
-        return None
-    name, _, tail = rest.partition(".")
-    if name in _LISTS:
-        item, _, member = tail.partition(".")
-        if is_number(item):
-            return _Place(int(message), name, int(item), member)
-    return _Place(int(message), "", 0, rest)
-
-
-_place = lru_cache(_MAX_LEARNT_KEYS)(_read_place)
-
-
-class _Fields:
-    """The values of one message."""
-
-    __slots__ = ("lists", "members")
-
-    def __init__(self) -> None:
-        self.members: dict[str, JsonValue] = {}
-        self.lists: dict[str, dict[int, dict[str, JsonValue]]] = {}
-
-    def items(self, name: str) -> list[dict[str, JsonValue]]:
-        """The items of a list in order of their numbers; numbers may be missing."""
-        found = self.lists.get(name)
-        return [] if found is None else [found[number] for number in sorted(found)]
-
-
 def _messages(span: Span, prefix: str) -> list[Message]:
     """The messages under ``{prefix}{i}.message.``, in order of i; numbers may be missing."""
-    start = len(prefix)
-    attributes = span.attributes
-    by_number: dict[int, _Fields] = {}
-    for key in [key for key in attributes if key.startswith(prefix)]:
-        place = _place(key, start) if len(key) <= _LONGEST_LEARNT_KEY else _read_place(key, start)
-        if place is None:
-            continue
-        number, name, item, member = place
-        fields = by_number.get(number)
-        if fields is None:
-            fields = by_number[number] = _Fields()
-        if name:
-            fields.lists.setdefault(name, {}).setdefault(item, {})[member] = attributes[key]
-        else:
-            fields.members[member] = attributes[key]
     # Empty arguments are left out, but so are attributes beyond a limit.
     left_out: JsonValue = {} if not span.dropped_attributes_count else None
-    return [_message(by_number[number], position, left_out) for position, number in enumerate(sorted(by_number))]
+    found = members(span.attributes, prefix, "message.")
+    return [_message(fields, position, left_out) for position, fields in enumerate(found)]
 
 
-def _message(fields: _Fields, position: int, left_out: JsonValue) -> Message:
-    members = fields.members
-    role = members.get("role")
-    content = members.get("content")
+def _message(fields: dict[str, JsonValue], position: int, left_out: JsonValue) -> Message:
+    role = fields.get("role")
+    content = fields.get("content")
     texts = [content] if isinstance(content, str) else []
-    calls: tuple[RequestedCall, ...] = ()
-    if fields.lists:
-        items = fields.items
-        calls = _calls(items("tool_calls"), position, left_out) or _calls(items("contents"), position, left_out)
-        if not texts:
-            blocks = (block.get("message_content.text") for block in fields.items("contents"))
-            texts = [text for text in blocks if isinstance(text, str)]
-    if not calls and isinstance(name := members.get("function_call_name"), str) and name:
-        calls = (RequestedCall(name, None, members.get("function_call_arguments_json"), f"{position}/0"),)
+    contents = members(fields, "contents.")
+    calls = _calls(members(fields, "tool_calls."), position, left_out) or _calls(contents, position, left_out)
+    if not texts:
+        texts = [text for block in contents if isinstance(text := block.get("message_content.text"), str)]
+    if not calls and isinstance(name := fields.get("function_call_name"), str) and name:
+        calls = (RequestedCall(name, None, fields.get("function_call_arguments_json"), f"{position}/0"),)
     results: tuple[ShownResult, ...] = ()
-    if role == "tool" or "tool_call_id" in members:
+    if role == "tool" or "tool_call_id" in fields:
         shown: JsonValue = "\n".join(texts) if texts else content
-        results = (ShownResult(call_id(members.get("tool_call_id")), shown),)
+        results = (ShownResult(call_id(fields.get("tool_call_id")), shown),)
         texts = []
     return Message(role if isinstance(role, str) else "", "\n".join(texts), calls, results)
 
