@@ -184,18 +184,18 @@ def _parse_json(text: str) -> Decoded | None:
 
 def parse_plain(raw: JsonValue) -> JsonValue:
     """`raw`, or the JSON that it is the text of, without a look at what a text may hide: see `is_exact`."""
-    if type(raw) is str and raw[:1] in ("[", "{"):
-        try:
-            value: JsonValue = orjson.loads(raw)
-            return value
-        except ValueError:
-            pass
-    return decode(raw).value
+    value = _parse_strict(raw, ("[", "{"))
+    return decode(raw).value if value is None else value
 
 
 def parse_object(raw: JsonValue) -> JsonValue:
     """The object that `raw` is the strict JSON of, None for all else; without a look at what its values may hide."""
-    if type(raw) is str and raw[:1] == "{":
+    return _parse_strict(raw, ("{",))
+
+
+def _parse_strict(raw: JsonValue, beginnings: tuple[str, ...]) -> JsonValue:
+    """What strict JSON with one of these first characters says, None for all else."""
+    if type(raw) is str and raw[:1] in beginnings:
         try:
             value: JsonValue = orjson.loads(raw)
             return value
