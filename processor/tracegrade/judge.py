@@ -36,6 +36,8 @@ PASS_TOLERANCE = 1e-9
 
 HUNG = "hung"
 
+_WORST_FIRST: tuple[Outcome, ...] = ("fail", "error", "not_evaluable")
+
 
 @dataclass(slots=True)
 class Judgement:
@@ -207,10 +209,10 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, gated: bool) -> Evaluatio
 
 def _combine(evaluations: list[Evaluation]) -> tuple[Outcome, list[Evaluation], str]:
     """A rule's outcome on a subject: fail if any fails, else error, else not_evaluable, else pass."""
-    for outcome in ("fail", "error", "not_evaluable"):
-        for evaluation in evaluations:
-            if evaluation.outcome == outcome:
-                return evaluation.outcome, evaluations, evaluation.reason
+    outcomes = [evaluation.outcome for evaluation in evaluations]
+    for outcome in _WORST_FIRST:
+        if outcome in outcomes:
+            return outcome, evaluations, evaluations[outcomes.index(outcome)].reason
     return "pass", evaluations, ""
 
 

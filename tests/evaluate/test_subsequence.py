@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.subsequence import Matching, align, arrange, is_arrangement, longest_common_subsequence
+from tracegrade.evaluate.subsequence import (
+    ExpectedOrder,
+    Matching,
+    align,
+    arrange,
+    contains_in_order,
+    is_arrangement,
+    longest_common_subsequence,
+)
 from tracegrade.evaluate.work import Work
 
 names = st.sampled_from("abc")
@@ -34,7 +42,7 @@ def _brute_force_length(expected: Sequence[str], groups: Sequence[Sequence[str]]
 
 @given(st.lists(names, max_size=5), groups_of_names)
 def test_it_is_the_longest_over_every_order_that_the_groups_allow(expected: list[str], groups: list[list[str]]) -> None:
-    found = longest_common_subsequence(expected, groups, Work())
+    found = longest_common_subsequence(ExpectedOrder(expected), groups, Work())
     assert len(found) == _brute_force_length(expected, groups)
     assert found == sorted(set(found))
     common = [expected[position] for position in found]
@@ -53,24 +61,30 @@ def test_every_order_that_the_groups_allow_is_an_arrangement(groups: list[list[s
     assert all(is_arrangement(order, groups) for order in _arrangements(groups))
 
 
+@given(st.lists(st.sampled_from("abc"), max_size=6), st.lists(st.sampled_from("abc"), max_size=4))
+def test_names_are_in_order_when_all_of_them_are_a_common_subsequence(names: list[str], wanted: list[str]) -> None:
+    found = longest_common_subsequence(ExpectedOrder(wanted), [[name] for name in names], Work())
+    assert contains_in_order(names, wanted) is (len(found) == len(wanted))
+
+
 def test_names_that_nobody_expects_cost_nothing() -> None:
     work = Work(10)
-    assert longest_common_subsequence(["a"], [["x"]] * 1000 + [["a"]], work) == [0]
+    assert longest_common_subsequence(ExpectedOrder(["a"]), [["x"]] * 1000 + [["a"]], work) == [0]
     assert work.left == 9
 
 
 def test_what_is_all_there_costs_one_scan() -> None:
     work = Work(3000)
-    assert longest_common_subsequence(["a"] * 3000, [["a"]] * 3000, work) == list(range(3000))
+    assert longest_common_subsequence(ExpectedOrder(["a"] * 3000), [["a"]] * 3000, work) == list(range(3000))
     assert work.left == 0
 
 
 def test_work_is_bounded() -> None:
     with pytest.raises(EvaluatorError, match="steps") as error:
-        longest_common_subsequence(["a"] * 3000 + ["b"], [["a"]] * 3000, Work())
+        longest_common_subsequence(ExpectedOrder(["a"] * 3000 + ["b"]), [["a"]] * 3000, Work())
     assert error.value.type == "work_bound"
     with pytest.raises(EvaluatorError, match="steps"):
-        longest_common_subsequence(["a"] * 1000, [["a"] * 100] * 2, Work())
+        longest_common_subsequence(ExpectedOrder(["a"] * 1000), [["a"] * 100] * 2, Work())
 
 
 fits = st.dictionaries(st.integers(0, 3), st.sampled_from([0.5, 1.0]), max_size=4)

@@ -90,8 +90,10 @@ def listed(names: Iterable[str]) -> str:
 
 def detailed(names: Sequence[str]) -> list[JsonValue]:
     """The names for the details: the first `MAX_LISTED`, and of each no more than anybody reads."""
-    most = _MAX_NAME_IN_DETAILS
-    return [name if len(name) <= most else _cut(name, most) for name in names[:MAX_LISTED]]
+    shown = names[:MAX_LISTED]
+    if max(map(len, shown), default=0) <= _MAX_NAME_IN_DETAILS:
+        return list(shown)
+    return [_cut(name, _MAX_NAME_IN_DETAILS) for name in shown]
 
 
 def _cut(text: str, length: int) -> str:

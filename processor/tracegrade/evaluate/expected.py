@@ -130,9 +130,8 @@ class ExpectedObject(Expected):
     def matches_within(self, actual: dict[str, JsonValue], work: Work) -> bool:
         """Whether `actual` has the expected members, whatever else it has; nested values are compared whole."""
         work.spend(self._plain_steps)
-        for key, value in self._plain.items():
-            if actual.get(key, _MISSING) != value:
-                return False
+        if not self._plain.items() <= actual.items():  # the machine compares as `==` does
+            return False
         for key, member in self._others.items():
             if not (member.matches(actual[key], work) if key in actual else member.optional):
                 return False
@@ -141,10 +140,12 @@ class ExpectedObject(Expected):
     def matched_members(self, actual: dict[str, JsonValue], work: Work) -> int:
         """How many of the expected members `actual` has."""
         work.spend(self._plain_steps)
-        matched = 0
-        for key, value in self._plain.items():
-            if actual.get(key, _MISSING) == value:
-                matched += 1
+        plain = self._plain
+        matched = len(plain)
+        if not plain.items() <= actual.items():  # the machine compares as `==` does
+            for key, value in plain.items():
+                if actual.get(key, _MISSING) != value:
+                    matched -= 1
         for key, member in self._others.items():
             if member.matches(actual[key], work) if key in actual else member.optional:
                 matched += 1

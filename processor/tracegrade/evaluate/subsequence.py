@@ -5,7 +5,7 @@ among themselves and take the best one. A call is told by its *fits*: the positi
 stand for, ascending, and what it is then worth (above 0, at most 1).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import TypeAlias
 
@@ -17,18 +17,33 @@ Fits: TypeAlias = Mapping[int, float]
 FitGroups: TypeAlias = Sequence[Sequence[Fits]]
 
 
-def longest_common_subsequence(expected: Sequence[str], groups: Groups, work: Work) -> list[int]:
-    """The positions in `expected` that `groups` of names contain in order, as many as possible; ascending.
+class ExpectedOrder:
+    """Names in the order expected, and where each stands."""
+
+    __slots__ = ("fits", "names")
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.fits: dict[str, Fits] = {name: dict.fromkeys(at, 1) for name, at in positions_of(names).items()}
+
+
+def contains_in_order(names: Iterable[str], wanted: Iterable[str]) -> bool:
+    """Whether `names` has all `wanted` in their order, whatever stands between; linear in both."""
+    rest = iter(names)
+    return all(name in rest for name in wanted)  # each search goes on behind what the last one found
+
+
+def longest_common_subsequence(order: ExpectedOrder, groups: Groups, work: Work) -> list[int]:
+    """The positions in `order` of the names that `groups` contain in that order, as many as possible; ascending.
 
     Raises:
         EvaluatorError: ``work_bound``.
     """
-    places = positions_of(expected)
-    kept = [names for group in groups if (names := [name for name in group if name in places])]
-    if _contain_all(expected, kept, work):
-        return list(range(len(expected)))
-    fits: dict[str, Fits] = {name: dict.fromkeys(indexes, 1) for name, indexes in places.items()}
-    found = align(len(expected), [[fits[name] for name in group] for group in kept], work)
+    fits = order.fits
+    kept = [names for group in groups if (names := [name for name in group if name in fits])]
+    if _contain_all(order.names, kept, work):
+        return list(range(len(order.names)))
+    found = align(len(order.names), [[fits[name] for name in group] for group in kept], work)
     return [index for index, _ in found]
 
 
@@ -77,10 +92,15 @@ def _row_after_one(fits: Fits, before: list[float], work: Work) -> list[float]:
     """The row after a group of one."""
     if not fits:
         return before
-    work.spend(len(before) - 1)
+    size = len(before)
+    work.spend(size - 1)
     row = before.copy()
     for index, worth in fits.items():
-        _raise(row, index + 1, before[index] + worth)
+        value = before[index] + worth
+        j = index + 1
+        while j < size and row[j] < value:  # `_raise`, without calling it for every cell of most alignments
+            row[j] = value
+            j += 1
     return row
 
 

@@ -122,14 +122,13 @@ def _align(
     """For each reference call the position of the call that took it."""
     references = criteria.reference_tool_calls or []
     free = {name: list(indexes) for name, indexes in criteria.expected.by_name.items()}
-    strict = settings.mode == "strict"
-    enough = 1.0 if strict else settings.argument_match_threshold
+    fits, enough = (_fits, 1.0) if settings.mode == "strict" else (_share, settings.argument_match_threshold)
     taken_by: list[int | None] = [None] * len(references)
     for position, call in enumerate(evidence.calls):
         work.position = position
         best, best_fit = None, 0.0
         for index in free.get(call.name, ()):
-            fit = _fit(references[index].args, actual[position], strict, work)
+            fit = fits(references[index].args, actual[position], work)
             if fit > best_fit:
                 best, best_fit = index, fit
                 if fit == 1.0:
@@ -140,9 +139,11 @@ def _align(
     return taken_by
 
 
-def _fit(expected: ExpectedObject, actual: dict[str, JsonValue], strict: bool, work: Work) -> float:
-    if strict:
-        return float(expected.matches(actual, work))
+def _fits(expected: ExpectedObject, actual: dict[str, JsonValue], work: Work) -> float:
+    return float(expected.matches(actual, work))
+
+
+def _share(expected: ExpectedObject, actual: dict[str, JsonValue], work: Work) -> float:
     matched = expected.matched_members(actual, work)
     if not expected.members:
         return _UNASKED_ARGUMENTS if actual else 1.0

@@ -6,6 +6,7 @@ called counts 0, also in a trace without any calls. Nothing listed and nothing c
 called is 0.
 """
 
+from collections.abc import Collection
 from typing import Annotated
 
 from pydantic import Field
@@ -41,10 +42,10 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         return _score_nothing_expected(len(evidence.calls))
     positions = evidence.once(positions_by_name)
     actual = {name: len(positions.get(name, ())) for name in expected}
-    failed = [name for name, count in expected.items() if not count.holds(actual[name])]
-    shown = failed[:1] if settings.strict and failed else list(expected)[:MAX_EXPLAINED]
+    failed = {name: count for name, count in expected.items() if not count.holds(actual[name])}
+    shown = list(failed)[:1] if settings.strict and failed else list(expected)[:MAX_EXPLAINED]
     lines: dict[str, JsonValue] = {
-        name: line(str(actual[name]), str(expected[name]), expected[name].holds(actual[name])) for name in shown
+        name: line(str(actual[name]), str(expected[name]), name not in failed) for name in shown
     }
     held = len(expected) - len(failed)
     score = float(not failed) if settings.strict else held / len(expected)
@@ -56,7 +57,7 @@ def _score_nothing_expected(calls: int) -> Score:
     return Score(float(not calls), {_KEY: {"_result": text}}, text)
 
 
-def _explain(expected: int, failed: list[str]) -> str:
+def _explain(expected: int, failed: Collection[str]) -> str:
     if not failed:
         return f"{all_of(expected, 'listed tool')} called as often as expected."
     tools = counted(expected, "listed tool")

@@ -9,13 +9,20 @@ were made together when they are adjacent and share a batch of one agent run.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from tracegrade.evaluate.calls import MAX_LISTED, all_of, batches, counted, detailed, listed, names
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
-from tracegrade.evaluate.subsequence import Groups, is_arrangement, longest_common_subsequence
+from tracegrade.evaluate.subsequence import (
+    ExpectedOrder,
+    Groups,
+    contains_in_order,
+    is_arrangement,
+    longest_common_subsequence,
+)
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
@@ -24,6 +31,11 @@ class Criteria(ParameterModel):
     """What is expected."""
 
     tool_calls_order: Annotated[list[str], Field(min_length=1, description="The names, in the order expected.")]
+
+    @cached_property
+    def expected(self) -> ExpectedOrder:
+        """The names, ready to compare."""
+        return ExpectedOrder(self.tool_calls_order)
 
 
 class Settings(ParameterModel):
@@ -39,21 +51,26 @@ class Settings(ParameterModel):
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
-    expected = criteria.tool_calls_order
+    order = criteria.expected
+    expected = order.names
     groups = evidence.once(_one_by_one if settings.concurrency == "sequential" else _batches)
+    actual = evidence.once(names)
+    together = len(groups) < len(actual)
     if settings.strict:
         matched = list(range(len(expected))) if is_arrangement(expected, groups) else []
+    elif not together and contains_in_order(actual, expected):
+        matched = list(range(len(expected)))
     else:
-        matched = longest_common_subsequence(expected, groups, Work())
-    actual = evidence.once(names)
+        matched = longest_common_subsequence(order, groups, Work())
     details: dict[str, JsonValue] = {
         "actual_tool_calls_order": detailed(actual),
         "expected_tool_calls_order": detailed(expected),
         "lcs": detailed([expected[position] for position in matched]),
         "lcs_length": len(matched),
     }
-    if together := [group for group in groups if len(group) > 1]:
-        details["called_together"] = [detailed(group) for group in together[:MAX_LISTED]]
+    if together:
+        several = [group for group in groups if len(group) > 1]
+        details["called_together"] = [detailed(group) for group in several[:MAX_LISTED]]
     explain = _explain_strict if settings.strict else _explain
     return Score(len(matched) / len(expected), details, explain(expected, actual, matched))
 

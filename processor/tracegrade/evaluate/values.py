@@ -164,11 +164,17 @@ def _write(value: JsonValue, room: int, add: Callable[[str], None]) -> int:
         opening = "{"
         for key, member in value.items():
             label = f"{opening}{encode_basestring(key if len(key) <= room else key[: room + 1])}: "
+            opening = ", "
+            if isinstance(member, str) and len(member) <= room:  # most are such: calling costs more than writing
+                text = label + encode_basestring(member)
+                add(text)
+                if (room := room - len(text)) < 0:
+                    return room
+                continue
             add(label)
             room -= len(label)
             if room < 0 or (room := _write(member, room, add)) < 0:
                 return room
-            opening = ", "
         text = "}" if value else "{}"
     elif isinstance(value, list):
         opening = "["
