@@ -8,11 +8,10 @@ from collections.abc import Iterator
 
 import jsonschema_rs
 
+from tracegrade.evaluate.schema_work import SchemaWork, UncountableError
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
-# What one part of a schema costs at one place of a value, in steps.
-_STEPS_PER_VALUE = 2
 _DEEPEST = 200  # of a value: the validator goes down by recursion, in native code
 _MAX_MESSAGE = 200
 
@@ -25,10 +24,11 @@ class JsonSchema:
     """One compiled schema; ``source`` is the schema as written.
 
     Raises:
-        JsonSchemaError: no schema, an unknown draft, a pattern with look-around, a reference that leads out of it.
+        JsonSchemaError: no schema, an unknown draft, a pattern with look-around, a reference that leads out of it, or
+            whose visits cannot be counted, see `schema_work`.
     """
 
-    __slots__ = ("_size", "_validator", "source")
+    __slots__ = ("_validator", "_work", "source")
 
     def __init__(self, source: JsonValue) -> None:
         self.source = source
@@ -41,7 +41,10 @@ class JsonSchema:
         except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
             reason = getattr(error, "message", None) or str(error)
             raise JsonSchemaError(f"no JSON Schema: {reason.partition(chr(10))[0][:_MAX_MESSAGE]}") from None
-        self._size = _size(source)
+        try:
+            self._work = SchemaWork(source)
+        except UncountableError as error:
+            raise JsonSchemaError(f"a JSON Schema whose work is not bounded: {error}") from None
 
     def is_valid(self, value: JsonValue, work: Work) -> bool:
         """Whether `value` is as the schema says; one that is nested more than 200 deep is not.
@@ -49,9 +52,7 @@ class JsonSchema:
         Raises:
             EvaluatorError: ``work_bound``.
         """
-        size, depth = _extent(value)
-        work.spend(_STEPS_PER_VALUE * size + self._size)
-        if depth > _DEEPEST:
+        if self._is_too_deep(value, work):
             return False
         try:
             return self._validator.is_valid(value)
@@ -64,22 +65,28 @@ class JsonSchema:
         Raises:
             EvaluatorError: ``work_bound``.
         """
-        size, depth = _extent(value)
-        work.spend(_STEPS_PER_VALUE * size + self._size)
-        if depth > _DEEPEST:
+        if self._is_too_deep(value, work):
             yield [], f"nested more than {_DEEPEST} deep"
             return
         for error in self._validator.iter_errors(_encodable(value)):
             yield list(error.instance_path), error.message[:_MAX_MESSAGE]
 
+    def _is_too_deep(self, value: JsonValue, work: Work) -> bool:
+        """Whether `value` is nested too deep to be validated; counts the work of validating it."""
+        sizes = _values_at_depth(value)
+        work.spend(sum(sizes))
+        if len(sizes) > _DEEPEST:
+            return True
+        work.spend(self._work.steps(sizes))
+        return False
 
-def _extent(value: JsonValue) -> tuple[int, int]:
-    """How many values `value` holds, itself included, and how deep they are nested; no recursion."""
-    size = depth = 0
+
+def _values_at_depth(value: JsonValue) -> list[int]:
+    """How many values stand at each depth, `value` itself at the first; no recursion."""
+    sizes: list[int] = []
     level: list[JsonValue] = [value]
-    while level and depth <= _DEEPEST:
-        depth += 1
-        size += len(level)
+    while level and len(sizes) <= _DEEPEST:
+        sizes.append(len(level))
         below: list[JsonValue] = []
         for item in level:
             if isinstance(item, dict):
@@ -87,11 +94,7 @@ def _extent(value: JsonValue) -> tuple[int, int]:
             elif isinstance(item, list):
                 below.extend(item)
         level = below
-    return size, depth
-
-
-def _size(schema: JsonValue) -> int:
-    return _extent(schema)[0]
+    return sizes
 
 
 def _encodable(value: JsonValue) -> JsonValue:
