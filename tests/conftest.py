@@ -16,3 +16,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--vectors", type=Path, help="a folder of conformance vectors; our own when omitted")
     group.addoption("--update-golden", action="store_true", help="write expected records instead of comparing them")
     group.addoption("--kills", type=int, default=6, help="how often the crash test kills each role")
+    group.addoption("--long", action="store_true", help="the faults of tests/reliability at full size, by hand")

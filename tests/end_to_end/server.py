@@ -25,28 +25,30 @@ METRICS = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
 class Downstream(grpc.GenericRpcHandler):
     """An OTLP/gRPC server that keeps every request as the bytes that came."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.requests: dict[str, list[bytes]] = {TRACES: [], LOGS: [], METRICS: []}
         self.metadata: list[dict[str, str]] = []
         self.fail_every = 0  # every so-many-th request is refused as unavailable
+        self.trouble: Callable[[bytes, grpc.ServicerContext], bytes] | None = None  # answers or aborts
         self._count = 0
         self._lock = threading.Lock()
         self._server = grpc.server(ThreadPoolExecutor(4), options=[("grpc.max_receive_message_length", -1)])
         self._server.add_generic_rpc_handlers((self,))
-        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        self.port = self._server.add_insecure_port(f"127.0.0.1:{port}")
         self._server.start()
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         method = handler_call_details.method
 
         def export(request: bytes, context: grpc.ServicerContext) -> bytes:
+            answer = self.trouble(request, context) if self.trouble is not None else b""
             with self._lock:
                 self._count += 1
                 if self.fail_every and self._count % self.fail_every == 0:
                     context.abort(grpc.StatusCode.UNAVAILABLE, "now and then")
                 self.requests[method].append(request)
                 self.metadata.append(dict(context.invocation_metadata()))
-            return b""
+            return answer
 
         return grpc.unary_unary_rpc_method_handler(export)
 
@@ -85,6 +87,8 @@ class Server:
                 self.endpoints = dict(part.split(" ") for part in shown.split(", "))
                 break
         else:
+            with self.process.stderr:
+                self.process.wait()
             raise AssertionError(f"serve did not start:\n{self.log}")
         self._reader = threading.Thread(target=self._keep_log, args=(self.process.stderr,), daemon=True)
         self._reader.start()

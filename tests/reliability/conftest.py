@@ -1,4 +1,11 @@
+from collections.abc import Callable
+
 import pytest
+
+from reliability.table import Row, table
+
+Report = Callable[[Row], None]
+_ROWS = pytest.StashKey[list[Row]]()
 
 
 @pytest.fixture
@@ -6,3 +13,22 @@ def kills(request: pytest.FixtureRequest) -> int:
     """How often each role is killed."""
     number: int = request.config.getoption("--kills")
     return number
+
+
+@pytest.fixture
+def is_long(request: pytest.FixtureRequest) -> bool:
+    """Whether this is the run by hand, at full size."""
+    chosen: bool = request.config.getoption("--long")
+    return chosen
+
+
+@pytest.fixture
+def report(request: pytest.FixtureRequest) -> Report:
+    """Add a row to the table that is printed at the end."""
+    return request.config.stash.setdefault(_ROWS, []).append
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if rows := terminalreporter.config.stash.get(_ROWS, []):
+        terminalreporter.section("faults")
+        terminalreporter.write_line(table(rows))

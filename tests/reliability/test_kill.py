@@ -3,7 +3,6 @@
 import os
 import random
 import signal
-import sqlite3
 import threading
 import time
 from collections import Counter
@@ -12,16 +11,15 @@ from pathlib import Path
 import grpc
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from end_to_end.server import LOGS, TRACES, Downstream, Server, alive, children, eventually, exporter
-from pipeline.harness import agent_span, payload, tool_span
+from reliability.conftest import Report
+from reliability.load import SPANS_PER_TRACE, TRACES_PER_REQUEST, lost_and_doubled, request_of, stored
+from reliability.table import Row
 from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.heartbeat import read_heartbeat
 
-SPANS_PER_TRACE = 4
-TRACES_PER_REQUEST = 5
 REQUESTS_PER_S = 40  # 800 spans a second
 
 
@@ -39,7 +37,7 @@ class Load(threading.Thread):
         while not self._halt.wait(1 / REQUESTS_PER_S):
             traces = range(number + 1, number + 1 + TRACES_PER_REQUEST)
             number += TRACES_PER_REQUEST
-            request = payload([span for trace in traces for span in order_trace(trace)])
+            request = request_of(traces)
             while not self._send(request):
                 if self._halt.wait(0.05):
                     return
@@ -53,24 +51,20 @@ class Load(threading.Thread):
             return False
         return True
 
+    def wait_until_answered(self) -> None:
+        """Until one more request is answered OK."""
+        before = len(self.answered)
+        eventually(lambda: len(self.answered) > before, "an answer")
+
     def stop(self) -> None:
         self._halt.set()
         self.join(30)
 
 
-def order_trace(trace: int) -> list[object]:
-    first = trace * 10
-    return [
-        agent_span(trace, first),
-        tool_span(trace, first + 1, first, "validate_user", '{"user_id": 123}'),
-        tool_span(trace, first + 2, first, "check_inventory", '{"sku": "A-1", "qty": 2}'),
-        tool_span(trace, first + 3, first, "create_order", '{"user_id": 123, "sku": "A-1", "qty": 2}'),
-    ]
-
-
-@pytest.mark.timeout(280)
-def test_nothing_answered_is_lost_and_nothing_is_doubled(tmp_path: Path, kills: int) -> None:
+@pytest.mark.timeout(3600)
+def test_nothing_answered_is_lost_and_nothing_is_doubled(tmp_path: Path, kills: int, report: Report) -> None:
     rng = random.Random(7)
+    restarts_s: list[float] = []  # from each start of receive to its first OK
     downstream = Downstream()
     downstream.fail_every = 7
     server = Server(tmp_path, exporters=exporter(downstream))
@@ -83,7 +77,10 @@ def test_nothing_answered_is_lost_and_nothing_is_doubled(tmp_path: Path, kills: 
             time.sleep(rng.uniform(0.0, 0.6))  # the moment of the kill
             if victim == "receive":
                 server.kill()
+                begun_s = time.monotonic()
                 server.start()
+                load.wait_until_answered()
+                restarts_s.append(time.monotonic() - begun_s)
             else:
                 _kill_judge(server)
         load.stop()
@@ -91,10 +88,12 @@ def test_nothing_answered_is_lost_and_nothing_is_doubled(tmp_path: Path, kills: 
     finally:
         server.stop()
         downstream.stop()
-    print(f"\n{2 * kills} kills, {len(load.answered)} traces answered")
-    _check_forwarded(downstream, load.answered)
+    lost, doubled = lost_and_doubled(downstream, load.answered)
+    assert lost == 0, f"{lost} answered spans never arrived downstream"
     _check_stored(server, load.answered)
     _check_events(downstream, load.answered)
+    seen = f"{len(load.answered):,} traces answered, each stored and judged once; spans sent again: {doubled}"
+    report(Row("kill -9 of either role, under load", 2 * kills, lost, 0, max(restarts_s, default=0.0), seen))
 
 
 def _wait_until_judging(server: Server) -> None:
@@ -118,43 +117,17 @@ def _kill_judge(server: Server) -> None:
 
 
 def _wait_until_judged(server: Server, traces: int) -> None:
-    def stored() -> bool:
-        try:
-            with sqlite3.connect(f"file:{server.data}/tracegrade.db?mode=ro", uri=True) as store:
-                (count,) = store.execute("SELECT count(*) FROM traces").fetchone()
-        except sqlite3.OperationalError:
-            return False
-        return count >= traces
-
-    eventually(stored, "all answered traces in the store", within_s=60)
+    eventually(lambda: len(stored(server)) >= traces, "all answered traces in the store", within_s=60)
     # The OTLP sink waits between attempts, as its peer refuses now and then; what it has not sent waits in the journal.
     reader, position = JournalReader(server.data / "results"), Position(server.data / "positions" / "results.otlp")
     eventually(lambda: (position.load() or 0) >= reader.durable().end, "the OTLP sink", within_s=90)
     reader.close()
 
 
-def _check_forwarded(downstream: Downstream, answered: list[int]) -> None:
-    arrived = Counter(
-        (int.from_bytes(span.trace_id, "big"), span.span_id)
-        for request in downstream.requests[TRACES]
-        for rs in ExportTraceServiceRequest.FromString(request).resource_spans
-        for scope in rs.scope_spans
-        if scope.scope.name != "tracegrade"
-        for span in scope.spans
-    )
-    missing = [t for t in answered for s in order_trace(t) if (t, s.span_id) not in arrived]
-    assert not missing, f"{len(missing)} answered spans never arrived downstream"
-
-
 def _check_stored(server: Server, answered: list[int]) -> None:
-    with sqlite3.connect(f"file:{server.data}/tracegrade.db?mode=ro", uri=True) as store:
-        rows = store.execute(
-            "SELECT t.trace_id, t.span_count, count(*), count(DISTINCT e.place) FROM traces t "
-            "JOIN evaluations e ON e.trace = t.number GROUP BY t.number"
-        ).fetchall()
-    stored = {int.from_bytes(trace_id, "big"): counts for trace_id, *counts in rows}
-    assert set(answered) <= set(stored), f"{len(set(answered) - set(stored))} answered traces are not in the store"
-    wrong = {trace: stored[trace] for trace in answered if stored[trace] != [SPANS_PER_TRACE, 4, 4]}
+    found = stored(server)
+    assert set(answered) <= set(found), f"{len(set(answered) - set(found))} answered traces are not in the store"
+    wrong = {trace: found[trace] for trace in answered if found[trace] != (SPANS_PER_TRACE, 4, 4)}
     assert not wrong, f"spans or evaluations missing or doubled: {dict(list(wrong.items())[:5])}"
 
 
