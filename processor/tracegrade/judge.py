@@ -200,8 +200,8 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, gated: bool) -> Evaluatio
         score = evaluator.evaluate(evidence, spec.criteria, spec.settings)
     except EvaluatorError as error:
         return pair.unscored(spec, "error", f"{error.type}: {error}")
-    except Exception as error:  # a bug in one evaluator must not take the others along; it is named in the result
-        return pair.unscored(spec, "error", f"{type(error).__name__}: {error}")
+    except Exception as bug:  # in one evaluator; must not take the others along, and is named in the result
+        return pair.unscored(spec, "error", f"{type(bug).__name__}: {bug}")
     if score.score is None:
         return pair.evaluation(spec, "not_evaluable", score.explanation, score)
     return pair.evaluation(spec, "pass" if score.score >= spec.threshold - PASS_TOLERANCE else "fail", "", score)

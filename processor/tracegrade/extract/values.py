@@ -49,7 +49,7 @@ _PLAIN_KINDS = frozenset({str, int, bool, type(None)})
 _LITERAL_WORDS: dict[str, JsonValue] = {"True": True, "False": False}
 _UNCLOSED = ("was never closed", "unterminated", "unexpected EOF")
 _JSON_WORDS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile(f"[{chr(0xD800)}-{chr(0xDFFF)}]")
 
 
 @dataclass(slots=True)

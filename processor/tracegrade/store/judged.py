@@ -5,6 +5,7 @@ once.
 """
 
 from collections.abc import Sequence
+from dataclasses import fields
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -22,7 +23,7 @@ _SHARED = ("tenant", "run", "trace_id", "revision", "close_reason", "complete", 
 _EVALUATION = attrgetter(
     "id", "evaluation", "evaluator", "case", "threshold", "score", "outcome", "reason", "explanation", "details"
 )
-_CALL_FIELDS = tuple(ToolCall.__slots__)
+_CALL_FIELDS = tuple(field.name for field in fields(ToolCall))
 _CALL = attrgetter(*_CALL_FIELDS)
 _ERROR = _CALL_FIELDS.index("error")
 

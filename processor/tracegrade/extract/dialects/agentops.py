@@ -33,7 +33,7 @@ def _name(span: Span) -> str:
     return name if isinstance(name, str) and name else span.name.rpartition(".")[0]
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="agentops",
     marks=frozenset({s.AGENTOPS_KIND}),
     classify=_classify,

@@ -5,7 +5,7 @@ Tool spans are named ``anthropic.tool_use`` and the tool. Source: Anthropic's Op
 
 from tracegrade import semconv as s
 from tracegrade.extract.dialects import gen_ai
-from tracegrade.extract.reading import Keys, SpanKind
+from tracegrade.extract.reading import Dialect, Keys, SpanKind
 from tracegrade.model.span import Span
 
 _TOOL_SPAN_PREFIX = "anthropic.tool_use "
@@ -19,7 +19,7 @@ def _tool_name(span: Span) -> str:
     return span.name.removeprefix(_TOOL_SPAN_PREFIX).strip()
 
 
-DIALECT = gen_ai.VARIANT._replace(
+DIALECT: Dialect = gen_ai.VARIANT._replace(
     name="anthropic",
     marks=frozenset({s.ANTHROPIC_RESULT, s.ANTHROPIC_SESSION, s.ANTHROPIC_REQUEST}),
     classify=_classify,

@@ -91,7 +91,7 @@ def _logged(span: Span, name: str, key: str, role: str) -> list[Message]:
     ]
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="claude_code",
     marks=frozenset({s.SPAN_TYPE, s.CLAUDE_TOOL_NAME}),
     classify=_classify,

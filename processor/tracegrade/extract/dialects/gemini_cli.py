@@ -72,7 +72,7 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
     return unwrap_output(decoded)
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="gemini_cli",
     marks=frozenset({s.OPERATION_NAME}),
     classify=_classify,

@@ -123,7 +123,7 @@ def _schemas(span: Span) -> dict[str, JsonValue]:
     return read_schemas(span.attributes.get(s.TOOL_DEFINITIONS))
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="gen_ai",
     marks=frozenset({s.OPERATION_NAME, s.MCP_METHOD}),
     classify=_classify,

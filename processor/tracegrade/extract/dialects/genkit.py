@@ -56,7 +56,7 @@ def _name(span: Span) -> str:
     return span.name
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="genkit",
     marks=frozenset({s.GENKIT_SUBTYPE}),
     classify=_classify,

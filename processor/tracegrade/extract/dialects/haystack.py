@@ -67,7 +67,7 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
     return unwrap_output(decoded)
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="haystack",
     marks=frozenset(
         {

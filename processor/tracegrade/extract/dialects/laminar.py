@@ -30,7 +30,7 @@ def _tool_name(span: Span) -> str:
     return span.name
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="laminar",
     marks=frozenset({s.LMNR_TYPE}),
     classify=_classify,

@@ -27,7 +27,7 @@ def _agent_name(span: Span) -> str:
     return span.name.removeprefix(_AGENT).rpartition(".")[0]
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="langchain4j",
     marks=frozenset(),
     classify=_classify,

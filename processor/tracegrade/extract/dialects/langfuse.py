@@ -33,7 +33,7 @@ def _inputs(span: Span) -> list[Message]:
     return read_messages(span.attributes.get(s.LANGFUSE_INPUT))
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="langfuse",
     marks=frozenset({s.LANGFUSE_TYPE}),
     classify=_classify,

@@ -55,7 +55,7 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
     return unwrap_output(decoded)
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="langsmith",
     marks=frozenset({s.LANGSMITH_KIND}),
     classify=_classify,

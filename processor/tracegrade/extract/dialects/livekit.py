@@ -25,7 +25,7 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
     return output
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="livekit",
     marks=frozenset({s.LK_TOOL_NAME, s.LK_TOOLS, s.LK_USER_INPUT, s.LK_USER_INPUT_OLD}),
     classify=_classify,

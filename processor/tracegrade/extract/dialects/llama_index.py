@@ -76,7 +76,7 @@ def _failure(span: Span) -> ToolError | None:
     return ToolError(str(raised.get(s.EXCEPTION_TYPE, "")), span.status_message)
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="llama_index",
     marks=frozenset({s.LLAMA_SUMMARY}),
     classify=_classify,

@@ -3,7 +3,7 @@
 from tracegrade import semconv as s
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import ai_sdk_message, read_messages
-from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Keys, Message, SpanKind, under
+from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, under
 from tracegrade.extract.values import decode
 from tracegrade.model.span import Span
 
@@ -31,7 +31,7 @@ def _inputs(span: Span) -> list[Message]:
     return read_messages(value) or gen_ai.DIALECT.inputs(span)
 
 
-DIALECT = gen_ai.VARIANT._replace(
+DIALECT: Dialect = gen_ai.VARIANT._replace(
     name="mastra",
     marks=frozenset({s.MASTRA_TYPE}),
     classify=_classify,

@@ -75,7 +75,7 @@ def _schemas(span: Span) -> dict[str, JsonValue]:
     return read_schemas(span.attributes.get(s.MLFLOW_TOOLS))
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="mlflow",
     marks=frozenset({s.MLFLOW_TYPE, s.MLFLOW_LANGCHAIN_METADATA}),
     classify=_classify,

@@ -104,7 +104,7 @@ def _schemas(span: Span) -> dict[str, JsonValue]:
     return found
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="openinference",
     marks=frozenset({s.OPENINFERENCE_KIND}),
     classify=_classify,

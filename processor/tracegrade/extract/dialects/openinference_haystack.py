@@ -7,7 +7,7 @@ of a pipeline are model calls as everywhere in OpenInference. Source: openinfere
 from tracegrade import semconv as s
 from tracegrade.extract.dialects import openinference
 from tracegrade.extract.messages import read_messages, since_last_user
-from tracegrade.extract.reading import Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
 from tracegrade.extract.reprs import CLASS, read_repr
 from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
@@ -56,7 +56,7 @@ def _no_name(span: Span) -> str:
     return ""
 
 
-DIALECT = openinference.DIALECT._replace(
+DIALECT: Dialect = openinference.DIALECT._replace(
     name="openinference_haystack",
     classify=_classify,
     keys=Keys(),

@@ -9,7 +9,7 @@ import re
 from tracegrade import semconv as s
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_message
-from tracegrade.extract.reading import Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
 from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
@@ -80,7 +80,7 @@ def _events(span: Span) -> list[dict[str, JsonValue]]:
     return [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
 
 
-DIALECT = gen_ai.VARIANT._replace(
+DIALECT: Dialect = gen_ai.VARIANT._replace(
     name="pydantic_ai",
     marks=frozenset(
         {

@@ -21,7 +21,7 @@ def _tool_name(span: Span) -> str:
     return next((span.name[len(p) :].strip() for p in _TOOL_SPAN_PREFIXES if span.name.startswith(p)), "")
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="spring_ai",
     marks=frozenset({s.SPRING_KIND}),
     classify=_classify,

@@ -27,7 +27,7 @@ def _output(span: Span, raw: JsonValue) -> Output:
     return Output(Decoded(raw, decoded.status) if isinstance(raw, str) and decoded.is_readable else decoded)
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="tool_name",
     marks=frozenset({s.OI_TOOL_NAME, s.TOOL_NAME}),
     classify=_classify,

@@ -51,7 +51,7 @@ def _inputs(span: Span) -> list[Message]:
     return read_messages(prompt)
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="vercel_ai",
     marks=frozenset({s.AI_OPERATION, s.OPERATION}),
     classify=_classify,

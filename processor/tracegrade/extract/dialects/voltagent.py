@@ -23,7 +23,7 @@ def _inputs(span: Span) -> list[Message]:
     return read_messages(span.attributes.get(s.VOLT_MESSAGES))
 
 
-DIALECT = Dialect(
+DIALECT: Dialect = Dialect(
     name="voltagent",
     marks=frozenset({s.VOLT_OPERATION_ID}),
     classify=_classify,
