@@ -90,6 +90,23 @@ def test_our_own_vectors_are_all_of_evaluators_we_have() -> None:
         "tool_call_count": 29,
         "tool_call_accuracy_f1": 44,
         "score_interpretation": 5,
+        "tool_selection": 5,
+        "param_accuracy": 4,
+        "overall_score": 3,
+        "tool_case": 2,
+        "multi_turn": 3,
+        "abstention": 2,
+        "schema_validation": 2,
+        "exact_match": 3,
+        "contains": 2,
+        "json_similarity": 3,
+        "loop_repetition": 3,
+        "tool_permission": 3,
+        "ragas_tool_call_accuracy": 2,
+        "ragas_tool_call_f1": 2,
+        "trajectory": 5,
+        "args_schema": 3,
+        "budget": 2,
     }
 
 

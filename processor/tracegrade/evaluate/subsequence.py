@@ -94,10 +94,12 @@ def _row_after_one(fits: Fits, before: list[float], work: Work) -> list[float]:
         return before
     size = len(before)
     work.spend(size - 1)
-    row = before.copy()
+    row = before  # copied when it changes: in a long run most calls change nothing
     for index, worth in fits.items():
         value = before[index] + worth
         j = index + 1
+        if row[j] < value and row is before:
+            row = before.copy()
         while j < size and row[j] < value:  # `_raise`, without calling it for every cell of most alignments
             row[j] = value
             j += 1
