@@ -63,7 +63,20 @@ def find_asks(nodes: Sequence[Node]) -> list[Ask]:
             asks += turn_asks
             own.append(turn_asks)
         latest += own
-    return asks
+    return _without_repeated(asks)
+
+
+def _without_repeated(asks: list[Ask]) -> list[Ask]:
+    """Leave out what an agent span repeats of model calls that are not known as its own: spans between are missing."""
+    repeating = [ask for ask in asks if ask.node.kind == "agent"]
+    if not repeating or len(repeating) == len(asks):
+        return asks
+    shown = {(ask.call.call_id, ask.call.name) for ask in asks if ask.node.kind != "agent"}
+    return [
+        ask
+        for ask in asks
+        if ask.node.kind != "agent" or ask.call.call_id is None or (ask.call.call_id, ask.call.name) not in shown
+    ]
 
 
 def _with_outputs(chats: Sequence[Node]) -> list[Node]:

@@ -276,20 +276,20 @@ class _Results:
         self._nodes = nodes
         self._next: dict[Node, Node] = {}
         self._before: dict[Node, Node] | None = None
-        self._trailing: dict[Node, list[ShownResult]] = {}
+        self._trailing: dict[Node, tuple[list[str], list[ShownResult]]] = {}
         self._by_id: dict[tuple[str, str], dict[Node | None, ShownResult]] | None = None
 
     def of(self, ask: Ask) -> ShownResult | None:
         """The result of a requested call: in the asking run's next model call, else anywhere by its id."""
         following = self._following(ask.node)
         if following is not None:
-            trailing = self._trailing_of(following)
+            asked, trailing = self._trailing_of(following)
             wanted = ask.call.call_id
             if wanted is not None:
                 found = next((result for result in trailing if result.call_id == wanted), None)
                 if found is not None:
                     return found
-            elif ask.position < len(trailing):
+            elif ask.position < len(trailing) and (not asked or ask.call.name in asked):
                 return trailing[ask.position]
         return self.by_id(ask.call.call_id, ask.call.name, ask.node)
 
@@ -357,15 +357,20 @@ class _Results:
             return chat.inputs()
         return chat.inputs(beyond(chat.span, before.span, chat.dialect.prefixes))
 
-    def _trailing_of(self, chat: Node) -> list[ShownResult]:
-        """The results at the end of the history that a model call was given: those of the message before it."""
+    def _trailing_of(self, chat: Node) -> tuple[list[str], list[ShownResult]]:
+        """The results at the end of the history that a model call was given, and the names of the calls they are of.
+
+        They are those of the model call before it, unless that one's span is missing. No names: no message shows them.
+        """
         if chat not in self._trailing:
+            asked: list[str] = []
             found: list[ShownResult] = []
             for message in self._new_inputs(chat):
                 if message.calls:
+                    asked = [call.name for call in message.calls]
                     found = []
                 found += message.results
-            self._trailing[chat] = found
+            self._trailing[chat] = asked, found
         return self._trailing[chat]
 
 

@@ -106,7 +106,7 @@ def describe_runs(
         session_keys: attribute keys of all dialects that hold a session and that some span has.
         user_keys: the same of users.
         keys_of: the keys that its dialect reads of a span.
-        stray: whether some call belongs to no run; the local root is then a run as well.
+        stray: whether some call belongs to no run known; the local root is then a run as well, if it is not one.
     """
     members: dict[Node | None, list[Node]] = {}
     for node in nodes:
@@ -117,8 +117,9 @@ def describe_runs(
     )
     runs = [_describe(node.span, node, members[node], node.keys, whose) for node in nodes if node.run is node]
     root = root_of(spans)
+    is_run = any(node.span is root and node.run is node for node in nodes)
     # Making an agent is no run of it.
-    if stray or (not runs and root.attributes.get(s.OPERATION_NAME) != "create_agent"):
+    if (stray and not is_run) or (not runs and root.attributes.get(s.OPERATION_NAME) != "create_agent"):
         # A tool span that is the root: what the tool got and gave is no prompt and no answer.
         is_tool = any(node.kind == "tool" and node.span is root for node in nodes)
         keys = keys_of(root)
