@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tracegrade.judge import judge as evaluate_trace
     from tracegrade.match.load import load_rules
     from tracegrade.match.rule_set import RuleSet
-    from tracegrade.model.agent_run import AgentRun, Session
+    from tracegrade.model.agent_run import AgentRun
     from tracegrade.model.errors import TraceGradeError
     from tracegrade.model.evaluation import Decision, Evaluation
     from tracegrade.model.extraction import Extraction
@@ -57,7 +57,7 @@ _HOMES = {
     "Judgement": ("judge", "Judgement"),
     "Resource": ("model.span", "Resource"),
     "RuleSet": ("match.rule_set", "RuleSet"),
-    "Session": ("model.agent_run", "Session"),
+    "Session": ("model.session", "Session"),
     "Span": ("model.span", "Span"),
     "SpanEvent": ("model.span", "SpanEvent"),
     "Subject": ("model.subject", "Subject"),

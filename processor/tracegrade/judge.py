@@ -1,4 +1,4 @@
-"""One trace judged: extract -> match -> evaluate. Pure: the same trace and rules give the same judgement anywhere.
+"""One trace or session judged: extract -> match -> evaluate. Pure: the same trace and rules give the same judgement.
 
 This is the front door of the middle: `serve`, `replay`, `rules test`, `why` and notebooks all come through here.
 """
@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.evaluator import Evidence, Score
+from tracegrade.evaluate.evaluator import Evidence, Score, Surroundings
 from tracegrade.evaluate.gate import gate
 from tracegrade.extract.registry import extract
-from tracegrade.extract.surroundings import SubjectSurroundings
+from tracegrade.extract.surroundings import SessionSurroundings, SubjectSurroundings
 from tracegrade.match.case import Case
 from tracegrade.match.evaluation_spec import EvaluationSpec
 from tracegrade.match.load import RuleSet
 from tracegrade.match.rule import Rule
 from tracegrade.match.sampling import sample_point
-from tracegrade.match.select import Match, match
+from tracegrade.match.select import Match, match, match_session
 from tracegrade.model.evaluation import (
     Decision,
     Evaluation,
@@ -28,6 +28,7 @@ from tracegrade.model.evaluation import (
     pair_key,
 )
 from tracegrade.model.extraction import Extraction
+from tracegrade.model.session import Session, session_trace_id
 from tracegrade.model.subject import Subject
 from tracegrade.model.trace import Trace
 
@@ -77,67 +78,136 @@ def judge(
         The judgement. Nothing raises: a crash inside an evaluator is an evaluation with outcome error.
     """
     extraction = extract(trace, tool_name)
-    trace_id = trace.trace_id.hex()
     judgement = Judgement(extraction)
+    trace_id = trace.trace_id.hex()
     subject: _Judged | None = None
     for matched in match(rule_set, extraction):
-        rule = matched.rule
         if subject is None or subject.subject is not matched.subject:
-            subject = _Judged(matched, extraction, trace_id, run)
-        pair = _JudgedPair(subject, rule)
-        sample = rule.sample
-        sampled = sample.share == 1.0 or sample_point(trace_id) < sample.share
-        if not sampled and not sample.keep_failures:
-            decision = pair.sampled_out()
-        elif hung and (trace_id, rule.id) in hung:
-            decision = pair.decide_alike("error", HUNG, matched.case)
-        elif matched.not_evaluable is not None:
-            decision = pair.decide_alike("not_evaluable", matched.not_evaluable, matched.case)
-        else:
-            if working_on is not None:
-                working_on(rule)
-            evaluations = [_evaluate(pair, spec, gated) for spec in rule.evaluate]
-            if matched.case is not None:
-                evaluations.append(_evaluate(pair, matched.case.spec, gated))
-            elif matched.no_case is not None and rule.cases is not None:
-                evaluations.append(pair.unscored(rule.cases.unchosen, "not_evaluable", matched.no_case))
-            decision = pair.decide(*_combine(evaluations))
-        if decision.outcome == "fail" and sample.keep_failures:
-            decision.pair.probability = 1.0
-        elif not sampled:
-            decision = pair.sampled_out()
-        judgement.decisions.append(decision)
+            surroundings = SubjectSurroundings(extraction, matched.subject)
+            subject = _Judged(matched, surroundings, _facts_in(matched, extraction, run), trace_id)
+        judgement.decisions.append(_decide(subject, matched, trace_id, trace_id, gated, hung, working_on))
     return judgement
 
 
+def judge_session(
+    session: Session,
+    rule_set: RuleSet,
+    *,
+    run: str = "live",
+    gated: bool = True,
+    hung: Collection[tuple[str, str]] = (),
+    working_on: Callable[[Rule], None] | None = None,
+) -> list[Decision]:
+    """Judge one session, as it stands, by every rule of that scope that matches it; as `judge` for the rest.
+
+    It hangs by its own trace id (`session_trace_id`).
+    """
+    trace_id = session_trace_id(session.tenant, session.id).hex()
+    subject: _Judged | None = None
+    decisions = []
+    for matched in match_session(rule_set, session):
+        if subject is None:
+            facts = _facts_of_session(matched, session, run)
+            subject = _Judged(matched, SessionSurroundings(session), facts, "")
+        decisions.append(_decide(subject, matched, session.id, trace_id, gated, hung, working_on))
+    return decisions
+
+
+def _decide(
+    subject: "_Judged",
+    matched: Match,
+    sampled_by: str,
+    trace_id: str,
+    gated: bool,
+    hung: Collection[tuple[str, str]],
+    working_on: Callable[[Rule], None] | None,
+) -> Decision:
+    """What becomes of one (subject, rule) pair that matched."""
+    rule = matched.rule
+    pair = _JudgedPair(subject, rule)
+    sample = rule.sample
+    sampled = sample.share == 1.0 or sample_point(sampled_by) < sample.share
+    if not sampled and not sample.keep_failures:
+        decision = pair.sampled_out()
+    elif hung and (trace_id, rule.id) in hung:
+        decision = pair.decide_alike("error", HUNG, matched.case)
+    elif matched.not_evaluable is not None:
+        decision = pair.decide_alike("not_evaluable", matched.not_evaluable, matched.case)
+    else:
+        if working_on is not None:
+            working_on(rule)
+        evaluations = [_evaluate(pair, spec, gated) for spec in rule.evaluate]
+        if matched.case is not None:
+            evaluations.append(_evaluate(pair, matched.case.spec, gated))
+        elif matched.no_case is not None and rule.cases is not None:
+            evaluations.append(pair.unscored(rule.cases.unchosen, "not_evaluable", matched.no_case))
+        decision = pair.decide(*_combine(evaluations))
+    if decision.outcome == "fail" and sample.keep_failures:
+        decision.pair.probability = 1.0
+    elif not sampled:
+        decision = pair.sampled_out()
+    return decision
+
+
+def _facts_in(matched: Match, extraction: Extraction, run: str) -> JudgedSubject:
+    """What all results for a subject of a trace carry."""
+    subject, trace = matched.subject, extraction.trace
+    return JudgedSubject(
+        trace.tenant,
+        run,
+        trace.trace_id.hex(),
+        trace.revision,
+        trace.close_reason,
+        trace.complete,
+        trace.missing,
+        extraction.release,
+        subject.kind,
+        subject.id,
+        subject.span_id,
+        subject.session,
+        subject.agent,
+        matched.service,
+        _latest_end(subject),
+    )
+
+
+def _facts_of_session(matched: Match, session: Session, run: str) -> JudgedSubject:
+    """What all results for a session carry."""
+    subject = matched.subject
+    return JudgedSubject(
+        session.tenant,
+        run,
+        subject.trace.trace_id.hex(),
+        session.revision,
+        session.close_reason,
+        session.complete,
+        session.missing,
+        session.parts[0].release,
+        subject.kind,
+        subject.id,
+        subject.span_id,
+        subject.session,
+        subject.agent,
+        matched.service,
+        max(span.end_ns for span in subject.trace.spans),
+    )
+
+
 class _Judged:
-    """A subject's evidence, and what all its results carry: made once, for all rules."""
+    """A subject's evidence, and what all its results carry: made once, for all rules.
 
-    __slots__ = ("evidence", "facts", "subject")
+    ``trace_id`` (hex) is that within which its id is unique, "" when it is so by itself.
+    """
 
-    def __init__(self, matched: Match, extraction: Extraction, trace_id: str, run: str) -> None:
-        subject, trace = matched.subject, extraction.trace
-        self.subject = subject
+    __slots__ = ("evidence", "facts", "subject", "trace_id")
+
+    def __init__(self, matched: Match, surroundings: Surroundings, facts: JudgedSubject, trace_id: str) -> None:
+        subject = matched.subject
         run_calls = subject.run.calls if subject.kind == "tool-call" and subject.run else ()
-        surroundings = SubjectSurroundings(extraction, subject)
+        self.subject = subject
         self.evidence = Evidence(subject.calls, subject.prompt, subject.final_answer, surroundings, run_calls)
-        self.facts = JudgedSubject(
-            trace.tenant,
-            run,
-            trace_id,
-            trace.revision,
-            trace.close_reason,
-            trace.complete,
-            trace.missing,
-            extraction.release,
-            subject.kind,
-            subject.id,
-            subject.span_id,
-            subject.session,
-            subject.agent,
-            matched.service,
-            _latest_end(subject),
-        )
+        self.facts = facts
+        self.trace_id = trace_id
 
 
 class _JudgedPair:
@@ -151,7 +221,7 @@ class _JudgedPair:
         self._rule = rule
         self._pair = Pair(facts, rule.id, rule.hash, rule.level, rule.sample.share)
         self._key = pair_key(
-            facts.tenant, facts.run, facts.trace_id, facts.kind, facts.id, rule.id, rule.hash, facts.revision
+            facts.tenant, facts.run, judged.trace_id, facts.kind, facts.id, rule.id, rule.hash, facts.revision
         )
 
     def unscored(self, spec: EvaluationSpec, outcome: Outcome, reason: str) -> Evaluation:

@@ -3,7 +3,10 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
 
+from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
@@ -11,16 +14,19 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord as OtlpLogRecord
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
+from tracegrade.assemble.sessions import MAX_TRACES, KnownSession, SessionKey
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.deliver.record import JudgedTrace, decode, encode
 from tracegrade.journal.record import Encoding, Record
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.evaluation import canonical_line
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.session import TURN, session_trace_id
 from tracegrade.model.signal import Signal
-from tracegrade.pipeline.judged_trace import judged_trace
-from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.judged_trace import record_of
+from tracegrade.pipeline.record_judge import Judged, RecordJudge
 from tracegrade.store.kept_spans import decode_spans
+from tracegrade.store.rows import trace_key
 
 NS_PER_S = 1_000_000_000
 
@@ -166,16 +172,31 @@ def records(batches: Iterable[tuple[float, Sequence[Content]]]) -> list[Record]:
     return made
 
 
+def batches_of(arrivals: list[Content], data: st.DataObject) -> list[tuple[float, list[Content]]]:
+    """`arrivals` in requests, with pauses between them that close traces or not."""
+    batches: list[tuple[float, list[Content]]] = []
+    now_s, rest = 0.0, list(arrivals)
+    while rest:
+        size = data.draw(st.integers(1, 5), label="batch size")
+        now_s += data.draw(st.sampled_from([0.0, 0.2, 1.5, 5.0, 30.0]), label="pause")
+        batches.append((now_s, rest[:size]))
+        del rest[:size]
+    return batches
+
+
 @dataclass
 class Store:
     """What survives a kill: results by trace, as the SQL store keeps them, and every delivered id with its bytes."""
 
     traces: dict[TraceKey, JudgedTrace] = field(default_factory=dict)
     delivered: dict[str, bytes] = field(default_factory=dict)
+    heads: list[dict[str, Any]] = field(default_factory=list)
 
     def write(self, payload: bytes) -> None:
         judged = decode(payload)
-        key = (judged.trace["tenant"], bytes.fromhex(judged.trace["trace_id"]))
+        self.heads.append(judged.trace)
+        trace_id, tenant, _ = trace_key(judged.trace)
+        key = (tenant, trace_id)
         held = self.traces.get(key)
         if held is None or held.trace["revision"] < judged.trace["revision"]:
             self.traces[key] = judged
@@ -208,9 +229,23 @@ class Store:
                     ),
                 )
 
+    def session(self, key: SessionKey) -> KnownSession | None:
+        judged = self.traces.get((key[0], session_trace_id(*key)))
+        return _known(judged.trace) if judged is not None else None
+
+    def sessions_going_on(self) -> list[KnownSession]:
+        heads = [judged.trace for judged in self.traces.values() if judged.trace["close_reason"] == TURN]
+        return [_known(head) for head in heads]
+
     def canonical(self) -> list[str]:
         """The canonical results, sorted."""
         return sorted(canonical_line(e.to_json()) for judged in self.traces.values() for e in judged.evaluations)
+
+
+def _known(head: dict[str, Any]) -> KnownSession:
+    members = {bytes.fromhex(trace_id): revision for trace_id, revision in head["members"].items()}
+    cut, ended = head["cut_by"] == MAX_TRACES, head["close_reason"] != TURN
+    return KnownSession(head["tenant"], head["session"], members, head["closed_ns"], cut, head["revision"], ended)
 
 
 class Run:
@@ -224,7 +259,10 @@ class Run:
         self.judge = self._start()
 
     def _start(self) -> RecordJudge:
-        return RecordJudge(self._settings, self._rule_set, ClosedTraces(self.store.lookup))
+        closed = ClosedTraces(self.store.lookup)
+        judge = RecordJudge(self._settings, self._rule_set, closed, session=self.store.session)
+        judge.resume(self.store.sessions_going_on())
+        return judge
 
     def read(self, journal: Sequence[Record], *, kill_before_commit: bool = False) -> None:
         """Read `journal` (all that is durable now) from where this process stands."""
@@ -235,8 +273,15 @@ class Run:
             oldest = self.judge.live.oldest_position
             self.position = self.judge.read_position if oldest is None else min(oldest, self.judge.read_position)
 
-    def tick(self, clock_s: float) -> None:
-        self._deliver(self.judge.tick(max(self.judge.clock_ns, round(clock_s * NS_PER_S))))
+    def tick(self, clock_s: float, kept: int | None = None) -> None:
+        """Move the clock; with `kept` only so many results become durable, and the process must be killed."""
+        judged = self.judge.tick(max(self.judge.clock_ns, round(clock_s * NS_PER_S)))
+        self._deliver(islice(judged, kept))
+
+    @property
+    def session_heads(self) -> list[dict[str, Any]]:
+        """The records of sessions in the order in which they were delivered."""
+        return [head for head in self.store.heads if "members" in head]
 
     def kill(self) -> None:
         """The process is gone; another one starts at the committed position."""
@@ -246,6 +291,6 @@ class Run:
     def end(self) -> None:
         self._deliver(self.judge.end())
 
-    def _deliver(self, judged: Iterable[object]) -> None:
+    def _deliver(self, judged: Iterable[Judged]) -> None:
         for item in judged:
-            self.store.write(encode(judged_trace(item.trace, item.judgement, "live", "hash")))
+            self.store.write(encode(record_of(item, "live", "hash")))

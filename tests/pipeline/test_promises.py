@@ -17,6 +17,7 @@ from pipeline.harness import (
     Content,
     Run,
     agent_span,
+    batches_of,
     log_payload,
     logged_trace,
     otlp_log,
@@ -24,14 +25,14 @@ from pipeline.harness import (
     records,
     tool_span,
 )
-from tracegrade.assemble.closed_traces import ClosedTraces
+from tracegrade.assemble.closed_traces import ClosedTraces, TraceKey
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.journal.record import Encoding, Record
 from tracegrade.match.load import load_rules
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.evaluation import canonical_line
 from tracegrade.model.signal import Signal
-from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.record_judge import RecordJudge, evaluations_of
 from tracegrade.pipeline.replay import replay_records
 
 SETTINGS = TracesSettings(
@@ -93,7 +94,7 @@ def test_the_clean_run_judges_all_there_is(rule_set: RuleSet) -> None:
 def test_order_batches_duplicates_lateness_and_kills_change_no_result(rule_set: RuleSet, data: st.DataObject) -> None:
     again = data.draw(st.lists(st.sampled_from(CONTENTS), max_size=8), label="sent again")
     arrivals = data.draw(st.permutations([*CONTENTS, *again]), label="arrival order")
-    journal = records(_batches(arrivals, data))
+    journal = records(batches_of(arrivals, data))
     run = Run(rule_set, SETTINGS)
     seen = 0
     while seen < len(journal):
@@ -108,22 +109,11 @@ def test_order_batches_duplicates_lateness_and_kills_change_no_result(rule_set: 
     assert run.store.canonical() == clean_results(rule_set)
 
 
-def _batches(arrivals: list[Content], data: st.DataObject) -> list[tuple[float, list[Content]]]:
-    batches: list[tuple[float, list[Content]]] = []
-    now_s, rest = 0.0, list(arrivals)
-    while rest:
-        size = data.draw(st.integers(1, 5), label="batch size")
-        now_s += data.draw(st.sampled_from([0.0, 0.2, 1.5, 5.0, 30.0]), label="pause")
-        batches.append((now_s, rest[:size]))
-        del rest[:size]
-    return batches
-
-
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_replay_gives_the_lines_of_the_live_run(rule_set: RuleSet, data: st.DataObject) -> None:
-    journal = records(_batches(data.draw(st.permutations(CONTENTS), label="arrival order"), data))
-    _check_replay(rule_set, SETTINGS, journal, data)
+    journal = records(batches_of(data.draw(st.permutations(CONTENTS), label="arrival order"), data))
+    check_replay(rule_set, SETTINGS, journal, data)
 
 
 @settings(max_examples=100, deadline=None)
@@ -131,11 +121,12 @@ def test_replay_gives_the_lines_of_the_live_run(rule_set: RuleSet, data: st.Data
 def test_replay_gives_the_lines_of_a_live_run_for_which_much_came_too_late(
     rule_set: RuleSet, data: st.DataObject
 ) -> None:
-    journal = records(_batches(data.draw(st.permutations(CONTENTS), label="arrival order"), data))
-    _check_replay(rule_set, SETTINGS.model_copy(update={"reopen_for": 4.0}), journal, data)
+    journal = records(batches_of(data.draw(st.permutations(CONTENTS), label="arrival order"), data))
+    check_replay(rule_set, SETTINGS.model_copy(update={"reopen_for": 4.0}), journal, data)
 
 
-def _check_replay(rule_set: RuleSet, traces: TracesSettings, journal: list[Record], data: st.DataObject) -> None:
+def check_replay(rule_set: RuleSet, traces: TracesSettings, journal: list[Record], data: st.DataObject) -> None:
+    """That replaying `journal` gives the canonical results of a live run over it."""
     live = Run(rule_set, traces)
     for record, following in pairwise([*journal, None]):
         live.read([record])
@@ -144,9 +135,9 @@ def _check_replay(rule_set: RuleSet, traces: TracesSettings, journal: list[Recor
         clock_ns = record.received_ns + round(idle_s * 1e9)
         live.tick((min(clock_ns, following.received_ns) if following else clock_ns) / 1e9)
     live.end()
-    replayed: dict[bytes, list[str]] = {}
+    replayed: dict[TraceKey, list[str]] = {}
     for judged in replay_records(journal, traces, rule_set, "replay"):
-        replayed[judged.trace.trace_id] = [canonical_line(e.to_json()) for e in judged.judgement.evaluations]
+        replayed[judged.key] = [canonical_line(e.to_json()) for e in evaluations_of(judged)]
     assert sorted(line for lines in replayed.values() for line in lines) == live.store.canonical()
 
 
@@ -154,7 +145,7 @@ def _check_replay(rule_set: RuleSet, traces: TracesSettings, journal: list[Recor
 @given(st.data())
 def test_every_span_and_log_record_has_one_fate_at_every_moment(rule_set: RuleSet, data: st.DataObject) -> None:
     again = data.draw(st.lists(st.sampled_from(CONTENTS), max_size=8), label="sent again")
-    journal = records(_batches(data.draw(st.permutations([*CONTENTS, *again])), data))
+    journal = records(batches_of(data.draw(st.permutations([*CONTENTS, *again])), data))
     tight = TracesSettings(settle="1s", idle_timeout="3s", max_age="20s", reopen_for="4s", max_spans_per_trace=5)
     judge = RecordJudge(tight, rule_set, ClosedTraces())
     for record in journal:

@@ -6,7 +6,7 @@ they closed is remembered, so that a span which comes too late opens no trace of
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tracegrade.model.log_record import LogRecord
@@ -30,6 +30,7 @@ class ClosedTrace:
     first_position: int
     log_records: list[LogRecord] = field(default_factory=list)
     wanted: str = ""  # hash of what was kept of its spans
+    in_session: bool = False  # a session may go on for longer than the trace can be opened again
 
     @classmethod
     def of(cls, trace: Trace) -> "ClosedTrace":
@@ -46,6 +47,33 @@ class ClosedTrace:
             trace.log_records,
             trace.wanted,
         )
+
+    def trace(self, key: TraceKey) -> Trace:
+        """The trace as it was when it closed, but for why and when."""
+        tenant, trace_id = key
+        return Trace(
+            trace_id=trace_id,
+            tenant=tenant,
+            spans=self.spans,
+            close_reason="",
+            missing=missing_in(self.spans),
+            revision=self.revision,
+            first_received_ns=self.first_received_ns,
+            first_position=self.first_position,
+            cut_by=self.cut_by,
+            replaced=self.replaced,
+            rule_set=self.rule_set,
+            closed_ns=self.closed_ns,
+            log_records=self.log_records,
+        )
+
+
+def missing_in(spans: Collection[Span]) -> list[str]:
+    """What a trace of these spans lacks, as `Trace.missing` names it."""
+    known = {span.span_id for span in spans}
+    others = [span for span in spans if not span.is_local_root]
+    missing = {span.parent_span_id for span in others}.difference(known)
+    return [*(["root"] if len(others) == len(known) else []), *(f"parent:{parent.hex()}" for parent in sorted(missing))]
 
 
 Lookup = Callable[[Iterable[TraceKey]], Mapping[TraceKey, ClosedTrace]]
@@ -83,14 +111,23 @@ class ClosedTraces:
                 return
             del self._held[key]
 
-    def expire(self, before_ns: int) -> None:
-        """Remember only when it closed of what closed before `before_ns`, for runs without a store."""
+    def expire(self, before_ns: int) -> list[tuple[TraceKey, ClosedTrace]]:
+        """Remember only when it closed of what closed before `before_ns`, for runs without a store.
+
+        Returns:
+            The traces of sessions, which may go on: the look-up must find them from now on.
+        """
+        in_sessions = []
         while self._held:
             key, (_, closed) = next(iter(self._held.items()))
             if closed.closed_ns >= before_ns:
-                return
+                break
             del self._held[key]
-            self._expired[key] = closed.closed_ns
+            if closed.in_session:
+                in_sessions.append((key, closed))
+            else:
+                self._expired[key] = closed.closed_ns
+        return in_sessions
 
     def find(self, keys: Iterable[TraceKey]) -> dict[TraceKey, ClosedTrace]:
         """Those of `keys` that were closed before."""

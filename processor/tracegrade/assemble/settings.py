@@ -36,6 +36,12 @@ class TracesSettings(FileModel):
     max_age: Duration = Field(3600.0, description="Time since the first span, whatever still comes")
     reopen_for: Duration = Field(600.0, description="How long after its latest closing a late span reopens a trace")
     end_attribute: str | None = Field(None, description="A span with this attribute set to true ends its trace at once")
+    session_quiet: Duration = Field(300.0, description="A session ends so long after the last of its traces closed")
+    session_end_attribute: str | None = Field(
+        None, min_length=1, description="A span with this attribute set to true ends its session with its trace"
+    )
+    max_traces_per_session: int = Field(200, ge=1, description="Of a longer session, the first that closed are judged")
+    max_calls_per_session: int = Field(10_000, ge=1, description="Of a longer session, the earliest calls are judged")
     max_spans_per_trace: int = Field(
         50_000, ge=1, description="Spans and log records: a longer trace is closed, the rest dropped"
     )

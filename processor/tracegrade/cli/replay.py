@@ -116,8 +116,9 @@ class _Tally:
         self.rules: Counter[str] = Counter()
 
     def add(self, shown: "_Replayed") -> None:
-        self.traces += 1
-        self.incomplete += not shown.complete
+        if shown.is_trace:
+            self.traces += 1
+            self.incomplete += not shown.complete
         self.rules.update(shown.rule_outcomes)
         for evaluation in shown.evaluations:
             key = (evaluation.rule_id, evaluation.evaluation)
@@ -126,30 +127,34 @@ class _Tally:
 
 @dataclass(slots=True)
 class _Replayed:
-    """What is shown of one judged trace; its spans are let go."""
+    """What is shown of one judged trace or session; its spans are let go."""
 
+    is_trace: bool
     complete: bool
     rule_outcomes: list[str]
     evaluations: "list[Evaluation]"
 
     @classmethod
     def of(cls, judged: "Judged", with_details: bool) -> "_Replayed":
-        decisions = judged.judgement.decisions
-        evaluations = judged.judgement.evaluations
+        from tracegrade.pipeline.record_judge import JudgedClosing, evaluations_of
+
+        evaluations = evaluations_of(judged)
         if not with_details:
             for evaluation in evaluations:
                 evaluation.details = {}
-        outcomes: list[str] = [decision.outcome or decision.kind for decision in decisions]
-        return cls(judged.trace.complete, outcomes, evaluations)
+        outcomes: list[str] = [decision.outcome or decision.kind for decision in judged.decisions]
+        if isinstance(judged, JudgedClosing):
+            return cls(True, judged.trace.complete, outcomes, evaluations)
+        return cls(False, judged.session.complete, outcomes, evaluations)
 
 
 def _show(judged: "Iterable[Judged]", selection: "Selection", output_format: str, rule_set: "RuleSet") -> _Tally:
     as_json = output_format == "json"
-    # The highest revision of each trace, in the order in which they were first judged.
+    # The highest revision of each trace and session, in the order in which they were first judged.
     latest: dict[tuple[str, bytes], _Replayed] = {}
     for item in judged:
         if selection.takes(item):
-            latest[item.trace.tenant, item.trace.trace_id] = _Replayed.of(item, with_details=as_json)
+            latest[item.key] = _Replayed.of(item, with_details=as_json)
     tally = _Tally()
     for shown in latest.values():
         tally.add(shown)

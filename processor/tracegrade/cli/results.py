@@ -88,15 +88,16 @@ def list_(
 @format_option
 @reports_errors
 def show(config: "Config", output_format: str, trace_id: bytes, rule: str | None) -> None:
-    """Show all evaluations of one trace, with what was found and expected.
+    """Show all evaluations of one trace and of the sessions it is part of, with what was found and expected.
 
     Exit code 1 when the store has none.
     """
     from tracegrade.store.open import open_store, reading
-    from tracegrade.store.read import stored_traces
+    from tracegrade.store.read import sessions_of, stored_traces
 
     with reading(open_store(config.store_url, read_only=True)) as connection:
         stored = stored_traces(connection, trace_id)
+        stored += [session for trace in stored for session in sessions_of(connection, trace)]
     found = [item for trace in stored for item in trace.evaluations if rule is None or item.rule_id == rule]
     if not found:
         what = f"of rule {rule} " if rule is not None else ""
@@ -123,7 +124,8 @@ def show_evaluation(item: "Evaluation") -> None:
     who = f"agent {subject.agent}" if subject.agent else "no agent named"
     lines = [f"{subject.kind} {subject.id}, {who}, service {subject.service or 'unnamed'}"]
     if not subject.complete:
-        lines.append(f"incomplete trace: {', '.join(subject.missing)} missing")
+        kind = "session" if subject.kind == "session" else "trace"
+        lines.append(f"incomplete {kind}: {', '.join(subject.missing)} missing")
     lines += [text for text in (item.explanation, item.reason) if text]
     lines += _detail_lines(item.details, "")
     for line in lines:

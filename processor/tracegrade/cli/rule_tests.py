@@ -23,7 +23,7 @@ from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.evaluation import Evaluation, Outcome
 from tracegrade.otlp.file import read_sources
-from tracegrade.pipeline.record_judge import Judged
+from tracegrade.pipeline.record_judge import Judged, JudgedClosing, evaluations_of
 from tracegrade.pipeline.replay import replay_sources
 from tracegrade.yaml_file import Document, FileError, FileModel, Problem, did_you_mean, read, validate
 
@@ -106,6 +106,7 @@ class _Proof:
         self._dialects.setdefault(outcome, set()).update(
             claimed[0].name
             for item in judged
+            if isinstance(item, JudgedClosing)
             for span in item.trace.spans
             if (claimed := claim(span)) is not None and claimed[1] != "other"
         )
@@ -154,7 +155,8 @@ def _unknown_names(document: Document, position: int, test: RuleTest, names: lis
 
 
 def _found(rule: Rule, judged: Iterable[Judged]) -> Found:
-    evaluations = [evaluation for item in judged for evaluation in item.judgement.evaluations]
+    latest = {item.key: item for item in judged}  # a session is judged again with each of its traces
+    evaluations = [evaluation for item in latest.values() for evaluation in evaluations_of(item)]
     found: dict[str, Outcome] = {}
     for name, _ in rule.named_specs():
         if outcomes := [evaluation.outcome for evaluation in _named(evaluations, name)]:

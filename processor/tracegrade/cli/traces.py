@@ -104,7 +104,7 @@ def _outcome_counts(head: "TraceHead") -> Any:
 @format_option
 @reports_errors
 def show(config: "Config", output_format: str, trace_id: bytes) -> None:
-    """Show one trace: its spans, its tool calls, its evaluations.
+    """Show one trace: its spans, its tool calls, its evaluations; of a session its traces and evaluations.
 
     JSON: {trace, tool_calls, evaluations, decisions, spans}; log records are among the events of their spans. Exit code
     1 when the store does not hold it.
@@ -128,9 +128,9 @@ def show(config: "Config", output_format: str, trace_id: bytes) -> None:
 
 def _as_json(stored: "StoredTrace") -> dict[str, Any]:
     from tracegrade.extract.joining import join
-    from tracegrade.store.kept_spans import decode_spans
+    from tracegrade.store.kept_spans import KeptSpans, decode_spans
 
-    kept = decode_spans(stored.spans)
+    kept = decode_spans(stored.spans) if stored.members is None else KeptSpans([], [], [])
     return {
         "trace": stored.trace,
         "tool_calls": [call.to_json() for call in stored.tool_calls],
@@ -170,7 +170,8 @@ def _print_trace(stored: "StoredTrace") -> None:
     session = f", session {trace['session']}" if trace["session"] else ""
     release = f" {trace['release']}" if trace["release"] else ""
     cut = f", cut by {trace['cut_by']}: results may depend on when its spans came" if trace["cut_by"] else ""
-    console.print(f"[bold]trace {trace['trace_id']}[/]", soft_wrap=True)
+    what = "trace" if stored.members is None else "session, last trace"
+    console.print(f"[bold]{what} {trace['trace_id']}[/]", soft_wrap=True)
     for line in (
         f"service {trace['service'] or 'unnamed'}{release}{session}, tenant {trace['tenant']}",
         f"started {time_text(trace['start_ns'])} UTC, took {elapsed_text(trace['end_ns'] - trace['start_ns'])}",
@@ -178,9 +179,12 @@ def _print_trace(stored: "StoredTrace") -> None:
     ):
         console.print(f"  {line}", markup=False)
     console.print()
-    for tree in _span_trees(decode_spans(stored.spans).spans):
-        console.print(tree)
-    _print_calls(stored.tool_calls, trace["start_ns"])
+    if stored.members is None:
+        for tree in _span_trees(decode_spans(stored.spans).spans):
+            console.print(tree)
+        _print_calls(stored.tool_calls, trace["start_ns"])
+    for trace_id in filter(None, stored.members or ()):
+        console.print(f"  trace {trace_id.hex()}", highlight=False)
     if stored.evaluations:
         console.print()
     for item in stored.evaluations:

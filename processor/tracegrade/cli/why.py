@@ -1,6 +1,7 @@
 """``tracegrade why``: what became of every rule on one trace."""
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,10 +21,14 @@ from tracegrade.cli.times import time_text
 from tracegrade.cli.trace_id_argument import TRACE_ID
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from tracegrade.config import Config
     from tracegrade.match.rule import Rule
     from tracegrade.match.rule_set import RuleSet
+    from tracegrade.model.evaluation import Decision
     from tracegrade.model.extraction import Extraction
+    from tracegrade.model.session import Session
     from tracegrade.pipeline.late_arrivals import LateArrival
     from tracegrade.store.read import StoredTrace
 
@@ -44,7 +49,9 @@ _UNKNOWN = """Trace {} is not in the store. It may
 @format_option
 @reports_errors
 def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: tuple[str, ...]) -> None:
-    """Say why a trace was judged as it was, or not at all.
+    """Say why a trace, and the sessions it is part of, were judged as they were, or not at all.
+
+    A session alone is found by the trace id of its own, under which its results are listed.
 
     Decisions are stored for all rules that matched; which clause kept a rule from judging is found by matching the
     stored trace again, with the rules in force now. Spans that came too late to be judged are counted, as far as the
@@ -57,31 +64,57 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
     from tracegrade.match.load import load_rules
     from tracegrade.pipeline.data_folder import JOURNAL
     from tracegrade.pipeline.late_arrivals import late_arrivals
-    from tracegrade.pipeline.stored_extraction import extract_stored
     from tracegrade.store.open import open_store, reading
     from tracegrade.store.read import stored_traces
 
     rule_set = load_rules(rule_paths or config.rules.paths, semantic_model=config.rules.semantic_model)
     with reading(open_store(config.store_url, read_only=True)) as connection:
-        found = stored_traces(connection, trace_id)
+        found = [_read(connection, stored, config) for stored in stored_traces(connection, trace_id)]
     if not found:
         click.echo(_UNKNOWN.format(trace_id.hex(), config.data_path.resolve()), err=True)
         sys.exit(EXIT_FAILED)
-    for stored in found:
-        extraction = extract_stored(stored, config.traces)
-        pairs = [*_stored_pairs(stored), *_derived_pairs(extraction, stored, rule_set)]
+    for read in found:
+        pairs = [*_stored_pairs(read), *_derived_pairs(read, rule_set)]
         if output_format == "json":
             print_json(pairs)
         else:
-            _print_head(stored, rule_set)
-            _print_late(late_arrivals(config.data_path / JOURNAL, stored, config.traces, rule_set))
-            _print_renamed(extraction)
-            _print_unread(extraction)
+            _print_head(read.stored, rule_set)
+            if read.extraction is not None:
+                _print_late(late_arrivals(config.data_path / JOURNAL, read.stored, config.traces, rule_set))
+                _print_renamed(read.extraction)
+                _print_unread(read.extraction)
             _print_pairs(pairs)
 
 
-def _stored_pairs(stored: "StoredTrace") -> list[dict[str, Any]]:
-    """What was decided when the trace was judged."""
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A stored trace, or session, and the sessions that the trace is part of; ``extraction`` is None of a session."""
+
+    stored: "StoredTrace"
+    extraction: "Extraction | None"
+    sessions: "list[Session]"
+    decisions: "list[Decision]"
+
+
+def _read(connection: "Connection", stored: "StoredTrace", config: "Config") -> _Read:
+    from tracegrade.extract.session import part_of, session_ids
+    from tracegrade.pipeline.stored_extraction import extract_stored, session_of, stored_session_of
+    from tracegrade.store.read import sessions_of
+
+    if stored.members is not None:
+        return _Read(stored, None, [stored_session_of(connection, stored, config.traces)], stored.decisions)
+    extraction = extract_stored(stored, config.traces)
+    judged = {session.trace["session"]: session for session in sessions_of(connection, stored)}
+    sessions = [stored_session_of(connection, session, config.traces) for session in judged.values()]
+    for name in session_ids(extraction):
+        if name not in judged and (part := part_of(extraction, name)) is not None:
+            sessions.append(session_of([part], name, stored.trace["tenant"], {}))
+    decisions = [decision for item in (stored, *judged.values()) for decision in item.decisions]
+    return _Read(stored, extraction, sessions, decisions)
+
+
+def _stored_pairs(read: _Read) -> list[dict[str, Any]]:
+    """What was decided when the trace, and its sessions, were judged."""
     shown = ("evaluation", "case", "outcome", "score", "threshold", "explanation", "reason")
     return [
         {
@@ -92,20 +125,24 @@ def _stored_pairs(stored: "StoredTrace") -> list[dict[str, Any]]:
             "reason": decision.reason,
             "evaluations": [{name: getattr(item, name) for name in shown} for item in decision.evaluations],
         }
-        for decision in stored.decisions
+        for decision in read.decisions
     ]
 
 
-def _derived_pairs(extraction: "Extraction", stored: "StoredTrace", rule_set: "RuleSet") -> list[dict[str, Any]]:
+def _derived_pairs(read: _Read, rule_set: "RuleSet") -> list[dict[str, Any]]:
     """What the rules in force say of the trace beyond what was stored: mostly which clause did not match."""
-    from tracegrade.match.select import explain
+    from tracegrade.match.select import explain, explain_session
 
     decided = {
-        (pair.rule_id, pair.subject.kind, pair.subject.id) for pair in [decision.pair for decision in stored.decisions]
+        (pair.rule_id, pair.subject.kind, pair.subject.id) for pair in [decision.pair for decision in read.decisions]
     }
     pairs = []
     for rule in rule_set.rules:
-        explained = explain(rule, extraction)
+        explained = [found for session in read.sessions for found in explain_session(rule, session)]
+        if read.extraction is not None:
+            explained += explain(rule, read.extraction)
+        elif rule.scope != "session":
+            continue
         if not explained:
             pairs.append(_pair(rule.id, rule.scope, "", "not_matched", f"no subject: the trace has no {rule.scope}"))
         for item in explained:
@@ -144,7 +181,8 @@ def _clause_text(rule: "Rule", clause: str) -> str:
 def _print_head(stored: "StoredTrace", rule_set: "RuleSet") -> None:
     head = stored.trace
     completeness = "complete" if head["complete"] else f"incomplete ({', '.join(head['missing'])} missing)"
-    click.echo(f"trace {head['trace_id']} of {head['service'] or 'an unnamed service'}, tenant {head['tenant']}")
+    what = f"trace {head['trace_id']}" if stored.members is None else f"session {head['session']}"
+    click.echo(f"{what} of {head['service'] or 'an unnamed service'}, tenant {head['tenant']}")
     click.echo(
         f"  {completeness}, closed {time_text(head['closed_ns'])} UTC ({head['close_reason']}), revision "
         f"{head['revision']}, {head['span_count']} spans, {head['call_count']} tool calls"

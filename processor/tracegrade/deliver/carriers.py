@@ -25,8 +25,9 @@ from tracegrade.deliver.results import (
     json_text,
     shared_attributes,
 )
-from tracegrade.model.evaluation import Decision, JudgedSubject
+from tracegrade.model.evaluation import Decision
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.session import session_trace_id
 from tracegrade.otlp.encode import SPAN_ATTRIBUTES, attribute, fixed64, repeated, unkept_attribute
 
 _SAMPLED = 1
@@ -51,8 +52,8 @@ def _span(decision: Decision) -> list[bytes]:
     trace_id, parent, link = _target(subject.trace_id, subject.span_id)
     is_session = subject.kind == "session"
     return [
-        repeated(_TRACE_ID, _session_trace_id(subject)) if is_session else trace_id,
-        repeated(_SPAN_ID, _derived_id([evaluation.id for evaluation in decision.evaluations], 8)),
+        repeated(_TRACE_ID, session_trace_id(subject.tenant, subject.id)) if is_session else trace_id,
+        repeated(_SPAN_ID, _derived_span_id([evaluation.id for evaluation in decision.evaluations])),
         b"" if is_session or "root" in subject.missing else parent,
         _named(pair.rule_id),
         fixed64(_START_TIME, subject.time),
@@ -79,13 +80,8 @@ def _named(rule_id: str) -> bytes:
     return span.SerializeToString(deterministic=True)
 
 
-def _session_trace_id(subject: JudgedSubject) -> bytes:
-    """A trace of its own for what is said about a session: it belongs to none of the session's traces."""
-    return _derived_id([subject.tenant, subject.id], 16)
-
-
-def _derived_id(parts: list[str], size: int) -> bytes:
-    digest = blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=size).digest()
+def _derived_span_id(evaluation_ids: list[str]) -> bytes:
+    digest = blake2b("\0".join(evaluation_ids).encode(), digest_size=8).digest()
     return digest if any(digest) else digest[:-1] + b"\x01"  # an id of zeros is not valid
 
 

@@ -1,4 +1,4 @@
-"""What travels in the results journal: one record for each (trace, revision), to every sink."""
+"""What travels in the results journal: one record for each (trace or session, revision), to every sink."""
 
 from dataclasses import dataclass, field
 from itertools import chain
@@ -17,7 +17,7 @@ _VERSION = 2
 
 @dataclass(slots=True)
 class JudgedTrace:
-    """A judged trace on its way to the sinks.
+    """A judged trace, or session, on its way to the sinks.
 
     ``trace`` in JSON terms: tenant, run, trace_id (hex), revision, supersedes, service, release, session, root_name,
     resource (all resource attributes of the root), close_reason, complete, missing, cut_by, span_count, call_count,
@@ -25,6 +25,9 @@ class JudgedTrace:
     last_position, closed_ns, rule_set_hash, settings_hash, runs. ``spans``: the kept spans as
     `tracegrade.store.kept_spans` packs them. ``decisions``: one for every (subject, rule) pair that matched, with its
     evaluations. ``packed``: all but the spans, made once: the results journal and the store hold the same bytes.
+
+    Of a session, ``trace`` has ``members`` (hex trace id -> revision) as well, trace_id is that of the trace which
+    ended last, and spans and tool calls are in the records of its traces.
     """
 
     trace: dict[str, Any]

@@ -8,6 +8,7 @@ from tracegrade.match.case import Case, Cases
 from tracegrade.match.cel import CelExpression, context_of
 from tracegrade.match.patterns import Patterns, normalised
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.session import Session
 from tracegrade.model.span import Resource, Span
 from tracegrade.model.subject import Subject
 from tracegrade.model.tool_call import ToolCall
@@ -142,20 +143,33 @@ class FactReader:
         """The facts of a subject of this trace."""
         span = self._span(subject.span_id)
         resource = self._resource if span is None or subject.kind == "trace" else span.resource
-        places = [place.attributes for place in (span, self._root, resource) if place is not None]
-        tools: dict[str, Any] = {}
-        for call in subject.calls:
-            tools[call.name] = tools[call.raw_name] = None
-        return Facts(
-            service=resource.service,
-            environment=_environment(resource),
-            release=resource.attributes.get(RELEASE),
-            agent=subject.agent,
-            tools=list(tools),
-            prompt=subject.prompt,
-            attributes=places,
-            subject=subject,
+        return _facts(
+            subject, resource, [place.attributes for place in (span, self._root, resource) if place is not None]
         )
+
+
+def session_facts(session: Session, subject: Subject) -> Facts:
+    """The facts of a session: those of its first trace; attributes also of the others' roots, first found wins."""
+    traces = [part.trace for part in session.parts]
+    resource = traces[0].resource
+    roots = [root.attributes for trace in traces if (root := trace.root) is not None]
+    return _facts(subject, resource, [*roots, resource.attributes])
+
+
+def _facts(subject: Subject, resource: Resource, places: list[dict[str, JsonValue]]) -> Facts:
+    tools: dict[str, Any] = {}
+    for call in subject.calls:
+        tools[call.name] = tools[call.raw_name] = None
+    return Facts(
+        service=resource.service,
+        environment=_environment(resource),
+        release=resource.attributes.get(RELEASE),
+        agent=subject.agent,
+        tools=list(tools),
+        prompt=subject.prompt,
+        attributes=places,
+        subject=subject,
+    )
 
 
 def _environment(resource: Resource) -> JsonValue:

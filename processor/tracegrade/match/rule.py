@@ -1,7 +1,6 @@
 """The shape of a rule file: what to judge, by which evaluators, and when to say so.
 
-A rule is frozen data. What this version cannot judge (sessions) is refused while the file is read, never taken
-literally and never ignored.
+A rule is frozen data. What is wrong in a file is refused while it is read.
 """
 
 import json
@@ -34,9 +33,10 @@ from tracegrade.yaml_file import FileModel
 
 Status: TypeAlias = Literal["experimental", "stable", "deprecated"]
 Level: TypeAlias = Literal["info", "low", "medium", "high", "critical"]
-RuleScope: TypeAlias = Literal["agent", "trace", "tool-call"]
+TraceScope: TypeAlias = Literal["agent", "trace", "tool-call"]
+RuleScope: TypeAlias = Literal["agent", "trace", "tool-call", "session"]
 
-SCOPES: tuple[RuleScope, ...] = ("agent", "trace", "tool-call")
+SCOPES: tuple[RuleScope, ...] = ("agent", "trace", "tool-call", "session")
 """In the order in which subjects are judged."""
 
 
@@ -48,7 +48,9 @@ class Clauses(FileModel):
         default=None, description="deployment.environment.name, else deployment.environment, of the resource."
     )
     release: Names = Field(default=None, description="service.version of the resource.")
-    agent: Names = Field(default=None, description="The agent's name; of a trace its outermost agent's.")
+    agent: Names = Field(
+        default=None, description="The agent's name; of a trace, or of a session's first, its outermost agent's."
+    )
     tools: Names = Field(
         default=None, description="At least one of these was called; with scope tool-call: the calls judged."
     )
@@ -91,12 +93,6 @@ def _refuse_no_clauses(unless: Clauses) -> Clauses:
 UnlessClauses: TypeAlias = Annotated[Clauses | None, BeforeValidator(_present), AfterValidator(_refuse_no_clauses)]
 
 
-def _refuse_session(value: object) -> object:
-    if value == "session":
-        raise ValueError("this version cannot judge scope 'session'; use agent, trace or tool-call")
-    return value
-
-
 def _refuse_unknown_causes(causes: list[str]) -> list[str]:
     for position, cause in enumerate(causes):
         if cause.strip().casefold() in {"", "unknown", "none", "n/a"}:
@@ -124,8 +120,9 @@ class Rule(FileModel):
     description: str = Field(default="", description="What is judged, and why, for whoever meets a fail.")
     status: Status = Field(default="stable", description="experimental rules never alert.")
     level: Level = Field(default="medium", description="How much a fail matters.")
-    scope: Annotated[RuleScope, BeforeValidator(_refuse_session)] = Field(
-        default="agent", description="What is judged as one: the calls of an agent run, of a trace, or one call."
+    scope: RuleScope = Field(
+        default="agent",
+        description="What is judged as one: the calls of an agent run, of a trace, of a session, or one call.",
     )
     match: Clauses = Field(default_factory=Clauses, description="What is judged; everything in scope when omitted.")
     unless: UnlessClauses = Field(default=None, description="Excludes a subject when all these clauses hold.")

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 from tracegrade.match.case import Case
 from tracegrade.match.cel import CelExpression
-from tracegrade.match.facts import FactReader, Facts
-from tracegrade.match.rule import Rule, RuleScope
+from tracegrade.match.facts import FactReader, Facts, session_facts
+from tracegrade.match.index import Index
+from tracegrade.match.rule import Rule, TraceScope
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
+from tracegrade.model.session import Session
 from tracegrade.model.subject import Subject
 
 UNREADABLE_PROMPT = "the prompt cannot be read, and a clause asks for it"
@@ -47,34 +49,59 @@ class Explanation:
 def match(rule_set: RuleSet, extraction: Extraction) -> list[Match]:
     """The pairs of rule and subject to evaluate, by scope (agent, trace, tool-call), subject and rule id.
 
-    The pairs of one subject follow each other, and share the one `Subject`.
+    The pairs of one subject follow each other, and share the one `Subject`. Sessions are matched by `match_session`.
 
     Pairs that do not match are left out: `explain` names them. The cost grows with the rules that match.
     """
     reader = FactReader(extraction.trace)
-    found = []
-    for scope, index in rule_set.indexes.items():
-        for subject in SUBJECTS[scope](extraction):
-            facts = reader.read(subject)
-            for rule in index.candidates(facts):
-                clause, not_evaluable = unmatched(rule, facts)
-                if clause is not None:
-                    continue
-                if rule.cases is None:
-                    found.append(Match(rule, subject, facts.service, not_evaluable))
-                else:
-                    case, unreadable = facts.case(rule.cases)
-                    no_case = UNREADABLE_PROMPT if unreadable else None
-                    found.append(Match(rule, subject, facts.service, not_evaluable, case, no_case))
+    found: list[Match] = []
+    for scope, subjects in SUBJECTS.items():
+        if (index := rule_set.indexes.get(scope)) is not None:
+            for subject in subjects(extraction):
+                _match(index, reader.read(subject), found)
     return found
 
 
+def match_session(rule_set: RuleSet, session: Session) -> list[Match]:
+    """The rules of scope session that judge `session`, by rule id; none for one without runs."""
+    found: list[Match] = []
+    if session.parts and (index := rule_set.indexes.get("session")) is not None:
+        _match(index, session_facts(session, _session_subject(session)), found)
+    return found
+
+
+def _match(index: Index, facts: Facts, found: list[Match]) -> None:
+    for rule in index.candidates(facts):
+        clause, not_evaluable = unmatched(rule, facts)
+        if clause is not None:
+            continue
+        if rule.cases is None:
+            found.append(Match(rule, facts.subject, facts.service, not_evaluable))
+        else:
+            case, unreadable = facts.case(rule.cases)
+            no_case = UNREADABLE_PROMPT if unreadable else None
+            found.append(Match(rule, facts.subject, facts.service, not_evaluable, case, no_case))
+
+
 def explain(rule: Rule, extraction: Extraction) -> list[Explanation]:
-    """What becomes of every subject that the rule's scope has in this trace; empty when it has none."""
+    """What becomes of every subject that the rule's scope has in this trace; empty when it has none.
+
+    A trace has no subject of scope session, which may go on in others: `explain_session`.
+    """
+    if rule.scope == "session":
+        return []
     reader = FactReader(extraction.trace)
     return [
         Explanation(subject, *unmatched(rule, reader.read(subject))) for subject in SUBJECTS[rule.scope](extraction)
     ]
+
+
+def explain_session(rule: Rule, session: Session) -> list[Explanation]:
+    """What becomes of `session` by a rule of that scope; empty for rules of another and for one without runs."""
+    if rule.scope != "session" or not session.parts:
+        return []
+    subject = _session_subject(session)
+    return [Explanation(subject, *unmatched(rule, session_facts(session, subject)))]
 
 
 def unmatched(rule: Rule, facts: Facts) -> tuple[str | None, str | None]:
@@ -178,11 +205,29 @@ def _tool_call_subjects(extraction: Extraction) -> list[Subject]:
     return subjects
 
 
+def _session_subject(session: Session) -> Subject:
+    trace = session.last.trace
+    first = _outermost(session.parts[0].runs)
+    answers = [run.final_answer for part in session.parts if (run := _outermost(part.runs)) is not None]
+    return Subject(
+        kind="session",
+        id=session.id,
+        trace=trace,
+        run=first,
+        calls=session.calls,
+        agent=first.agent if first else "",
+        span_id=(trace.root or trace.spans[0]).span_id.hex(),
+        session=session.id,
+        prompt=first.prompt if first else None,
+        final_answer=answers[-1],
+    )
+
+
 def _outermost(runs: list[AgentRun]) -> AgentRun | None:
     return next((run for run in runs if run.parent_span_id is None), runs[0] if runs else None)
 
 
-SUBJECTS: dict[RuleScope, Callable[[Extraction], list[Subject]]] = {
+SUBJECTS: dict[TraceScope, Callable[[Extraction], list[Subject]]] = {
     "agent": _agent_subjects,
     "trace": _trace_subject,
     "tool-call": _tool_call_subjects,

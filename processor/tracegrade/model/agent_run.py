@@ -1,4 +1,4 @@
-"""Agent runs and sessions."""
+"""Agent runs."""
 
 from dataclasses import dataclass, field
 
@@ -25,11 +25,3 @@ class AgentRun:
     start_ns: int = 0
     end_ns: int = 0
     calls: list[ToolCall] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Session:
-    """The runs that share a conversation id, in order of start."""
-
-    id: str
-    runs: list[AgentRun] = field(default_factory=list)

@@ -25,7 +25,8 @@ def pair_key(
 ) -> "blake2b":
     """What makes a (subject, rule) pair in one revision this one and no other: what its evaluations' ids share.
 
-    The trace id is part of it because span ids, which most subject ids are, are unique within a trace only.
+    The trace id is part of it because span ids, which most subject ids are, are unique within a trace only; it is ""
+    for a session.
     """
     # NUL cannot be in any part: all come from YAML or OTLP text where it is refused or hex.
     text = f"{tenant}\0{run}\0{trace_id}\0{subject_kind}\0{subject_id}\0{rule_id}\0{rule_hash}\0{revision}\0"
@@ -47,7 +48,7 @@ def evaluation_id(pair: "blake2b", evaluation: str, case_id: str | None) -> str:
 
 @dataclass(slots=True)
 class JudgedSubject:
-    """What all results for one subject of one trace share.
+    """What all results for one subject of one trace share; of a session, with the trace of it that ended last.
 
     ``span_id`` (hex) is the span that results are attached to, ``time`` the subject's latest end, ns since 1970 UTC;
     ``service`` is the subject's own, which in a trace of several services need not be the root's.

@@ -20,6 +20,7 @@ from typing import TypeVar
 from tracegrade.alert.loop import AlertLoop
 from tracegrade.alert.receivers.registry import receivers
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
+from tracegrade.assemble.sessions import MAX_TRACES, KnownSession, SessionKey
 from tracegrade.config import Config
 from tracegrade.deliver.recent import RecentResults
 from tracegrade.deliver.record import encode
@@ -36,16 +37,17 @@ from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Entry, Record
 from tracegrade.journal.retention import Consumer
 from tracegrade.match.rule_set import RuleSet
+from tracegrade.model.session import TURN
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import OtlpClient
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat
-from tracegrade.pipeline.judged_trace import judged_trace
-from tracegrade.pipeline.record_judge import Judged, RecordJudge
+from tracegrade.pipeline.judged_trace import record_of
+from tracegrade.pipeline.record_judge import Judged, JudgedClosing, JudgedSession, RecordJudge
 from tracegrade.pipeline.rule_reload import RuleReload
 from tracegrade.store.kept_spans import decode_spans
 from tracegrade.store.open import open_store
-from tracegrade.store.read import closed_traces
+from tracegrade.store.read import StoredSession, closed_traces, sessions_going_on, stored_session
 from tracegrade.store.retention import delete_older
 from tracegrade.telemetry import Labels, Telemetry, series
 
@@ -96,6 +98,7 @@ class JudgeRole:
             self._closed,
             hung=self._folder.hung_pairs(),
             heartbeat=self._heartbeat,
+            session=self._stored_session,
         )
         self._settings_hash = config.settings_hash
         self._recent = RecentResults(self._results.end)
@@ -113,6 +116,8 @@ class JudgeRole:
         try:
             # Late spans look for their traces in the store: it must hold all results before any span is read.
             self._delivery.wait_until_stored(self._results.end, self._stop)
+            with self._lookup.connect() as connection:
+                self._judge.resume(map(_known, sessions_going_on(connection)))
             self._read_until_stopped()
         finally:
             self._delivery.stop(DRAIN_AT_STOP_S)
@@ -188,7 +193,7 @@ class JudgeRole:
 
     def _append(self, judged: list[Judged]) -> bool:
         """Make the results durable; waits while their journal is full, False when stopped meanwhile."""
-        batch = [judged_trace(item.trace, item.judgement, "live", self._settings_hash) for item in judged]
+        batch = [record_of(item, "live", self._settings_hash) for item in judged]
         entries = [Entry(Signal.RESULTS, Encoding.PROTOBUF, item.trace["tenant"], 1, encode(item)) for item in batch]
         while True:
             try:
@@ -200,7 +205,7 @@ class JudgeRole:
                 if self._stop.wait(0.2):
                     return False
         self._recent.add(batch, end)
-        spans = sum(len(item.trace.spans) for item in judged)
+        spans = sum(len(item.trace.spans) for item in judged if isinstance(item, JudgedClosing))
         self._unstored.append((end, judged[-1].sequence, spans))
         self._unstored_spans += spans
         self._count_closed(judged)
@@ -219,6 +224,8 @@ class JudgeRole:
     def _count_closed(self, judged: list[Judged]) -> None:
         counts: dict[tuple[str, bool], int] = {}
         for item in judged:
+            if isinstance(item, JudgedSession):
+                continue
             key = (item.trace.close_reason, item.trace.complete)
             counts[key] = counts.get(key, 0) + 1
             if item.judgement.extraction.dialect_error:
@@ -246,7 +253,7 @@ class JudgeRole:
     def _release_stored(self) -> None:
         while self._unstored and self._unstored[0][0] <= self._stored_position:
             _, sequence, spans = self._unstored.popleft()
-            self._closed.release(sequence)
+            self._judge.release(sequence)
             self._unstored_spans -= spans
 
     def _publish(self) -> None:
@@ -287,6 +294,16 @@ class JudgeRole:
                 kept.wanted,
             )
         return closed
+
+    def _stored_session(self, key: SessionKey) -> KnownSession | None:
+        with self._lookup.connect() as connection:
+            stored = stored_session(connection, *key)
+        return _known(stored) if stored is not None else None
+
+
+def _known(stored: StoredSession) -> KnownSession:
+    cut, ended = stored.cut_by == MAX_TRACES, stored.close_reason != TURN
+    return KnownSession(stored.tenant, stored.id, stored.members, stored.closed_ns, cut, stored.revision, ended)
 
 
 def _by_fate(name: str, fates: Mapping[tuple[str, str], int]) -> dict[Labels, float]:

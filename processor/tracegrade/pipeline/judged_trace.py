@@ -1,4 +1,4 @@
-"""A judgement as the record that travels to the sinks."""
+"""What was judged as the record that travels to the sinks."""
 
 from operator import attrgetter
 from typing import Any
@@ -6,11 +6,21 @@ from typing import Any
 from tracegrade.deliver.record import JudgedTrace
 from tracegrade.judge import Judgement
 from tracegrade.model.agent_run import AgentRun
+from tracegrade.model.evaluation import Decision
+from tracegrade.model.session import Session, session_trace_id
 from tracegrade.model.trace import Trace
+from tracegrade.pipeline.record_judge import Judged, JudgedSession
 from tracegrade.store.kept_spans import encode_spans
 
 _START = attrgetter("start_ns")
 _END = attrgetter("end_ns")
+
+
+def record_of(judged: Judged, run: str, settings_hash: str) -> JudgedTrace:
+    """Pack what was judged; equal judgements give equal records."""
+    if isinstance(judged, JudgedSession):
+        return judged_session(judged.session, judged.decisions, run, settings_hash)
+    return judged_trace(judged.trace, judged.judgement, run, settings_hash)
 
 
 def judged_trace(trace: Trace, judgement: Judgement, run: str, settings_hash: str) -> JudgedTrace:
@@ -53,6 +63,44 @@ def judged_trace(trace: Trace, judgement: Judgement, run: str, settings_hash: st
         extraction.calls,
         judgement.decisions,
     )
+
+
+def judged_session(session: Session, decisions: list[Decision], run: str, settings_hash: str) -> JudgedTrace:
+    """Pack one judged session; its tool calls and spans are those of its traces, which have records of their own."""
+    last = session.last.trace if session.parts else None
+    root = last.root if last is not None else None
+    head: dict[str, Any] = {
+        "tenant": session.tenant,
+        "run": run,
+        "trace_id": (last.trace_id if last else session_trace_id(session.tenant, session.id)).hex(),
+        "revision": session.revision,
+        "supersedes": session.supersedes,
+        "service": session.parts[0].trace.resource.service if session.parts else "",
+        "release": session.parts[0].release if session.parts else None,
+        "session": session.id,
+        "members": {trace_id.hex(): revision for trace_id, revision in session.members.items()},
+        "root_name": None,
+        "resource": last.resource.attributes if last is not None else {},
+        "close_reason": session.close_reason,
+        "complete": session.complete,
+        "missing": session.missing,
+        "cut_by": session.cut_by,
+        "span_count": sum(len(part.trace.spans) for part in session.parts),
+        "call_count": len(session.calls),
+        "earliest_span_id": last.spans[0].span_id.hex() if last is not None else None,
+        "root_span_id": root.span_id.hex() if root else None,
+        "start_ns": min(map(_START, session.runs), default=0),
+        "end_ns": max(map(_END, session.runs), default=0),
+        "first_received_ns": session.first_received_ns,
+        "last_received_ns": session.closed_ns,
+        "first_position": 0,
+        "last_position": 0,
+        "closed_ns": session.closed_ns,
+        "rule_set_hash": session.rule_set,
+        "settings_hash": settings_hash,
+        "runs": [],
+    }
+    return JudgedTrace(head, b"", [], decisions)
 
 
 def _run(run: AgentRun) -> dict[str, Any]:

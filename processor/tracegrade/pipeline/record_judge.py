@@ -1,35 +1,74 @@
 """Journal records in, judged traces out: assemble -> extract -> match -> evaluate, live and in replay alike."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
-from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
+from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.decode import Decoder, Wanted
 from tracegrade.assemble.live_traces import Content, Fates, LiveTraces
+from tracegrade.assemble.sessions import MAX_CALLS, MAX_TRACES, KnownSession, LookupSession, Sessions, none_stored
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.extract.registry import MARKS, READ_ATTRIBUTES, READ_EVENTS, READ_PREFIXES
+from tracegrade.extract.registry import MARKS, READ_ATTRIBUTES, READ_EVENTS, READ_PREFIXES, extract
+from tracegrade.extract.session import joined, part_of, session_ids
 from tracegrade.journal.record import Record
-from tracegrade.judge import Judgement, judge
+from tracegrade.judge import Judgement, judge, judge_session
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.match.tool_aliases import ToolAliases
+from tracegrade.model.evaluation import Decision, Evaluation
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.session import TURN, Session, session_revision, session_trace_id
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace import Trace
 from tracegrade.pipeline.heartbeat import Heartbeat
 
 
 @dataclass(slots=True)
-class Judged:
-    """One closed trace and what came of it; ``sequence`` counts from 1."""
+class JudgedClosing:
+    """One closed trace and what came of it; ``sequence`` counts results from 1."""
 
     sequence: int
     trace: Trace
     judgement: Judgement
 
+    @property
+    def key(self) -> TraceKey:
+        """What results of a higher revision replace these by."""
+        return self.trace.tenant, self.trace.trace_id
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """One for every (subject, rule) pair that matched."""
+        return self.judgement.decisions
+
+
+@dataclass(slots=True)
+class JudgedSession:
+    """One session, as it stood, and what came of it."""
+
+    sequence: int
+    session: Session
+    decisions: list[Decision]
+
+    @property
+    def key(self) -> TraceKey:
+        """What results of a higher revision replace these by: a trace id of its own."""
+        return self.session.tenant, session_trace_id(self.session.tenant, self.session.id)
+
+
+Judged: TypeAlias = JudgedClosing | JudgedSession
+
+
+def evaluations_of(judged: Judged) -> list[Evaluation]:
+    """The evaluations of all decisions, in their order."""
+    return [evaluation for decision in judged.decisions for evaluation in decision.evaluations]
+
 
 def wanted_by(rule_set: RuleSet, traces: TracesSettings) -> Wanted:
     """What dialects, rules and end attributes read of a span."""
-    ends = {end for end in (traces.end_attribute, *(o.end_attribute for o in traces.overrides)) if end is not None}
+    named = (traces.end_attribute, traces.session_end_attribute, *(o.end_attribute for o in traces.overrides))
+    ends = {end for end in named if end is not None}
     return Wanted(READ_ATTRIBUTES.union(rule_set.attributes_read, ends), READ_PREFIXES, READ_EVENTS, MARKS)
 
 
@@ -45,6 +84,7 @@ class RecordJudge:
         run: str = "live",
         hung: Collection[tuple[str, str]] = (),
         heartbeat: Heartbeat | None = None,
+        session: LookupSession = none_stored,
     ) -> None:
         wanted = wanted_by(rule_set, settings)
         self.live = LiveTraces(settings, closed, rule_set.hash, wanted.hash)
@@ -60,10 +100,20 @@ class RecordJudge:
         self._tool_name = ToolAliases(settings.tool_aliases) if settings.tool_aliases else None
         self._ignored_scopes = frozenset(settings.ignore_scopes)
         self._closed = closed
+        self._sessions = Sessions(settings, session)
         self._run = run
         self._hung = frozenset(hung)
         self._heartbeat = heartbeat
         self._sequence = 0
+
+    def resume(self, going_on: Iterable[KnownSession]) -> None:
+        """Take up sessions that went on when an earlier process stopped; before anything is read."""
+        self._sessions.resume(going_on)
+
+    def release(self, up_to_sequence: int) -> None:
+        """A store holds all results up to this one: what is needed of them again is looked up there."""
+        self._closed.release(up_to_sequence)
+        self._sessions.release(up_to_sequence)
 
     def use(self, rule_set: RuleSet) -> None:
         """Judge by `rule_set` every trace whose first span is read from now on.
@@ -96,9 +146,10 @@ class RecordJudge:
         return {**self.live.log_record_fates, ("own", ""): self._decoder.own_log_records}
 
     def read(self, record: Record) -> Iterator[Judged]:
-        """Take in one record; gives the traces that were due before it came."""
+        """Take in one record; gives the traces and sessions that were due before it came."""
         self.clock_ns = record.received_ns
         yield from self._judge(self.live.close_due(record.received_ns))
+        yield from self._end_sessions(self._sessions.due(record.received_ns))
         self.read_position = record.end
         if record.signal == Signal.TRACES:
             self.read_spans += record.items
@@ -125,31 +176,120 @@ class RecordJudge:
         return kept
 
     def tick(self, clock_ns: int) -> Iterator[Judged]:
-        """The traces due by `clock_ns`, before which no later record will be stamped."""
+        """The traces and sessions due by `clock_ns`, before which no later record will be stamped."""
         self.clock_ns = clock_ns
-        return self._judge(self.live.close_due(clock_ns))
+        yield from self._judge(self.live.close_due(clock_ns))
+        yield from self._end_sessions(self._sessions.due(clock_ns))
 
     def end(self) -> Iterator[Judged]:
-        """The input has ended: all traces still open."""
-        return self._judge(self.live.close_all())
+        """The input has ended: all traces and sessions still open."""
+        yield from self._judge(self.live.close_all())
+        yield from self._end_sessions(self._sessions.end())
 
     def _judge(self, traces: list[Trace]) -> Iterator[Judged]:
         for trace in traces:
             if trace.supersedes == trace.revision:
                 continue  # opened again by spans that turned out to be known
+            # A stored trace may name a rule set that this process never had: a start counts as a new reading.
+            rule_set = self._rule_sets.get(trace.rule_set, self._rule_set)
+            trace.rule_set = rule_set.hash
+            judgement = judge(
+                trace,
+                rule_set,
+                run=self._run,
+                hung=self._hung,
+                working_on=self._working_on(trace.trace_id),
+                tool_name=self._tool_name,
+            )
+            if "session" in rule_set.indexes:
+                yield from self._judge_sessions_of(trace, judgement.extraction)
+            else:
+                self._closed.add((trace.tenant, trace.trace_id), ClosedTrace.of(trace), self._sequence + 1)
             self._sequence += 1
-            self._closed.add((trace.tenant, trace.trace_id), ClosedTrace.of(trace), self._sequence)
-            yield Judged(self._sequence, trace, self._judge_one(trace))
+            yield JudgedClosing(self._sequence, trace, judgement)
 
-    def _judge_one(self, trace: Trace) -> Judgement:
-        # A stored trace may name a rule set that this process never had: a start counts as a new reading.
-        rule_set = self._rule_sets.get(trace.rule_set, self._rule_set)
-        trace.rule_set = rule_set.hash
+    def _judge_sessions_of(self, trace: Trace, extraction: Extraction) -> Iterator[JudgedSession]:
+        """What becomes of the sessions of a trace that just closed.
+
+        They come before the trace: after a kill between the two it is read again, and closes again.
+        """
+        key = (trace.tenant, trace.trace_id)
+        names = session_ids(extraction)
+        closed = ClosedTrace.of(trace)
+        if trace.supersedes is not None and (before := self._closed.find([key]).get(key)) is not None:
+            names += [name for name in session_ids(self._extract(key, before)) if name not in names]
+            closed.in_session = before.in_session
+        closed.in_session |= bool(names)
+        self._closed.add(key, closed, self._sequence + len(names) + 1)
+        for name in names:
+            session = self._sessions.add((trace.tenant, name), trace)
+            yield from self._judge_session(session, TURN, {key: extraction})
+
+    def _end_sessions(self, ended: list[tuple[KnownSession, str]]) -> Iterator[JudgedSession]:
+        for session, reason in ended:
+            yield from self._judge_session(session, reason, {})
+
+    def _judge_session(
+        self, known: KnownSession, reason: str, extracted: Mapping[TraceKey, Extraction]
+    ) -> Iterator[JudgedSession]:
+        traces = self._closed.find(known.traces)
+        known.found(traces)
+        end_attribute = self._settings.session_end_attribute
+        if reason == TURN and end_attribute is not None and _ended(traces.values(), end_attribute):
+            reason = "end_attribute"
+        ended = reason != TURN
+        revision = session_revision(known.members, ended=ended)
+        if known.revision is not None and revision <= known.revision:
+            return  # judged before a restart, or as ended
+        extractions = [extracted.get(key) or self._extract(key, closed) for key, closed in traces.items()]
+        first = min(traces.values(), key=lambda closed: (closed.first_received_ns, closed.first_position), default=None)
+        rule_set = self._rule_sets.get(first.rule_set if first is not None else "", self._rule_set)
+        parts = [part for extraction in extractions if (part := part_of(extraction, known.id)) is not None]
+        session = self._session(known, reason, parts, rule_set.hash)
+        session.first_received_ns = max((closed.first_received_ns for closed in traces.values()), default=0)
+        decisions = judge_session(
+            session,
+            rule_set,
+            run=self._run,
+            hung=self._hung,
+            working_on=self._working_on(session_trace_id(known.tenant, known.id)),
+        )
+        self._sequence += 1
+        self._sessions.judged(known, ended=ended, token=self._sequence)
+        yield JudgedSession(self._sequence, session, decisions)
+
+    def _session(self, known: KnownSession, reason: str, parts: list[Extraction], rule_set: str) -> Session:
+        parts, calls = joined(parts)
+        missing = ["end"] if reason == TURN else []
+        lacking = {part.trace.trace_id for part in parts if not part.trace.complete}
+        lacking.update(trace_id for _, trace_id in known.traces if not known.members[trace_id])
+        missing += [f"trace:{trace_id.hex()}" for trace_id in sorted(lacking)]
+        cut_by = MAX_TRACES if known.cut else None
+        if len(calls) > self._settings.max_calls_per_session:
+            calls, cut_by = calls[: self._settings.max_calls_per_session], cut_by or MAX_CALLS
+        return Session(
+            id=known.id,
+            tenant=known.tenant,
+            parts=parts,
+            calls=calls,
+            members=dict(known.members),
+            close_reason=reason,
+            missing=missing if cut_by is None else [*missing, cut_by],
+            cut_by=cut_by,
+            supersedes=known.revision,
+            rule_set=rule_set,
+            closed_ns=known.closed_ns,
+        )
+
+    def _extract(self, key: TraceKey, closed: ClosedTrace) -> Extraction:
+        return extract(closed.trace(key), self._tool_name)
+
+    def _working_on(self, trace_id: bytes) -> Callable[[Rule], None] | None:
         heartbeat = self._heartbeat
         if heartbeat is None:
-            return judge(trace, rule_set, run=self._run, hung=self._hung, tool_name=self._tool_name)
+            return None
+        return lambda rule: heartbeat.working(trace_id, rule.id)
 
-        def working_on(rule: Rule) -> None:
-            heartbeat.working(trace.trace_id, rule.id)
 
-        return judge(trace, rule_set, run=self._run, hung=self._hung, working_on=working_on, tool_name=self._tool_name)
+def _ended(traces: Iterable[ClosedTrace], end_attribute: str) -> bool:
+    return any(span.attributes.get(end_attribute) is True for closed in traces for span in closed.spans)

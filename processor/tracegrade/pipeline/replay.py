@@ -1,21 +1,23 @@
 """Stored traces judged again: the judge's own objects over files or a stored journal, with other ends."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tracegrade.assemble.closed_traces import ClosedTraces
+from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.live_traces import LiveTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Record
 from tracegrade.match.rule_set import RuleSet
+from tracegrade.model.extraction import Extraction
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace import Trace
 from tracegrade.otlp.file import SourceRequest
-from tracegrade.pipeline.record_judge import Judged, RecordJudge, wanted_by
+from tracegrade.pipeline.record_judge import Judged, JudgedSession, RecordJudge, wanted_by
 from tracegrade.receive.validate import check
+from tracegrade.store.kept_spans import decode_spans, encode_spans
 
 _NO_BOUND = 2**62
 Advance = Callable[[int], None]
@@ -32,14 +34,22 @@ class Selection:
     trace_id: str | None = None
 
     def takes(self, judged: Judged) -> bool:
-        """Whether the trace is selected: by first receive time (by earliest span start, for files)."""
-        trace = judged.trace
+        """Whether the trace is selected: by first receive time (by earliest span start, for files).
+
+        A session is when any of its traces is.
+        """
+        if isinstance(judged, JudgedSession):
+            return any(self._takes(part) for part in judged.session.parts)
+        return self._takes(judged.judgement.extraction)
+
+    def _takes(self, extraction: Extraction) -> bool:
+        trace = extraction.trace
         begun_ns = trace.first_received_ns or min(span.start_ns for span in trace.spans)
         return (
             (self.since_ns is None or begun_ns >= self.since_ns)
             and (self.until_ns is None or begun_ns < self.until_ns)
             and (self.service is None or trace.resource.service == self.service)
-            and (self.agent is None or any(run.agent == self.agent for run in judged.judgement.extraction.runs))
+            and (self.agent is None or any(run.agent == self.agent for run in extraction.runs))
             and (self.trace_id is None or trace.trace_id.hex() == self.trace_id.lower())
         )
 
@@ -84,13 +94,33 @@ def replay_records(
     records: Iterable[Record], settings: TracesSettings, rule_set: RuleSet, run: str
 ) -> Iterator[Judged]:
     """Judge `records`, in the order of their journal, as they were judged live."""
-    closed = ClosedTraces()
+    in_sessions = _Packed()
+    closed = ClosedTraces(in_sessions.lookup)
     judge = RecordJudge(settings, rule_set, closed, run=run)
     reopen_ns = round(settings.reopen_for * 1e9)
     for record in records:
         yield from judge.read(record)
-        closed.expire(record.received_ns - reopen_ns)
+        for key, trace in closed.expire(record.received_ns - reopen_ns):
+            in_sessions.add(key, trace)
     yield from judge.end()
+
+
+class _Packed:
+    """Traces of sessions, which may go on when a trace can no longer be opened again; packed as in the store."""
+
+    def __init__(self) -> None:
+        self._packed: dict[TraceKey, tuple[ClosedTrace, bytes]] = {}
+
+    def add(self, key: TraceKey, closed: ClosedTrace) -> None:
+        packed = encode_spans(closed.spans, closed.replaced, closed.log_records, closed.wanted)
+        self._packed[key] = (replace(closed, spans=[], replaced=[], log_records=[]), packed)
+
+    def lookup(self, keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
+        return {key: self._unpacked(*self._packed[key]) for key in keys if key in self._packed}
+
+    def _unpacked(self, closed: ClosedTrace, packed: bytes) -> ClosedTrace:
+        kept = decode_spans(packed)
+        return replace(closed, spans=kept.spans, replaced=kept.replaced, log_records=kept.log_records)
 
 
 def replay_sources(

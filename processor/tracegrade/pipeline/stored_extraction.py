@@ -1,12 +1,18 @@
-"""A stored trace, extracted again as it was when it was judged."""
+"""A stored trace or session, extracted again as it was when it was judged."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
 
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.extract.registry import extract
+from tracegrade.extract.session import joined, part_of
 from tracegrade.match.tool_aliases import ToolAliases
 from tracegrade.model.extraction import Extraction
+from tracegrade.model.session import Session
 from tracegrade.model.trace import Trace
 from tracegrade.store.kept_spans import decode_spans
-from tracegrade.store.read import StoredTrace
+from tracegrade.store.read import StoredTrace, stored_traces
 
 
 def extract_stored(stored: StoredTrace, settings: TracesSettings) -> Extraction:
@@ -30,3 +36,22 @@ def extract_stored(stored: StoredTrace, settings: TracesSettings) -> Extraction:
         log_records=kept.log_records,
     )
     return extract(trace, ToolAliases(settings.tool_aliases))
+
+
+def stored_session_of(connection: Connection, stored: StoredTrace, settings: TracesSettings) -> Session:
+    """The session that `stored` holds the results of, made of its traces that are stored.
+
+    Raises:
+        KeptSpansError: as `extract_stored`.
+    """
+    head, members = stored.trace, stored.members or {}
+    found = [trace for trace_id in members for trace in stored_traces(connection, trace_id, run=head["run"])]
+    own = [trace for trace in found if trace.trace["tenant"] == head["tenant"] and trace.members is None]
+    parts = [part for trace in own if (part := part_of(extract_stored(trace, settings), head["session"])) is not None]
+    return session_of(parts, head["session"], head["tenant"], members)
+
+
+def session_of(parts: Sequence[Extraction], name: str, tenant: str, members: dict[bytes, int]) -> Session:
+    """A session of these parts, as clauses of rules see it."""
+    ordered, calls = joined(parts)
+    return Session(name, tenant, ordered, calls, members, close_reason="", missing=[])

@@ -27,16 +27,20 @@ class Sums:
 
     def add(
         self,
-        traffic: int,
+        traffic: int | None,
         last_received_ns: int,
         complete: bool,
         evaluations: Sequence[EvaluationRow],
         decisions: Sequence[DecisionRow],
         by: int = 1,
     ) -> None:
-        """Count the outcomes of one trace, and the trace in series `traffic`, or take them back with `by` = -1."""
+        """Count the outcomes of one trace, and the trace in series `traffic`, or take them back with `by` = -1.
+
+        A session is no traffic beside its traces: its `traffic` is None.
+        """
         sums = self._sums[last_received_ns // MINUTE_NS, bool(complete)]
-        sums[traffic][_PASS] += by
+        if traffic is not None:
+            sums[traffic][_PASS] += by
         for _, series, _, _, _, outcome, score, _ in evaluations:
             of_series = sums[series]
             of_series[outcome] += by
@@ -49,12 +53,12 @@ class Sums:
 
     def take_back(self, connection: Connection, known: SeriesNumbers, numbers: Sequence[int]) -> None:
         """Take back what the traces of `numbers` counted; they are about to be replaced."""
-        place = (traces.c.tenant, traces.c.run, traces.c.service)
+        place = (traces.c.tenant, traces.c.run, traces.c.service, traces.c.members.is_not(None))
         columns = (traces.c.last_received_ns, traces.c.complete, traces.c.evaluations, traces.c.decisions)
-        for tenant, run, service, last_received_ns, complete, evaluations, decisions in connection.execute(
+        for tenant, run, service, is_session, last_received_ns, complete, evaluations, decisions in connection.execute(
             select(*place, *columns).where(traces.c.number.in_(numbers))
         ):
-            traffic = traffic_series(connection, known, tenant, run, service)
+            traffic = None if is_session else traffic_series(connection, known, tenant, run, service)
             self.add(traffic, last_received_ns, complete, orjson.loads(evaluations), orjson.loads(decisions), by=-1)
 
     def write(self, connection: Connection) -> None:

@@ -13,6 +13,7 @@ import orjson
 from sqlalchemy import Connection, Select, bindparam, func, select
 
 from tracegrade.model.evaluation import Decision, Evaluation
+from tracegrade.model.session import TURN, session_trace_id
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.store.arrivals import number_range
 from tracegrade.store.blocks import block_ranges
@@ -22,7 +23,7 @@ from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, WHOLE
 # Blocks are looked up by so many series; results of more are near whichever way one looks.
 _MAX_SEARCHED_SERIES = 1000
 _MATCHED = ("number", "trace_id", "complete", "evaluations")
-_LARGE = ("judged", "spans", "decisions", "tool_calls")
+_LARGE = ("judged", "spans", "decisions", "tool_calls", "members")
 _MAX_IDS_A_QUERY = 500
 _MAX_INTEGER = 2**63 - 1
 
@@ -90,7 +91,10 @@ class TraceHead:
 
 @dataclass(frozen=True, slots=True)
 class StoredTrace:
-    """Everything stored of one trace: the record as it was delivered, and its kept spans, packed."""
+    """Everything stored of one trace: the record as it was delivered, and its kept spans, packed.
+
+    Or of one session, whose spans are with its traces.
+    """
 
     trace: dict[str, Any]
     tool_calls: list[ToolCall]
@@ -101,6 +105,31 @@ class StoredTrace:
     def evaluations(self) -> list[Evaluation]:
         """The evaluations of all decisions, in their order."""
         return [evaluation for decision in self.decisions for evaluation in decision.evaluations]
+
+    @property
+    def members(self) -> dict[bytes, int] | None:
+        """Of a session its traces by id, with their revisions; None for a trace."""
+        members = self.trace.get("members")
+        return None if members is None else _members(members)
+
+    @property
+    def sessions(self) -> list[str]:
+        """Of a trace the sessions that it is part of."""
+        found = [run["session"] or self.trace["session"] for run in self.trace.get("runs", ())]
+        return [name for name in dict.fromkeys(found) if name]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """What assembly needs of a session: its traces by id with their revisions, and how it was judged last."""
+
+    tenant: str
+    id: str
+    members: dict[bytes, int]
+    closed_ns: int
+    cut_by: str | None
+    revision: int
+    close_reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +199,7 @@ def trace_heads(connection: Connection, wanted: Filter, limit: int, *, before: i
 
 
 def stored_traces(connection: Connection, trace_id: bytes, *, run: str = "live") -> list[StoredTrace]:
-    """The trace of that id with all its results: one for each tenant that sent it, [] when it is not stored."""
+    """The trace, or session, of that id with all its results: one for each tenant, [] when it is not stored."""
     query = (
         select(traces.c.judged, traces.c.spans)
         .where(traces.c.trace_id == trace_id, traces.c.run == run)
@@ -182,9 +211,51 @@ def stored_traces(connection: Connection, trace_id: bytes, *, run: str = "live")
     return found
 
 
+def sessions_of(connection: Connection, stored: StoredTrace) -> list[StoredTrace]:
+    """The sessions that a stored trace is part of, as far as they were judged."""
+    head = stored.trace
+    found = []
+    for name in stored.sessions:
+        own = session_trace_id(head["tenant"], name)
+        same_id = stored_traces(connection, own, run=head["run"])
+        found += [session for session in same_id if session.trace["tenant"] == head["tenant"]]
+    return found
+
+
+def stored_session(connection: Connection, tenant: str, session_id: str) -> StoredSession | None:
+    """The session of that id, if it was judged live."""
+    own = session_trace_id(tenant, session_id)
+    row = connection.execute(_SESSIONS.where(traces.c.trace_id == own, traces.c.tenant == tenant)).first()
+    return _session(row) if row is not None else None
+
+
+def sessions_going_on(connection: Connection) -> list[StoredSession]:
+    """The sessions that have not ended, in the order in which their last traces closed."""
+    rows = connection.execute(_SESSIONS.where(traces.c.close_reason == TURN).order_by(traces.c.closed_ns))
+    return [_session(row) for row in rows]
+
+
+_SESSIONS = select(
+    *(traces.c[name] for name in ("tenant", "judged", "members", "closed_ns", "cut_by", "revision", "close_reason"))
+).where(traces.c.run == "live")
+
+
+def _session(row: Any) -> StoredSession:
+    head, _, _ = unpack_judged(row.judged)  # the id as it came: the column holds what the database can
+    members = _members(orjson.loads(row.members))
+    return StoredSession(
+        row.tenant, head["session"], members, row.closed_ns, row.cut_by, row.revision, row.close_reason
+    )
+
+
+def _members(members: Mapping[str, int]) -> dict[bytes, int]:
+    return {bytes.fromhex(trace_id): revision for trace_id, revision in members.items()}
+
+
 def newest_traces(connection: Connection, limit: int) -> Iterator[StoredTrace]:
     """The newest traces that were judged live, newest first, at most `limit`; a few in memory at a time."""
-    query = select(traces.c.judged, traces.c.spans).where(traces.c.run == "live").order_by(traces.c.number.desc())
+    query = select(traces.c.judged, traces.c.spans).where(traces.c.run == "live", traces.c.members.is_(None))
+    query = query.order_by(traces.c.number.desc())
     for judged, spans in connection.execute(query.limit(limit).execution_options(yield_per=64)):
         yield StoredTrace(*unpack_judged(judged), bytes(spans))
 
@@ -209,8 +280,9 @@ def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> 
 
 
 def _traces_query(wanted: Filter) -> Select[Any]:
-    """The heads of the traces that `wanted` lets through, as far as the trace itself says it."""
+    """The heads of the traces that `wanted` lets through, as far as the trace itself says it; none of sessions."""
     query = select(*(column for column in traces.c if column.name not in _LARGE)).where(traces.c.run == wanted.run)
+    query = query.where(traces.c.members.is_(None))
     for column, value in (
         (traces.c.trace_id, wanted.trace_id),
         (traces.c.service, wanted.service),

@@ -1,11 +1,13 @@
 """One judged trace as its row of ``traces``, with the rows of the three views inside."""
 
+import json
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
 from sqlalchemy import Connection
 
 from tracegrade.model.evaluation import Decision
+from tracegrade.model.session import session_trace_id
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.store.json_text import rows_to_json, storable
 from tracegrade.store.schema import DECISION_KINDS, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE
@@ -36,8 +38,10 @@ class Judged(Protocol):
 
 
 def trace_key(trace: dict[str, Any]) -> Key:
-    """What tells one stored trace from another."""
-    return bytes.fromhex(trace["trace_id"]), trace["tenant"], trace["run"]
+    """What tells one stored trace from another; a session is stored under a trace id of its own."""
+    tenant = trace["tenant"]
+    own = session_trace_id(tenant, trace["session"]) if "members" in trace else bytes.fromhex(trace["trace_id"])
+    return own, tenant, trace["run"]
 
 
 class TraceRows:
@@ -62,7 +66,7 @@ class TraceRows:
     def trace_row(self, number: int, key: Key) -> tuple[Any, ...]:
         """The row to store under `number`, in the order of the columns."""
         trace = self._judged.trace
-        session = trace["session"]
+        session, members = trace["session"], trace.get("members")
         return (
             number,
             *key,
@@ -87,6 +91,7 @@ class TraceRows:
             rows_to_json(_call_rows(self._judged.tool_calls)),
             self._judged.packed,
             self._judged.spans,
+            json.dumps(members) if members is not None else None,
         )
 
     def _add(self, decision: Decision) -> None:

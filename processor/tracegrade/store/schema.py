@@ -7,6 +7,9 @@ result to result (rule, service, agent and so on) is a row of ``series``, as in 
 outcomes up by minute and by hour of the trace's last span, in the transaction that writes them, so pass rates cost the
 same at ten million results as at ten. For people who read by SQL, the view ``results`` joins what they want to see.
 
+A session has a row like a trace's, under a trace id of its own, with its results alone: they change with every trace of
+it, and a higher revision replaces them as it does a trace's.
+
 Times are ns since 1970 UTC; ids are the wire's bytes; outcomes, kinds and subject kinds are places in the tuples below.
 """
 
@@ -16,6 +19,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Float,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -25,6 +29,8 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from tracegrade.model.session import TURN
+
 # The place in a tuple is what the column holds: append only.
 OUTCOMES = ("pass", "fail", "not_evaluable", "error")
 DECISION_KINDS = ("evaluated", "not_matched", "sampled_out", "not_evaluable", "error")
@@ -32,7 +38,7 @@ SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
 ALERT_STATES = ("firing", "resolved", "pending")
 
 # The newest migration in migrations/versions.
-VERSION = "0003"
+VERSION = "0004"
 
 # `series.evaluation` of the series that hold a rule's decisions, which combine its evaluations.
 WHOLE_RULE = ""
@@ -98,7 +104,16 @@ traces = Table(
     # Last, so that reading the columns above touches none of their pages.
     Column("judged", LargeBinary, nullable=False),
     Column("spans", LargeBinary, nullable=False),
+    # Of a session, which is a row under a trace id of its own: its traces, as JSON {hex trace id: revision}.
+    Column("members", Text),
     UniqueConstraint("trace_id", "tenant", "run", name="traces_by_id"),
+)
+# Those that go on; an index that costs a trace nothing.
+Index(
+    "sessions_going_on",
+    traces.c.closed_ns,
+    sqlite_where=traces.c.close_reason == TURN,
+    postgresql_where=traces.c.close_reason == TURN,
 )
 
 # Between which numbers the traces are that were first received in a minute: what a time range is read by. An index on

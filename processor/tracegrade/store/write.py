@@ -73,7 +73,9 @@ class StoreWriter:
             arrivals.add(judged.trace["first_received_ns"], number)
             blocks.add(number, found.evaluations)
             trace = judged.trace
-            traffic = traffic_series(connection, self._series, trace["tenant"], trace["run"], trace["service"])
+            traffic = None
+            if "members" not in trace:
+                traffic = traffic_series(connection, self._series, trace["tenant"], trace["run"], trace["service"])
             sums.add(traffic, trace["last_received_ns"], trace["complete"], found.evaluations, found.decisions)
         # Through the driver: insert() of Core takes the same rows as dicts, in twice the time.
         connection.exec_driver_sql(self._insert, rows)

@@ -92,13 +92,15 @@ def test_outcomes_of_other_subjects_traces_and_cases_are_kept_apart(judged):
 
 def test_a_session_keeps_its_outcome_when_it_goes_on_in_another_trace(judged):
     telemetry = Telemetry("judge")
-    sink = MetricsSink(telemetry, most_remembered=1)
+    sink = MetricsSink(telemetry, most_remembered=2)
     session = {"subject": {"kind": "session", "id": "chat-1"}}
     other = {"subject": {"kind": "session", "id": "chat-2"}}
-    deliver(sink, judged(session, revision=1))
-    deliver(sink, judged({**session, "outcome": "fail"}, revision=2, supersedes=1, trace_id="00" * 16))
+    chat_1, chat_2 = {"session": "chat-1", "members": {}}, {"session": "chat-2", "members": {}}
+    deliver(sink, judged(session, revision=1, **chat_1), judged({}, revision=1))
+    changed = {**session, "outcome": "fail"}
+    deliver(sink, judged(changed, revision=2, supersedes=1, trace_id="00" * 16, **chat_1))
     assert revisions(telemetry) == {("pass", "fail"): 1}
-    deliver(sink, judged(other, revision=1), judged(session, revision=3, supersedes=2))
+    deliver(sink, judged(other, other, revision=1, **chat_2), judged(session, revision=3, supersedes=2, **chat_1))
     assert revisions(telemetry) == {("pass", "fail"): 1, ("unknown", "pass"): 1}
 
 

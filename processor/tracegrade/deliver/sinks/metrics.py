@@ -22,7 +22,6 @@ _LABELS_OUTCOME_SCORE = attrgetter(
 )
 _RULE_KIND = attrgetter("pair.rule_id", "kind")
 _IDENTITY_OUTCOME = attrgetter("pair.rule_id", "evaluation", "case", "pair.subject.kind", "pair.subject.id", "outcome")
-_KIND = 3
 
 
 class MetricsSink:
@@ -73,13 +72,12 @@ class MetricsSink:
 
 
 class _EarlierOutcomes:
-    """The latest outcomes of as many traces as fit, and of sessions, which go on from trace to trace."""
+    """The latest outcomes of as many traces and sessions as fit."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._traces: OrderedDict[Key, list[tuple[Any, ...]]] = OrderedDict()
         self._remembered = 0
-        self._sessions: OrderedDict[Key, str] = OrderedDict()
 
     def remember(self, judged: JudgedTrace) -> None:
         """Keep the outcomes in mind, instead of those that are oldest."""
@@ -89,12 +87,6 @@ class _EarlierOutcomes:
         self._traces[key] = outcomes
         while self._remembered > self._most:
             self._remembered -= len(self._traces.popitem(last=False)[1])
-        for *identity, outcome in [each for each in outcomes if each[_KIND] == "session"]:
-            session = (*key[:2], *identity)
-            self._sessions.pop(session, None)
-            self._sessions[session] = outcome
-        while len(self._sessions) > self._most:
-            self._sessions.popitem(last=False)
 
     def changes(self, judged: JudgedTrace) -> list[tuple[str, str, str]]:
         """(rule, from, to) of every outcome that differs from the one before it."""
@@ -102,10 +94,7 @@ class _EarlierOutcomes:
         before = {tuple(identity): outcome for *identity, outcome in self._traces.get(key, ())}
         found = []
         for *identity, after in map(_IDENTITY_OUTCOME, judged.evaluations):
-            if identity[_KIND] == "session":
-                earlier = self._sessions.get((*key[:2], *identity), _UNKNOWN)
-            else:
-                earlier = before.get(tuple(identity), _UNKNOWN)
+            earlier = before.get(tuple(identity), _UNKNOWN)
             if earlier != after:
                 found.append((identity[0], earlier, after))
         return found
@@ -113,7 +102,8 @@ class _EarlierOutcomes:
 
 def _trace(judged: JudgedTrace) -> Key:
     trace = judged.trace
-    return trace["tenant"], trace["run"], trace["trace_id"]
+    own = ("session", trace["session"]) if "members" in trace else (trace["trace_id"],)
+    return trace["tenant"], trace["run"], *own
 
 
 def _labels(rule: str, rule_hash: str, evaluation: str, agent: str, service: str) -> dict[str, str]:
