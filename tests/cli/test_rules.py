@@ -4,10 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from pipeline.harness import payload, spans_of
+from pipeline.test_sessions import turn
 from tracegrade.cli import main
 from tracegrade.match.load import builtin_rules
+from tracegrade.otlp.json import to_json
 
 DEMO_RULE = "order-steps-out-of-order"
 
@@ -202,6 +207,20 @@ class TestTest:
             (traces / name).write_text(json.dumps(request))
         change(rule / "tests.yaml", "trace: validated_checked_ordered.json", "trace: [second.json, first.json]")
         assert self.failures(rule) == []
+
+    def test_a_session_is_tested_on_several_traces(self, tmp_path: Path) -> None:
+        evaluate = [{"evaluator": "tool-call-order", "tool_calls_order": ["find_order", "refund"]}]
+        (tmp_path / "traces").mkdir()
+        (tmp_path / "rule.yaml").write_text(yaml.dump({"id": "looked-up", "scope": "session", "evaluate": evaluate}))
+        for number, tool in enumerate(["find_order", "refund"], 1):
+            sent = payload(spans_of(turn(number, "chat-1", tool, number * 1000)))
+            found = to_json(ExportTraceServiceRequest.FromString(sent))
+            (tmp_path / "traces" / f"{tool}.json").write_text(json.dumps(found))
+        both = {"description": "in two turns", "trace": ["refund.json", "find_order.json"]}
+        alone = {"description": "not at all", "trace": "refund.json"}
+        expected = [both | {"expect": {"tool-call-order": "pass"}}, alone | {"expect": {"tool-call-order": "fail"}}]
+        (tmp_path / "tests.yaml").write_text(yaml.dump(expected))
+        assert self.failures(tmp_path) == []
 
     def test_of_several_subjects_the_worst_outcome_counts(self, rule: Path) -> None:
         good, bad = (

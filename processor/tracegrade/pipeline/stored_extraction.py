@@ -12,7 +12,7 @@ from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session
 from tracegrade.model.trace import Trace
 from tracegrade.store.kept_spans import decode_spans
-from tracegrade.store.read import StoredTrace, stored_traces
+from tracegrade.store.read import StoredTrace, traces_of
 
 
 def extract_stored(stored: StoredTrace, settings: TracesSettings) -> Extraction:
@@ -44,11 +44,10 @@ def stored_session_of(connection: Connection, stored: StoredTrace, settings: Tra
     Raises:
         KeptSpansError: as `extract_stored`.
     """
-    head, members = stored.trace, stored.members or {}
-    found = [trace for trace_id in members for trace in stored_traces(connection, trace_id, run=head["run"])]
-    own = [trace for trace in found if trace.trace["tenant"] == head["tenant"] and trace.members is None]
-    parts = [part for trace in own if (part := part_of(extract_stored(trace, settings), head["session"])) is not None]
-    return session_of(parts, head["session"], head["tenant"], members)
+    tenant, name = stored.trace["tenant"], stored.trace["session"]
+    extractions = [extract_stored(trace, settings) for trace in traces_of(connection, stored)]
+    parts = [part for extraction in extractions if (part := part_of(extraction, name)) is not None]
+    return session_of(parts, name, tenant, stored.members or {})
 
 
 def session_of(parts: Sequence[Extraction], name: str, tenant: str, members: dict[bytes, int]) -> Session:

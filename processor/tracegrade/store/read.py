@@ -222,6 +222,15 @@ def sessions_of(connection: Connection, stored: StoredTrace) -> list[StoredTrace
     return found
 
 
+def traces_of(connection: Connection, stored: StoredTrace) -> list[StoredTrace]:
+    """A stored trace itself; of a session its traces, as far as they are stored."""
+    head, members = stored.trace, stored.members
+    if members is None:
+        return [stored]
+    found = [trace for trace_id in members for trace in stored_traces(connection, trace_id, run=head["run"])]
+    return [trace for trace in found if trace.trace["tenant"] == head["tenant"] and trace.members is None]
+
+
 def stored_session(connection: Connection, tenant: str, session_id: str) -> StoredSession | None:
     """The session of that id, if it was judged live."""
     own = session_trace_id(tenant, session_id)

@@ -1,0 +1,93 @@
+"""The parts of a session: which runs belong to it, and in which order their calls come."""
+
+from typing import Any
+
+from extract.spans import make_trace
+from tracegrade.extract.registry import extract
+from tracegrade.extract.session import joined, part_of, session_ids
+from tracegrade.extract.surroundings import SessionSurroundings
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.session import Session
+
+
+def agent(number: int, at: list[int], session: str | None, **more: Any) -> dict[str, Any]:
+    attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "support"}
+    if session is not None:
+        attributes["gen_ai.conversation.id"] = session
+    return {"id": number, "at": at, "attributes": attributes, **more}
+
+
+def tool(number: int, parent: int, at: list[int], name: str, scope: str = "sdk") -> dict[str, Any]:
+    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+    attributes["gen_ai.tool.call.arguments"] = '{"q": 1}'
+    return {"id": number, "parent": parent, "at": at, "scope": scope, "attributes": attributes}
+
+
+def chat(number: int, parent: int, tokens: int) -> dict[str, Any]:
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.usage.input_tokens": tokens}
+    return {"id": number, "parent": parent, "at": [1, 2], "attributes": attributes}
+
+
+def extraction(number: int, *spans: dict[str, Any]) -> Extraction:
+    return extract(make_trace(list(spans), number.to_bytes(16, "big")))
+
+
+def parts(session: str, *extractions: Extraction) -> list[Extraction]:
+    return [part for found in extractions if (part := part_of(found, session)) is not None]
+
+
+def test_a_trace_is_part_of_every_session_that_its_runs_name() -> None:
+    batch = extraction(
+        1,
+        {"id": 1, "at": [0, 900], "name": "experiment"},
+        agent(2, [10, 100], "chat-1", parent=1),
+        tool(3, 2, [20, 30], "find"),
+        agent(4, [200, 300], "chat-2", parent=1),
+        tool(5, 4, [210, 220], "refund"),
+    )
+    assert session_ids(batch) == ["chat-1", "chat-2"]
+    assert [[call.name for call in part.calls] for part in parts("chat-1", batch)] == [["find"]]
+    assert [[call.name for call in part.calls] for part in parts("chat-2", batch)] == [["refund"]]
+    assert parts("chat-3", batch) == []
+
+
+def test_a_trace_that_names_no_session_is_part_of_none() -> None:
+    assert session_ids(extraction(1, agent(1, [0, 100], None))) == []
+
+
+def test_calls_of_traces_that_overlap_come_in_order_of_start() -> None:
+    late = extraction(1, agent(1, [50, 300], "c"), tool(2, 1, [60, 70], "second"), tool(3, 1, [200, 210], "fourth"))
+    early = extraction(2, agent(1, [0, 300], "c"), tool(2, 1, [10, 20], "first"), tool(3, 1, [100, 110], "third"))
+    ordered, calls = joined(parts("c", late, early))
+    assert [part.trace.trace_id[-1] for part in ordered] == [2, 1]
+    assert [call.name for call in calls] == ["first", "second", "third", "fourth"]
+
+
+def test_batches_of_two_traces_are_two() -> None:
+    def together(number: int, at: int) -> Extraction:
+        overlapping = (tool(2, 1, [at + 10, at + 50], "one"), tool(3, 1, [at + 20, at + 60], "two"))
+        return extraction(number, agent(1, [at, at + 100], "c"), *overlapping)
+
+    _, calls = joined(parts("c", together(1, 0), together(2, 1000)))
+    first, second = calls[0].batch, calls[2].batch
+    assert first != second
+    assert [call.batch for call in calls] == [first, first, second, second]
+
+
+def test_a_call_that_two_instrumentations_show_is_there_once_and_stays_in_its_traces() -> None:
+    one = extraction(1, agent(1, [0, 100], "c"), tool(2, 1, [10, 20], "find", scope="one"))
+    other = extraction(2, agent(1, [0, 100], "c"), tool(2, 1, [10, 20], "find", scope="other"))
+    ordered, calls = joined(parts("c", one, other))
+    assert [call.name for call in calls] == ["find"]
+    assert sum(len(run.calls) for part in ordered for run in part.runs) == 1
+    assert [call.duplicate_of for found in (one, other) for call in found.calls] == [None, None]
+
+
+def test_the_surroundings_of_a_session_are_those_of_its_runs_together() -> None:
+    first = extraction(1, agent(1, [100, 200], "c"), chat(2, 1, 10))
+    second = extraction(2, agent(1, [500, 900], "c"), chat(2, 1, 5))
+    ordered, calls = joined(parts("c", first, second))
+    surroundings = SessionSurroundings(Session("c", "default", ordered, calls, {}, "quiet", []))
+    assert surroundings.tokens() == 15
+    times = [run.start_ns for run in first.runs], [run.end_ns for run in second.runs]
+    assert surroundings.duration_ns() == max(times[1]) - min(times[0])
