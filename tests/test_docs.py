@@ -37,6 +37,7 @@ HEADINGS = (
     "Promises",
     "Rule files",
     "Matchers",
+    "Alerts",
     "Evaluators",
     "Ready-made rules",
     "Dialects",

@@ -28,10 +28,10 @@ from tracegrade.yaml_file import (
     Location,
     Problem,
     dotted,
-    duration_text,
     parse,
     read,
     validate,
+    write_durations,
 )
 
 _EXPORTER_NAME = re.compile(r"otlp(/[A-Za-z0-9_.-]+)?")
@@ -145,20 +145,8 @@ def load_config(path: Path | None, *, data_dir: str | None = None) -> Config:
 def settings_schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of the settings file; defaults as one would write them."""
     schema = Config.model_json_schema()
-    _write_durations(schema)
+    write_durations(schema)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def _write_durations(part: Any) -> None:
-    if isinstance(part, list):
-        for item in part:
-            _write_durations(item)
-    elif isinstance(part, dict):
-        types = {option.get("type") for option in (part, *part.get("anyOf", ()))}
-        if "string" in types and isinstance(default := part.get("default"), float):
-            part["default"] = duration_text(default)
-        for item in part.values():
-            _write_durations(item)
 
 
 def _listeners(config: Config) -> list[tuple[Location, str]]:

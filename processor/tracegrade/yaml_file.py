@@ -93,6 +93,19 @@ Duration = Annotated[
 ]
 
 
+def write_durations(part: Any) -> None:
+    """Write the defaults in a JSON Schema as one would write them in a file."""
+    if isinstance(part, list):
+        for item in part:
+            write_durations(item)
+    elif isinstance(part, dict):
+        types = [option.get("type") for option in (part, *part.get("anyOf", ()))]
+        if "string" in types and isinstance(default := part.get("default"), float):
+            part["default"] = duration_text(default)
+        for item in part.values():
+            write_durations(item)
+
+
 class Document:
     """One parsed YAML file: its value, and where each part of it stands."""
 

@@ -8,9 +8,26 @@ from tracegrade.alert.bounds import bernstein, chernoff_lower, divergence, mean_
 
 
 def test_wilson_as_in_the_textbook() -> None:
-    """81 of 263 at 95 %, both sides: 0.2553 to 0.3662 (Agresti and Coull's example, z = 1.96)."""
+    """81 of 263 at 95 %, both sides: 0.2535 to 0.3682 (Newcombe's table I, method 4)."""
     low, high = wilson(81, 263, 0.025)
-    assert (low, high) == pytest.approx((0.2553, 0.3662), abs=1e-4)
+    assert (low, high) == pytest.approx((0.2535, 0.3682), abs=1e-4)
+
+
+def test_wilson_at_the_ends() -> None:
+    assert wilson(0, 10, 0.01)[0] == 0.0
+    assert wilson(10, 10, 0.01)[1] == 1.0
+    assert share_p_value(10, 10, 0.9) == 1.0
+
+
+@pytest.mark.parametrize(("bound", "samples"), [(0.9, 30), (0.9, 100), (0.95, 60), (0.5, 30), (0.99, 200)])
+def test_a_rate_at_its_bound_looks_lower_as_rarely_as_it_says(bound: float, samples: int) -> None:
+    """Exactly: the binomial probability of all counts that would fire at confidence 0.99; about is within twice."""
+    fires = sum(
+        comb(samples, count) * bound**count * (1 - bound) ** (samples - count)
+        for count in range(samples + 1)
+        if share_p_value(count, samples, bound) <= 0.01
+    )
+    assert fires <= 0.02
 
 
 @pytest.mark.parametrize(("successes", "samples"), [(0, 10), (3, 10), (10, 10), (450, 500)])

@@ -153,7 +153,7 @@ def test_each_service_and_tenant_alerts_on_its_own(stage: Stage) -> None:
 
 def test_one_evaluation_can_be_watched_instead(stage: Stage) -> None:
     stage.rule_set = rules({"below": 0.9, "over": "10m", "of": "tool-call-order", "min_samples": 1})
-    stage.receive(0, "fail")
+    stage.receive(0, "fail", "fail")
     assert stage.step(1) == FIRING
     assert stage.firing()[0].of == "tool-call-order"
 
@@ -374,9 +374,9 @@ def test_releases_and_agents_are_judged_apart_and_a_replaced_release_ends(stage:
 
 def test_a_revision_corrects_what_it_replaces(stage: Stage) -> None:
     stage.receive(0, *["pass"] * 8)
-    stage.receive(0, "fail", "fail", "fail", "fail")
+    stage.receive(0, *["fail"] * 6)
     assert stage.step(1) == FIRING
-    for number in range(8, 12):
+    for number in range(8, 14):
         received_ns = START_NS
         trace = judged(number, "pass", revision=3, first_received_ns=received_ns, last_received_ns=received_ns)
         for decision in trace.decisions:
@@ -385,7 +385,7 @@ def test_a_revision_corrects_what_it_replaces(stage: Stage) -> None:
     assert stage.step(2) == RESOLVED
     assert stage.receiver.told[-1] == RESOLVED[0]
     with reading(stage.engine) as connection:
-        assert recent_alerts(connection, 0)[0].samples == 12
+        assert recent_alerts(connection, 0)[0].samples == 14
 
 
 def test_an_alert_says_where_to_look_and_what_changed(stage: Stage) -> None:

@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.stored import run, run_json
+from cli.stored import run, run_json, store
+from store.judged_traces import MINUTE_NS, START_NS, judged
+from tracegrade.match.load import load_rules
 from tracegrade.store.alerts import StoredAlert, Told, save_alert
 from tracegrade.store.open import open_store
 
@@ -68,3 +70,64 @@ def test_no_alerts_is_said(data_dir: Path) -> None:
         connection.exec_driver_sql("DELETE FROM alerts")
     engine.dispose()
     assert run(data_dir, "alerts", "list").stdout == "No alerts.\n"
+
+
+RULE = """
+id: checkout-order
+status: experimental
+evaluate: [{evaluator: tool-call-order, tool_calls_order: [a, b]}]
+alert: [{below: 0.9, over: 30m, min_samples: 20}]
+"""
+
+
+def test_preview_says_when_an_alert_would_have_fired_and_tells_nobody(tmp_path: Path) -> None:
+    """Fails from minute 60 to 89 of 180, one result a minute; looked at each 5 minutes."""
+    (tmp_path / "rule.yaml").write_text(RULE)
+    (rule,) = load_rules([tmp_path / "rule.yaml"]).rules
+    traces = [judged(number, "fail" if 60 <= number < 90 else "pass") for number in range(180)]
+    for trace in traces:
+        for decision in trace.decisions:
+            decision.pair.rule_hash = rule.hash
+    store(tmp_path, *traces)
+    until = "2026-01-01T03:00:00Z"
+    arguments = ("alerts", "preview", str(tmp_path / "rule.yaml"), "--since", "2026-01-01", "--until", until)
+    (found,) = run_json(tmp_path, *arguments)
+    assert (found["state"], found["rule_id"]) == ("resolved", "checkout-order")
+    assert found["starts_ns"] == START_NS + 70 * MINUTE_NS
+    assert found["ends_ns"] == START_NS + 120 * MINUTE_NS
+    assert "checkout-order at shop" in run(tmp_path, *arguments).stdout
+    assert run_json(tmp_path, "alerts", "list") == []
+
+
+def test_preview_of_rules_without_alerts_says_so(tmp_path: Path) -> None:
+    (tmp_path / "rule.yaml").write_text(RULE.partition("alert:")[0])
+    result = run(tmp_path, "alerts", "preview", str(tmp_path / "rule.yaml"))
+    assert result.exit_code == 2
+    assert "none of these rules has an 'alert'" in result.stderr
+
+
+def test_silences_are_made_listed_and_ended(data_dir: Path) -> None:
+    assert run(data_dir, "alerts", "silence", "--list").stdout == "No silences.\n"
+    (made,) = run_json(
+        data_dir, "alerts", "silence", "rule=checkout-*", "service=shop", "--for", "30m", "--comment", "x"
+    )
+    assert (made["labels"], made["comment"]) == ({"rule": "checkout-*", "service": "shop"}, "x")
+    assert made["ends_ns"] - made["starts_ns"] == 1800 * 10**9
+    assert run_json(data_dir, "alerts", "silence", "--list") == [made]
+    assert run_json(data_dir, "alerts", "silence", "--end", made["id"]) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["team=x"], "no label 'team'; expected one of rule, service"),
+        (["shop"], "expected LABEL=GLOB such as service=shop, found 'shop'"),
+        (["service=shop", "--for", "soon"], "soon"),
+        (["--end", "nothing"], "no silence 'nothing' is in force"),
+        ([], "expected labels, or --end ID, or --list"),
+    ],
+)
+def test_a_silence_that_cannot_be_is_refused(data_dir: Path, arguments: list[str], said: str) -> None:
+    result = run(data_dir, "alerts", "silence", *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr

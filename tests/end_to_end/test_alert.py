@@ -67,7 +67,7 @@ def test_a_fall_below_the_bound_is_told_and_its_end_too(tmp_path: Path, webhook:
         "receivers": {"ops": {"webhook": {"url": f"http://127.0.0.1:{webhook.server_port}/hook"}}},
     }
     with running(tmp_path, rules={"paths": [str(rules)]}, alerts=alerts) as server:
-        for trace in range(1, 5):
+        for trace in range(1, 9):
             bad = [agent_span(trace, 1), tool_span(trace, 2, 1, "create_order")]
             export(server.endpoints["grpc"], payload(bad))
         (fired,) = eventually(lambda: webhook.posted[:1], "the alert")
@@ -79,7 +79,7 @@ def test_a_fall_below_the_bound_is_told_and_its_end_too(tmp_path: Path, webhook:
         listed = server.cli("alerts", "list", "--data-dir", str(server.data), "--format", "json")
         assert [json.loads(line)["state"] for line in listed.stdout.splitlines()] == ["firing"]
 
-        for trace in range(5, 20):
+        for trace in range(9, 30):
             good = [
                 agent_span(trace, 1),
                 tool_span(trace, 2, 1, "check_inventory"),

@@ -10,20 +10,30 @@ _STEPS = 60  # halvings: as fine as a float between 0 and 1
 def wilson(successes: float, samples: float, error: float) -> tuple[float, float]:
     """Bounds on a share: each is wrong with probability `error`, about.
 
-    Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, 1927.
+    With the correction for continuity: without it, at a share of 0.9 and 30 results, 3.7 % are wrong instead of 1 %.
+
+    Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, 1927; R. G. Newcombe,
+    Two-sided confidence intervals for the single proportion, 1998, method 4.
     """
     z = _NORMAL.inv_cdf(1 - error)
-    share, spread = successes / samples, z * z / samples
-    middle = (share + spread / 2) / (1 + spread)
-    half = z * sqrt(share * (1 - share) / samples + spread / (4 * samples)) / (1 + spread)
-    return max(0.0, middle - half), min(1.0, middle + half)
+
+    def bound(counted: float, side: int) -> float:
+        share, spread = counted / samples, z * z / samples
+        half = z * sqrt(share * (1 - share) / samples + spread / (4 * samples))
+        return (share + spread / 2 + side * half) / (1 + spread)
+
+    low = bound(successes - 0.5, -1) if successes > 0.5 else 0.0
+    high = bound(successes + 0.5, 1) if successes < samples - 0.5 else 1.0
+    return low, high
 
 
 def share_p_value(successes: float, samples: float, bound: float) -> float:
     """The probability of so small a share when the true one is `bound`: below `error` iff Wilson's upper bound is."""
+    if successes >= samples - 0.5:
+        return 1.0
     if bound >= 1:
-        return 1.0 if successes >= samples else 0.0
-    return _NORMAL.cdf((successes / samples - bound) / sqrt(bound * (1 - bound) / samples))
+        return 0.0
+    return _NORMAL.cdf(((successes + 0.5) / samples - bound) / sqrt(bound * (1 - bound) / samples))
 
 
 def bernstein(mean: float, variance: float, samples: float, error: float) -> tuple[float, float]:

@@ -54,7 +54,7 @@ def look_drop(
         return None
     was, was_samples, surely = baseline
     ratio = kept_ratio(rule, now)
-    detector = DropDetector(surely, drop.by, ratio)
+    detector = DropDetector(surely, drop.by, usual=was, ratio=ratio)
     for item in bins:
         detector.add(*_counts(alert, item.outcomes))
     since = detector.since
@@ -97,7 +97,7 @@ def _counts(alert: Alert, outcomes: Outcomes) -> tuple[float, float]:
 def _rose(alert: Alert, drop: Drop, bins: Sequence[Bin], fallen: Fallen, ratio: float) -> bool:
     """Whether results have come back since it fires: whether the share of fails has fallen by as much."""
     after = max(fallen.was - drop.by, fallen.was / 2)
-    detector = DropDetector(1 - after, fallen.was - after, 1 / ratio)
+    detector = DropDetector(1 - after, fallen.was - after, ratio=1 / ratio)
     for item in bins:
         if item.minute >= fallen.minute:
             passed, failed = _counts(alert, item.outcomes)

@@ -28,18 +28,18 @@ class DropDetector:
     Args:
         before: the share to compare with, between 0 and 1.
         drop: the smallest fall that matters.
+        usual: what falls, where `before` is only its lower bound; `before` itself unless given.
         ratio: how often a pass is kept for each fail that is, where samples keep every fail; see `as_kept`.
     """
 
-    def __init__(self, before: float, drop: float, ratio: float = 1.0) -> None:
+    def __init__(self, before: float, drop: float, *, usual: float | None = None, ratio: float = 1.0) -> None:
         before = min(before, _MOST)
-        self._weighers: list[_Weigher] = []
-        for times in _TIMES_THE_DROP:
-            after = before - times * drop
-            if after >= _LEAST or not self._weighers:
-                # A fall by all that there is, where what is left is smaller than the drop looked for.
-                after = max(after, min(_LEAST, before / 2))
-                self._weighers.append(_Weigher(as_kept(before, ratio), as_kept(after, ratio)))
+        usual = before if usual is None else min(usual, _MOST)
+        falls = [usual - times * drop for times in _TIMES_THE_DROP]
+        # A fall by all that there is, where what is left is smaller than the drop looked for, or not yet known to be
+        # larger than the baseline's own error.
+        falls = [after for after in falls if _LEAST <= after < before] or [min(_LEAST, before / 2)]
+        self._weighers = [_Weigher(as_kept(before, ratio), as_kept(after, ratio)) for after in falls]
 
     @property
     def evidence(self) -> float:
@@ -96,18 +96,19 @@ def as_happened(share: float, ratio: float) -> float:
     return share / (share + ratio * (1 - share))
 
 
-def designed_delay(share: float, before: float, drop: float, evidence: float) -> float:
+def designed_delay(share: float, before: float, drop: float, evidence: float, usual: float | None = None) -> float:
     """In how many results, about, a share that has fallen to `share` is found: at most on average, without luck.
 
     Args:
         share: the share after the fall.
-        before: the lower bound of the share before, which the detector compares with.
+        before: what the detector compares with.
         drop: the smallest fall that it looks for.
         evidence: how much it takes to alarm.
+        usual: the share before the fall, where `before` is only its lower bound.
 
     Returns:
         Infinity when so small a fall cannot be told from the baseline's own error.
     """
-    gains = DropDetector(before, drop).gains(share)
+    gains = DropDetector(before, drop, usual=usual).gains(share)
     best = max(gains)
     return log(evidence * len(gains)) / best if best > 0 else float("inf")

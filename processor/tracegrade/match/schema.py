@@ -3,10 +3,13 @@
 from typing import Any
 
 from tracegrade.match.rule import Rule
+from tracegrade.yaml_file import write_durations
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def rule_schema() -> dict[str, Any]:
     """The schema (draft 2020-12) that every rule file fits; loading checks more than a schema can say."""
-    return {"$schema": DRAFT} | Rule.model_json_schema(by_alias=False)
+    schema = Rule.model_json_schema(by_alias=False)
+    write_durations(schema)
+    return {"$schema": DRAFT} | schema

@@ -1,0 +1,74 @@
+"""Outcomes by the minute, without a store, and looks at them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tracegrade.alert.check import check
+from tracegrade.match.rule import Rule
+from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.history import Bin, Outcomes, SeriesKey
+from tracegrade.store.schema import MINUTE_NS
+
+DAY = 24 * 60
+
+
+def rule_of(*alerts: dict[str, Any], **changes: Any) -> Rule:
+    content: dict[str, Any] = {
+        "id": "one",
+        "evaluate": [{"evaluator": "tool-call-order", "name": "order", "tool_calls_order": ["a", "b"]}],
+        "alert": list(alerts),
+    }
+    return Rule.model_validate(content | changes)
+
+
+class Stage:
+    """One rule, its alerts so far, and what it is to see."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.bins: dict[SeriesKey, dict[int, Outcomes]] = {}
+        self.alerts: list[StoredAlert] = []
+        self.ended: dict[str, int] = {}
+
+    def see(
+        self,
+        minutes: range,
+        passed: int = 0,
+        failed: int = 0,
+        not_evaluable: int = 0,
+        traces: int | None = None,
+        weight: float = 1.0,
+        **place: Any,
+    ) -> None:
+        """So many outcomes in each of the minutes; as many traces unless told."""
+        key = SeriesKey("default", self.rule.id, self.rule.hash, "", "shop", "support", "1.0")._replace(**place)
+        sent = passed + failed + not_evaluable if traces is None else traces
+        counts = (passed, failed, not_evaluable, 0)
+        judged = passed + failed
+        squares = (0.0, 0.0, judged * weight**2, not_evaluable * weight**2)
+        self._add(key, minutes, Outcomes(*counts, *(weight * count for count in counts), *squares))
+        self._add(SeriesKey(key.tenant, "", "", "", key.service, "", None), minutes, Outcomes(sent, all_passed=sent))
+
+    def _add(self, key: SeriesKey, minutes: range, outcomes: Outcomes) -> None:
+        for minute in minutes:
+            bins = self.bins.setdefault(key, {})
+            bins[minute] = bins.get(minute, Outcomes()) + outcomes
+
+    def window(
+        self, rule_id: str, since_ns: int, until_ns: int, count_incomplete: bool
+    ) -> Mapping[SeriesKey, list[Bin]]:
+        first, last = since_ns // MINUTE_NS, (until_ns - 1) // MINUTE_NS
+        found = {}
+        for key, bins in self.bins.items():
+            if key.rule_id == rule_id and (
+                inside := [Bin(minute, 1, bins[minute]) for minute in sorted(bins) if first <= minute <= last]
+            ):
+                found[key] = inside
+        return found
+
+    def look(self, minute: int) -> list[str]:
+        """The states of all alerts after a look at `minute`."""
+        checked = check(self, [self.rule], self.alerts, minute * MINUTE_NS, self.ended)
+        self.alerts = checked.open
+        self.ended |= {alert.fingerprint: alert.ends_ns for alert in checked.resolved if alert.ends_ns is not None}
+        return [alert.state for alert in (*checked.open, *checked.resolved)]
