@@ -51,6 +51,15 @@ def test_a_stated_baseline_needs_no_history() -> None:
     assert stage.look(60) == ["firing"]
 
 
+@pytest.mark.parametrize(("results", "fires"), [(60, []), (6000, ["firing"])])
+def test_a_baseline_of_few_results_is_not_taken_at_its_word(results: int, fires: list[str]) -> None:
+    """From 90 % to 82 %: 60 results may have come out at 90 % by chance."""
+    stage = Stage(rule_of(DROP))
+    stage.see(range(results // 10), passed=9, failed=1)
+    stage.see(range(WEEK, WEEK + 10), passed=41, failed=9)
+    assert stage.look(WEEK + 10) == fires
+
+
 def test_without_a_history_nobody_can_tell() -> None:
     stage = Stage(rule_of(DROP))
     stage.see(range(0, DAY, 10), passed=1, failed=9)

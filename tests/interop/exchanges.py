@@ -20,13 +20,15 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.sdk.trace.export import SpanExporter
 
 from end_to_end.server import LOGS, TRACES, Downstream, Server, eventually, export, exporter, running
+from end_to_end.test_alert import RULE, Webhook
 from interop import peers
 from interop.peers import Forwarder, Place, Row
-from pipeline.harness import otlp_span, payload
+from pipeline.harness import agent_span, otlp_span, payload, tool_span
 from tracegrade.cli.demo_agent import RUNS, DemoAgent
 
 MIB = 1024 * 1024
 AGENT = Path(__file__).with_name("agent.mjs")
+DEPLOY = Path(__file__).parents[2] / "deploy"
 
 # A run is its agent's span, a chat and a tool for each step, and the last chat.
 SPANS = sum(2 + 2 * len(script.steps) for script in RUNS)
@@ -327,3 +329,56 @@ def metrics_page(place: Place) -> Iterator[Row]:
     assert not told.strip(), told
     families = page.count(b"# TYPE ")
     yield Row("promtool", "check metrics < our /metrics", f"{families} families, nothing to say")
+    for name in ("tracegrade.alerts.example.yaml", "tracegrade.score-alerts.example.yaml"):
+        checked = subprocess.run(
+            [linter, "check", "rules", DEPLOY / name], capture_output=True, timeout=60, check=False
+        )
+        told = checked.stderr.decode() + checked.stdout.decode()
+        assert checked.returncode == 0, told
+        yield Row("promtool", f"check rules deploy/{name}", told.strip().splitlines()[-1].strip())
+
+
+def alertmanager(place: Place) -> Iterator[Row]:
+    """Our alerts through a real Alertmanager: taken, grouped, sent again while they fire, and resolved."""
+    hook = Webhook()
+    hook.refusals = 0
+    folder = place.new("alertmanager")
+    rules = folder / "rules"
+    rules.mkdir()
+    (rules / "rule.yaml").write_text(json.dumps(RULE))
+    try:
+        with peers.alertmanager(place.installed, folder, f"http://127.0.0.1:{hook.server_port}/") as address:
+            alerts = {"interval": "200ms", "receivers": {"am": {"alertmanager": {"url": address}}}}
+            with running(place.new("server"), rules={"paths": [str(rules)]}, alerts=alerts) as server:
+                _send_orders(server, range(1, 9), ("create_order",))
+                firing = eventually(lambda: _told(hook, "firing", 2), "both services in one group")
+                assert {alert["labels"]["service"] for alert in firing["alerts"]} == {"shop-a", "shop-b"}
+                assert firing["groupLabels"] == {"rule": RULE["id"]}
+                yield Row("alertmanager", "two services, one rule > API v2 > its webhook", "one group of 2 firing")
+                with urlopen(f"{address}/api/v2/alerts", timeout=10) as response:
+                    taken = json.load(response)
+                assert {alert["status"]["state"] for alert in taken} == {"active"}
+                assert all("Traces to look at" in alert["annotations"]["description"] for alert in taken)
+                yield Row("alertmanager", "GET /api/v2/alerts", f"{len(taken)} active, each names traces")
+                _send_orders(server, range(9, 40), ("check_inventory", "create_order"))
+                eventually(lambda: _told(hook, "resolved", 2), "the end of both")
+                yield Row("alertmanager", "both are well again > its webhook", "2 resolved")
+    finally:
+        hook.shutdown()
+        hook.server_close()
+
+
+def _send_orders(server: Server, numbers: range, tools: tuple[str, ...]) -> None:
+    for number in numbers:
+        for place, service in enumerate(("shop-a", "shop-b")):
+            trace = 1000 * place + number
+            calls = [tool_span(trace, 2 + order, 1, tool) for order, tool in enumerate(tools)]
+            export(server.endpoints["grpc"], payload([agent_span(trace, 1), *calls], service))
+
+
+def _told(hook: Webhook, status: str, alerts: int) -> dict[str, Any] | None:
+    """The notification of so many alerts, all of `status`; Alertmanager may tell of some of them before."""
+    for posted in hook.posted:
+        if [alert["status"] for alert in posted["alerts"]] == [status] * alerts:
+            return posted
+    return None

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,25 +57,28 @@ class Forwarder:
         """The ports on which it listens."""
         folder.mkdir(parents=True, exist_ok=True)
         ports = {"grpc": free_port(), "http": free_port()}
-        with (folder / "output.txt").open("w") as output:
-            process = subprocess.Popen(
-                self.command(folder, ports, target, protocol),
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                cwd=folder,
-            )
-        try:
-            for port in ports.values():
-                _wait_listening(process, port, folder / "output.txt")
+        with _process(self.command(folder, ports, target, protocol), folder, ports.values()):
             yield ports
-        finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+
+
+@contextmanager
+def _process(command: Sequence[str | Path], folder: Path, ports: Iterable[int]) -> Iterator[None]:
+    """A program that runs in `folder` and listens on `ports`; ended at the end."""
+    with (folder / "output.txt").open("w") as output:
+        process = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=folder
+        )
+    try:
+        for port in ports:
+            _wait_listening(process, port, folder / "output.txt")
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def free_port() -> int:
@@ -238,11 +241,40 @@ service:
 """
 
 
+@contextmanager
+def alertmanager(work: Path, folder: Path, webhook: str) -> Iterator[str]:
+    """Alertmanager's address; it groups by rule, and tells `webhook` within a second. From Debian's package."""
+    unpacked = debian_package("prometheus-alertmanager", work)
+    (folder / "alertmanager.yml").write_text(
+        f"""\
+route: {{receiver: hook, group_by: [rule], group_wait: 1s, group_interval: 1s, repeat_interval: 1h}}
+receivers: [{{name: hook, webhook_configs: [{{url: "{webhook}"}}]}}]
+"""
+    )
+    port = free_port()
+    # It reads its own templates where the package would have put them: there, but for this process alone.
+    in_place = f'mount --bind "{unpacked}/usr/share" /usr/share && exec "$@"'
+    command = [
+        *("unshare", "--map-root-user", "--mount", "sh", "-c", in_place, "sh"),
+        unpacked / "usr" / "bin" / "prometheus-alertmanager",
+        "--config.file=alertmanager.yml",
+        "--storage.path=data",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--cluster.listen-address=",
+    ]
+    with _process(command, folder, [port]):
+        yield f"http://127.0.0.1:{port}"
+
+
 def promtool(work: Path) -> Path:
-    """Prometheus' linter, taken out of Debian's package without installing that."""
-    folder = work / "prometheus"
-    binary = folder / "usr" / "bin" / "promtool"
-    if not binary.exists():
-        install(["apt-get", "download", "prometheus"], folder)
+    """Prometheus' linter, from Debian's package."""
+    return debian_package("prometheus", work) / "usr" / "bin" / "promtool"
+
+
+def debian_package(name: str, work: Path) -> Path:
+    """The folder into which a package was taken apart, without installing it."""
+    folder = work / name
+    if not (folder / "usr").exists():
+        install(["apt-get", "download", name], folder)
         install(["dpkg", "-x", next(folder.glob("*.deb")), folder], folder)
-    return binary
+    return folder
