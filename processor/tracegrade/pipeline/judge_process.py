@@ -81,7 +81,10 @@ class JudgeProcess:
             if await wait(stop, LOOK_EVERY_S):
                 await self._end(process)
                 return "stopped"
-            beat = read_heartbeat(self._folder.heartbeat)
+            try:
+                beat = read_heartbeat(self._folder.heartbeat)
+            except OSError:
+                continue  # no file descriptor left: nothing is known of the judge, which is no reason to end it
             if self._settings.watchdog and self._hangs(beat, started_ns):
                 self._set_aside(beat)
                 process.kill()

@@ -231,7 +231,10 @@ async def _stopped_with(forwarder: Forwarder, stop: asyncio.Event) -> None:
 async def _every(seconds: float, action: Callable[[], Any], stop: asyncio.Event) -> None:
     while not stop.is_set():
         if not await wait(stop, seconds):
-            await action()
+            try:
+                await action()
+            except OSError as error:  # no file descriptor left, a disk that fails: receiving must not end with it
+                logger.warning("%s; trying again in %.0f s", error, seconds)
 
 
 def _with_port(endpoint: str, port: int) -> str:
