@@ -217,3 +217,28 @@ def test_sessions_and_rules_have_one_decision_each(rule_set: RuleSet) -> None:
     judged = {item.key: item for item in judge.end() if isinstance(item, JudgedSession)}
     pairs = [(d.pair.subject.id, d.pair.rule_id) for item in judged.values() for d in item.decisions]
     assert sorted(pairs) == [(f"chat-{number}", "looked-up-first") for number in (1, 2, 3)]
+
+
+def test_a_trace_that_turns_out_to_be_of_another_session_leaves_one_that_has_ended(rule_set: RuleSet) -> None:
+    first = turn(6, "chat-1", "refund", 500)
+    run = Run(rule_set, SETTINGS)
+    run.read(records([(0.0, first)]))
+    run.tick(50.0)
+    assert session_results(run) == {"chat-1": ("fail", True)}
+    other = otlp_span(6, 1, start=500, end=700, gen_ai__operation__name="invoke_agent", gen_ai__conversation__id="c-3")
+    run.read(records([(0.0, first), (100.0, [other])]))
+    run.tick(200.0)
+    assert session_results(run) == {"c-3": ("fail", True)}
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_kill_between_the_results_of_a_trace_and_of_its_session_loses_neither(rule_set: RuleSet, kept: int) -> None:
+    journal = records([(0.0, turn(1, "chat-1", "refund", 1000))])
+    run = Run(rule_set, SETTINGS)
+    run.read(journal)
+    run.tick(2.0, kept)
+    run.kill()
+    run.read(journal)
+    run.tick(50.0)
+    assert session_results(run) == {"chat-1": ("fail", True)}
+    assert ("default", (1).to_bytes(16, "big")) in run.store.traces
