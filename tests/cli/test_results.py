@@ -1,3 +1,5 @@
+import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -128,3 +130,24 @@ def test_values_that_orjson_cannot_write_are_printed_exactly(tmp_path: Path) -> 
     store(tmp_path, judged(1, evaluations=[big], tool_calls=[tool_call(arguments={"n": 2**70})]))
     assert run_json(tmp_path, "results", "list")[0]["details"] == {"found": 2**70}
     assert str(2**70) in run(tmp_path, "results", "show", trace_id(1)).stdout
+
+
+class TestExport:
+    def test_all_that_the_options_choose_a_line_each(self, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("tracegrade.cli.results._EXPORTED_AT_A_TIME", 2)
+        lines = run(data_dir, "results", "export").stdout.splitlines()
+        assert [json.loads(line) for line in lines] == run_json(data_dir, "results", "list")
+        assert len(lines) == 4
+        assert run(data_dir, "results", "export", "--rule", "unknown").stdout == ""
+
+    def test_csv_has_a_column_a_field(self, data_dir: Path, tmp_path: Path) -> None:
+        file = tmp_path / "results.csv"
+        assert run(data_dir, "results", "export", "--format", "csv", "-o", str(file)).exit_code == 0
+        with file.open(newline="") as opened:
+            rows = list(csv.DictReader(opened))
+        assert [row["outcome"] for row in rows] == ["error", "pass", "fail", "pass"]
+        (found,) = (row for row in rows if row["outcome"] == "fail")
+        full = evaluation(2, "fail")
+        assert (found["subject_kind"], found["subject_id"]) == (full["subject"]["kind"], full["subject"]["id"])
+        assert json.loads(found["details"]) == full["details"]
+        assert float(found["score"]) == full["score"]

@@ -1,5 +1,6 @@
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,14 @@ import yaml
 from click.testing import CliRunner, Result
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from cli.stored import store
 from pipeline.harness import payload, spans_of
 from pipeline.test_sessions import turn
+from store.judged_traces import judged, spans, trace_id
 from tracegrade.cli import main
 from tracegrade.match.load import builtin_rules
 from tracegrade.otlp.json import to_json
+from tracegrade.store.kept_spans import encode_spans
 
 DEMO_RULE = "order-steps-out-of-order"
 
@@ -105,20 +109,128 @@ def test_the_schema_is_json() -> None:
 
 class TestExplain:
     def test_a_rule_is_told_in_words(self, rule: Path) -> None:
-        told = run("explain", DEMO_RULE, rule).stdout.splitlines()
-        assert told[0] == f"flags     {DEMO_RULE}"
-        assert 'judges    service: "demo-shop*"' in told
-        assert (
-            "by        tool-call-order: Were the expected tools called in the expected order? From 1 on it passes."
-            in told
+        told = run("explain", DEMO_RULE, rule).stdout
+        (row,) = rows(run("list", "--format", "json", rule))
+        assert [" ".join(paragraph.split()) for paragraph in told.split("\n\n")] == [
+            "order-steps-out-of-order (high, stable): An order was created before the user and the stock were checked",
+            "The order agent validates the user, then looks up the stock, then creates the order. "
+            "Calls made together in one message may come in any order.",
+            "It judges every agent run, where all of these hold: - the service is demo-shop* - create_order was called",
+            "It passes when this passes: - tool-call-order: Were the expected tools called in the expected order? "
+            'With tool_calls_order: ["validate_user","check_inventory","create_order"]; '
+            "only the whole score, 1, passes.",
+            "Beyond its stored results, people are alerted when: - pass_rate below 0.95 over 1h, "
+            "from 20 results on Incomplete traces are judged, and left out of pass rates and alerts.",
+            "A fail means nothing when: - The user was validated in an earlier turn of the same conversation, "
+            "in a trace of its own",
+            f"Content hash {row['hash']}, written in {row['path']}",
+        ]
+
+    def test_all_that_a_rule_may_say_is_told(self, tmp_path: Path) -> None:
+        path = tmp_path / "rule.yaml"
+        path.write_text(
+            """\
+id: many-things
+status: experimental
+scope: tool-call
+match: {tools: [a, b*], prompt: {$regex: "(?i)x"}, attributes: {tier: gold}, cel: "size(calls) > 1"}
+unless: {environment: staging}
+sample: {share: 0.05, keep_failures: true}
+evaluate:
+  - {evaluator: budget, name: short, max_calls: 3, threshold: 0.5}
+cases:
+  - {id: one, match: {prompt: "Hello"}, expected_tool: a}
+  - {id: two, match: {attributes: {lang: [de, fr]}}, expected_tool: null}
+incomplete: count
+"""
         )
-        assert "alerts    pass_rate below 0.95 over 1h, from 20 results on" in told
-        assert told[-1] == f"file      {rule / 'rule.yaml'}"
+        told = " ".join(run("explain", path).stdout.split())
+        for said in (
+            "many-things (medium, experimental): no title",
+            "It judges every tool call, and keeps 0.05 of the traces and every fail, where all of these hold:",
+            "- a or b* is the tool",
+            "- the prompt is a text in which '(?i)x' is found",
+            "- the attribute tier is gold",
+            "- this is true: size(calls) > 1",
+            "It leaves out those where all of these hold: - the environment is staging",
+            "- short (budget): Did the run stay within its limits",
+            "With max_calls: 3; a score from 0.5 on passes.",
+            "It also has 2 cases; a subject meets at most one",
+            "- one, for the prompt Hello: tool-case:",
+            'With expected_tool: "a"; only',
+            "- two, for lang de or fr: tool-case:",
+            "nobody is alerted: it is experimental",
+            "Incomplete traces count as well.",
+        ):
+            assert said in told
+
+    def test_every_ready_made_rule_can_be_told(self) -> None:
+        told = run("explain", "builtin:all").stdout
+        assert told.count("\nContent hash ") == len(list(builtin_rules().rglob("rule.yaml")))
 
     def test_an_unknown_rule_exits_2_and_names_a_near_one(self, rule: Path) -> None:
         result = run("explain", "order-steps-out-of-ordr", rule)
         assert result.exit_code == 2
         assert "did you mean 'order-steps-out-of-order'?" in result.stderr
+
+
+class TestNew:
+    def test_what_is_written_passes_its_own_tests(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        made = run("new", "refunds/refund-without-lookup")
+        assert made.exit_code == 0, made.output
+        folder = tmp_path / "rules" / "refunds" / "refund-without-lookup"
+        assert sorted(path.name for path in folder.rglob("*.*")) == [
+            "looked_up_then_refunded.json",
+            "refunded_at_once.json",
+            "rule.yaml",
+            "tests.yaml",
+        ]
+        assert [row["outcome"] for row in rows(run("test", "--format", "json"))] == ["pass", "pass"]
+        (row,) = rows(run("list", "--format", "json"))
+        assert (row["rule"], row["category"], row["status"]) == ("refund-without-lookup", "refunds", "experimental")
+        first = (folder / "rule.yaml").read_text().splitlines()[0]
+        schema = (folder / first.partition("=")[2]).resolve()
+        assert json.loads(schema.read_text()) == json.loads(run("schema").stdout)
+
+    def test_a_rule_that_is_there_stays(self, tmp_path: Path) -> None:
+        assert run("new", "a/b", "--in", tmp_path).exit_code == 0
+        (tmp_path / "a" / "b" / "rule.yaml").write_text("mine")
+        again = run("new", "a/b", "--in", tmp_path)
+        assert again.exit_code == 2
+        assert "there is a rule already" in again.stderr
+        assert (tmp_path / "a" / "b" / "rule.yaml").read_text() == "mine"
+
+    @pytest.mark.parametrize("name", ["b", "a/b/c", "A/b", "a/", "../b", "a/b_c"])
+    def test_a_name_that_is_none_is_refused(self, name: str, tmp_path: Path) -> None:
+        result = run("new", name, "--in", tmp_path)
+        assert result.exit_code == 2
+        assert "expected CATEGORY/ID" in result.stderr
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("calls", [True, False])
+    def test_a_stored_trace_becomes_what_is_expected(self, tmp_path: Path, calls: bool) -> None:
+        kept = spans(1) if calls else spans(1)[:1]
+        store(tmp_path, replace(judged(1), spans=encode_spans(kept, [])))
+        name = "orders/usual-order-left"
+        made = run("new", name, "--in", tmp_path / "rules", "--from-trace", trace_id(1), "--data-dir", tmp_path)
+        assert made.exit_code == 0, made.output
+        assert "2 passed, 0 failed" in made.output
+        rule = yaml.safe_load((tmp_path / "rules" / name / "rule.yaml").read_text())
+        assert rule["match"] == {"service": "shop", "agent": "support"}
+        assert rule["evaluate"] == [
+            {"evaluator": "tool-call-order", "tool_calls_order": ["create_order"]}
+            if calls
+            else {"evaluator": "abstention", "should_call_tool": False}
+        ]
+        assert (tmp_path / "rules" / name / "traces" / f"{trace_id(1)}.json").exists()
+
+    def test_a_trace_that_is_not_stored_writes_nothing(self, tmp_path: Path) -> None:
+        store(tmp_path, judged(1))
+        made = run("new", "a/b", "--in", tmp_path / "rules", "--from-trace", trace_id(7), "--data-dir", tmp_path)
+        assert made.exit_code == 2
+        assert "is not in the store" in made.stderr
+        assert not (tmp_path / "rules").exists()
 
 
 class TestTest:

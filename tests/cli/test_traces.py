@@ -1,10 +1,13 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from cli.stored import run, run_json, store
 from store.judged_traces import AGENT_SPAN, evaluation, judged, spans, tool_call, trace_id
+from tracegrade.cli import main
 from tracegrade.store.kept_spans import encode_spans
 
 
@@ -110,3 +113,25 @@ def test_text_in_square_brackets_is_no_markup(tmp_path: Path) -> None:
     output = run(tmp_path, "traces", "show", trace_id(1)).stdout
     assert "[red]shop[/red]" in output
     assert "[bold]x" in output
+
+
+class TestExport:
+    def test_what_is_written_is_read_again(self, data_dir: Path, tmp_path: Path) -> None:
+        file = tmp_path / "traces.jsonl"
+        assert run(data_dir, "traces", "export", trace_id(2), "-o", str(file)).exit_code == 0
+        assert len(file.read_text().splitlines()) == 1
+        said = CliRunner().invoke(main, ["extract", str(file), "--format", "json"]).output
+        (extracted,) = map(json.loads, said.splitlines())
+        assert extracted["trace_id"] == trace_id(2)
+        assert [call["name"] for call in extracted["tool_calls"]] == ["create_order"]
+
+    def test_without_ids_the_options_choose(self, data_dir: Path) -> None:
+        lines = run(data_dir, "traces", "export", "--outcome", "fail").stdout.splitlines()
+        assert [trace_id(2) in line for line in lines] == [True]
+        assert len(run(data_dir, "traces", "export").stdout.splitlines()) == 3
+
+    def test_a_trace_that_is_not_there_ends_with_1_and_the_others_are_written(self, data_dir: Path) -> None:
+        result = run(data_dir, "traces", "export", trace_id(77), trace_id(1))
+        assert result.exit_code == 1
+        assert len(result.stdout.splitlines()) == 1
+        assert f"Not in the store: {trace_id(77)}." in result.stderr

@@ -30,6 +30,16 @@ format_option = click.option(
 )
 
 
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.File("w", encoding="utf-8", lazy=True),
+    default="-",
+    metavar="FILE",
+    help="Write to this file instead of standard output.",
+)
+
+
 def print_json(rows: Iterable[Mapping[str, Any]]) -> None:
     """One JSON object per line, integers exact at any size."""
     for row in rows:

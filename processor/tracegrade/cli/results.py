@@ -1,7 +1,8 @@
 """``tracegrade results``: stored evaluations."""
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +11,7 @@ from tracegrade.cli.output import (
     format_option,
     json_text,
     outcome_text,
+    output_option,
     print_json,
     print_table,
     reports_errors,
@@ -19,25 +21,41 @@ from tracegrade.cli.times import TIME, time_text
 from tracegrade.cli.trace_id_argument import TRACE_ID
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from tracegrade.config import Config
     from tracegrade.model.evaluation import Evaluation
+    from tracegrade.store.read import Filter
 
+_EXPORTED_AT_A_TIME = 1000
 _OUTCOMES = ["pass", "fail", "not_evaluable", "error"]
 
 
 @click.group()
 def command() -> None:
-    """Show stored evaluations."""
+    """Show and export stored evaluations."""
+
+
+_FILTERS = (
+    click.option("--rule", metavar="ID", help="Only of this rule."),
+    click.option("--outcome", type=click.Choice(_OUTCOMES), help="Only with this outcome."),
+    click.option("--service", help="Only of this service."),
+    click.option("--agent", help="Only of this agent."),
+    click.option("--trace-id", type=TRACE_ID, help="Only of this trace."),
+    click.option("--since", type=TIME, help="Only of traces first received at this time or later."),
+    click.option("--until", type=TIME, help="Only of traces first received before this time."),
+)
+
+
+def _filters(function: Callable[..., None]) -> Callable[..., None]:
+    """The options that choose evaluations."""
+    for option in reversed(_FILTERS):
+        function = option(function)
+    return function
 
 
 @command.command("list")
-@click.option("--rule", metavar="ID", help="Only of this rule.")
-@click.option("--outcome", type=click.Choice(_OUTCOMES), help="Only with this outcome.")
-@click.option("--service", help="Only of this service.")
-@click.option("--agent", help="Only of this agent.")
-@click.option("--trace-id", type=TRACE_ID, help="Only of this trace.")
-@click.option("--since", type=TIME, help="Only of traces first received at this time or later.")
-@click.option("--until", type=TIME, help="Only of traces first received before this time.")
+@_filters
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, the newest.")
 @settings_options
 @format_option
@@ -79,6 +97,66 @@ def list_(
     )
     if len(found) == limit:
         click.echo(f"The newest {limit}; --limit shows more, --since, --rule or --outcome narrow it down.", err=True)
+
+
+@command.command()
+@_filters
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["jsonl", "csv"]),
+    default="jsonl",
+    show_default=True,
+    help="One JSON object a line, or a table with one column a field.",
+)
+@output_option
+@settings_options
+@reports_errors
+def export(
+    config: "Config", output_format: str, since: int | None, until: int | None, output: IO[str], **wanted: Any
+) -> None:
+    """Write all evaluations that the options choose, the newest first, with every field and value.
+
+    In CSV, the subject's kind and id have columns of their own; details are JSON.
+    """
+    import csv
+
+    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.read import Filter
+
+    with reading(open_store(config.store_url, read_only=True)) as connection:
+        rows = _all_results(connection, Filter(since_ns=since, until_ns=until, **wanted))
+        if output_format == "jsonl":
+            for evaluation in rows:
+                output.write(json_text(evaluation.to_json()) + "\n")
+            return
+        table = csv.writer(output, lineterminator="\n")
+        for number, evaluation in enumerate(rows):
+            row = _csv_row(evaluation)
+            if not number:
+                table.writerow(row)
+            table.writerow(row.values())
+
+
+def _all_results(connection: "Connection", wanted: "Filter") -> "Iterator[Evaluation]":
+    """All evaluations that `wanted` lets through, a few in memory at a time."""
+    from tracegrade.store.read import full_evaluations, results
+
+    before = None
+    while found := results(connection, wanted, _EXPORTED_AT_A_TIME, before=before):
+        yield from full_evaluations(connection, found)
+        before = (found[-1].number, found[-1].place)
+
+
+def _csv_row(evaluation: "Evaluation") -> dict[str, object]:
+    row = evaluation.to_json()
+    flat: dict[str, object] = {}
+    for key, value in row.items():
+        if key == "subject" and isinstance(value, dict):
+            flat |= {f"subject_{name}": part for name, part in value.items()}
+        else:
+            flat[key] = json_text(value) if isinstance(value, dict | list | bool) else value
+    return flat
 
 
 @command.command()

@@ -1,5 +1,6 @@
 """``tracegrade rules``: rule files checked, tested and listed."""
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,13 +19,17 @@ from tracegrade.cli.output import (
     reports_errors,
 )
 from tracegrade.cli.reports import Check, report, report_format_option
-from tracegrade.cli.settings_option import config_option
+from tracegrade.cli.settings_option import config_option, settings_options
+from tracegrade.cli.trace_id_argument import TRACE_ID
 
 if TYPE_CHECKING:
+    from tracegrade.cli.new_rule import Draft
     from tracegrade.cli.rule_tests import Result
+    from tracegrade.config import Config
     from tracegrade.match.rule import Rule
     from tracegrade.match.rule_set import RuleSet
 
+_WORDS = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
 _OF_THE_TESTS = "the rule's tests"
 
 _paths = click.argument("paths", nargs=-1, metavar="[PATH...]")
@@ -95,19 +100,24 @@ def schema() -> None:
 
 
 @command.command()
-@click.argument("rule_id", metavar="ID")
+@click.argument("name", metavar="ID|PATH")
 @_paths
 @reports_errors
-def explain(rule_id: str, paths: Sequence[str]) -> None:
-    """Say in words what one rule judges, and when it alerts."""
+def explain(name: str, paths: Sequence[str]) -> None:
+    """Say in words what a rule judges, when that passes, and who is told.
+
+    ID is looked for at each PATH; a rule file or a folder of rules in its place explains all of its rules.
+    """
+    from tracegrade.cli.explained import explained
     from tracegrade.yaml_file import did_you_mean
 
-    rule_set = _load(paths)
-    rule = rule_set.rule(rule_id)
-    if rule is None:
-        hint = did_you_mean(rule_id, [known.id for known in rule_set.rules])
-        raise click.UsageError(f"no rule {rule_id!r} here{hint}")
-    click.echo(_explained(rule, rule_set.paths[rule.id]))
+    is_place = not paths and (name.startswith("builtin:") or Path(name).exists())
+    rule_set = _load([name] if is_place else paths)
+    chosen = list(rule_set.rules) if is_place else [rule for rule in rule_set.rules if rule.id == name]
+    if not chosen:
+        hint = did_you_mean(name, [known.id for known in rule_set.rules])
+        raise click.UsageError(f"no rule {name!r} here{hint}")
+    click.echo("\n\n\n".join(explained(rule, rule_set.paths[rule.id]) for rule in chosen))
 
 
 @command.command()
@@ -138,6 +148,51 @@ def test(paths: Sequence[str], config_path: Path | None, output_format: str) -> 
         click.echo(report(output_format, checks, "Tests of rules"))
     if any(result.failure for result in results):
         sys.exit(EXIT_FAILED)
+
+
+@command.command()
+@click.argument("name", metavar="CATEGORY/ID")
+@click.option("--in", "folder", default="rules", show_default=True, type=click.Path(path_type=Path), help="Where.")
+@click.option("--from-trace", "trace_id", type=TRACE_ID, help="Expect what this stored trace did, and test with it.")
+@settings_options
+@reports_errors
+def new(name: str, folder: Path, trace_id: bytes | None, config: "Config") -> None:
+    """Write a rule to begin from: rule.yaml, tests.yaml and two traces, one that passes and one that fails.
+
+    The id completes the sentence "flags ...", such as refund-without-lookup. With --from-trace, the trace is written as
+    it was kept, with what people said in it: read it before you share it.
+    """
+    from tracegrade.cli import new_rule
+    from tracegrade.cli.rule_tests import run_tests
+
+    category, _, rule_id = name.partition("/")
+    if not (_WORDS.fullmatch(category) and _WORDS.fullmatch(rule_id)):
+        raise click.UsageError(f"expected CATEGORY/ID, lower-case words joined by '-', found {name!r}")
+    draft = new_rule.example(rule_id) if trace_id is None else _from_stored(rule_id, trace_id, config)
+    written = new_rule.write(folder / category / rule_id, draft)
+    for path in written:
+        click.echo(f"wrote {path}")
+    (rule,) = _load([str(written[0])]).rules
+    results = list(run_tests(rule, written[0], config.traces))
+    _print_results(results)
+    if any(result.failure for result in results):
+        sys.exit(EXIT_FAILED)
+
+
+def _from_stored(rule_id: str, trace_id: bytes, config: "Config") -> "Draft":
+    from tracegrade.cli import new_rule
+    from tracegrade.cli.traces import kept_requests
+    from tracegrade.otlp.json import to_json
+    from tracegrade.pipeline.stored_extraction import extract_stored
+    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.read import stored_traces
+
+    with reading(open_store(config.store_url, read_only=True)) as connection:
+        found = stored_traces(connection, trace_id)
+    if not found:
+        raise new_rule.NewRuleError(f"trace {trace_id.hex()} is not in the store; 'tracegrade traces list' shows all")
+    requests = [to_json(request) for request in kept_requests(found[0])]
+    return new_rule.from_trace(rule_id, extract_stored(found[0], config.traces), requests)
 
 
 def _load(paths: Sequence[str]) -> "RuleSet":
@@ -173,31 +228,6 @@ def _rule_rows(paths: Sequence[str]) -> list[dict[str, Any]]:
 def _category(rule: "Rule", path: Path) -> str:
     """The folder around the rule's own, "" where it has none of its own."""
     return path.parent.parent.name if path.parent.name == rule.id else ""
-
-
-def _explained(rule: "Rule", path: str) -> str:
-    from tracegrade.cli.output import json_text
-
-    facts = [
-        ("flags", rule.id),
-        ("title", rule.title),
-        ("is", f"{rule.level}, {rule.status}, of scope {rule.scope}, hash {rule.hash}"),
-        ("because", rule.description),
-        *(("judges", f"{clause}: {json_text(patterns.written)}") for clause, patterns in rule.match_clauses),
-        *(("unless", f"{clause}: {json_text(patterns.written)}") for clause, patterns in rule.unless_clauses),
-        ("judges", rule.match.cel and f"cel: {rule.match.cel.source}"),
-        ("sample", "" if rule.sample.share == 1 else f"{rule.sample.share:.4g} of the traces"),
-        *(
-            ("by", f"{spec.name}: {spec.evaluator.summary} From {spec.threshold:g} on it passes.")
-            for spec in rule.evaluate
-        ),
-        *(("case", f"{case.id}: {case.spec.name}") for case in (rule.cases.all if rule.cases is not None else ())),
-        *(("alerts", alert.says) for alert in rule.alert),
-        *(("not when", situation) for situation in rule.false_positives),
-        *(("see", reference) for reference in rule.references),
-        ("file", path),
-    ]
-    return "\n".join(f"{label:<9} {fact}" for label, fact in facts if fact)
 
 
 def _evaluator_rows() -> list[dict[str, Any]]:

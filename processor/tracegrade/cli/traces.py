@@ -1,7 +1,8 @@
 """``tracegrade traces``: stored traces."""
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +11,7 @@ from tracegrade.cli.output import (
     format_option,
     json_text,
     outcome_text,
+    output_option,
     print_json,
     print_table,
     reports_errors,
@@ -21,6 +23,7 @@ from tracegrade.cli.times import TIME, elapsed_text, time_text
 from tracegrade.cli.trace_id_argument import TRACE_ID
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
     from rich.tree import Tree
 
     from tracegrade.config import Config
@@ -31,20 +34,32 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Show stored traces."""
+    """Show and export stored traces."""
+
+
+_FILTERS = (
+    click.option("--service", help="Only of this service."),
+    click.option("--agent", help="Only with an evaluation of this agent."),
+    click.option("--rule", metavar="ID", help="Only with an evaluation by this rule."),
+    click.option(
+        "--outcome",
+        type=click.Choice(["pass", "fail", "not_evaluable", "error"]),
+        help="Only with an evaluation of this outcome.",
+    ),
+    click.option("--since", type=TIME, help="Only first received at this time or later."),
+    click.option("--until", type=TIME, help="Only first received before this time."),
+)
+
+
+def _filters(function: Callable[..., None]) -> Callable[..., None]:
+    """The options that choose traces."""
+    for option in reversed(_FILTERS):
+        function = option(function)
+    return function
 
 
 @command.command("list")
-@click.option("--service", help="Only of this service.")
-@click.option("--agent", help="Only with an evaluation of this agent.")
-@click.option("--rule", metavar="ID", help="Only with an evaluation by this rule.")
-@click.option(
-    "--outcome",
-    type=click.Choice(["pass", "fail", "not_evaluable", "error"]),
-    help="Only with an evaluation of this outcome.",
-)
-@click.option("--since", type=TIME, help="Only first received at this time or later.")
-@click.option("--until", type=TIME, help="Only first received before this time.")
+@_filters
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, the newest.")
 @settings_options
 @format_option
@@ -124,6 +139,61 @@ def show(config: "Config", output_format: str, trace_id: bytes) -> None:
             print_json([_as_json(stored)])
         else:
             _print_trace(stored)
+
+
+@command.command()
+@click.argument("trace_ids", nargs=-1, type=TRACE_ID, metavar="[TRACE_ID...]")
+@_filters
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, the newest.")
+@output_option
+@settings_options
+@reports_errors
+def export(
+    config: "Config",
+    trace_ids: tuple[bytes, ...],
+    limit: int,
+    since: int | None,
+    until: int | None,
+    output: IO[str],
+    **wanted: Any,
+) -> None:
+    """Write traces as OTLP/JSON, one request a line, as the collector's file exporter does.
+
+    Those named, else those that the options choose. What is written is what was kept: attributes that no dialect and no
+    rule reads are not there. 'replay', 'extract' and the traces beside a rule read it; log records have lines of their
+    own. Exit code 1 when a trace that was named is not in the store.
+    """
+    from tracegrade.otlp.json import to_json
+    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.read import Filter, stored_traces, trace_heads
+
+    unknown = []
+    with reading(open_store(config.store_url, read_only=True)) as connection:
+        if not trace_ids:
+            chosen = trace_heads(connection, Filter(since_ns=since, until_ns=until, **wanted), limit)
+            trace_ids = tuple(dict.fromkeys(bytes.fromhex(head.trace_id) for head in chosen))
+        for trace_id in trace_ids:
+            if not (found := stored_traces(connection, trace_id)):
+                unknown.append(trace_id.hex())
+            for stored in found:
+                for request in kept_requests(stored):
+                    output.write(json_text(to_json(request)) + "\n")
+    if unknown:
+        click.echo(f"Not in the store: {', '.join(unknown)}.", err=True)
+        sys.exit(EXIT_FAILED)
+
+
+def kept_requests(stored: "StoredTrace") -> "list[Message]":
+    """What was kept of a trace as export requests: its spans, and its log records if it has any.
+
+    Raises:
+        KeptSpansError: its spans are damaged, or were stored by another version.
+    """
+    from tracegrade.otlp.from_spans import logs_request, trace_request
+    from tracegrade.store.kept_spans import decode_spans
+
+    kept = decode_spans(stored.spans)
+    return [trace_request(kept.spans), *([logs_request(kept.log_records)] if kept.log_records else [])]
 
 
 def _as_json(stored: "StoredTrace") -> dict[str, Any]:
