@@ -208,6 +208,30 @@ def read(path: Path, *, expand_env: bool = False) -> Document:
     return parse(text, str(path), expand_env=expand_env)
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes what `read` reads as it was: texts in quotes unless they are plain words, no aliases."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+_PLAIN_WORDS = re.compile(r"[A-Za-z][A-Za-z0-9_-]*( [A-Za-z][A-Za-z0-9_-]*)*")
+_NO_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+
+
+def _write_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    is_plain = _PLAIN_WORDS.fullmatch(text) is not None and text.lower() not in _NO_WORDS
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if is_plain else '"')
+
+
+_Dumper.add_representer(str, _write_text)
+
+
+def dumped(value: object) -> str:
+    """`value` as the text of a YAML file that `read` reads as the same value; members in their order."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
 class _Composer:
     """Builds the plain value of a node tree and notes where every part stands."""
 

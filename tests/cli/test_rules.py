@@ -93,7 +93,7 @@ class TestList:
 
     def test_evaluators_are_shown_with_their_fields(self) -> None:
         found = {row["evaluator"]: row["fields"] for row in rows(run("list", "--evaluators", "--format", "json"))}
-        assert found["tool-call-order"][:5] == ["evaluator", "name", "threshold", "tool_calls_order", "strict"]
+        assert found["tool-call-order"][:5] == ["evaluator", "name", "threshold", "matchers", "tool_calls_order"]
 
     def test_the_table_names_every_rule(self) -> None:
         assert DEMO_RULE in run("list", "builtin:demo").stdout

@@ -63,7 +63,7 @@ def test_a_rule_names_it_and_the_schema_and_the_list_know_it(tmp_path: Path) -> 
     assert json.loads(listed.splitlines()[-1]) == {
         "evaluator": "same-argument",
         "judges": "Do all calls have the same value of an argument?",
-        "fields": ["evaluator", "name", "threshold", "argument", "case_sensitive"],
+        "fields": ["evaluator", "name", "threshold", "matchers", "argument", "case_sensitive"],
     }
     schema = json.loads(run(tmp_path, "-m", "tracegrade", "rules", "schema").stdout)
     (shape,) = [

@@ -28,7 +28,7 @@ _CLAUSES = {
     "tools": "{} was called",
     "prompt": "the prompt is {}",
 }
-_HEAD_KEYS = frozenset({"evaluator", "name", "threshold", "id", "match"})
+_HEAD_KEYS = frozenset({"evaluator", "name", "threshold", "matchers", "id", "match"})
 _MAX_SHOWN = 300  # characters of what is expected
 
 

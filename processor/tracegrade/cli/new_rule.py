@@ -11,13 +11,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
-
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import KIND_INTERNAL, STATUS_UNSET, Resource, Span
 from tracegrade.otlp.from_spans import trace_request
 from tracegrade.otlp.json import to_json
+from tracegrade.yaml_file import dumped
 
 if TYPE_CHECKING:
     from tracegrade.model.agent_run import AgentRun
@@ -107,7 +106,8 @@ def from_trace(rule_id: str, extraction: "Extraction", requests: Sequence[dict[s
         title=title,
         description=f"What trace {trace_id} did is what is expected.",
     )
-    body = _yaml({"scope": scope, **({"match": clauses} if clauses else {}), "evaluate": [evaluation]})
+    match = {"match": clauses} if clauses else {}
+    body = dumped({"scope": scope, **match, "evaluate": [evaluation]})
     failing = _run(service, agent, other)
     return Draft(
         head + body,
@@ -150,7 +150,7 @@ def write(folder: Path, draft: Draft) -> list[Path]:
         {"description": described, "trace": name, "expect": {draft.evaluation: outcome}}
         for name, described, outcome, _ in draft.traces
     ]
-    files = {folder / "rule.yaml": draft.rule, folder / "tests.yaml": _yaml(tests)}
+    files = {folder / "rule.yaml": draft.rule, folder / "tests.yaml": dumped(tests)}
     for name, _, _, requests in draft.traces:
         # One request is laid out to be read; several stand one a line.
         one = len(requests) == 1
@@ -161,10 +161,6 @@ def write(folder: Path, draft: Draft) -> list[Path]:
     for path, text in files.items():
         path.write_text(text, encoding="utf-8")
     return list(files)
-
-
-def _yaml(value: object) -> str:
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120)
 
 
 def laid_out(value: JsonValue, depth: int = 0) -> str:

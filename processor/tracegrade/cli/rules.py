@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,7 @@ from tracegrade.cli.output import (
     format_option,
     markdown_table,
     outcome_text,
+    output_option,
     print_json,
     print_table,
     reports_errors,
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     from tracegrade.config import Config
     from tracegrade.match.rule import Rule
     from tracegrade.match.rule_set import RuleSet
+    from tracegrade.suites.imported import Imported
 
 _WORDS = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
+_SUITE = "suite.json"
 _OF_THE_TESTS = "the rule's tests"
 
 _paths = click.argument("paths", nargs=-1, metavar="[PATH...]")
@@ -109,14 +112,8 @@ def explain(name: str, paths: Sequence[str]) -> None:
     ID is looked for at each PATH; a rule file or a folder of rules in its place explains all of its rules.
     """
     from tracegrade.cli.explained import explained
-    from tracegrade.yaml_file import did_you_mean
 
-    is_place = not paths and (name.startswith("builtin:") or Path(name).exists())
-    rule_set = _load([name] if is_place else paths)
-    chosen = list(rule_set.rules) if is_place else [rule for rule in rule_set.rules if rule.id == name]
-    if not chosen:
-        hint = did_you_mean(name, [known.id for known in rule_set.rules])
-        raise click.UsageError(f"no rule {name!r} here{hint}")
+    rule_set, chosen = _named(name, paths)
     click.echo("\n\n\n".join(explained(rule, rule_set.paths[rule.id]) for rule in chosen))
 
 
@@ -193,6 +190,107 @@ def _from_stored(rule_id: str, trace_id: bytes, config: "Config") -> "Draft":
         raise new_rule.NewRuleError(f"trace {trace_id.hex()} is not in the store; 'tracegrade traces list' shows all")
     requests = [to_json(request) for request in kept_requests(found[0])]
     return new_rule.from_trace(rule_id, extract_stored(found[0], config.traces), requests)
+
+
+@command.command(name="import")
+@click.argument("source")
+@click.option("--id", "rule_id", default="", help="The rule's id; made of the suite's name if left out.")
+@click.option("--in", "folder", default="rules", show_default=True, type=click.Path(path_type=Path), help="Where.")
+@click.option("--answers", metavar="FILE", help="The answers of a BFCL list, where they are in a file of their own.")
+@click.option("--replace", is_flag=True, help="Write over a rule of that id.")
+@reports_errors
+def import_(source: str, rule_id: str, folder: Path, answers: str | None, replace: bool) -> None:
+    """Make a rule of a suite, of a BFCL list, or of the tools of an MCP server.
+
+    SOURCE is a file ('-' for standard input) or the http(s) address of an MCP server (streamable HTTP, or SSE). A suite
+    is {name, tools, test_cases}; each case becomes a case of the rule, literal. Of a server's tools, the arguments are
+    judged by their schemas. Written to imported/ID in the folder, with suite.json beside it: what only a run needs.
+    """
+    from tracegrade.suites.bfcl import import_bfcl, is_bfcl
+    from tracegrade.suites.imported import read_document
+    from tracegrade.suites.mcp import import_tools, list_tools
+    from tracegrade.suites.tool_suite import import_suite
+
+    if source.startswith(("http://", "https://")):
+        imported = import_tools(list_tools(source), source, rule_id)
+    else:
+        document = read_document(_text_of(source))
+        beside = read_document(_text_of(answers)) if answers is not None else None
+        if is_bfcl(document):
+            imported = import_bfcl(document, "stdin" if source == "-" else Path(source).stem, rule_id, beside)
+        else:
+            imported = import_suite(document, rule_id)
+    path = _write_imported(imported, folder, replace)
+    for note in imported.notes:
+        click.echo(f"Note: {note}.", err=True)
+    click.echo(f"wrote {path}")
+
+
+def _text_of(source: str) -> str:
+    from tracegrade.suites.imported import SuiteError
+
+    try:
+        data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise SuiteError(f"{source}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SuiteError(f"{source}: expected text in UTF-8") from None
+
+
+def _write_imported(imported: "Imported", folder: Path, replace: bool) -> Path:
+    import json
+
+    from tracegrade.match.rule import Rule
+    from tracegrade.suites.imported import SuiteError
+    from tracegrade.yaml_file import dumped, parse, validate
+
+    place = folder / "imported" / str(imported.rule["id"])
+    path = place / "rule.yaml"
+    text = dumped(imported.rule)
+    validate(parse(text, str(path)), Rule)  # nothing is written that no rule can be
+    if path.exists() and not replace:
+        raise SuiteError(f"{path}: there is a rule already; --replace writes over it, --id names another")
+    place.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    kept = json.dumps(imported.kept, indent=2, ensure_ascii=False) + "\n"
+    (place / _SUITE).write_text(kept, encoding="utf-8")
+    return path
+
+
+@command.command(name="export")
+@click.argument("name", metavar="ID|PATH")
+@_paths
+@output_option
+@reports_errors
+def export(name: str, paths: Sequence[str], output: IO[str]) -> None:
+    """Write the cases of a rule as a suite again: what 'rules import' reads."""
+    import json
+
+    from tracegrade.suites.bfcl import export_bfcl
+    from tracegrade.suites.imported import object_at, read_document
+    from tracegrade.suites.tool_suite import export_suite
+
+    rule_set, chosen = _named(name, paths)
+    if len(chosen) != 1:
+        raise click.UsageError(f"expected one rule, found {len(chosen)} at {name!r}")
+    beside = Path(rule_set.paths[chosen[0].id]).with_name(_SUITE)
+    kept = object_at(read_document(_text_of(str(beside))), str(beside)) if beside.exists() else {}
+    suite = export_bfcl(chosen[0], kept) if "bfcl" in kept else export_suite(chosen[0], kept)
+    output.write(json.dumps(suite, indent=2, ensure_ascii=False) + "\n")
+
+
+def _named(name: str, paths: Sequence[str]) -> "tuple[RuleSet, list[Rule]]":
+    """The rules of an id, or all rules at a place."""
+    from tracegrade.yaml_file import did_you_mean
+
+    is_place = not paths and (name.startswith("builtin:") or Path(name).exists())
+    rule_set = _load([name] if is_place else paths)
+    chosen = list(rule_set.rules) if is_place else [rule for rule in rule_set.rules if rule.id == name]
+    if not chosen:
+        hint = did_you_mean(name, [known.id for known in rule_set.rules])
+        raise click.UsageError(f"no rule {name!r} here{hint}")
+    return rule_set, chosen
 
 
 def _load(paths: Sequence[str]) -> "RuleSet":

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, GetJsonSchemaHandler, PlainSerializer, Pl
 from pydantic_core import InitErrorDetails
 
 from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.matchers import LITERAL, MATCHERS
 from tracegrade.evaluate.registry import evaluators
 from tracegrade.match.mistakes import mistake, mistakes_of, refuse
 from tracegrade.yaml_file import FileModel, did_you_mean
@@ -46,6 +47,7 @@ class _Head(FileModel):
         description="Names the evaluation in results and tests, unique in its rule; the evaluator's id if omitted.",
     )
     threshold: float = Field(default=1.0, ge=0, le=1, description="The least score that passes.")
+    matchers: bool = Field(default=True, description="Whether objects of $ keys are matchers; else they are literal.")
 
 
 def read_item(value: Any) -> EvaluationSpec:
@@ -84,7 +86,7 @@ def _read_with(evaluator: Evaluator[Any, Any], value: dict[str, Any]) -> Evaluat
     read: list[Any] = []
     for model, part in parts.items():
         try:
-            read.append(model.model_validate(part))  # without a context, matchers are on
+            read.append(model.model_validate(part, context=LITERAL if value.get("matchers") is False else MATCHERS))
         except ValidationError as error:
             mistakes.extend(mistakes_of(error, model))
     if mistakes:

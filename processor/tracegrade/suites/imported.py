@@ -1,0 +1,118 @@
+"""What every import gives, and how files are read."""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.json_value import JsonValue
+
+JsonObject = dict[str, JsonValue]
+
+
+class SuiteError(TraceGradeError):
+    """A suite cannot be read or written; says where, what was found and what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A rule as its file will hold it; ``kept`` is what stands beside it, ``notes`` what was left out and why."""
+
+    rule: JsonObject
+    kept: JsonObject
+    notes: list[str] = field(default_factory=list)
+
+
+def read_document(text: str) -> JsonValue:
+    """One JSON document, or a list of them where there is one a line.
+
+    Raises:
+        SuiteError: it is neither.
+    """
+    try:
+        return _clean(_loads(text))
+    except ValueError as error:
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) < 2:
+            raise SuiteError(f"not JSON: {error}") from None
+    found: list[JsonValue] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            found.append(_clean(_loads(line)))
+        except ValueError as error:
+            raise SuiteError(f"not JSON, and line {number} is no JSON either: {error}") from None
+    return found
+
+
+def _loads(text: str) -> JsonValue:
+    value: JsonValue = json.loads(text, parse_constant=_refuse_constant)
+    return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _clean(value: JsonValue) -> JsonValue:
+    """Lone surrogates, which no file can hold, become question marks."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {key.encode("utf-8", "replace").decode(): _clean(member) for key, member in value.items()}
+    return value
+
+
+def object_at(value: JsonValue, where: str) -> JsonObject:
+    """`value`, which must be an object."""
+    if not isinstance(value, dict):
+        raise SuiteError(f"{where}: expected an object, found {_shown(value)}")
+    return value
+
+
+def list_at(value: JsonValue, where: str) -> list[JsonValue]:
+    """`value`, which must be a list; nothing is an empty one."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise SuiteError(f"{where}: expected a list, found {_shown(value)}")
+    return value
+
+
+def text_at(value: JsonValue, where: str) -> str:
+    """`value`, which must be a text; nothing is an empty one."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise SuiteError(f"{where}: expected a text, found {_shown(value)}")
+    return value
+
+
+def _shown(value: JsonValue) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def unique_id(wanted: JsonValue, number: int, taken: Iterable[str]) -> str:
+    """The id of a case: its own, else its number; with a suffix where another has it."""
+    base = str(wanted)[:190] if isinstance(wanted, str | int) and str(wanted).strip() else f"case-{number}"
+    known, suffix, found = set(taken), 1, base
+    while found in known:
+        suffix += 1
+        found = f"{base}-{suffix}"
+    return found
+
+
+def rule_id_of(name: str) -> str:
+    """A rule's id from a suite's name."""
+    return "-".join(re.findall("[a-z0-9]+", name.lower()))[:100].strip("-") or "imported-suite"
+
+
+def head(rule_id: str, title: str, description: str) -> JsonObject:
+    """The first fields of an imported rule."""
+    described: JsonObject = {"id": rule_id, "title": title[:200]}
+    if description:
+        described["description"] = description
+    return described | {"status": "experimental", "scope": "agent", "tags": ["imported"]}

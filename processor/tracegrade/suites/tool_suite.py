@@ -1,0 +1,163 @@
+"""A suite of function schemas and test cases: ``{name, description, system_prompt, tools, test_cases}``.
+
+A case has a prompt, the expected tool (or several, or null for none), its parameters, and how they are compared; fields
+of several turns may be flat or in ``multi_turn_config``. A case without a prompt is left out.
+
+Source: Maheidem/llm-benchmark-studio, routers/tool_eval.py (import and export); system_prompt and should_call_tool,
+which its export leaves out, are kept here.
+"""
+
+from collections.abc import Iterator
+
+from tracegrade.match.case import Case
+from tracegrade.match.rule import Rule
+from tracegrade.model.json_value import JsonValue
+from tracegrade.suites.imported import (
+    Imported,
+    JsonObject,
+    SuiteError,
+    head,
+    list_at,
+    object_at,
+    rule_id_of,
+    text_at,
+    unique_id,
+)
+
+# Of a case: what its evaluation takes, what a run of the suite takes, and where that may stand.
+_COMPARED = ("expected_params", "scoring_config", "param_scoring", "should_call_tool")
+_CHAIN = ("valid_prerequisites", "optimal_hops")
+_RUN_ONLY = ("max_rounds", "mock_responses", "argument_source")
+_SCORING_KEYS = ("mode", "epsilon")
+_KEPT_OF_SUITE = ("name", "description", "system_prompt", "tools")
+
+
+def import_suite(document: JsonValue, rule_id: str = "") -> Imported:
+    """A rule with a case for each test case.
+
+    Args:
+        document: the suite.
+        rule_id: the rule's id; made of the suite's name if "".
+
+    Raises:
+        SuiteError: no name, no case, or a field of a wrong type.
+    """
+    suite = object_at(document, "the suite")
+    name = text_at(suite.get("name"), "name").strip()
+    if not name:
+        raise SuiteError("name: expected the name of the suite, found nothing")
+    _check_tools(list_at(suite.get("tools"), "tools"))
+    cases: list[JsonValue] = []
+    kept_cases: dict[str, JsonValue] = {}
+    notes: list[str] = []
+    for place, item in enumerate(list_at(suite.get("test_cases"), "test_cases")):
+        written = object_at(item, f"test_cases[{place}]")
+        if not text_at(written.get("prompt"), f"test_cases[{place}].prompt").strip():
+            notes.append(f"test_cases[{place}] has no prompt and is left out")
+            continue
+        case_id = unique_id(written.get("id"), len(cases) + 1, kept_cases)
+        case, kept_cases[case_id], said = _case(case_id, written, f"test_cases[{place}]")
+        cases.append(case)
+        notes += said
+    if not cases:
+        raise SuiteError(
+            "test_cases: expected at least one case with a prompt; a suite of tools alone has none to judge"
+        )
+    rule = head(rule_id or rule_id_of(name), name, text_at(suite.get("description"), "description"))
+    kept: JsonObject = {key: suite[key] for key in _KEPT_OF_SUITE if suite.get(key)}
+    return Imported(rule | {"cases": cases}, kept | {"cases": kept_cases}, notes)
+
+
+def _check_tools(tools: list[JsonValue]) -> None:
+    for place, tool in enumerate(tools):
+        described = object_at(tool, f"tools[{place}]")
+        function = described.get("function")
+        if described.get("type") != "function" or not isinstance(function, dict) or not function.get("name"):
+            raise SuiteError(f"tools[{place}]: expected {{type: function, function: {{name, parameters}}}}")
+
+
+def _case(case_id: str, written: JsonObject, where: str) -> tuple[JsonObject, JsonObject, list[str]]:
+    """The case of the rule, what is kept beside it, and what is to be said."""
+    case: JsonObject = {"id": case_id, "match": {"prompt": written["prompt"]}, "matchers": False}
+    kept: JsonObject = {"category": written["category"]} if written.get("category") else {}
+    notes: list[str] = []
+    config = _chain_config(written, where)
+    if config is not None:
+        case["evaluator"] = "multi-turn"
+    case["expected_tool"] = written.get("expected_tool")
+    given = {key: written[key] for key in _COMPARED if written.get(key) is not None}
+    if isinstance(scoring := given.get("scoring_config"), dict):
+        given["scoring_config"] = {key: scoring[key] for key in _SCORING_KEYS if key in scoring}
+    if given.get("param_scoring") == "exact":
+        del given["param_scoring"]  # which it is anyway
+    should_call = given.pop("should_call_tool", None)
+    if should_call is not None and config is None:
+        if bool(should_call) is (case["expected_tool"] is not None):
+            case["should_call_tool"] = bool(should_call)
+        else:
+            notes.append(f"{where}: should_call_tool and expected_tool contradict each other; the tool counts")
+    case |= given
+    if config is not None:
+        case |= {key: config[key] for key in _CHAIN if config.get(key)}
+        kept |= {key: config[key] for key in _RUN_ONLY if config.get(key)}
+        if should_call is not None:
+            kept["should_call_tool"] = should_call
+    return case, kept, notes
+
+
+def _chain_config(written: JsonObject, where: str) -> JsonObject | None:
+    """What a case of several turns says, flat or nested, flat first; None for a case of one turn."""
+    nested = written.get("multi_turn_config")
+    if not written.get("multi_turn") and not nested:
+        return None
+    config = dict(object_at(nested, f"{where}.multi_turn_config")) if nested else {}
+    return config | {key: written[key] for key in (*_CHAIN, *_RUN_ONLY) if written.get(key)}
+
+
+def export_suite(rule: Rule, kept: JsonObject) -> JsonObject:
+    """The suite of a rule's cases; `kept` is what stands beside the rule, {} for nothing.
+
+    Raises:
+        SuiteError: the rule has no cases, or one that a suite cannot hold.
+    """
+    if rule.cases is None:
+        raise SuiteError(f"{rule.id}: a rule without cases is no suite")
+    suite: JsonObject = {"name": kept.get("name") or rule.title or rule.id}
+    if description := kept.get("description") or rule.description:
+        suite["description"] = description
+    if kept.get("system_prompt"):
+        suite["system_prompt"] = kept["system_prompt"]
+    beside = kept.get("cases")
+    of_cases = beside if isinstance(beside, dict) else {}
+    cases: list[JsonValue] = []
+    for case in rule.cases.all:
+        run_only = of_cases.get(case.id)
+        cases.append(_exported(case, run_only if isinstance(run_only, dict) else {}))
+    return suite | {"tools": kept.get("tools") or [], "test_cases": cases}
+
+
+def _exported(case: Case, kept: JsonObject) -> JsonObject:
+    written: JsonObject = dict(case.spec.written)
+    match = written.get("match")
+    prompt = match.get("prompt") if isinstance(match, dict) else None
+    if not isinstance(prompt, str):
+        raise SuiteError(f"case {case.id!r}: a suite needs the exact prompt of each case")
+    evaluator = case.spec.evaluator.name
+    if evaluator not in ("tool-case", "multi-turn"):
+        raise SuiteError(f"case {case.id!r}: a suite holds tool-case and multi-turn, found {evaluator}")
+    if written.get("matchers", True) and (word := next(_matchers_in(written.get("expected_params")), None)):
+        raise SuiteError(f"case {case.id!r}: a suite holds plain values, found the matcher {word}")
+    exported: JsonObject = {"id": case.id, "prompt": prompt}
+    exported |= {key: written[key] for key in ("expected_tool", *_COMPARED) if written.get(key) is not None}
+    if evaluator == "multi-turn":
+        exported["multi_turn"] = True
+        exported |= {key: written[key] for key in _CHAIN if written.get(key)}
+    return exported | kept
+
+
+def _matchers_in(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from (key for key in value if key.startswith("$"))
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _matchers_in(item)
