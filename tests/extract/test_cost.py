@@ -124,6 +124,16 @@ def test_twice_the_trace_costs_twice(shape: Callable[[int], list[dict[str, Any]]
     assert work(large) / work(small) < 1.15 * size(large) / size(small)
 
 
+def test_twice_the_messages_of_one_model_call_cost_twice() -> None:
+    def spans(messages: int) -> list[dict[str, Any]]:
+        said = json.dumps([asked(number) for number in range(messages)])
+        return [{"id": 1, "attributes": {"gen_ai.operation.name": "chat", "gen_ai.output.messages": said}}]
+
+    small, large = make_trace(spans(200)), make_trace(spans(400))
+    assert len(extract(large).calls) == 400
+    assert work(large) / work(small) < 2.3
+
+
 def size(trace: Trace) -> int:
     """Spans and attributes."""
     return len(trace.spans) + sum(len(span.attributes) for span in trace.spans)
