@@ -32,7 +32,7 @@ def use(folder: str | None) -> None:
     """Read the model at `folder` for all rules from now on; None for none.
 
     Raises:
-        NoModel: the extra is not installed, or there is no model2vec model in that folder.
+        NoModel: there is no model2vec model in that folder, or the extra is not installed.
     """
     _chosen[:] = [] if folder is None else [_StaticModel(folder)]
 
@@ -53,12 +53,12 @@ def model() -> Model:
 
 class _StaticModel:
     def __init__(self, folder: str) -> None:
+        if not Path(folder).is_dir():
+            raise NoModel(f"rules.semantic_model: no folder {folder!r}; expected one with a model2vec model")
         try:
             from model2vec import StaticModel
         except ImportError:
             raise NoModel("rules.semantic_model needs an extra: pip install 'tracegrade[semantic]'") from None
-        if not Path(folder).is_dir():
-            raise NoModel(f"rules.semantic_model: no folder {folder!r}; expected one with a model2vec model")
         try:
             self._model: Any = StaticModel.from_pretrained(folder)
         except Exception as error:  # whatever its readers raise: the folder holds no such model
