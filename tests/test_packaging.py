@@ -1,7 +1,9 @@
 """What is inside the package that people install."""
 
+import ast
 import importlib.metadata
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import tracegrade
@@ -40,3 +42,33 @@ def test_no_line_of_the_dependencies_names_a_place() -> None:
     project = PROJECT["project"]
     lines = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
     assert not [line for line in lines if "://" in line or "@" in line]
+
+
+def _compiled() -> list[Path]:
+    tree = ast.parse((ROOT / "deploy" / "compiled_build.py").read_text())
+    patterns: tuple[str, ...] = next(
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "COMPILED"
+    )
+    found = [list((ROOT / "processor").glob(pattern)) for pattern in patterns]
+    assert all(found)  # no pattern for what was moved
+    return list(chain.from_iterable(found))
+
+
+def test_no_compiled_module_binds_one_name_to_two_kinds_of_errors() -> None:
+    """mypyc takes the second for one of the first, and raises a TypeError instead."""
+    for path in _compiled():
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef):
+                handlers = [node for node in ast.walk(function) if isinstance(node, ast.ExceptHandler) and node.name]
+                kinds = {(handler.name, ast.dump(handler.type)) for handler in handlers if handler.type}
+                assert len(kinds) == len({name for name, _ in kinds}), f"{path}:{function.lineno}"
+
+
+def test_no_compiled_module_defines_what_pydantic_reads() -> None:
+    """mypyc keeps no annotations."""
+    for path in _compiled():
+        imported = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+        names = {alias.name for node in imported for alias in node.names} | {node.module for node in imported}
+        assert names.isdisjoint({"pydantic", "BaseModel", "FileModel", "ParameterModel"}), path
