@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,19 @@ def is_long(request: pytest.FixtureRequest) -> bool:
 def report(request: pytest.FixtureRequest) -> Report:
     """Add a row to the table that is printed at the end."""
     return request.config.stash.setdefault(_ROWS, []).append
+
+
+# Of overload and of evaluators that misbehave: with them all other tests take half as long again.
+_MINUTES = ("test_overload.py", "test_inside.py")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes minutes is run where this folder, or what is in it, is asked for."""
+    if any("reliability" in argument for argument in config.args):
+        return
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.path.name in _MINUTES:
+            item.add_marker(pytest.mark.skip(reason="takes minutes: pytest tests/reliability runs it, and .ci/run"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
