@@ -7,6 +7,7 @@ server/tools.
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
@@ -84,7 +85,7 @@ def _function(tool: JsonObject) -> JsonObject:
     return {"type": "function", "function": {"name": tool["name"], **described, "parameters": tool["inputSchema"]}}
 
 
-class _Server:
+class _Server(ABC):
     """A conversation with one server."""
 
     def __init__(self, pool: urllib3.PoolManager, url: str) -> None:
@@ -100,14 +101,15 @@ class _Server:
 
     def close(self) -> None:
         """Let go of what is open."""
+        self._pool.clear()
 
+    @abstractmethod
     def speaks(self) -> bool:
         """Whether a server of this kind answers; then it is initialised."""
-        raise NotImplementedError
 
+    @abstractmethod
     def exchange(self, message: JsonObject) -> JsonValue:
         """Send one message; the answer, None for one that wants none."""
-        raise NotImplementedError
 
     def request(self, method: str, parameters: JsonObject) -> JsonObject:
         """The result of a request.
@@ -188,6 +190,7 @@ class _EventStream(_Server):
     def close(self) -> None:
         if self._stream is not None:
             self._stream.close()
+        super().close()
 
     def speaks(self) -> bool:
         self._stream = self._pool.request(
