@@ -18,7 +18,7 @@ from tracegrade.alert.settings import AlertsSettings
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.journal.settings import JournalSettings
 from tracegrade.otlp.exporter_settings import ExporterSettings
-from tracegrade.receive.settings import Endpoint, ReceiversSettings, is_loopback, split_endpoint
+from tracegrade.receive.settings import Endpoint, ListenSettings, ReceiversSettings, is_loopback, split_endpoint
 from tracegrade.store.settings import StoreSettings
 from tracegrade.yaml_file import (
     Document,
@@ -76,6 +76,12 @@ class TelemetrySettings(FileModel):
     export_interval: Duration = Field(60.0, gt=0, description="How often our metrics go to the exporters")
 
 
+class WebSettings(ListenSettings):
+    """The page for people, and the API."""
+
+    endpoint: Endpoint = Field("127.0.0.1:4319", description="host:port of the page and the API; loopback by default")
+
+
 class Config(FileModel):
     """Everything ``serve`` may be told."""
 
@@ -95,6 +101,7 @@ class Config(FileModel):
     )
     alerts: AlertsSettings = Field(default_factory=AlertsSettings, description="Who is told")
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings, description="Our own metrics")
+    web: WebSettings | None = Field(default_factory=WebSettings, description="The page and the API; null: neither")
 
     @property
     def data_path(self) -> Path:
@@ -153,11 +160,15 @@ def _listeners(config: Config) -> list[tuple[Location, str]]:
     """Where each server's endpoint is set, and the endpoint."""
     protocols = config.receivers.otlp.protocols
     named = {"grpc": protocols.grpc, "http": protocols.http}
-    return [
+    listeners: list[tuple[Location, str]] = [
         (("receivers", "otlp", "protocols", name, "endpoint"), protocol.endpoint)
         for name, protocol in named.items()
         if protocol is not None
-    ] + [(("telemetry", "endpoint"), config.telemetry.endpoint)]
+    ]
+    listeners.append((("telemetry", "endpoint"), config.telemetry.endpoint))
+    if config.web is not None:
+        listeners.append((("web", "endpoint"), config.web.endpoint))
+    return listeners
 
 
 def _shared_addresses(document: Document, config: Config) -> list[Problem]:

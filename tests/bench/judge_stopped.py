@@ -76,7 +76,7 @@ def _serve(folder: Path, port: int, *, watchdog: bool) -> "subprocess.Popen[str]
     config.write_text(
         f"data_dir: {folder / 'data'}\n"
         "receivers: {otlp: {protocols: {grpc: {endpoint: '127.0.0.1:0'}}}}\n"
-        "telemetry: {endpoint: '127.0.0.1:0'}\n"
+        "telemetry: {endpoint: '127.0.0.1:0'}\nweb: null\n"
         f"rules: {{paths: ['{folder / 'rules'}']}}\n"
         "judge: {hang_timeout: 2s}\n"
         f'exporters: {{otlp: {{endpoint: "127.0.0.1:{port}", tls: {{insecure: true}}, compression: none}}}}\n'

@@ -86,7 +86,7 @@ def _measure_ours(folder: Path, options: argparse.Namespace) -> dict[str, float]
     config.write_text(
         f"data_dir: {folder / 'data'}\n"
         "receivers: {otlp: {protocols: {grpc: {endpoint: '127.0.0.1:0'}}}}\n"
-        "telemetry: {endpoint: '127.0.0.1:0'}\n"
+        "telemetry: {endpoint: '127.0.0.1:0'}\nweb: null\n"
         f"rules: {{paths: ['{folder / 'rules'}']}}\n"
         "journal: {max_size_mib: 16384}\n" + exporters
     )

@@ -71,6 +71,7 @@ class Server:
                 "otlp": {"protocols": {"grpc": {"endpoint": "127.0.0.1:0"}, "http": {"endpoint": "127.0.0.1:0"}}}
             },
             "telemetry": {"endpoint": "127.0.0.1:0"},
+            "web": {"endpoint": "127.0.0.1:0"},
             "traces": {"settle": "300ms", "idle_timeout": "3s"},
             "rules": {"paths": ["builtin:demo"]},
         }

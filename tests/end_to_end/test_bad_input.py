@@ -396,6 +396,7 @@ FREE_PORTS = """\
 data_dir: data
 receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:0"}, http: {endpoint: "127.0.0.1:0"}}}}
 telemetry: {endpoint: "127.0.0.1:0"}
+web: null
 """
 
 WRONG_SETTINGS = {

@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-SERVERS = ("grpc", "starlette", "uvicorn", "sqlalchemy", "requests", "opentelemetry", "asyncio")
+SERVERS = ("grpc", "starlette", "uvicorn", "sqlalchemy", "requests", "opentelemetry", "asyncio", "jinja2")
 
 
 def _run(program: str) -> str:

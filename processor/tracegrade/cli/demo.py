@@ -27,10 +27,11 @@ receivers:
       grpc: {{endpoint: "127.0.0.1:{grpc}"}}
       http: {{endpoint: "127.0.0.1:{http}"}}
 telemetry: {{endpoint: "127.0.0.1:{telemetry}"}}
+web: {{endpoint: "127.0.0.1:{web}"}}
 traces: {{settle: 500ms}}
 rules: {{paths: ["builtin:demo"]}}
 """
-_USUAL_PORTS = {"grpc": 4317, "http": 4318, "telemetry": 8888}
+_USUAL_PORTS = {"grpc": 4317, "http": 4318, "telemetry": 8888, "web": 4319}
 _JUDGED_WITHIN_S = 30.0
 
 
@@ -98,6 +99,7 @@ def _run_agent(endpoints: dict[str, str], config: "Config", once: bool) -> bool:
     failing = next((trace for trace, title in titles.items() if "before" in title), next(iter(titles)))
     if not once:
         where = f"--data-dir {config.data_dir}"
+        click.echo(f"Open:         {endpoints['web']}")
         click.echo(f"Look closer:  tracegrade results list {where}")
         click.echo(f"              tracegrade why {failing} {where}")
         click.echo(f"Metrics:      http://{endpoints['telemetry']}/metrics")

@@ -21,21 +21,28 @@ if TYPE_CHECKING:
 @data_dir_option
 @click.option(
     "--role",
-    type=click.Choice(["all", "receive", "judge"]),
+    type=click.Choice(["all", "receive", "judge", "web"]),
     default="all",
     show_default=True,
-    help="all: receive, and keep a judge process running beside it.",
+    help="all: receive, and keep a judge and a web process running beside it.",
 )
 @click.option("--no-watchdog", is_flag=True, help="Leave a judge alone that hangs, to look at it.")
-@click.option("--ends-with-stdin", is_flag=True, hidden=True)  # how the receive role keeps its judge
+@click.option("--ends-with-stdin", is_flag=True, hidden=True)  # how the receive role keeps the other two
+@click.option("--listens-on", type=int, hidden=True)  # the descriptor of a socket that the receive role has bound
 @reports_errors
 def command(
-    config_path: Path | None, data_dir: str | None, role: str, no_watchdog: bool, ends_with_stdin: bool
+    config_path: Path | None,
+    data_dir: str | None,
+    role: str,
+    no_watchdog: bool,
+    ends_with_stdin: bool,
+    listens_on: int | None,
 ) -> None:
-    """Receive OTLP, forward it, judge it.
+    """Receive OTLP, forward it, judge it, and show what came of it.
 
     Listens on 127.0.0.1:4317 (gRPC) and 127.0.0.1:4318 (HTTP) unless the settings say otherwise; metrics and health
-    are on 127.0.0.1:8888. SIGTERM and Ctrl-C stop it in order; what is not done then is done at the next start.
+    are on 127.0.0.1:8888, the page on 127.0.0.1:4319. SIGTERM and Ctrl-C stop it in order; what is not done then is
+    done at the next start.
     """
     from tracegrade.config import load_config
 
@@ -44,13 +51,16 @@ def command(
         config = config.model_copy(update={"judge": config.judge.model_copy(update={"watchdog": False})})
     if role == "judge":
         sys.exit(_judge(config, ends_with_stdin))
+    if role == "web":
+        sys.exit(_web(config, ends_with_stdin, listens_on))
     sys.exit(_receive(config, config_path, with_judge=role == "all"))
 
 
 def _judge(config: "Config", ends_with_stdin: bool) -> int:
     import signal
 
-    from tracegrade.pipeline.judge_role import JudgeRole, stop_when_parent_ends
+    from tracegrade.pipeline.judge_role import JudgeRole
+    from tracegrade.pipeline.parent import stop_when_parent_ends
 
     _log_to_stderr("judge")
     with _says_what_is_wrong_with_the_folder(config):
@@ -59,9 +69,44 @@ def _judge(config: "Config", ends_with_stdin: bool) -> int:
         signal.signal(number, lambda *_: role.stop())
     if ends_with_stdin:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the receiver ends us when it is done
-        stop_when_parent_ends(role)
+        stop_when_parent_ends(role.stop)
     role.run()
     return 0
+
+
+def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int:
+    import asyncio
+    import signal
+    import socket
+
+    from tracegrade.pipeline.parent import stop_when_parent_ends
+    from tracegrade.pipeline.web_role import WebRole
+    from tracegrade.receive.listen import bound_socket, check_tls
+
+    _log_to_stderr("web")
+    settings = config.web
+    if settings is None:
+        raise TraceGradeError("web: null turns the page off; give it an endpoint, or leave the key out")
+    if settings.tls is not None:
+        check_tls("web", settings.tls)
+    role = WebRole(config, settings)
+    listening = bound_socket("web", settings.endpoint) if listens_on is None else socket.socket(fileno=listens_on)
+
+    async def main() -> int:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        if ends_with_stdin:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the receiver ends us when it is done
+            stop_when_parent_ends(lambda: loop.call_soon_threadsafe(stop.set))
+        else:
+            host, port = listening.getsockname()[:2]
+            click.echo(f"Listening: web {'https' if settings.tls else 'http'}://{host}:{port}.", err=True)
+        await role.run(stop, listening)
+        return 0
+
+    return _run(main)
 
 
 def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) -> int:

@@ -73,6 +73,16 @@ class DataFolder:
             return None
         return snapshot
 
+    def write_published(self, snapshots: list[dict[str, Any]]) -> None:
+        """Show the page both roles' metrics of one moment, as ``/metrics`` does."""
+        self.write_snapshot("published", {"roles": snapshots})
+
+    def read_published(self) -> list[dict[str, Any]]:
+        """What was published last; [] before that."""
+        published = self.read_snapshot("published") or {"roles": []}
+        roles: list[dict[str, Any]] = published["roles"]
+        return roles
+
 
 def _replace(path: Path, data: bytes) -> None:
     temporary = path.with_name(path.name + ".tmp")

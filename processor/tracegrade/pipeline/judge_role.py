@@ -8,7 +8,6 @@ position in the results journal.
 
 import asyncio
 import gc
-import os
 import sys
 import threading
 import time
@@ -477,14 +476,3 @@ class _Delivery:
 
 def _ignore(position: int) -> None:
     """Nobody waits for this sink."""
-
-
-def stop_when_parent_ends(role: JudgeRole) -> None:
-    """Stop `role` when standard input ends: the receive role holds the other end of that pipe."""
-
-    def watch() -> None:
-        while os.read(sys.stdin.fileno(), 1024):
-            pass
-        role.stop()
-
-    threading.Thread(target=watch, name="parent", daemon=True).start()

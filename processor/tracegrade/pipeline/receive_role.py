@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tracegrade.config import Config
+from tracegrade.config import Config, WebSettings
 from tracegrade.deliver.route import wait
 from tracegrade.forward.forwarder import Forwarder
 from tracegrade.journal.local import LocalJournal
@@ -24,16 +24,19 @@ from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import OtlpClient
 from tracegrade.otlp.metrics import export_request
 from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.pipeline.embedded_server import EmbeddedServer
 from tracegrade.pipeline.judge_process import JudgeProcess
-from tracegrade.pipeline.status_page import StatusServer, status_app
+from tracegrade.pipeline.status_page import status_app
 from tracegrade.pipeline.unread import UnreadItems
+from tracegrade.pipeline.web_process import WebProcess
 from tracegrade.receive.ingest import Ingest
-from tracegrade.receive.listen import bound_socket
+from tracegrade.receive.listen import bound_socket, check_tls
 from tracegrade.receive.otlp_grpc import OtlpGrpcServer
 from tracegrade.receive.otlp_http import OtlpHttpServer
 from tracegrade.telemetry import Telemetry
 
 TRIM_EVERY_S = 1.0
+PUBLISH_EVERY_S = 1.0
 RECENT_BYTES = 16 * 1024 * 1024  # twice what exporters that keep up have under way at a time
 STOP_WITHIN_S = 5.0
 JUDGE = "judge"
@@ -50,7 +53,7 @@ class ReceiveRole:
         Args:
             config: the settings.
             config_path: their file, for the judge's command line.
-            with_judge: keep a judge process running beside us.
+            with_judge: keep a judge process running beside us, and a web process when the settings have one.
 
         Raises:
             JournalLocked: another process receives into this data folder.
@@ -71,8 +74,11 @@ class ReceiveRole:
             self._unread, self._telemetry, self._instance_id, config.receivers.otlp.max_in_flight_bytes
         )
         self._clients: dict[str, OtlpClient] = {}
-        self._judge = JudgeProcess(_judge_command(config, config_path), self._folder, config.judge, self._telemetry)
+        judge_command = _role_command("judge", config, config_path)
+        self._judge = JudgeProcess(judge_command, self._folder, config.judge, self._telemetry)
         self._with_judge = with_judge
+        self._web_command = _role_command("web", config, config_path)
+        self._web: WebProcess | None = None
 
     async def run(self, stop: asyncio.Event, ready: Callable[[dict[str, str]], None]) -> int:
         """Serve until `stop` is set.
@@ -112,12 +118,22 @@ class ReceiveRole:
             stack.push_async_callback(http_server.stop, STOP_WITHIN_S)
             endpoints["http"] = _with_port(protocols.http.endpoint, http_server.port)
         endpoints["telemetry"] = await self._start_status(stack)
+        if self._with_judge and self._config.web is not None:
+            endpoints["web"] = self._listen_for_web(self._config.web, stack)
         return endpoints
+
+    def _listen_for_web(self, settings: WebSettings, stack: AsyncExitStack) -> str:
+        if settings.tls is not None:
+            check_tls("web", settings.tls)
+        listening = stack.enter_context(bound_socket("web", settings.endpoint))
+        self._web = WebProcess(self._web_command, listening)
+        scheme = "http" if settings.tls is None else "https"
+        return f"{scheme}://{_with_port(settings.endpoint, listening.getsockname()[1])}"
 
     async def _start_status(self, stack: AsyncExitStack) -> str:
         endpoint = self._config.telemetry.endpoint
         listening = bound_socket("telemetry", endpoint)
-        server = StatusServer(status_app(self._snapshots))
+        server = EmbeddedServer(status_app(self._snapshots))
         task = asyncio.create_task(server.serve(sockets=[listening]))
 
         async def stop() -> None:
@@ -148,7 +164,13 @@ class ReceiveRole:
             tasks.append(asyncio.create_task(_stopped_with(forwarder, stop)))
         if self._with_judge:
             tasks.append(asyncio.create_task(self._judge.run(stop)))
+        if self._web is not None:
+            tasks.append(asyncio.create_task(_every(PUBLISH_EVERY_S, self._publish, stop)))
+            tasks.append(asyncio.create_task(self._web.run(stop)))
         return tasks
+
+    async def _publish(self) -> None:
+        self._folder.write_published(self._snapshots())
 
     def _judged_to(self) -> int:
         position = self._judge_position.load()
@@ -205,8 +227,8 @@ class ReceiveRole:
             await client.close()
 
 
-def _judge_command(config: Config, config_path: Path | None) -> list[str]:
-    command = [sys.executable, "-m", "tracegrade", "serve", "--role", "judge", "--ends-with-stdin"]
+def _role_command(role: str, config: Config, config_path: Path | None) -> list[str]:
+    command = [sys.executable, "-m", "tracegrade", "serve", "--role", role, "--ends-with-stdin"]
     command += ["--data-dir", config.data_dir]
     return command if config_path is None else [*command, "-c", str(config_path)]
 

@@ -1,11 +1,9 @@
 """``/metrics`` and ``/healthz``: both roles' metrics, served by the receive role."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
-import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -34,15 +32,3 @@ def status_app(snapshots: Snapshots) -> Starlette:
         return JSONResponse({"status": "ok", "rules": rules, "snapshot_age_s": ages})
 
     return Starlette(routes=[Route("/metrics", metrics), Route("/healthz", healthz)])
-
-
-class StatusServer(uvicorn.Server):
-    """Serves `status_app` on sockets given to ``serve``; signals are its owner's business."""
-
-    def __init__(self, app: Starlette) -> None:
-        super().__init__(uvicorn.Config(app, http="httptools", access_log=False, log_level="warning", lifespan="off"))
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave the process's signal handlers alone."""
-        yield

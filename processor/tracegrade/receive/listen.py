@@ -3,6 +3,7 @@
 import socket
 import ssl
 from pathlib import Path
+from typing import Any
 
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.receive.settings import TlsServerSettings, split_endpoint
@@ -67,3 +68,13 @@ def check_tls(where: str, tls: TlsServerSettings) -> None:
             raise ReceiverStartError(
                 f"{where}.tls.client_ca_file: {tls.client_ca_file!r} holds no certificate in PEM: {error}"
             ) from None
+
+
+def tls_options(tls: TlsServerSettings | None) -> dict[str, Any]:
+    """What uvicorn is to be told of `tls`; {} for plaintext."""
+    if tls is None:
+        return {}
+    options = {"ssl_certfile": tls.cert_file, "ssl_keyfile": tls.key_file}
+    if tls.client_ca_file is None:
+        return options
+    return {**options, "ssl_ca_certs": tls.client_ca_file, "ssl_cert_reqs": ssl.CERT_REQUIRED}

@@ -1,7 +1,6 @@
 """OTLP over HTTP: protobuf and JSON, told apart by Content-Type, on Starlette and uvicorn in the caller's loop."""
 
 import asyncio
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import ceil
@@ -21,7 +20,7 @@ from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
 from tracegrade.receive.body import Body, BodyRefusedError, too_large
 from tracegrade.receive.ingest import RETRY_AFTER_S, Ingest, Refused
-from tracegrade.receive.listen import bound_socket, check_tls
+from tracegrade.receive.listen import bound_socket, check_tls, tls_options
 from tracegrade.receive.reply import (
     INTERNAL,
     INVALID_ARGUMENT,
@@ -33,7 +32,7 @@ from tracegrade.receive.reply import (
     status_bytes,
     status_json,
 )
-from tracegrade.receive.settings import HttpSettings, TlsServerSettings
+from tracegrade.receive.settings import HttpSettings
 from tracegrade.semconv import INSTANCE_HEADER
 
 PATHS = {Signal.TRACES: "/v1/traces", Signal.LOGS: "/v1/logs", Signal.METRICS: "/v1/metrics"}
@@ -223,19 +222,10 @@ def _config(app: Starlette, settings: HttpSettings) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=ceil(settings.idle_timeout),
-        **_tls_options(settings.tls),
+        **tls_options(settings.tls),
     )
     config.load()
     return config
-
-
-def _tls_options(tls: TlsServerSettings | None) -> dict[str, Any]:
-    if tls is None:
-        return {}
-    options = {"ssl_certfile": tls.cert_file, "ssl_keyfile": tls.key_file}
-    if tls.client_ca_file is None:
-        return options
-    return {**options, "ssl_ca_certs": tls.client_ca_file, "ssl_cert_reqs": ssl.CERT_REQUIRED}
 
 
 class _EmbeddedServer(uvicorn.Server):

@@ -50,15 +50,15 @@ class TlsServerSettings(FileModel):
     client_ca_file: str | None = Field(None, description="Clients must show a certificate of this authority")
 
 
-class _ListenSettings(FileModel):
-    """What both protocols have in common."""
+class ListenSettings(FileModel):
+    """What all servers beyond the health page have in common."""
 
     endpoint: Endpoint
     tls: TlsServerSettings | None = Field(None, description="Encrypt; needed beyond loopback unless `insecure`")
     insecure: bool = Field(False, description="Take plaintext from other machines")
 
     @model_validator(mode="after")
-    def _refuse_plaintext_from_afar(self) -> "_ListenSettings":
+    def _refuse_plaintext_from_afar(self) -> "ListenSettings":
         host, _ = split_endpoint(self.endpoint)
         if self.tls is None and not self.insecure and not is_loopback(host):
             raise ValueError(
@@ -94,7 +94,7 @@ class KeepaliveSettings(FileModel):
     )
 
 
-class GrpcSettings(_ListenSettings):
+class GrpcSettings(ListenSettings):
     """OTLP/gRPC. ``max_recv_msg_size_mib`` bounds a request before and after decompression."""
 
     endpoint: Endpoint = Field("127.0.0.1:4317", description="host:port to listen on; loopback by default")
@@ -108,7 +108,7 @@ class GrpcSettings(_ListenSettings):
         return self.max_recv_msg_size_mib * _MIB
 
 
-class HttpSettings(_ListenSettings):
+class HttpSettings(ListenSettings):
     """OTLP/HTTP. ``max_request_body_size_mib`` bounds a body before and after decompression.
 
     ``read_header_timeout`` and ``read_timeout`` bound how long a client may take over its headers and its body,

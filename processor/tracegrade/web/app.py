@@ -1,0 +1,49 @@
+"""The app: pages, static files and the API on one address."""
+
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from tracegrade.store.open import StoreError
+from tracegrade.web.api import api_app
+from tracegrade.web.pages import overview
+from tracegrade.web.render import page
+from tracegrade.web.security import SecurityHeaders
+from tracegrade.web.sources import Sources
+
+_STATIC = Path(__file__).with_name("static")
+
+
+def build_app(sources: Sources) -> ASGIApp:
+    """The ASGI application over `sources`."""
+    app = Starlette(
+        routes=[
+            Route("/", overview.show, name="overview"),
+            Mount("/static", StaticFiles(directory=_STATIC), name="static"),
+            Mount("/api/v1", api_app(sources), name="api"),
+        ],
+        exception_handlers={HTTPException: _refused, StoreError: _no_store, Exception: _broken},
+    )
+    app.state.sources = sources
+    return SecurityHeaders(app)  # around all of it: as middleware it would not see what answers a crash
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return page(request, "error.html", status=error.status_code, title="Not found", message=error.detail)
+
+
+def _no_store(request: Request, error: Exception) -> Response:
+    message = f"There are no results yet: {error}. The judge makes the store when it starts; look again in a moment."
+    return page(request, "error.html", status=503, title="No results yet", message=message)
+
+
+def _broken(request: Request, error: Exception) -> Response:
+    message = f"{type(error).__name__} while this page was made; the log of 'tracegrade serve' has the traceback."
+    return page(request, "error.html", status=500, title="This page cannot be shown", message=message)

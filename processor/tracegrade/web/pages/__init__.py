@@ -1,0 +1,1 @@
+"""The views, one a file: request in, page out."""

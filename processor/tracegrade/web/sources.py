@@ -1,0 +1,32 @@
+"""What the page reads."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+from starlette.requests import Request
+
+from tracegrade.config import Config
+from tracegrade.match.rule_set import RuleSet
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where everything shown comes from; each call gives what is true now.
+
+    ``store`` gives a connection that only reads, and raises `StoreError` while there is no store; ``snapshots`` gives
+    the roles' published metrics, of one moment; [] while nothing was published.
+    """
+
+    store: Callable[[], AbstractContextManager[Connection]]
+    rule_set: Callable[[], RuleSet]
+    snapshots: Callable[[], list[dict[str, Any]]]
+    config: Config
+
+
+def sources_of(request: Request) -> Sources:
+    """What the app that answers `request` was made from."""
+    sources: Sources = request.app.state.sources
+    return sources

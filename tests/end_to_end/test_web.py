@@ -1,0 +1,32 @@
+"""The page of a real ``serve``."""
+
+from contextlib import suppress
+from os import kill
+from pathlib import Path
+from signal import SIGKILL
+from urllib.request import urlopen
+
+from end_to_end.server import alive, children, eventually, running
+
+
+def test_the_page_is_started_by_the_first_call_and_again_when_it_ends(tmp_path: Path) -> None:
+    with running(tmp_path) as server:
+        assert server.process is not None
+        judge = server.judge_pid
+        assert children(server.process.pid) == [judge]
+        assert "order-not-confirmed" in _page(server.endpoints["web"])
+        (web,) = set(children(server.process.pid)) - {judge}
+        kill(web, SIGKILL)
+        assert "order-not-confirmed" in _page(server.endpoints["web"])
+        assert server.stop() == 0
+        eventually(lambda: not alive(web), "the web process to end with its parent")
+
+
+def _page(url: str) -> str:
+    def look() -> str:
+        # The store is being made, the process is being started again.
+        with suppress(OSError), urlopen(url, timeout=20) as response:
+            return str(response.read().decode())
+        return ""
+
+    return str(eventually(look, "the page"))

@@ -1,0 +1,76 @@
+"""The page over a store that a test fills, served on a free port of loopback."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.message import Message
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+from tracegrade.config import Config
+from tracegrade.match.load import load_rules
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.pipeline.embedded_server import EmbeddedServer
+from tracegrade.store.open import open_store, reading
+from tracegrade.web.app import build_app
+from tracegrade.web.sources import Sources
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: Message
+    text: str
+
+
+@dataclass
+class Site:
+    """One page; ``rules`` and ``snapshots`` may be changed while it is served."""
+
+    store_url: str
+    rules: RuleSet
+    config: Config
+    snapshots: list[dict[str, Any]] = field(default_factory=list)
+    url: str = ""
+
+    @contextmanager
+    def store(self) -> Iterator[Any]:
+        engine = open_store(self.store_url, read_only=True)
+        try:
+            with reading(engine) as connection:
+                yield connection
+        finally:
+            engine.dispose()
+
+    def get(self, path: str) -> Answer:
+        try:
+            with urlopen(self.url + path, timeout=20) as response:
+                return Answer(response.status, response.headers, response.read().decode())
+        except HTTPError as error:
+            with error:
+                return Answer(error.code, error.headers, error.read().decode())
+
+
+@contextmanager
+def serving(folder: Path, *rules: str) -> Iterator[Site]:
+    """A page over the store in `folder`, with these rules in force."""
+    config = Config(data_dir=str(folder))
+    site = Site(config.store_url, load_rules(list(rules)), config)
+    sources = Sources(site.store, lambda: site.rules, lambda: site.snapshots, config)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        site.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        listening.listen()
+        server = EmbeddedServer(build_app(sources), timeout_graceful_shutdown=1)
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
+        thread.start()
+        try:
+            yield site
+        finally:
+            server.should_exit = True
+            thread.join()
