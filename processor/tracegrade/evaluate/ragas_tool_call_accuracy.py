@@ -2,9 +2,10 @@
 
 The names called must be those of the reference, in its order (with ``strict_order: false`` as often, in any order), or
 the score is 0. It is then the mean over reference calls of the share of their arguments that the call has with the same
-value *as text*: 1 equals "1", and not 1.0. Further arguments are free; a reference without arguments is met by a call
-without alone. Without order, calls are paired after sorting both sides by name and arguments: not the best pairing.
-Nothing expected and nothing called is 1, only one of them empty is 0.
+value *as text*, as Python prints it: 1 equals "1" and not 1.0, true equals "True". Further arguments are free; a
+reference without arguments is met by a call without alone. Without order, calls are paired after sorting both sides by
+name, then by names and printed values of their arguments: not the best pairing. Nothing expected and nothing called is
+1, only one of them empty is 0.
 
 Source: explodinggradients/ragas 0.4, metrics/_tool_call_accuracy.py.
 """
@@ -42,7 +43,7 @@ class Criteria(ParameterModel):
     def sorted_indexes(self) -> list[int]:
         """The calls by name and arguments."""
         calls = self.reference_tool_calls
-        return sorted(range(len(calls)), key=lambda i: (calls[i].name, _sort_text(calls[i].args.source)))
+        return sorted(range(len(calls)), key=lambda i: (calls[i].name, *_printed_members(calls[i].args.source)))
 
 
 class Settings(ParameterModel):
@@ -67,7 +68,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     found: Sequence[int] = range(len(made))
     if not settings.strict_order:
         wanted = criteria.sorted_indexes
-        found = sorted(found, key=lambda position: (made[position], _sort_text(actual[position])))
+        found = sorted(found, key=lambda position: (made[position], *_printed_members(actual[position])))
     work = Work(evidence=evidence)
     shares = [0.0] * len(references)
     lines: dict[int, str] = {}
@@ -105,14 +106,14 @@ def _same_text(expected: Expected, actual: JsonValue, work: Work) -> bool:
 
 
 def same_text(left: JsonValue, right: JsonValue, work: Work) -> bool:
-    """Whether two values are written alike: 1 and "1" are, 1 and 1.0 are not; objects in the order of their members.
+    """Whether two values are printed alike: 1 and "1" are, 1 and 1.0 are not; objects in the order of their members.
 
     Raises:
         EvaluatorError: ``work_bound``.
     """
     if isinstance(left, str) != isinstance(right, str):
         text, other = (left, right) if isinstance(left, str) else (right, left)
-        return not isinstance(other, dict | list | str) and text == scalar_text(other)
+        return not isinstance(other, dict | list | str) and text == _printed(other)
     pairs = [(left, right)]
     while pairs:
         a, b = pairs.pop()
@@ -132,9 +133,19 @@ def same_text(left: JsonValue, right: JsonValue, work: Work) -> bool:
     return True
 
 
-def _sort_text(value: JsonValue) -> str:
+def _printed_members(value: JsonValue) -> list[str]:
+    """The names of the members, in order, each before its value as text."""
     members = sorted(value.items()) if isinstance(value, dict) else []
-    return excerpt([[key, member] for key, member in members], _SORTED_BY)
+    return [text for key, member in members for text in (key, _printed(member))]
+
+
+def _printed(value: JsonValue) -> str:
+    """A text as it is, any other scalar as Python prints it; lists and objects, which are only sorted by, as JSON."""
+    if isinstance(value, str):
+        return value[:_SORTED_BY]
+    if value is None or isinstance(value, bool):
+        return str(value)
+    return excerpt(value, _SORTED_BY) if isinstance(value, dict | list) else scalar_text(value)
 
 
 EVALUATOR = Evaluator(
