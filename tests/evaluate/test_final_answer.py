@@ -22,6 +22,8 @@ def _judged(name: str, criteria: Any, answer: Any, **settings: Any) -> Score:
         ("HELLO", "hello", {"case_sensitive": True}, False),
         ("hello ", "hello", {}, False),
         ("", None, {}, True),  # without the gate an answer that cannot be read is empty
+        (None, None, {}, True),
+        ("null", None, {}, False),
         ({"a": 1}, '{"a": 1.0}', {}, True),
         ({"a": 1}, {"a": 1, "b": 2}, {}, False),
         ({"a": 1}, {"a": True}, {}, False),
@@ -74,6 +76,8 @@ def test_contains(text: str, answer: Any, settings: Any, there: bool) -> None:
         ("", "", 1.0, 1),
         ("a", 1, 0.0, 1),
         ({"a": True}, {"a": 1}, 0.0, 1),
+        (None, None, 1.0, 1),
+        (None, "", 0.0, 1),
         ({"a": None}, {}, 0.0, 1),
         ({"a": {"b": [1, 2, 3]}}, '{"a": {"b": [1, 2]}}', 2.0, 3),
         ({"a": {"b": [1, 2, 3]}}, {"a": 1}, 0.0, 3),

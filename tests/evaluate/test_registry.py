@@ -169,3 +169,15 @@ def test_scores_are_within_0_and_1_and_the_same_each_time(expected: Any, actual:
     assert first.explanation.endswith(".")
     again = Evidence(calls, final_answer='{"x": 1}')
     assert evaluator.evaluate(again, evaluator.read_criteria(criteria[name]), settings) == first
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("tool-call-order", "tool-call-args", "tool-call-output", "tool-call-count"),
+        *("exact-match", "contains", "json-similarity"),
+    ],
+)
+def test_a_config_may_describe_itself(name: str) -> None:
+    settings = EVALUATORS[name].read_settings({"name": "Mine", "description": "what it is for"})
+    assert settings.description == "what it is for"

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from pydantic import AliasChoices, AliasGenerator, BaseModel, ConfigDict, ValidationError
+from pydantic import AliasChoices, AliasGenerator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from tracegrade.evaluate.data_flow import FromMatcher
@@ -92,6 +92,12 @@ class ParameterModel(FileModel):
         return [
             part for expected in _expected_in(self) for part in every_part(expected) if isinstance(part, FromMatcher)
         ]
+
+
+class NotedSettings(ParameterModel):
+    """Base of settings that come with a note to people; in rules, the rule's own title is that."""
+
+    description: Annotated[str, Field(description="A note to people; nothing is judged by it.")] = ""
 
 
 def _expected_in(value: object) -> Iterator[Expected]:

@@ -10,17 +10,8 @@ from pydantic import Field
 
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, Score
 from tracegrade.evaluate.expected import Expected, LiteralValue
-from tracegrade.evaluate.final_answer import (
-    Absent,
-    AnswerSettings,
-    OutputCriteria,
-    absent_score,
-    answered,
-    expected_part,
-    judge_lines,
-    shown,
-)
-from tracegrade.evaluate.values import decoded_container, json_text
+from tracegrade.evaluate.final_answer import AnswerSettings, OutputCriteria, absent_score, compared, judge_lines
+from tracegrade.evaluate.values import json_text
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
 
@@ -35,18 +26,17 @@ class Settings(AnswerSettings):
 
 
 def _score(evidence: Evidence, criteria: OutputCriteria, settings: Settings) -> Score:
-    actual = answered(evidence, settings)
-    if isinstance(actual, Absent):
+    sides = compared(evidence, criteria, settings)
+    if sides is None:
         return absent_score(settings)
-    expected = expected_part(criteria.expected_output, settings)
     work = Work(evidence=evidence)
-    details = shown(expected, actual)
-    if settings.judges_lines and isinstance(expected.source, str) and isinstance(actual, str):
+    details = sides.details
+    if (lines := sides.lines(settings)) is not None:
         score, details["lines"] = judge_lines(
-            expected.source, actual, settings, lambda e, a: _judged(LiteralValue(e), a, settings, work)
+            *lines, settings, lambda wanted, found: _judged(LiteralValue(wanted), found, settings, work)
         )
     else:
-        score = _judged(expected, actual, settings, work)
+        score = _judged(sides.expected, sides.decoded(), settings, work)
     return Score(score, details, _explain(score, settings))
 
 
@@ -55,9 +45,6 @@ def _judged(expected: Expected, actual: JsonValue, settings: Settings, work: Wor
 
 
 def _is_same(expected: Expected, actual: JsonValue, settings: Settings, work: Work) -> bool:
-    if isinstance(actual, str) and isinstance(expected.source, dict | list):
-        container = decoded_container(actual)
-        actual = actual if container is None else container
     if not isinstance(expected, LiteralValue):
         return expected.matches(actual, work)
     if not isinstance(actual, str) and not isinstance(expected.source, str):

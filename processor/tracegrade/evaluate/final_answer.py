@@ -8,6 +8,7 @@ Source: UiPath/uipath-python, eval/evaluators/output_evaluator.py.
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 from typing import Annotated, TypeAlias
@@ -16,7 +17,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from tracegrade.evaluate.criteria import as_written, compiled_by
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.evaluator import Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evidence, NotedSettings, ParameterModel, Score
 from tracegrade.evaluate.expected import Expected, ExpectedList, ExpectedObject, LiteralValue, Path
 from tracegrade.evaluate.matchers import compile_expected
 from tracegrade.evaluate.values import decoded_container, excerpt, json_text
@@ -43,7 +44,7 @@ def _check_key(key: str) -> str:
 _Key: TypeAlias = Annotated[str, AfterValidator(_check_key)]
 
 
-class AnswerSettings(ParameterModel):
+class AnswerSettings(NotedSettings):
     """Which part of the answer is judged."""
 
     target_output_key: Annotated[
@@ -97,6 +98,44 @@ def answered(evidence: Evidence, settings: AnswerSettings) -> "JsonValue | Absen
             return ABSENT
         parts[key] = part
     return parts[settings.target_output_key] if isinstance(settings.target_output_key, str) else parts
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The judged part of the answer beside what is expected of it, and both for the details."""
+
+    expected: Expected
+    actual: JsonValue
+    details: dict[str, JsonValue]
+
+    def lines(self, settings: AnswerSettings) -> tuple[str, str] | None:
+        """Both sides, where they are judged line by line."""
+        expected = self.expected.source
+        if settings.judges_lines and isinstance(expected, str) and isinstance(self.actual, str):
+            return expected, self.actual
+        return None
+
+    def decoded(self) -> JsonValue:
+        """The answer as the object or list that it is the JSON of, where one is expected."""
+        if isinstance(self.actual, str) and isinstance(self.expected.source, dict | list):
+            container = decoded_container(self.actual)
+            return self.actual if container is None else container
+        return self.actual
+
+
+def compared(evidence: Evidence, criteria: OutputCriteria, settings: AnswerSettings) -> Compared | None:
+    """What is judged, None when the answer lacks the part.
+
+    Raises:
+        EvaluatorError: ``invalid_criteria``, the expected answer has no such part.
+    """
+    actual = answered(evidence, settings)
+    if isinstance(actual, Absent):
+        return None
+    expected = expected_part(criteria.expected_output, settings)
+    if evidence.final_answer is None and expected.source is None:
+        actual = None  # null was expected, and is no text here
+    return Compared(expected, actual, shown(expected, actual))
 
 
 def _value_at(value: JsonValue, path: Path) -> "JsonValue | Absent":

@@ -12,17 +12,7 @@ from pydantic import Field
 
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, Score
 from tracegrade.evaluate.expected import Expected, ExpectedList, ExpectedObject, LiteralValue
-from tracegrade.evaluate.final_answer import (
-    Absent,
-    AnswerSettings,
-    OutputCriteria,
-    absent_score,
-    answered,
-    expected_part,
-    judge_lines,
-    shown,
-)
-from tracegrade.evaluate.values import decoded_container
+from tracegrade.evaluate.final_answer import AnswerSettings, OutputCriteria, absent_score, compared, judge_lines
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
@@ -39,21 +29,17 @@ class Settings(AnswerSettings):
 
 
 def _score(evidence: Evidence, criteria: OutputCriteria, settings: Settings) -> Score:
-    actual = answered(evidence, settings)
-    if isinstance(actual, Absent):
+    sides = compared(evidence, criteria, settings)
+    if sides is None:
         return absent_score(settings)
-    expected = expected_part(criteria.expected_output, settings)
     work = Work(evidence=evidence)
-    details = shown(expected, actual)
-    if settings.judges_lines and isinstance(expected.source, str) and isinstance(actual, str):
+    details = sides.details
+    if (lines := sides.lines(settings)) is not None:
         score, details["lines"] = judge_lines(
-            expected.source, actual, settings, lambda wanted, found: text_similarity(wanted, found, work)
+            *lines, settings, lambda wanted, found: text_similarity(wanted, found, work)
         )
         return Score(score, details, "The lines of the answer are compared one by one.")
-    if isinstance(actual, str) and isinstance(expected.source, dict | list):
-        container = decoded_container(actual)
-        actual = actual if container is None else container
-    matched, total = _compare(expected, actual, work)
+    matched, total = _compare(sides.expected, sides.decoded(), work)
     details |= {"matched_leaves": matched, "total_leaves": float(total)}
     text = f"{matched:.2f} of {total} expected leaves match."
     return Score(min(1.0, matched / total) if total else 1.0, details, text)

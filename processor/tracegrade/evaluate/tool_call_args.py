@@ -18,7 +18,7 @@ from pydantic import Field
 from tracegrade.evaluate.call_by_call import Comparison, ExpectedNames
 from tracegrade.evaluate.calls import ArgumentExcerpts, arguments
 from tracegrade.evaluate.criteria import ExpectedArguments
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score, calls_named
+from tracegrade.evaluate.evaluator import Evaluator, Evidence, NotedSettings, ParameterModel, Score, calls_named
 from tracegrade.evaluate.expected import Difference, differences
 from tracegrade.evaluate.pairing import pair_first, pair_in_turn
 from tracegrade.evaluate.value_modes import ComparedValues
@@ -42,7 +42,7 @@ class Criteria(ComparedValues):
         return ExpectedNames([call.name for call in self.tool_calls])
 
 
-class Settings(ParameterModel):
+class Settings(NotedSettings):
     """How it is compared."""
 
     name: str = "ToolCallArgsEvaluator"

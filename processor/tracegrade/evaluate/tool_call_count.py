@@ -14,7 +14,7 @@ from pydantic import Field
 from tracegrade.evaluate.call_by_call import MAX_EXPLAINED, line
 from tracegrade.evaluate.calls import all_of, counted, listed, positions_by_name
 from tracegrade.evaluate.counts import Count
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, Evidence, NotedSettings, ParameterModel, Score
 from tracegrade.model.json_value import JsonValue
 
 _KEY = "explained_tool_calls_count"
@@ -28,7 +28,7 @@ class Criteria(ParameterModel):
     ]
 
 
-class Settings(ParameterModel):
+class Settings(NotedSettings):
     """How it is compared."""
 
     name: str = "ToolCallCountEvaluator"

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tracegrade.evaluate.calls import MAX_LISTED, all_of, batches, counted, detailed, listed, names
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, Evidence, NotedSettings, ParameterModel, Score
 from tracegrade.evaluate.subsequence import (
     ExpectedOrder,
     Groups,
@@ -38,7 +38,7 @@ class Criteria(ParameterModel):
         return ExpectedOrder(self.tool_calls_order)
 
 
-class Settings(ParameterModel):
+class Settings(NotedSettings):
     """How it is compared."""
 
     name: str = "ToolCallOrderEvaluator"

@@ -19,7 +19,7 @@ from pydantic import Field, WithJsonSchema
 from tracegrade.evaluate.call_by_call import Comparison, ExpectedNames
 from tracegrade.evaluate.calls import OutputExcerpts
 from tracegrade.evaluate.criteria import as_written, compiled_by
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score, calls_named
+from tracegrade.evaluate.evaluator import Evaluator, Evidence, NotedSettings, ParameterModel, Score, calls_named
 from tracegrade.evaluate.expected import Difference, Expected, LiteralValue, differences
 from tracegrade.evaluate.matchers import compile_expected
 from tracegrade.evaluate.pairing import pair_first, pair_in_turn
@@ -129,7 +129,7 @@ class Criteria(ComparedValues):
         return ExpectedNames([call.name for call in self.tool_outputs])
 
 
-class Settings(ParameterModel):
+class Settings(NotedSettings):
     """How it is compared."""
 
     name: str = "ToolCallOutputEvaluator"

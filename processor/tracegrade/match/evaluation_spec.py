@@ -14,9 +14,9 @@ from tracegrade.evaluate.registry import evaluators
 from tracegrade.match.mistakes import mistake, mistakes_of, refuse
 from tracegrade.yaml_file import FileModel, did_you_mean
 
-# A rule's criteria always stand in the rule: a default for them would say nothing. (The settings' ``name``, which the
-# evaluators show to people, gives way to the item's own.)
-_NOT_IN_RULES = frozenset({"default_evaluation_criteria"})
+# A rule's criteria always stand in the rule: a default for them would say nothing; its title describes it. (The
+# settings' ``name``, which the evaluators show to people, gives way to the item's own.)
+_NOT_IN_RULES = frozenset({"default_evaluation_criteria", "description"})
 
 
 @dataclass(frozen=True, slots=True)
