@@ -116,8 +116,9 @@ MISTAKES = [
               grpc: {endpoint: 0.0.0.0:4317}
         """,
         [
-            "4:7: receivers.otlp.protocols.grpc: '0.0.0.0:4317' can be reached from other machines and has no tls; "
-            "set tls, or insecure: true when the network is trusted"
+            "4:7: receivers.otlp.protocols.grpc: '0.0.0.0:4317' can be reached from other machines and has no tls "
+            "and no auth (or tls.client_ca_file); set tls and auth (or tls.client_ca_file), or insecure: true when the "
+            "network is trusted"
         ],
         id="plaintext beyond loopback",
     ),
@@ -286,11 +287,12 @@ def test_the_example_is_accepted_and_fits_the_schema() -> None:
 
 
 def test_what_the_example_has_in_comments_is_accepted_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OTLP_TOKEN", "PAGER_TOKEN"):
+    for name in ("OTLP_TOKEN", "PAGER_TOKEN", "TRACEGRADE_TOKEN"):
         monkeypatch.setenv(name, "s3cret")
     config = load_config(_write(tmp_path, re.sub(r"(?m)^( +)# ", r"\1", EXAMPLE.read_text())))
     assert config.receivers.otlp.protocols.grpc is not None
     assert config.receivers.otlp.protocols.grpc.tls is not None
+    assert config.receivers.otlp.protocols.grpc.auth is not None
     assert config.exporters["otlp"].headers["authorization"].get_secret_value() == "Bearer s3cret"
     assert list(config.alerts.receivers) == ["pager"]
 

@@ -38,6 +38,12 @@ METRICS: dict[str, Metric] = {
     ),
     "tracegrade.receiver.rejected_spans": Metric("counter", "{span}", "Spans rejected by partial success", ("reason",)),
     "tracegrade.receiver.loop_items": Metric("counter", "{item}", "Items that came back to this instance", ("signal",)),
+    "tracegrade.receiver.closed_connections": Metric(
+        "counter",
+        "{connection}",
+        "Connections closed on clients: headers, body or reading of answers too slow, too many connections",
+        ("transport", "reason"),
+    ),
     # The journal.
     "tracegrade.journal.size": Metric("gauge", "By", "Bytes on disk", ("journal",)),
     "tracegrade.journal.end": Metric("gauge", "By", "Durable end: bytes ever written", ("journal",)),

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import trustme
 
-from tracegrade.receive.listen import ReceiverStartError, bound_socket, check_tls
+from tracegrade.receive.certificate import reloading_certificate
+from tracegrade.receive.listen import ReceiverStartError, bound_socket
 from tracegrade.receive.settings import TlsServerSettings
 
 WHERE = "receivers.otlp.protocols.http"
@@ -32,7 +33,7 @@ def tls(files: dict[str, Path], cert: str, key: str, authority: str | None) -> T
 
 @pytest.mark.parametrize("authority", [None, "ca"])
 def test_good_files_are_good(files: dict[str, Path], authority: str | None) -> None:
-    check_tls(WHERE, tls(files, "cert", "key", authority))
+    reloading_certificate(WHERE, tls(files, "cert", "key", authority))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_what_is_wrong_with_a_certificate_is_said_with_its_file(
     files: dict[str, Path], cert: str, key: str, authority: str | None, message: str
 ) -> None:
     with pytest.raises(ReceiverStartError, match=message):
-        check_tls(WHERE, tls(files, cert, key, authority))
+        reloading_certificate(WHERE, tls(files, cert, key, authority))
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])

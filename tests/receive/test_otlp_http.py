@@ -341,7 +341,7 @@ def test_33_slow_senders_are_cut_off_and_hold_up_nobody(serve: Serve, wire: byte
     assert all(until_closed(connection) == b"" for connection in half_open)
     said = until_closed(slow_body)
     assert said.startswith(b"HTTP/1.1 503 ")
-    assert b"the body did not arrive within 0.3 s" in said
+    assert b"the request did not arrive within 0.3 s" in said
     for connection in (*half_open, slow_body):
         connection.close()
     assert served.requests(outcome="refused", reason="read_timeout") == 1

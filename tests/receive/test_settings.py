@@ -27,16 +27,35 @@ def test_a_receiver_without_a_protocol_is_refused() -> None:
         OtlpReceiverSettings.model_validate({"protocols": {}})
 
 
+TLS = {"cert_file": "c", "key_file": "k"}
+AUTH = {"token_file": "tokens"}
+
+
 @pytest.mark.parametrize("endpoint", ["0.0.0.0:4317", "[::]:4317", "192.168.0.4:4317", "collector:4317"])
-def test_plaintext_from_other_machines_must_be_asked_for(endpoint: str) -> None:
-    with pytest.raises(ValidationError, match="can be reached from other machines and has no tls"):
-        OtlpReceiverSettings.model_validate({"protocols": {"grpc": {"endpoint": endpoint}}})
-    for allowed in ({"insecure": True}, {"tls": {"cert_file": "c", "key_file": "k"}}):
-        OtlpReceiverSettings.model_validate({"protocols": {"grpc": {"endpoint": endpoint, **allowed}}})
+@pytest.mark.parametrize(
+    ("settings", "missing"),
+    [
+        ({}, r"no tls and no auth \(or tls.client_ca_file\); set tls and auth"),
+        ({"tls": TLS}, r"no auth \(or tls.client_ca_file\); set auth"),
+        ({"auth": AUTH}, "no tls; set tls"),
+        ({"tls": TLS, "auth": AUTH}, None),
+        ({"tls": {**TLS, "client_ca_file": "ca"}}, None),
+        ({"insecure": True}, None),
+    ],
+)
+def test_to_be_open_to_other_machines_without_tls_and_auth_must_be_asked_for(
+    endpoint: str, settings: dict[str, Any], missing: str | None
+) -> None:
+    protocols = {"protocols": {"grpc": {"endpoint": endpoint, **settings}}}
+    if missing is None:
+        OtlpReceiverSettings.model_validate(protocols)
+    else:
+        with pytest.raises(ValidationError, match=f"can be reached from other machines and has {missing}"):
+            OtlpReceiverSettings.model_validate(protocols)
 
 
 @pytest.mark.parametrize("endpoint", ["127.0.0.1:4317", "127.9.9.9:1", "localhost:4317", "[::1]:4317"])
-def test_loopback_needs_no_tls(endpoint: str) -> None:
+def test_loopback_needs_neither(endpoint: str) -> None:
     OtlpReceiverSettings.model_validate({"protocols": {"grpc": {"endpoint": endpoint}}})
 
 
@@ -53,8 +72,13 @@ def test_addresses_of_version_6_lose_their_brackets() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"auth": {"authenticator": "bearer"}},  # not served yet, and silently open would be worse than refused
+        {"auth": {"authenticator": "bearer"}},  # another's way of saying it: silently open would be worse than refused
         {"protocols": {"grpc": {"auth": {}}}},
+        {"protocols": {"grpc": {"auth": {"tokens": []}}}},
+        {"protocols": {"grpc": {"auth": {"tokens": [""]}}}},
+        {"protocols": {"http": {"auth": {"tokens": ["Bearer secret"]}}}},
+        {"protocols": {"http": {"max_connections": 0}}},
+        {"protocols": {"http": {"read_timeout": "0s"}}},
         {"protocols": {"grpc": {"max_recv_msg_size_mib": 0}}},
         {"protocols": {"grpc": {"tls": {"cert_file": "only"}}}},
         {"protocols": {"http": {"max_request_body_size_mib": "64"}}},

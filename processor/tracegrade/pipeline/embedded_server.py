@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ssl import SSLContext
 from typing import Any
 
 import uvicorn
@@ -11,7 +12,7 @@ from starlette.types import ASGIApp
 class EmbeddedServer(uvicorn.Server):
     """Serves `app`; setting ``should_exit`` ends it."""
 
-    def __init__(self, app: ASGIApp, **options: Any) -> None:
+    def __init__(self, app: ASGIApp, tls: SSLContext | None = None, **options: Any) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -25,6 +26,8 @@ class EmbeddedServer(uvicorn.Server):
                 **options,
             )
         )
+        self.config.load()
+        self.config.ssl = tls  # uvicorn's own settings know no context that is renewed
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

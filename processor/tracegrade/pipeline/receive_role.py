@@ -29,8 +29,9 @@ from tracegrade.pipeline.judge_process import JudgeProcess
 from tracegrade.pipeline.status_page import status_app
 from tracegrade.pipeline.unread import UnreadItems
 from tracegrade.pipeline.web_process import WebProcess
+from tracegrade.receive.certificate import read_certificate
 from tracegrade.receive.ingest import Ingest
-from tracegrade.receive.listen import bound_socket, check_tls
+from tracegrade.receive.listen import bound_socket
 from tracegrade.receive.otlp_grpc import OtlpGrpcServer
 from tracegrade.receive.otlp_http import OtlpHttpServer
 from tracegrade.telemetry import Telemetry
@@ -124,7 +125,7 @@ class ReceiveRole:
 
     def _listen_for_web(self, settings: WebSettings, stack: AsyncExitStack) -> str:
         if settings.tls is not None:
-            check_tls("web", settings.tls)
+            read_certificate("web", settings.tls)
         listening = stack.enter_context(bound_socket("web", settings.endpoint))
         self._web = WebProcess(self._web_command, listening)
         scheme = "http" if settings.tls is None else "https"

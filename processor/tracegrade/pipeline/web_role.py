@@ -13,7 +13,7 @@ from tracegrade.deliver.route import wait
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.embedded_server import EmbeddedServer
 from tracegrade.pipeline.rule_reload import RuleReload
-from tracegrade.receive.listen import tls_options
+from tracegrade.receive.certificate import server_context
 from tracegrade.store.open import open_store, reading
 from tracegrade.telemetry import Telemetry
 from tracegrade.web.app import build_app
@@ -42,8 +42,8 @@ class WebRole:
     async def run(self, stop: asyncio.Event, listening: socket.socket) -> None:
         """Serve on `listening` until `stop` is set."""
         sources = Sources(self._store, lambda: self._reload.in_force, self._folder.read_published, self._config)
-        options = tls_options(self._settings.tls)
-        server = EmbeddedServer(build_app(sources), timeout_graceful_shutdown=STOP_WITHIN_S, **options)
+        tls = None if self._settings.tls is None else server_context("web", self._settings.tls)
+        server = EmbeddedServer(build_app(sources), tls, timeout_graceful_shutdown=STOP_WITHIN_S)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         reloading = asyncio.create_task(self._reload_rules(stop))
         stopping = asyncio.create_task(stop.wait())

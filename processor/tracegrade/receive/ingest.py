@@ -142,6 +142,10 @@ class Ingest:
         self._count(signal, transport, "refused", refused.reason)
         return refused
 
+    def closed(self, transport: Transport, reason: str) -> None:
+        """Count a connection that was closed on its client; requests are counted apart."""
+        self._telemetry.add("tracegrade.receiver.closed_connections", transport=transport, reason=reason)
+
     async def _accept(
         self, signal: Signal, wire: bytes, encoding: Encoding, transport: Transport, tenant: str, own_loop: bool
     ) -> Accepted:
@@ -206,3 +210,8 @@ def shutting_down() -> Refused:
     return Refused(
         "shutting_down", "this receiver is shutting down; send again, to it or to its successor", RETRY_AFTER_S
     )
+
+
+def request_too_slow(timeout_s: float) -> Refused:
+    """What to answer when a request did not come in time."""
+    return Refused("read_timeout", f"the request did not arrive within {timeout_s:g} s", RETRY_AFTER_S)

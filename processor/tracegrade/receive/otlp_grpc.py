@@ -1,6 +1,7 @@
 """OTLP over gRPC: the three Export services and the health service, as one generic handler over raw bytes."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
@@ -9,10 +10,13 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
-from tracegrade.receive.ingest import Ingest, Refused
-from tracegrade.receive.listen import bound_socket, cannot_listen, check_tls
+from tracegrade.otlp.reloading import Reloading
+from tracegrade.receive.auth import BearerTokens
+from tracegrade.receive.certificate import Certificate, reloading_certificate
+from tracegrade.receive.ingest import Ingest, Refused, request_too_slow
+from tracegrade.receive.listen import bound_socket, cannot_listen
 from tracegrade.receive.reply import UNAVAILABLE, export_response, retry_info_bytes, status_bytes
-from tracegrade.receive.settings import GrpcSettings, TlsServerSettings, split_endpoint
+from tracegrade.receive.settings import GrpcSettings, split_endpoint
 from tracegrade.semconv import INSTANCE_HEADER
 
 EXPORT_METHODS = {
@@ -27,7 +31,10 @@ _Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 _WHERE = "receivers.otlp.protocols.grpc"
 
 # Refusals that are final; all others are told to come back.
-_FINAL_CODES = {"undecodable": grpc.StatusCode.INVALID_ARGUMENT}
+_FINAL_CODES = {
+    "undecodable": grpc.StatusCode.INVALID_ARGUMENT,
+    "unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
+}
 
 # HealthCheckResponse{status}: too small for a dependency that would decide which protobuf users may install.
 _SERVING = b"\x08\x01"
@@ -41,26 +48,27 @@ class OtlpGrpcServer:
     def __init__(self, settings: GrpcSettings, ingest: Ingest) -> None:
         self.port = 0  # the one bound, also when the settings say 0
         self._settings = settings
+        self._ingest = ingest
         self._server = grpc.aio.server(options=_channel_options(settings))
-        self._server.add_generic_rpc_handlers((_Handlers(ingest),))
 
     async def start(self) -> None:
         """Listen and serve.
 
         Raises:
-            ReceiverStartError: the address is taken, or the certificate cannot be used.
+            ReceiverStartError: the address is taken, or the certificate or the tokens cannot be used.
         """
-        endpoint, tls = self._settings.endpoint, self._settings.tls
+        endpoint, tls, auth = self._settings.endpoint, self._settings.tls, self._settings.auth
         host, port = split_endpoint(endpoint)
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        if tls is not None:
-            check_tls(_WHERE, tls)
+        tokens = None if auth is None else BearerTokens(f"{_WHERE}.auth", auth)
+        certificate = None if tls is None else reloading_certificate(_WHERE, tls)
+        self._server.add_generic_rpc_handlers((_Handlers(self._ingest, tokens, self._settings.read_timeout),))
         bound_socket(_WHERE, endpoint).close()  # says why it cannot be had; gRPC tells only its own log
         try:
-            if tls is None:
+            if certificate is None:
                 self.port = self._server.add_insecure_port(address)
             else:
-                self.port = self._server.add_secure_port(address, _credentials(tls))
+                self.port = self._server.add_secure_port(address, _credentials(certificate))
         except RuntimeError as error:
             raise cannot_listen(_WHERE, endpoint, "in use, or not an address of this machine") from error
         await self._server.start()
@@ -85,31 +93,38 @@ def _channel_options(settings: GrpcSettings) -> list[tuple[str, Any]]:
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", settings.max_recv_msg_size_bytes),
         ("grpc.max_concurrent_streams", settings.max_concurrent_streams),
+        ("grpc.max_allowed_incoming_connections", settings.max_connections),
+        ("grpc.server_handshake_timeout_ms", int(settings.read_header_timeout * 1000)),
         ("grpc.keepalive_permit_without_calls", int(enforcement.permit_without_stream)),
         *((name, int(seconds * 1000)) for name, seconds in durations.items() if seconds is not None),
     ]
 
 
-def _credentials(tls: TlsServerSettings) -> grpc.ServerCredentials:
-    def read(name: str) -> bytes:
-        with open(name, "rb") as file:
-            return file.read()
+def _credentials(certificate: Reloading[Certificate]) -> grpc.ServerCredentials:
+    def latest() -> grpc.ServerCertificateConfiguration | None:  # asked before each handshake; None: as before
+        return _configuration(certificate.value) if certificate.look() else None
 
-    authority = read(tls.client_ca_file) if tls.client_ca_file else None
-    return grpc.ssl_server_credentials(
-        [(read(tls.key_file), read(tls.cert_file))],
-        root_certificates=authority,
-        require_client_auth=authority is not None,
+    return grpc.dynamic_ssl_server_credentials(
+        _configuration(certificate.value),
+        latest,  # type: ignore[arg-type]  # the stubs know nothing of None, the documentation does
+        require_client_authentication=certificate.value.client_authority is not None,
+    )
+
+
+def _configuration(certificate: Certificate) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration(
+        [(certificate.key, certificate.chain)], root_certificates=certificate.client_authority
     )
 
 
 class _Handlers(grpc.GenericRpcHandler):
     """Method name -> handler; what is not here is answered UNIMPLEMENTED by gRPC itself."""
 
-    def __init__(self, ingest: Ingest) -> None:
+    def __init__(self, ingest: Ingest, tokens: BearerTokens | None, read_timeout_s: float) -> None:
         health = _Health(ingest)
+        # As streams, of which one message is read: so a sender is known, and on the clock, before its request comes.
         self._handlers: dict[str, Any] = {
-            method: grpc.unary_unary_rpc_method_handler(_Export(ingest, signal).answer)
+            method: grpc.stream_unary_rpc_method_handler(_Export(ingest, signal, tokens, read_timeout_s).answer)
             for signal, method in EXPORT_METHODS.items()
         }
         self._handlers["/grpc.health.v1.Health/Check"] = grpc.unary_unary_rpc_method_handler(health.check)
@@ -122,30 +137,48 @@ class _Handlers(grpc.GenericRpcHandler):
 class _Export:
     """The Export method of one signal."""
 
-    def __init__(self, ingest: Ingest, signal: Signal) -> None:
+    def __init__(self, ingest: Ingest, signal: Signal, tokens: BearerTokens | None, read_timeout_s: float) -> None:
         self._ingest = ingest
         self._signal = signal
+        self._tokens = tokens
+        self._read_timeout_s = read_timeout_s
 
-    async def answer(self, request: bytes, context: _Context) -> bytes:
+    async def answer(self, requests: AsyncIterator[bytes], context: _Context) -> bytes:
         """Take a request and say what became of it."""
+        metadata = context.invocation_metadata() or ()
+        if self._tokens is not None and (refused := self._tokens.refusal(_value(metadata, "authorization"))):
+            await self._refuse(refused, context)
+        request = await self._read(requests, context)
         ingest, signal = self._ingest, self._signal
         if not ingest.in_flight.take(len(request)):
-            await _abort(context, ingest.refuse(signal, "grpc", ingest.in_flight.refusal()))
+            await self._refuse(ingest.in_flight.refusal(), context)
         try:
-            outcome = await ingest.accept(
-                signal, request, Encoding.PROTOBUF, transport="grpc", own_loop=self._is_own(context)
-            )
+            own_loop = _value(metadata, INSTANCE_HEADER) == ingest.instance_id
+            outcome = await ingest.accept(signal, request, Encoding.PROTOBUF, transport="grpc", own_loop=own_loop)
         finally:
             ingest.in_flight.give(len(request))
         if isinstance(outcome, Refused):
             await _abort(context, outcome)
         return export_response(signal, Encoding.PROTOBUF, outcome)
 
-    def _is_own(self, context: _Context) -> bool:
-        instance_id = self._ingest.instance_id
-        return any(
-            key == INSTANCE_HEADER and value == instance_id for key, value in context.invocation_metadata() or ()
-        )
+    async def _read(self, requests: AsyncIterator[bytes], context: _Context) -> bytes:
+        try:
+            async with asyncio.timeout(self._read_timeout_s):
+                async for request in requests:
+                    return request
+        except TimeoutError:
+            await self._refuse(request_too_slow(self._read_timeout_s), context)
+        return b""  # a call without a message, as an empty one
+
+    async def _refuse(self, refused: Refused, context: _Context) -> NoReturn:
+        await _abort(context, self._ingest.refuse(self._signal, "grpc", refused))
+
+
+def _value(metadata: Iterable[tuple[str, str | bytes]], name: str) -> str | None:
+    for key, value in metadata:
+        if key == name and isinstance(value, str):
+            return value
+    return None
 
 
 async def _abort(context: _Context, refused: Refused) -> NoReturn:

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import ceil
 from socket import socket
+from ssl import SSLContext
 from typing import Any
 
-import httptools
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -18,14 +19,18 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
+from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.body import Body, BodyRefusedError, too_large
-from tracegrade.receive.ingest import RETRY_AFTER_S, Ingest, Refused
-from tracegrade.receive.listen import bound_socket, check_tls, tls_options
+from tracegrade.receive.certificate import server_context
+from tracegrade.receive.http_connection import BoundedConnection, Connections
+from tracegrade.receive.ingest import Ingest, Refused, request_too_slow
+from tracegrade.receive.listen import bound_socket
 from tracegrade.receive.reply import (
     INTERNAL,
     INVALID_ARGUMENT,
     NOT_FOUND,
     RESOURCE_EXHAUSTED,
+    UNAUTHENTICATED,
     UNAVAILABLE,
     UNIMPLEMENTED,
     export_response,
@@ -50,14 +55,13 @@ _STATUS = {
     "unsupported_encoding": (415, INVALID_ARGUMENT),
     "overloaded": (429, RESOURCE_EXHAUSTED),
     "journal_full": (429, RESOURCE_EXHAUSTED),
+    "unauthenticated": (401, UNAUTHENTICATED),
     "internal": (500, INTERNAL),
 }
 _TRY_AGAIN = (503, UNAVAILABLE)
 
 # The rest of the body may still come, for as long as its sender likes.
 _ENDS_CONNECTION = frozenset({"read_timeout"})
-
-_MAX_HEADER_BYTES = 64 * 1024
 
 
 class OtlpHttpServer:
@@ -66,7 +70,7 @@ class OtlpHttpServer:
     def __init__(self, settings: HttpSettings, ingest: Ingest) -> None:
         self.port = 0  # the one bound, also when the settings say 0
         self._settings = settings
-        self._app = build_app(settings, ingest)
+        self._ingest = ingest
         self._server: _EmbeddedServer | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -74,14 +78,15 @@ class OtlpHttpServer:
         """Listen and serve.
 
         Raises:
-            ReceiverStartError: the address is taken, or the certificate cannot be used.
+            ReceiverStartError: the address is taken, or the certificate or the tokens cannot be used.
         """
         settings = self._settings
-        if settings.tls is not None:
-            check_tls(_WHERE, settings.tls)
+        tokens = None if settings.auth is None else BearerTokens(f"{_WHERE}.auth", settings.auth)
+        tls = None if settings.tls is None else server_context(_WHERE, settings.tls)
         listener = bound_socket(_WHERE, settings.endpoint)
         self.port = listener.getsockname()[1]
-        self._server = _EmbeddedServer(_config(self._app, settings))
+        connections = Connections(settings, partial(self._ingest.closed, "http"))
+        self._server = _EmbeddedServer(build_app(settings, self._ingest, tokens), settings, connections, tls)
         self._running = asyncio.create_task(self._server.serve(sockets=[listener]), name="otlp-http")
         await self._server.listening.wait()
 
@@ -95,11 +100,12 @@ class OtlpHttpServer:
             await self._running
 
 
-def build_app(settings: HttpSettings, ingest: Ingest) -> Starlette:
-    """The ASGI application."""
+def build_app(settings: HttpSettings, ingest: Ingest, tokens: BearerTokens | None = None) -> Starlette:
+    """The ASGI application; with `tokens`, only requests that carry one of them are taken."""
     app = Starlette(
         routes=[
-            Route(path, _Export(settings, ingest, signal).answer, methods=["POST"]) for signal, path in PATHS.items()
+            Route(path, _Export(settings, ingest, tokens, signal).answer, methods=["POST"])
+            for signal, path in PATHS.items()
         ],
         exception_handlers={404: _not_served, 405: _not_served},
     )
@@ -110,10 +116,11 @@ def build_app(settings: HttpSettings, ingest: Ingest) -> Starlette:
 class _Export:
     """POST of one signal."""
 
-    def __init__(self, settings: HttpSettings, ingest: Ingest, signal: Signal) -> None:
+    def __init__(self, settings: HttpSettings, ingest: Ingest, tokens: BearerTokens | None, signal: Signal) -> None:
         self._bound = settings.max_request_body_size_bytes
         self._read_timeout_s = settings.read_timeout
         self._ingest = ingest
+        self._tokens = tokens
         self._signal = signal
 
     async def answer(self, request: Request) -> Response:
@@ -121,6 +128,8 @@ class _Export:
         media_type = _media_type(request)
         encoding = _MEDIA_TYPES.get(media_type)
         try:
+            if self._tokens and (refused := self._tokens.refusal(request.headers.get("authorization"))):
+                raise BodyRefusedError(refused)
             if encoding is None:
                 raise BodyRefusedError(_unsupported_media_type(media_type))
             return await self._accept(request, encoding)
@@ -151,9 +160,7 @@ class _Export:
                 async for chunk in request.stream():
                     body.add(chunk)
         except TimeoutError:
-            raise BodyRefusedError(
-                Refused("read_timeout", f"the body did not arrive within {self._read_timeout_s:g} s", RETRY_AFTER_S)
-            ) from None
+            raise BodyRefusedError(request_too_slow(self._read_timeout_s)) from None
         return body.finish()
 
     def _refuse(self, refused: Refused, encoding: Encoding | None) -> Response:
@@ -185,6 +192,8 @@ def _refusal(refused: Refused, encoding: Encoding | None) -> Response:
         headers["Retry-After"] = str(refused.retry_after_s)
     if refused.reason in _ENDS_CONNECTION:
         headers["Connection"] = "close"
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
     return _status_response(status, code, refused.message, encoding, headers)
 
 
@@ -211,133 +220,49 @@ async def _not_served(request: Request, error: Exception) -> Response:
 # uvicorn, embedded
 
 
-def _config(app: Starlette, settings: HttpSettings) -> uvicorn.Config:
-    config = uvicorn.Config(
-        app,
-        http=_protocol_class(settings.read_header_timeout),
-        ws="none",
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=ceil(settings.idle_timeout),
-        **tls_options(settings.tls),
-    )
-    config.load()
-    return config
-
-
 class _EmbeddedServer(uvicorn.Server):
-    """A uvicorn that leaves signals to its host and says when it listens."""
+    """A uvicorn whose connections are bounded, that leaves signals to its host and says when it listens."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
+    def __init__(
+        self, app: Starlette, settings: HttpSettings, connections: Connections, tls: SSLContext | None
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=HttpToolsProtocol,
+                ws="none",
+                lifespan="off",
+                access_log=False,
+                log_config=None,
+                proxy_headers=False,
+                server_header=False,
+                timeout_keep_alive=ceil(settings.idle_timeout),
+            )
+        )
+        self.config.load()
         self.listening = asyncio.Event()
+        self._connections = connections
+        self._handshake_timeout_s = settings.read_header_timeout
+        self._tls = tls
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
-        await super().startup(sockets)
+        loop = asyncio.get_running_loop()
+
+        def connection() -> BoundedConnection:
+            return BoundedConnection(
+                self._connections, config=self.config, server_state=self.server_state, app_state={}, _loop=loop
+            )
+
+        tls: dict[str, Any] = {}
+        if self._tls is not None:
+            tls = {"ssl": self._tls, "ssl_handshake_timeout": self._handshake_timeout_s}
+        backlog = self.config.backlog
+        self.servers = [
+            await loop.create_server(connection, sock=listener, backlog=backlog, **tls) for listener in sockets or []
+        ]
+        self.started = True
         self.listening.set()
-
-
-def _protocol_class(header_timeout_s: float) -> type[HttpToolsProtocol]:
-    """The protocol of uvicorn with a bound on the time and the size of a request's headers.
-
-    By itself it waits for ever for the rest of a request line, and takes any number of headers; and the request of a
-    client that offers another protocol (``Upgrade: h2c``, as Java's does) it hands on without its body.
-    """
-
-    class BoundedHeaders(HttpToolsProtocol):
-        _timer: asyncio.TimerHandle | None = None
-        _header_bytes = 0
-
-        def __init__(self, *arguments: Any, **named: Any) -> None:
-            super().__init__(*arguments, **named)
-            self._http1 = self.parser = _Http1Parser(self)  # type: ignore[assignment]  # all that uvicorn calls
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-            super().connection_made(transport)
-            self._await_headers()
-
-        def on_message_begin(self) -> None:
-            super().on_message_begin()
-            self._await_headers()
-
-        def on_headers_complete(self) -> None:
-            self._stop_timer()
-            if not self._http1.is_offer:
-                super().on_headers_complete()
-
-        def on_message_complete(self) -> None:
-            if not self._http1.is_offer:
-                super().on_message_complete()
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self._timer is not None:
-                self._header_bytes += len(data)
-                if self._header_bytes > _MAX_HEADER_BYTES:
-                    self._give_up()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._stop_timer()
-            super().connection_lost(exc)
-
-        def _await_headers(self) -> None:
-            self._stop_timer()
-            self._header_bytes = 0
-            self._timer = self.loop.call_later(header_timeout_s, self._give_up)
-
-        def _stop_timer(self) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-
-        def _give_up(self) -> None:
-            self._stop_timer()
-            self.transport.close()
-
-    return BoundedHeaders
-
-
-class _Http1Parser:
-    """Reads also a request that offers another protocol as HTTP/1.1, to its end (RFC 9110, 7.8: offers may be ignored).
-
-    The parser below takes what follows the headers of such a request for the other protocol's: here a fresh one reads
-    the same headers again without the offer, and then the body.
-    """
-
-    def __init__(self, protocol: HttpToolsProtocol) -> None:
-        self._protocol = protocol
-        self._begin()
-
-    def _begin(self) -> None:
-        self._parser = parser = httptools.HttpRequestParser(self._protocol)
-        self.get_method, self.get_http_version = parser.get_method, parser.get_http_version
-        self.should_keep_alive, self.should_upgrade = parser.should_keep_alive, parser.should_upgrade
-
-    @property
-    def is_offer(self) -> bool:
-        """Whether the headers just read offer another protocol; CONNECT asks for a tunnel, which is no offer."""
-        return bool(self.should_upgrade()) and self.get_method() != b"CONNECT"
-
-    def feed_data(self, data: bytes) -> None:
-        """Read on; raises what the parser below raises."""
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as offer:
-            if not self.is_offer:
-                raise
-            head = self._head_without_offer()
-            self._begin()
-            self._parser.feed_data(head)
-            self.feed_data(data[offer.args[0] :])
-
-    def _head_without_offer(self) -> bytes:
-        lines = [b"%s %s HTTP/%s" % (self.get_method(), self._protocol.url, self.get_http_version().encode())]
-        lines += [b"%s: %s" % (name, value) for name, value in self._protocol.headers if name != b"upgrade"]
-        return b"\r\n".join([*lines, b"", b""])

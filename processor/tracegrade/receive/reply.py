@@ -22,6 +22,7 @@ RESOURCE_EXHAUSTED = 8
 UNIMPLEMENTED = 12
 INTERNAL = 13
 UNAVAILABLE = 14
+UNAUTHENTICATED = 16
 
 _RESPONSES: dict[Signal, tuple[type[Message], str]] = {
     Signal.TRACES: (ExportTraceServiceResponse, "rejected_spans"),

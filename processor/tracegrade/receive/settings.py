@@ -3,7 +3,7 @@
 from ipaddress import ip_address
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from tracegrade.yaml_file import Duration, FileModel
 
@@ -50,6 +50,32 @@ class TlsServerSettings(FileModel):
     client_ca_file: str | None = Field(None, description="Clients must show a certificate of this authority")
 
 
+def is_token(text: str) -> bool:
+    """Whether `text` can be a bearer token: printable ASCII without spaces, and not empty."""
+    return text.isascii() and text.isprintable() and bool(text) and " " not in text
+
+
+def _checked_token(token: SecretStr) -> SecretStr:
+    if not is_token(token.get_secret_value()):
+        raise ValueError("expected printable ASCII without spaces, found something else")  # never shown: a secret
+    return token
+
+
+class AuthSettings(FileModel):
+    """Bearer tokens: who sends one of them is let in. Several, so that senders can change over one by one."""
+
+    tokens: list[Annotated[SecretStr, AfterValidator(_checked_token)]] = Field(
+        default_factory=list, description="Senders that send one of these are let in; keep them in the environment"
+    )
+    token_file: str | None = Field(None, description="A file of tokens, one a line, read again when it changes")
+
+    @model_validator(mode="after")
+    def _lets_somebody_in(self) -> "AuthSettings":
+        if not self.tokens and self.token_file is None:
+            raise ValueError("expected tokens, token_file or both; without any nobody could send")
+        return self
+
+
 class ListenSettings(FileModel):
     """What all servers beyond the health page have in common."""
 
@@ -58,20 +84,38 @@ class ListenSettings(FileModel):
     insecure: bool = Field(False, description="Take plaintext from other machines")
 
     @model_validator(mode="after")
-    def _refuse_plaintext_from_afar(self) -> "ListenSettings":
+    def _is_not_open_to_all(self) -> "ListenSettings":
         host, _ = split_endpoint(self.endpoint)
-        if self.tls is None and not self.insecure and not is_loopback(host):
+        if not self.insecure and not is_loopback(host) and (missing := self._missing()):
             raise ValueError(
-                f"{self.endpoint!r} can be reached from other machines and has no tls; "
-                "set tls, or insecure: true when the network is trusted"
+                f"{self.endpoint!r} can be reached from other machines and has no {' and no '.join(missing)}; "
+                f"set {' and '.join(missing)}, or insecure: true when the network is trusted"
             )
         return self
 
+    def _missing(self) -> list[str]:
+        """What this lacks to be reached from other machines."""
+        return ["tls"] if self.tls is None else []
+
+
+class _ProtocolSettings(ListenSettings):
+    """What both protocols have in common."""
+
+    auth: AuthSettings | None = Field(
+        None, description="Ask for a bearer token; beyond loopback this, or client certificates, unless `insecure`"
+    )
+    insecure: bool = Field(False, description="Listen beyond loopback without `tls` or without `auth`")
+
+    def _missing(self) -> list[str]:
+        asks_for_certificates = self.tls is not None and self.tls.client_ca_file is not None
+        knows_senders = self.auth is not None or asks_for_certificates
+        return [*super()._missing(), *([] if knows_senders else ["auth (or tls.client_ca_file)"])]
+
 
 class KeepaliveServerSettings(FileModel):
-    """When the server pings, and closes, a gRPC connection; unset is never."""
+    """When the server pings, and closes, a gRPC connection; null is never."""
 
-    max_connection_idle: Duration | None = Field(None, description="Close a connection without requests after this")
+    max_connection_idle: Duration | None = Field(300.0, description="Close a connection without requests after this")
     max_connection_age: Duration | None = Field(None, description="Close any connection after this")
     max_connection_age_grace: Duration | None = Field(None, description="Then wait this long for what is under way")
     time: Duration = Field(7200.0, description="Ping a connection that was quiet for this long")
@@ -94,11 +138,14 @@ class KeepaliveSettings(FileModel):
     )
 
 
-class GrpcSettings(ListenSettings):
+class GrpcSettings(_ProtocolSettings):
     """OTLP/gRPC. ``max_recv_msg_size_mib`` bounds a request before and after decompression."""
 
     endpoint: Endpoint = Field("127.0.0.1:4317", description="host:port to listen on; loopback by default")
     max_recv_msg_size_mib: Mebibytes = Field(64, description="Largest request, before and after decompression")
+    max_connections: Annotated[int, Field(ge=1)] = Field(1000, description="Connections at a time")
+    read_header_timeout: Duration = Field(60.0, gt=0, description="How long a client may take to begin a connection")
+    read_timeout: Duration = Field(30.0, gt=0, description="How long a client may take over a request once begun")
     max_concurrent_streams: Annotated[int, Field(ge=1)] = Field(256, description="Requests at a time a connection")
     keepalive: KeepaliveSettings = Field(KeepaliveSettings(), description="Pings and the age of connections")
 
@@ -108,7 +155,7 @@ class GrpcSettings(ListenSettings):
         return self.max_recv_msg_size_mib * _MIB
 
 
-class HttpSettings(ListenSettings):
+class HttpSettings(_ProtocolSettings):
     """OTLP/HTTP. ``max_request_body_size_mib`` bounds a body before and after decompression.
 
     ``read_header_timeout`` and ``read_timeout`` bound how long a client may take over its headers and its body,
@@ -117,9 +164,12 @@ class HttpSettings(ListenSettings):
 
     endpoint: Endpoint = Field("127.0.0.1:4318", description="host:port to listen on; loopback by default")
     max_request_body_size_mib: Mebibytes = Field(64, description="Largest body, before and after decompression")
-    read_header_timeout: Duration = Field(60.0, description="How long a client may take over its headers")
-    read_timeout: Duration = Field(30.0, description="How long a client may take over its body")
-    idle_timeout: Duration = Field(60.0, description="How long a connection may rest between requests")
+    max_connections: Annotated[int, Field(ge=1)] = Field(
+        1000, description="Connections at a time; beyond it whoever has kept us waiting longest is closed"
+    )
+    read_header_timeout: Duration = Field(60.0, gt=0, description="How long a client may take over its headers")
+    read_timeout: Duration = Field(30.0, gt=0, description="How long a client may take over its body")
+    idle_timeout: Duration = Field(60.0, gt=0, description="How long a connection may rest between requests")
 
     @property
     def max_request_body_size_bytes(self) -> int:

@@ -1,0 +1,212 @@
+"""One HTTP connection: uvicorn's, with a bound on everything that a client can keep it waiting for."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from tracegrade.receive.ingest import RETRY_AFTER_S
+from tracegrade.receive.settings import HttpSettings
+
+# Why a connection was closed: what did not come in time, or that there were too many.
+Closed: TypeAlias = Literal["headers", "headers_too_large", "body", "answer_not_read", "too_many"]
+
+_MAX_HEADER_BYTES = 64 * 1024
+_WRITE_TIMEOUT_S = 30.0  # answers are short: who leaves 64 KiB of them unread for so long never reads them
+
+_TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: %d\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+class Connections:
+    """The connections of one server, and what each may take.
+
+    Those without a request in work wait in order of how long they have: when there are too many, whoever has kept the
+    server waiting longest makes room for the newcomer, so that slow senders shut nobody out.
+    """
+
+    def __init__(self, settings: HttpSettings, closed: Callable[[Closed], None]) -> None:
+        self.read_header_timeout_s = settings.read_header_timeout
+        # A little more than the handler's own bound, which still has an answer for the sender.
+        self.read_timeout_s = settings.read_timeout + 1.0
+        self.closed = closed
+        self._max = settings.max_connections
+        self._waiting: dict[BoundedConnection, None] = {}
+        self._open = 0
+
+    def opened(self) -> bool:
+        """Count one more, and make room for it; False when all others have requests in work."""
+        self._open += 1
+        if self._open <= self._max:
+            return True
+        slowest = next(iter(self._waiting), None)
+        if slowest is None:
+            return False
+        slowest.give_up("too_many")
+        return True
+
+    def lost(self, connection: "BoundedConnection") -> None:
+        """Count one less."""
+        self._open -= 1
+        self._waiting.pop(connection, None)
+
+    def waits(self, connection: "BoundedConnection") -> None:
+        """From now on the server waits for this client."""
+        self._waiting.pop(connection, None)
+        self._waiting[connection] = None
+
+    def works(self, connection: "BoundedConnection") -> None:
+        """From now on this client waits for the server."""
+        self._waiting.pop(connection, None)
+
+
+class BoundedConnection(HttpToolsProtocol):
+    """Uvicorn's protocol with bounds.
+
+    By itself it waits for ever for the rest of a request line and of a body, takes any number of headers and
+    connections, and hands on the request of a client that offers another protocol (``Upgrade: h2c``, as Java's does)
+    without its body.
+    """
+
+    def __init__(self, connections: Connections, **uvicorn: Any) -> None:
+        super().__init__(**uvicorn)
+        self._http1 = self.parser = _Http1Parser(self)  # type: ignore[assignment]  # all that uvicorn calls
+        self._among = connections
+        self._timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
+        self._awaits_headers = False
+        self._header_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        """Begin with the clock running."""
+        super().connection_made(transport)
+        if self._among.opened():
+            self._await("headers", self._among.read_header_timeout_s)
+        else:
+            transport.write(_TOO_MANY % RETRY_AFTER_S)
+            self.give_up("too_many")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Leave nothing behind."""
+        self._stop_timer()
+        self.resume_writing()
+        self._among.lost(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on."""
+        awaited = self._timer
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._awaits_headers and self._timer is awaited:  # they began before, with nothing else in these bytes
+            self._header_bytes += len(data)
+            if self._header_bytes > _MAX_HEADER_BYTES:
+                self.give_up("headers_too_large")
+        elif self._timer is None and (self.cycle is None or self.cycle.response_complete):
+            # Something that begins no request, such as a line's end, has stopped uvicorn's clock for idle connections.
+            self._await("headers", self._among.read_header_timeout_s)
+
+    def on_message_begin(self) -> None:
+        """A request's first bytes are here."""
+        super().on_message_begin()
+        self._await("headers", self._among.read_header_timeout_s)
+
+    def on_headers_complete(self) -> None:
+        """Its headers are."""
+        if self._http1.is_offer:
+            self._stop_timer()
+            return
+        self._await("body", self._among.read_timeout_s)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """All of it is."""
+        if self._http1.is_offer:
+            return
+        self._stop_timer()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._among.works(self)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Its answer was written."""
+        if self._timer is None:  # else there is more of the body, which nobody reads
+            self._among.waits(self)
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """The client does not read its answers."""
+        super().pause_writing()
+        self._write_timer = self.loop.call_later(_WRITE_TIMEOUT_S, self._abort)
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+            super().resume_writing()
+
+    def give_up(self, why: Closed) -> None:
+        """Close the connection, and count it."""
+        self._stop_timer()
+        self._among.works(self)  # it will be closed once
+        self._among.closed(why)
+        self.transport.close()
+
+    def _abort(self) -> None:
+        self._among.closed("answer_not_read")
+        self.transport.abort()  # closing would wait until all was written
+
+    def _await(self, what: Literal["headers", "body"], seconds: float) -> None:
+        self._stop_timer()
+        self._awaits_headers = what == "headers"
+        self._among.waits(self)
+        self._timer = self.loop.call_later(seconds, self.give_up, what)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._awaits_headers = False
+        self._header_bytes = 0
+
+
+class _Http1Parser:
+    """Reads also a request that offers another protocol as HTTP/1.1, to its end (RFC 9110, 7.8: offers may be ignored).
+
+    The parser below takes what follows the headers of such a request for the other protocol's: here a fresh one reads
+    the same headers again without the offer, and then the body.
+    """
+
+    def __init__(self, protocol: HttpToolsProtocol) -> None:
+        self._protocol = protocol
+        self._begin()
+
+    def _begin(self) -> None:
+        self._parser = parser = httptools.HttpRequestParser(self._protocol)
+        self.get_method, self.get_http_version = parser.get_method, parser.get_http_version
+        self.should_keep_alive, self.should_upgrade = parser.should_keep_alive, parser.should_upgrade
+
+    @property
+    def is_offer(self) -> bool:
+        """Whether the headers just read offer another protocol; CONNECT asks for a tunnel, which is no offer."""
+        return bool(self.should_upgrade()) and self.get_method() != b"CONNECT"
+
+    def feed_data(self, data: bytes) -> None:
+        """Read on; raises what the parser below raises."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            if not self.is_offer:
+                raise
+            head = self._head_without_offer()
+            self._begin()
+            self._parser.feed_data(head)
+            self.feed_data(data[offer.args[0] :])
+
+    def _head_without_offer(self) -> bytes:
+        lines = [b"%s %s HTTP/%s" % (self.get_method(), self._protocol.url, self.get_http_version().encode())]
+        lines += [b"%s: %s" % (name, value) for name, value in self._protocol.headers if name != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])

@@ -1,0 +1,181 @@
+"""Bearer tokens, over both protocols; health stays open to all."""
+
+import http.client
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import orjson
+import pytest
+
+from tracegrade.receive.auth import BearerTokens
+from tracegrade.receive.listen import ReceiverStartError
+from tracegrade.receive.settings import AuthSettings
+
+EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+WHERE = "receivers.otlp.protocols.grpc.auth"
+Serve = Callable[..., Any]
+
+
+def over_grpc(served: Any, wire: bytes, authorization: str | None, method: str = EXPORT) -> tuple[str, str]:
+    """What became of one call: the code and its message."""
+    metadata = [] if authorization is None else [("authorization", authorization)]
+    with grpc.insecure_channel(served.grpc_address) as channel:
+        try:
+            channel.unary_unary(method)(wire, timeout=20, metadata=metadata)
+        except grpc.RpcError as error:
+            return error.code().name, error.details()
+    return "OK", ""
+
+
+def over_http(served: Any, wire: bytes, authorization: str | None) -> tuple[int, str, str | None]:
+    """Status, message and ``WWW-Authenticate`` of one request."""
+    headers = {"Content-Type": "application/x-protobuf"}
+    if authorization is not None:
+        headers["Authorization"] = authorization
+    connection = http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=20)
+    try:
+        connection.request("POST", "/v1/traces", wire, headers)
+        response = connection.getresponse()
+        return response.status, response.read().decode("utf-8", "replace"), response.headers["www-authenticate"]
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("authorization", "why"),
+    [
+        (None, "no header 'authorization'"),
+        ("", "no header 'authorization'"),
+        ("Basic c2VjcmV0OnNlY3JldA==", "another scheme than Bearer"),
+        ("secret-1", "another scheme than Bearer"),
+        ("Bearer", "none of those that are let in"),
+        ("Bearer secret-3", "none of those that are let in"),
+        ("Bearer secret-1 secret-2", "none of those that are let in"),
+        ("Bearer secret-1", None),
+        ("bearer  secret-2", None),
+    ],
+)
+def test_30_who_sends_a_token_is_let_in_and_nobody_else(
+    serve: Serve, wire: bytes, authorization: str | None, why: str | None
+) -> None:
+    auth = {"tokens": ["secret-1", "secret-2"]}
+    served = serve(grpc={"auth": auth}, http={"auth": auth})
+    code, told = over_grpc(served, wire, authorization)
+    status, body, challenge = over_http(served, wire, authorization)
+    if why is None:
+        assert (code, status) == ("OK", 200)
+        assert len(served.journal.entries) == 2
+    else:
+        assert (code, status, challenge) == ("UNAUTHENTICATED", 401, "Bearer")
+        for message in (told, body):
+            assert why in message
+            assert "authorization: Bearer TOKEN" in message
+            assert "secret" not in message
+        assert served.journal.entries == []
+        for transport in ("grpc", "http"):
+            assert served.requests(transport=transport, outcome="refused", reason="unauthenticated") == 1
+
+
+def test_a_refusal_in_json_is_a_status_in_json(serve: Serve) -> None:
+    served = serve(http={"auth": {"tokens": ["secret"]}})
+    connection = http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=20)
+    connection.request("POST", "/v1/traces", b"{}", {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    assert response.status == 401
+    assert orjson.loads(response.read())["code"] == 16
+    connection.close()
+
+
+def test_a_stranger_is_told_before_the_request_is_read(serve: Serve) -> None:
+    served = serve(grpc={"auth": {"tokens": ["secret"]}}, http={"auth": {"tokens": ["secret"]}})
+
+    told = threading.Event()
+
+    def never() -> Iterator[bytes]:
+        told.wait(20)
+        yield b""
+
+    with grpc.insecure_channel(served.grpc_address) as channel:
+        with pytest.raises(grpc.RpcError) as caught:
+            channel.stream_unary(EXPORT)(never(), timeout=20)
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        told.set()
+    connection = http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=20)
+    connection.putrequest("POST", "/v1/traces")
+    connection.putheader("Content-Type", "application/json")
+    connection.putheader("Content-Length", "9")
+    connection.endheaders(b"{")
+    assert connection.getresponse().status == 401
+    connection.close()
+
+
+def test_health_needs_no_token(serve: Serve) -> None:
+    served = serve(grpc={"auth": {"tokens": ["secret"]}})
+    assert over_grpc(served, b"", None, "/grpc.health.v1.Health/Check") == ("OK", "")
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are looked at for every request, not once a second."""
+    monkeypatch.setattr("tracegrade.otlp.reloading.LOOK_EVERY_S", 0.0)
+
+
+def replace(path: Path, content: bytes) -> None:
+    other = path.with_suffix(".new")
+    other.write_bytes(content)
+    other.replace(path)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_the_tokens_of_a_file_change_with_it(
+    serve: Serve, wire: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "tokens"
+    path.write_text("first\n\n  second  \n")
+    served = serve(grpc={"auth": {"tokens": ["stated"], "token_file": str(path)}})
+
+    def let_in() -> set[str]:
+        known = ["stated", "first", "second", "third"]
+        return {token for token in known if over_grpc(served, wire, f"Bearer {token}")[0] == "OK"}
+
+    assert let_in() == {"stated", "first", "second"}
+    replace(path, b"second\nthird\n")
+    assert let_in() == {"stated", "second", "third"}
+    for broken in (b"", b"two words\n", b"\xff\xfe"):
+        replace(path, broken)
+        assert let_in() == {"stated", "second", "third"}
+    path.unlink()
+    assert let_in() == {"stated", "second", "third"}
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * 4
+    assert "what was in force before it changed stays" in caplog.text
+    assert "second" not in caplog.text
+    replace(path, b"first\n")
+    assert let_in() == {"stated", "first"}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "cannot read '.*tokens': No such file"),
+        (b"\n\n", "expected a token a line, .*; found none"),
+        (b"good\ntwo words\n", "line 2 is something else"),
+        (b"\xff\xfe\xff", "cannot read '.*tokens': it is no text"),
+    ],
+)
+def test_a_token_file_that_cannot_be_used_stops_the_start(
+    serve: Serve, tmp_path: Path, content: bytes | None, why: str
+) -> None:
+    path = tmp_path / "tokens"
+    if content is not None:
+        path.write_bytes(content)
+    for protocol in ("grpc", "http"):
+        with pytest.raises(ReceiverStartError, match=rf"protocols\.{protocol}\.auth\.token_file: .*{why}"):
+            serve(**{protocol: {"auth": {"token_file": str(path)}}})
+
+
+def test_tokens_are_never_shown() -> None:
+    auth = AuthSettings.model_validate({"tokens": ["secret-1"]})
+    assert "secret-1" not in f"{auth!r} {auth.model_dump(mode='json')} {vars(BearerTokens(WHERE, auth))}"

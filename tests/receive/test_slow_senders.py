@@ -1,0 +1,184 @@
+"""Clients that keep a receiver waiting: each is cut off in time, however many they are, and good ones are answered."""
+
+import http.client
+import itertools
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import grpc
+import pytest
+
+EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+Serve = Callable[..., Any]
+
+HEAD = b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+SLOW_STARTS = [b"", b"POST /v1/tra", HEAD[:60], HEAD, HEAD + b"{", b"\r\n"]
+
+
+def status_of(served: Any, wire: bytes) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=20)
+    try:
+        connection.request("POST", "/v1/traces", wire, {"Content-Type": "application/x-protobuf"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def until_closed(connection: socket.socket) -> bytes:
+    """What the server says before it closes."""
+    connection.settimeout(20)
+    said = b""
+    try:
+        while part := connection.recv(65536):
+            said += part
+    except ConnectionResetError:
+        pass
+    return said
+
+
+def closed(served: Any, **labels: str) -> float:
+    count: float = served.telemetry.value("tracegrade.receiver.closed_connections", **labels)
+    return count
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    turn = threading.Event()
+    for _ in range(1000):
+        if true():
+            return
+        turn.wait(0.01)
+    raise AssertionError("it never came true")
+
+
+def test_33_a_crowd_of_slow_senders_shuts_nobody_out(serve: Serve, wire: bytes) -> None:
+    served = serve(http={"max_connections": 20, "read_header_timeout": "3s", "read_timeout": "3s"})
+    with ExitStack() as stack:
+        crowd = []
+        for start in itertools.islice(itertools.cycle(SLOW_STARTS), 100):
+            crowd.append(stack.enter_context(socket.create_connection(("127.0.0.1", served.http_port))))
+            crowd[-1].sendall(start)
+        assert [status_of(served, wire) for _ in range(5)] == [200] * 5
+        assert closed(served, reason="too_many") >= 80
+        for connection in crowd:
+            until_closed(connection)
+    wait_until(lambda: closed(served, transport="http") + served.requests(reason="read_timeout") >= 100)
+    assert len(served.journal.entries) == 5
+
+
+def test_33_whoever_waits_for_an_answer_is_not_pushed_out_and_one_too_many_is_told_to_come_back(
+    serve: Serve, wire: bytes
+) -> None:
+    served = serve(http={"max_connections": 3})
+    served.journal.hold = True
+    statuses: list[int] = []
+    senders = [threading.Thread(target=lambda: statuses.append(status_of(served, wire))) for _ in range(3)]
+    for sender in senders:
+        sender.start()
+        assert served.journal.appended.acquire(timeout=10)
+    with socket.create_connection(("127.0.0.1", served.http_port)) as connection:
+        said = until_closed(connection)
+    assert said.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: 1\r\n" in said
+    for future in list(served.journal.futures):
+        served.loop.call_soon_threadsafe(future.set_result, 1)
+    for sender in senders:
+        sender.join(20)
+    assert statuses == [200] * 3
+    served.journal.hold = False
+    assert status_of(served, wire) == 200
+
+
+def test_33_lines_between_requests_do_not_stop_the_clock(serve: Serve, wire: bytes) -> None:
+    served = serve(http={"read_header_timeout": "300ms"})
+    head = b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: %d\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", served.http_port)) as connection:
+        connection.settimeout(20)
+        connection.sendall(head % len(wire) + wire)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK")
+        connection.sendall(b"\r\n")
+        assert until_closed(connection) == b""
+    assert closed(served, reason="headers") == 1
+
+
+def test_33_the_rest_of_a_refused_body_may_not_take_for_ever(serve: Serve) -> None:
+    served = serve(http={"read_timeout": "100ms"})
+    with socket.create_connection(("127.0.0.1", served.http_port)) as connection:
+        connection.sendall(HEAD.replace(b"application/json", b"text/plain") + b"{")
+        assert until_closed(connection).startswith(b"HTTP/1.1 415 ")
+    wait_until(lambda: closed(served, reason="body") == 1)
+
+
+def test_33_who_does_not_read_the_answers_is_cut_off(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegrade.receive.http_connection._WRITE_TIMEOUT_S", 0.1)
+    served = serve()
+    request = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n" % (b"x" * 60_000)  # told in full what is not served
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", served.http_port))
+        connection.settimeout(20)
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            connection.sendall(request * 1000)
+    assert closed(served, reason="answer_not_read") == 1
+
+
+def test_33_silent_connections_of_grpc_are_closed_in_time(serve: Serve, wire: bytes) -> None:
+    served = serve(grpc={"max_connections": 20, "read_header_timeout": "500ms"})
+    host, _, port = served.grpc_address.rpartition(":")
+    with ExitStack() as stack:
+        crowd = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(60)]
+        with grpc.insecure_channel(served.grpc_address) as channel:
+            assert channel.unary_unary(EXPORT)(wire, timeout=20, wait_for_ready=True) == b""
+        for connection in crowd:
+            until_closed(connection)
+
+
+def test_33_a_grpc_call_whose_request_never_comes_ends_and_holds_up_nobody(serve: Serve, wire: bytes) -> None:
+    served = serve(grpc={"read_timeout": "300ms"})
+    ended = threading.Event()
+
+    def never() -> Iterator[bytes]:
+        ended.wait(20)
+        yield b""
+
+    with grpc.insecure_channel(served.grpc_address) as channel:
+        slow = [channel.stream_unary(EXPORT).future(never(), timeout=20) for _ in range(50)]
+        assert channel.unary_unary(EXPORT)(wire, timeout=20) == b""
+        codes = {call.exception().code() for call in slow}
+        assert codes == {grpc.StatusCode.UNAVAILABLE}
+        assert "did not arrive within 0.3 s" in slow[0].exception().details()
+        ended.set()
+    assert served.requests(transport="grpc", outcome="refused", reason="read_timeout") == 50
+
+
+def test_33_connections_of_grpc_are_bounded(serve: Serve, wire: bytes) -> None:
+    served = serve(grpc={"max_connections": 3})
+    with ExitStack() as stack:
+        channels = [
+            stack.enter_context(grpc.insecure_channel(served.grpc_address, [("grpc.use_local_subchannel_pool", 1)]))
+            for _ in range(4)
+        ]
+        for channel in channels[:3]:
+            channel.unary_unary(EXPORT)(wire, timeout=20)
+        with pytest.raises(grpc.RpcError) as caught:
+            channels[3].unary_unary(EXPORT)(wire, timeout=20)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        channels[0].close()
+        channels[3].unary_unary(EXPORT)(wire, timeout=20, wait_for_ready=True)
+
+
+def test_33_an_idle_connection_of_grpc_is_closed(serve: Serve, wire: bytes) -> None:
+    served = serve(grpc={"keepalive": {"server_parameters": {"max_connection_idle": "200ms"}}})
+    was_idle = threading.Event()
+
+    def note(state: grpc.ChannelConnectivity) -> None:
+        if state is grpc.ChannelConnectivity.IDLE and served.journal.entries:
+            was_idle.set()
+
+    with grpc.insecure_channel(served.grpc_address) as channel:
+        channel.unary_unary(EXPORT)(wire, timeout=20)
+        channel.subscribe(note)
+        assert was_idle.wait(20)
+        channel.unary_unary(EXPORT)(wire, timeout=20)
