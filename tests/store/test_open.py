@@ -37,12 +37,12 @@ def test_opening_again_keeps_what_is_stored(engine: Engine) -> None:
     again.dispose()
 
 
-def test_a_store_of_a_newer_version_is_refused(engine: Engine) -> None:
-    with engine.begin() as connection:
+def test_a_store_of_a_newer_version_is_refused(sqlite: Engine) -> None:
+    with sqlite.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     for read_only in (False, True):
         with pytest.raises(StoreError, match="written by a newer TraceGrade"):
-            open_store(str(engine.url), read_only=read_only)
+            open_store(str(sqlite.url), read_only=read_only)
 
 
 def test_reading_a_store_that_is_not_there_says_who_makes_it(tmp_path: Path) -> None:
@@ -92,8 +92,8 @@ def test_a_reader_sees_what_is_stored_while_a_writer_is_at_work(engine: Engine) 
     reader.dispose()
 
 
-def test_a_reader_cannot_write(engine: Engine) -> None:
-    reader = open_store(str(engine.url), read_only=True)
+def test_a_reader_cannot_write(sqlite: Engine) -> None:
+    reader = open_store(str(sqlite.url), read_only=True)
     with pytest.raises(Exception, match="readonly"), reader.begin() as connection:
         connection.execute(text("DELETE FROM traces"))
     reader.dispose()
@@ -120,9 +120,9 @@ def test_an_engine_serves_several_threads(engine: Engine) -> None:
         assert len(results(connection, Filter(), 100)) == 30
 
 
-def test_after_a_checkpoint_one_file_holds_everything(engine: Engine, tmp_path: Path) -> None:
-    StoreWriter(engine).write([judged(1)])
-    checkpoint(engine)
+def test_after_a_checkpoint_one_file_holds_everything(sqlite: Engine, tmp_path: Path) -> None:
+    StoreWriter(sqlite).write([judged(1)])
+    checkpoint(sqlite)
     copy = tmp_path / "copy.db"
     copy.write_bytes((tmp_path / "tracegrade.db").read_bytes())
     reader = open_store(url(copy), read_only=True)

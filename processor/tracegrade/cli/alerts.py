@@ -35,9 +35,9 @@ def command() -> None:
 def list_(config: "Config", output_format: str, firing: bool, since: int, limit: int) -> None:
     """List alerts, the latest first."""
     from tracegrade.store.alerts import firing_alerts, recent_alerts
-    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.open import reading_store
 
-    with reading(open_store(config.store_url, read_only=True)) as connection:
+    with reading_store(config.store_url) as connection:
         found = firing_alerts(connection)[::-1][:limit] if firing else recent_alerts(connection, since, limit)
     if output_format == "json":
         print_json(alert.to_json() for alert in found)
@@ -83,24 +83,27 @@ def silence(
     from secrets import token_hex
 
     from tracegrade.store.alerts import Silence, save_silence, stored_silences
-    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.open import open_store, reading_store
 
     now_ns = time.time_ns()
     if sum((bool(labels), ended is not None, listed)) != 1:
         raise click.UsageError("expected labels, or --end ID, or --list")
-    engine = open_store(config.store_url, read_only=listed)
+    changed = None
     if ended is not None:
-        with engine.begin() as connection:
+        with reading_store(config.store_url) as connection:
             known = {silence.id: silence for silence in stored_silences(connection, now_ns)}
-            if ended not in known:
-                raise click.UsageError(f"no silence {ended!r} is in force; --list shows those that are")
-            save_silence(connection, replace(known[ended], ends_ns=now_ns))
+        if ended not in known:
+            raise click.UsageError(f"no silence {ended!r} is in force; --list shows those that are")
+        changed = replace(known[ended], ends_ns=now_ns)
     elif labels:
-        matched = _labels(labels)
         ends_ns = now_ns + round(_seconds(duration) * _NS)
+        changed = Silence(token_hex(4), _labels(labels), now_ns, ends_ns, comment)
+    if changed is not None:
+        engine = open_store(config.store_url)
         with engine.begin() as connection:
-            save_silence(connection, Silence(token_hex(4), matched, now_ns, ends_ns, comment))
-    with reading(engine) as connection:
+            save_silence(connection, changed)
+        engine.dispose()
+    with reading_store(config.store_url) as connection:
         found = stored_silences(connection, now_ns)
     if output_format == "json":
         print_json(asdict(silence) for silence in found)
@@ -135,7 +138,7 @@ def preview(
     from tracegrade.alert.preview import preview as fired
     from tracegrade.alert.stored_history import ReadHistory
     from tracegrade.match.load import load_rules
-    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.open import reading_store
 
     chosen = [rule for rule in load_rules(list(rules)).rules if rule.alert]
     if not chosen:
@@ -146,7 +149,7 @@ def preview(
         for rule in chosen
         for alert in rule.alert
     )
-    with reading(open_store(config.store_url, read_only=True)) as connection:
+    with reading_store(config.store_url) as connection:
         history = ReadHistory(connection, since - round((reach_s + 7200) * _NS), until_ns)
     found = fired(history, chosen, since, until_ns, round(_seconds(every) * _NS))
     if output_format == "json":

@@ -128,16 +128,14 @@ def _wait_until_judged(config: "Config", trace_ids: set[str]) -> bool:
 
 
 def _print_results(config: "Config", titles: dict[str, str]) -> None:
-    from tracegrade.store.open import open_store
+    from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
 
     rows: list[list[object]] = []
-    engine = open_store(config.store_url, read_only=True)
-    with engine.connect() as connection:
+    with reading_store(config.store_url) as connection:
         for trace_id, title in titles.items():
             for stored in stored_traces(connection, bytes.fromhex(trace_id)):
                 rows += _rows(title, stored.evaluations)
-    engine.dispose()
     print_table("", ["the agent ...", "outcome", "score", "rule/evaluation", "why"], rows)
 
 

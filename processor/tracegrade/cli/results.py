@@ -67,10 +67,10 @@ def list_(
 
     JSON: one evaluation a line, with every field and value.
     """
-    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.open import reading_store
     from tracegrade.store.read import Filter, full_evaluations, results
 
-    with reading(open_store(config.store_url, read_only=True)) as connection:
+    with reading_store(config.store_url) as connection:
         found = results(connection, Filter(since_ns=since, until_ns=until, **wanted), limit)
         if output_format == "json":
             print_json(evaluation.to_json() for evaluation in full_evaluations(connection, found))
@@ -121,10 +121,10 @@ def export(
     """
     import csv
 
-    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.open import reading_store
     from tracegrade.store.read import Filter
 
-    with reading(open_store(config.store_url, read_only=True)) as connection:
+    with reading_store(config.store_url) as connection:
         rows = _all_results(connection, Filter(since_ns=since, until_ns=until, **wanted))
         if output_format == "jsonl":
             for evaluation in rows:
@@ -170,10 +170,10 @@ def show(config: "Config", output_format: str, trace_id: bytes, rule: str | None
 
     Exit code 1 when the store has none.
     """
-    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.open import reading_store
     from tracegrade.store.read import sessions_of, stored_traces
 
-    with reading(open_store(config.store_url, read_only=True)) as connection:
+    with reading_store(config.store_url) as connection:
         stored = stored_traces(connection, trace_id)
         stored += [session for trace in stored for session in sessions_of(connection, trace)]
     found = [item for trace in stored for item in trace.evaluations if rule is None or item.rule_id == rule]
@@ -238,11 +238,11 @@ def stats(config: "Config", output_format: str, since: int | None, until: int | 
     """
     from dataclasses import asdict
 
-    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.open import reading_store
     from tracegrade.store.rates import rates
     from tracegrade.store.read import Filter
 
-    with reading(open_store(config.store_url, read_only=True)) as connection:
+    with reading_store(config.store_url) as connection:
         found = rates(connection, Filter(since_ns=since, until_ns=until, **wanted), evaluation=None)
     if output_format == "json":
         print_json({**asdict(rate), "pass_rate": rate.pass_rate} for rate in found)

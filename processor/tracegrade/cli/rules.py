@@ -181,10 +181,10 @@ def _from_stored(rule_id: str, trace_id: bytes, config: "Config") -> "Draft":
     from tracegrade.cli.traces import kept_requests
     from tracegrade.otlp.json import to_json
     from tracegrade.pipeline.stored_extraction import extract_stored
-    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
 
-    with reading(open_store(config.store_url, read_only=True)) as connection:
+    with reading_store(config.store_url) as connection:
         found = stored_traces(connection, trace_id)
     if not found:
         raise new_rule.NewRuleError(f"trace {trace_id.hex()} is not in the store; 'tracegrade traces list' shows all")

@@ -70,10 +70,10 @@ def list_(
     """List traces, the latest judged first."""
     from dataclasses import asdict
 
-    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.open import reading_store
     from tracegrade.store.read import Filter, trace_heads
 
-    with reading(open_store(config.store_url, read_only=True)) as connection:
+    with reading_store(config.store_url) as connection:
         found = trace_heads(connection, Filter(since_ns=since, until_ns=until, **wanted), limit)
     if output_format == "json":
         print_json({key: value for key, value in asdict(head).items() if key != "number"} for head in found)
@@ -124,10 +124,10 @@ def show(config: "Config", output_format: str, trace_id: bytes) -> None:
     JSON: {trace, tool_calls, evaluations, decisions, spans}; log records are among the events of their spans. Exit code
     1 when the store does not hold it.
     """
-    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
 
-    with reading(open_store(config.store_url, read_only=True)) as connection:
+    with reading_store(config.store_url) as connection:
         found = stored_traces(connection, trace_id)
     if not found:
         click.echo(
@@ -164,11 +164,11 @@ def export(
     own. Exit code 1 when a trace that was named is not in the store.
     """
     from tracegrade.otlp.json import to_json
-    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.open import reading_store
     from tracegrade.store.read import Filter, stored_traces, trace_heads
 
     unknown = []
-    with reading(open_store(config.store_url, read_only=True)) as connection:
+    with reading_store(config.store_url) as connection:
         if not trace_ids:
             chosen = trace_heads(connection, Filter(since_ns=since, until_ns=until, **wanted), limit)
             trace_ids = tuple(dict.fromkeys(bytes.fromhex(head.trace_id) for head in chosen))

@@ -64,11 +64,11 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
     from tracegrade.match.load import load_rules
     from tracegrade.pipeline.data_folder import JOURNAL
     from tracegrade.pipeline.late_arrivals import late_arrivals
-    from tracegrade.store.open import open_store, reading
+    from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
 
     rule_set = load_rules(rule_paths or config.rules.paths, semantic_model=config.rules.semantic_model)
-    with reading(open_store(config.store_url, read_only=True)) as connection:
+    with reading_store(config.store_url) as connection:
         found = [_read(connection, stored, config) for stored in stored_traces(connection, trace_id)]
     if not found:
         click.echo(_UNKNOWN.format(trace_id.hex(), config.data_path.resolve()), err=True)

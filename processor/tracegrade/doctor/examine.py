@@ -20,7 +20,7 @@ from tracegrade.model.signal import Signal
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.record_judge import wanted_by
 from tracegrade.pipeline.stored_extraction import extract_stored
-from tracegrade.store.open import open_store, reading
+from tracegrade.store.open import reading_store
 from tracegrade.store.read import newest_traces
 
 
@@ -125,10 +125,6 @@ def _look_at_store(examined: Examined, config: Config, rule_set: RuleSet, max_tr
 
 def _stored(config: Config, limit: int) -> Iterator[tuple[Extraction, list[Decision]]]:
     """The newest stored traces, extracted again, with what was decided of them."""
-    engine = open_store(config.store_url, read_only=True)
-    try:
-        with reading(engine) as connection:
-            for stored in newest_traces(connection, limit):
-                yield extract_stored(stored, config.traces), stored.decisions
-    finally:
-        engine.dispose()
+    with reading_store(config.store_url) as connection:
+        for stored in newest_traces(connection, limit):
+            yield extract_stored(stored, config.traces), stored.decisions

@@ -30,6 +30,10 @@ _READS = "tracegrade_reads"
 _READ_PRAGMAS = ("busy_timeout=5000", "temp_store=MEMORY", "cache_size=-65536", "mmap_size=2147418112", "query_only=ON")
 
 
+# Any number of ours.
+_WRITE_LOCK = 0x7472_6163_6567
+
+
 class StoreError(TraceGradeError):
     """The store cannot be opened or read; the message says what to do."""
 
@@ -42,22 +46,18 @@ def open_store(url: str, *, read_only: bool = False) -> Engine:
         read_only: take the store as it is, beside whoever writes it; else create it, or bring its tables up to date.
 
     Raises:
-        StoreError: no such store (read-only), one written by a newer version, a driver that is not installed, a
-            database that does not answer.
+        StoreError: no such store (read-only), one written by an older (read-only) or a newer version, a driver that is
+            not installed, a database that does not answer.
     """
     parsed = _parse(url)
     try:
         engine = _sqlite(parsed, read_only) if parsed.get_backend_name() == "sqlite" else _postgresql(parsed)
         with reading(engine) as connection:
             found = _version(connection)
-        if found is None and read_only:
-            raise StoreError(f"{_shown(parsed)}: holds no TraceGrade results; 'tracegrade serve' makes a store")
-        if found is not None and found > VERSION:
-            raise StoreError(
-                f"{_shown(parsed)}: written by a newer TraceGrade (tables of version {found}, this one knows "
-                f"{VERSION}); use that version, or another store.url"
-            )
-        if found != VERSION and not read_only:
+        if problem := _unfit(found, read_only):
+            engine.dispose()
+            raise StoreError(f"{_shown(parsed)}: {problem}")
+        if found != VERSION:
             _migrate(engine)
     except (SQLAlchemyError, sqlite3.Error) as error:
         raise StoreError(f"{_shown(parsed)}: {_cause(error)}") from None
@@ -72,6 +72,23 @@ def reading(engine: Engine) -> Iterator[Connection]:
         options["isolation_level"] = "REPEATABLE READ"
     with engine.connect().execution_options(**options) as connection:
         yield connection
+
+
+@contextmanager
+def reading_store(url: str) -> Iterator[Connection]:
+    """A connection that only reads, on a store that is opened for it and let go after it; raises as `open_store`."""
+    engine = open_store(url, read_only=True)
+    try:
+        with reading(engine) as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def one_at_a_time(connection: Connection) -> None:
+    """Wait until nobody else writes, and keep others waiting until this transaction ends."""
+    if connection.dialect.name == "postgresql":  # SQLite's transactions begin so
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})"))
 
 
 def checkpoint(engine: Engine) -> None:
@@ -138,6 +155,23 @@ def _version(connection: Connection) -> str | None:
     return found
 
 
+def _unfit(found: str | None, read_only: bool) -> str | None:
+    """Why tables of the version `found` are not taken, and what to do; None when they are."""
+    if found is None:
+        return "holds no TraceGrade results; 'tracegrade serve' makes a store" if read_only else None
+    if found > VERSION:
+        return (
+            f"written by a newer TraceGrade (tables of version {found}, this one knows {VERSION}); use that version, "
+            "or another store.url"
+        )
+    if found < VERSION and read_only:
+        return (
+            f"written by an older TraceGrade (tables of version {found}, this one reads {VERSION}); start 'tracegrade "
+            "serve' of this version over it once, which brings it up to date: no older one takes it afterwards"
+        )
+    return None
+
+
 def _migrate(engine: Engine) -> None:
     # Here, because it takes 0.15 s to import and most runs find their tables up to date.
     from alembic import command
@@ -146,6 +180,7 @@ def _migrate(engine: Engine) -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     with engine.begin() as connection:
+        one_at_a_time(connection)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
 

@@ -7,18 +7,15 @@ change which subjects there are. A record of a revision that is already stored c
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
-from sqlalchemy import Connection, Engine, Table, delete, func, select, text
+from sqlalchemy import Connection, Engine, Table, delete, func, select
 
 from tracegrade.store import schema
 from tracegrade.store.arrivals import Arrivals
 from tracegrade.store.blocks import Blocks
 from tracegrade.store.counts import Sums, traffic_series
+from tracegrade.store.open import one_at_a_time
 from tracegrade.store.rows import Judged, Key, TraceRows, trace_key
 from tracegrade.store.series import SeriesNumbers
-
-# Any number of ours: it lets one writer at a time into a PostgreSQL store, as BEGIN IMMEDIATE does in SQLite, so that
-# numbers can be given out here.
-_WRITE_LOCK = 0x7472_6163_6567
 
 _MAX_IDS_A_QUERY = 500
 
@@ -51,8 +48,7 @@ class StoreWriter:
             raise
 
     def _write(self, connection: Connection, newest: dict[Key, Judged]) -> None:
-        if connection.dialect.name == "postgresql":
-            connection.execute(text(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})"))
+        one_at_a_time(connection)  # so that numbers can be given out here
         sums = Sums()
         replaced = []
         for key, (number, revision) in _stored(connection, newest).items():

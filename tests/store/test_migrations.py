@@ -1,0 +1,130 @@
+"""A store that an earlier version wrote is brought up to date, and keeps what it holds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from click.testing import CliRunner
+from sqlalchemy import Connection, MetaData, Table, create_engine, select
+
+from store.engines import BACKENDS, POSTGRESQL, without_tables
+from store.judged_traces import START_NS, judged
+from tracegrade.cli import main
+from tracegrade.store import migrations, schema
+from tracegrade.store.alerts import StoredAlert, save_alert
+from tracegrade.store.open import StoreError, open_store, reading
+from tracegrade.store.rates import rates
+from tracegrade.store.read import Filter
+from tracegrade.store.write import StoreWriter
+
+SCRIPTS = Path(migrations.__file__).parent
+VERSIONS = sorted(script.revision for script in ScriptDirectory(str(SCRIPTS)).walk_revisions())
+# What a column was called in earlier versions: by table, then by what it is called now.
+RENAMED = {"alerts": {"bound": "below"}}
+
+ALERT = StoredAlert(
+    fingerprint="ab" * 16,
+    starts_ns=START_NS,
+    ends_ns=None,
+    state="firing",
+    tenant="default",
+    rule_id="checkout-order",
+    service="shop",
+    level="high",
+    title="",
+    of="pass_rate",
+    bound=0.95,
+    over_s=3600.0,
+    value=0.9,
+    samples=40,
+    updated_ns=START_NS,
+)
+
+
+def upgrade(connection: Connection, version: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS))
+    config.attributes["connection"] = connection
+    command.upgrade(config, version)
+
+
+def store_of_version(version: str, url: str, tmp_path: Path) -> None:
+    """A store at `url` as `version` left it: today's rows, as far as its tables had columns for them."""
+    today = open_store(f"sqlite:///{tmp_path / 'today.db'}")
+    StoreWriter(today).write([judged(1), judged(2, "fail"), judged(3, "not_evaluable")])
+    with today.begin() as connection:
+        save_alert(connection, ALERT)
+    engine = create_engine(url)
+    with engine.begin() as connection, today.connect() as source:
+        upgrade(connection, version)
+        metadata = MetaData()
+        metadata.reflect(connection)
+        for table in schema.metadata.sorted_tables:
+            if table.name in metadata.tables:
+                rows = [row._asdict() for row in source.execute(select(table))]
+                _insert(connection, metadata.tables[table.name], rows)
+    engine.dispose()
+    today.dispose()
+
+
+def _insert(connection: Connection, table: Table, rows: list[dict[str, object]]) -> None:
+    earlier_names = RENAMED.get(table.name, {})
+    for row in rows:
+        for now, earlier in earlier_names.items():
+            row.setdefault(earlier, row[now])
+        connection.execute(table.insert().values({name: row[name] for name in row if name in table.c}))
+
+
+@pytest.fixture(params=BACKENDS)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'tracegrade.db'}"
+    else:
+        without_tables(POSTGRESQL)
+        yield POSTGRESQL
+        without_tables(POSTGRESQL)
+
+
+def run(url: str, tmp_path: Path, *arguments: str) -> tuple[int, str]:
+    (tmp_path / "config.yaml").write_text(f"data_dir: {tmp_path}\nstore: {{url: '{url}'}}\n")
+    result = CliRunner().invoke(main, [*arguments, "-c", str(tmp_path / "config.yaml")])
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_store_of_any_earlier_version_is_brought_up_to_date_and_read(version: str, url: str, tmp_path: Path) -> None:
+    store_of_version(version, url, tmp_path)
+    engine = open_store(url)
+    with reading(engine) as connection:
+        (rate,) = rates(connection, Filter())
+    assert (rate.passed, rate.failed, rate.not_evaluable, rate.passes) == (1, 1, 1, 1.0)
+    StoreWriter(engine).write([judged(2, "pass", revision=3), judged(4)])
+    with reading(engine) as connection:
+        (rate,) = rates(connection, Filter())
+    assert (rate.passed, rate.failed, rate.not_evaluable) == (3, 0, 1), "a revision takes back what was counted before"
+    engine.dispose()
+    for arguments in (["results", "list"], ["results", "stats"], ["results", "export"], ["traces", "list"]):
+        code, output = run(url, tmp_path, *arguments)
+        assert code == 0, output
+        assert "shop" in output
+    code, output = run(url, tmp_path, "alerts", "list", "--format", "json")
+    assert code == 0, output
+    assert '"bound":0.95' in output
+
+
+@pytest.mark.parametrize("version", VERSIONS[:-1])
+@pytest.mark.parametrize("arguments", [["results", "list"], ["traces", "list"], ["alerts", "list"], ["why", "00" * 16]])
+def test_a_command_that_only_reads_says_what_to_do_with_an_older_store(
+    version: str, arguments: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "tracegrade.db"
+    store_of_version(version, f"sqlite:///{path}", tmp_path)
+    code, output = run(f"sqlite:///{path}", tmp_path, *arguments)
+    assert code == 2
+    assert f"{path}: written by an older TraceGrade (tables of version {version}, this one reads" in output
+    assert "start 'tracegrade serve'" in output
+    with pytest.raises(StoreError, match="written by an older TraceGrade"):
+        open_store(f"sqlite:///{path}", read_only=True)
