@@ -123,7 +123,7 @@ METRICS: dict[str, Metric] = {
     "tracegrade.sink.retries": Metric("counter", "{retry}", "Deliveries that will be repeated", ("sink", "reason")),
     "tracegrade.sink.position": Metric("gauge", "By", "Position of a sink in the results journal", ("sink",)),
     "tracegrade.alerts.firing": Metric("gauge", "{alert}", "Alerts that fire now", ("rule",)),
-    "tracegrade.alerts.failed_checks": Metric("counter", "{check}", "Checks of alerts that the store refused"),
+    "tracegrade.alerts.failed_checks": Metric("counter", "{check}", "Checks of alerts that failed; repeated"),
     "tracegrade.alerts.notifications": Metric(
         "counter", "{notification}", "Notifications by outcome", ("receiver", "outcome")
     ),

@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
+from store.engines import POSTGRESQL, needs_postgresql
 from store.judged_traces import MINUTE_NS, START_NS, judged, trace_id
 from tracegrade.alert.loop import AlertLoop
 from tracegrade.alert.settings import AlertsSettings
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.store.alerts import Silence, StoredAlert, firing_alerts, open_alerts, recent_alerts, save_silence
-from tracegrade.store.open import reading
+from tracegrade.store.open import alone, open_store, reading
 from tracegrade.store.write import StoreWriter
 from tracegrade.telemetry import Telemetry
 
@@ -23,13 +24,15 @@ class Receiver:
 
     resend_s: float | None = None
 
-    def __init__(self, name: str = "pager") -> None:
+    def __init__(self, name: str = "pager", records: bool = False) -> None:
         self.name = name
+        self.records = records
         self.told: list[tuple[str, str, str]] = []
         self.keys: list[str] = []
         self.calls = 0
         self.away = False
         self.killed_after = False
+        self.broken = False
         self.closed = False
 
     def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
@@ -40,6 +43,8 @@ class Receiver:
         self.keys += [alert.key for alert in alerts]
         if self.killed_after:
             raise KeyboardInterrupt
+        if self.broken:
+            raise ValueError("a text that it does not like")
         return None
 
     def close(self) -> None:
@@ -395,3 +400,75 @@ def test_an_alert_says_where_to_look_and_what_changed(stage: Stage) -> None:
     (alert,) = stage.firing()
     assert alert.facts.worst == [trace_id(31), trace_id(30)]
     assert alert.facts.changed == ["release 1.1 first seen at 2026-01-01 01:00 UTC"]
+
+
+HOOK = {"webhook": {"url": "http://127.0.0.1/"}}
+
+
+def test_only_receivers_of_its_route_are_told_of_an_alert(engine: Engine) -> None:
+    pager, chat = Receiver("pager"), Receiver("chat")
+    routes = [{"labels": {"service": "bank"}, "receivers": ["pager"]}, {"receivers": ["chat"]}]
+    stage = Stage(engine, pager, chat, receivers={"pager": HOOK, "chat": HOOK}, routes=routes)
+    stage.receive(0, "fail", "fail")
+    stage.receive(0, "fail", "fail", service="bank")
+    stage.step(1)
+    assert pager.told == [("checkout-order", "bank", "firing")]
+    assert chat.told == FIRING
+
+
+def test_who_was_told_of_an_alert_is_told_of_its_end_though_its_route_has_changed(engine: Engine) -> None:
+    stage = Stage(engine, receivers={"pager": HOOK})
+    stage.receive(0, "fail", "fail")
+    assert stage.step(1) == FIRING
+    stage.receive(2, *["pass"] * 30)
+    changed = Stage(engine, receivers={"pager": HOOK}, routes=[{"receivers": []}])
+    changed.rule_set = stage.rule_set
+    assert changed.step(3) == RESOLVED
+
+
+def test_what_keeps_a_record_is_told_of_everything_once(engine: Engine) -> None:
+    pager, record = Receiver("pager"), Receiver("exporters.otlp", records=True)
+    stage = Stage(engine, pager, record, receivers={"pager": HOOK}, routes=[{"receivers": []}], repeat="1m")
+    with stage.engine.begin() as connection:
+        save_silence(connection, Silence("1", {}, START_NS, START_NS + 50 * MINUTE_NS, ""))
+    stage.receive(0, "fail", "fail")
+    for minute in range(1, 6):
+        stage.step(minute)
+    stage.receive(6, *["pass"] * 30)
+    stage.step(7)
+    assert pager.told == []
+    assert record.told == [*FIRING, *RESOLVED]
+
+
+def test_a_receiver_that_breaks_has_failed_and_ends_nothing(engine: Engine) -> None:
+    broken, other = Receiver("broken"), Receiver("other")
+    broken.broken = True
+    stage = Stage(engine, broken, other)
+    stage.receive(0, "fail", "fail")
+    stage.step(1)
+    assert other.told == FIRING
+    assert stage.firing()[0].notified["broken"].error == "failed: ValueError"
+
+
+def test_a_fault_in_a_check_ends_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object) -> None:
+        raise ZeroDivisionError
+
+    stage.receive(0, "fail", "fail")
+    with monkeypatch.context() as patch:
+        patch.setattr("tracegrade.alert.loop.check", broken)
+        assert stage.step(1) == []
+    assert stage.telemetry.value("tracegrade.alerts.failed_checks") == 1
+    assert stage.step(2) == FIRING
+
+
+@needs_postgresql
+def test_of_several_over_one_store_one_tells(postgresql: Engine) -> None:
+    stage = Stage(postgresql)
+    stage.receive(0, "fail", "fail")
+    other = open_store(POSTGRESQL)
+    with alone(other) as first, alone(postgresql) as second:
+        assert (first, second) == (True, False)
+        assert stage.step(1) == []
+    assert stage.step(2) == FIRING
+    other.dispose()

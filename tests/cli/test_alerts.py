@@ -5,28 +5,12 @@ import pytest
 
 from cli.stored import run, run_json, store
 from store.judged_traces import MINUTE_NS, START_NS, judged
+from store.stored_alerts import ALERT
 from tracegrade.match.load import load_rules
-from tracegrade.store.alerts import StoredAlert, Told, save_alert
+from tracegrade.store.alerts import Told, save_alert
 from tracegrade.store.open import open_store
 
-FIRING = StoredAlert(
-    fingerprint="ab" * 16,
-    starts_ns=1_767_225_600_000_000_000,
-    ends_ns=None,
-    state="firing",
-    tenant="default",
-    rule_id="checkout-order",
-    service="shop",
-    level="high",
-    title="",
-    of="pass_rate",
-    bound=0.95,
-    over_s=3600.0,
-    value=0.9,
-    samples=40,
-    updated_ns=1_767_225_600_000_000_000,
-    notified={"pager": Told("firing", 1), "mail": Told(tries=3, error="answered 503")},
-)
+FIRING = replace(ALERT, notified={"pager": Told("firing", 1), "mail": Told(tries=3, error="answered 503")})
 EARLIER = replace(
     FIRING, starts_ns=FIRING.starts_ns - 10**12, ends_ns=FIRING.starts_ns - 10**11, state="resolved", notified={}
 )
@@ -58,7 +42,7 @@ def test_the_table_reads_without_colour_and_says_who_was_told(data_dir: Path) ->
     output = run(data_dir, "alerts", "list").stdout
     assert "! firing" in output
     assert "✓ resolved" in output
-    assert "90.0%" in output
+    assert "50.0%" in output
     assert "pager" in output
     assert "answered 503" in output
 
@@ -120,7 +104,7 @@ def test_silences_are_made_listed_and_ended(data_dir: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["team=x"], "no label 'team'; expected one of rule, service"),
+        (["team=x"], "no label 'team'; expected one of rule, level, service"),
         (["shop"], "expected LABEL=GLOB such as service=shop, found 'shop'"),
         (["service=shop", "--for", "soon"], "soon"),
         (["--end", "nothing"], "no silence 'nothing' is in force"),

@@ -11,10 +11,11 @@ from click.testing import CliRunner
 from sqlalchemy import Connection, MetaData, Table, create_engine, select
 
 from store.engines import BACKENDS, POSTGRESQL, without_tables
-from store.judged_traces import START_NS, judged
+from store.judged_traces import judged
+from store.stored_alerts import ALERT
 from tracegrade.cli import main
 from tracegrade.store import migrations, schema
-from tracegrade.store.alerts import StoredAlert, save_alert
+from tracegrade.store.alerts import save_alert
 from tracegrade.store.open import StoreError, open_store, reading
 from tracegrade.store.rates import rates
 from tracegrade.store.read import Filter
@@ -24,24 +25,6 @@ SCRIPTS = Path(migrations.__file__).parent
 VERSIONS = sorted(script.revision for script in ScriptDirectory(str(SCRIPTS)).walk_revisions())
 # What a column was called in earlier versions: by table, then by what it is called now.
 RENAMED = {"alerts": {"bound": "below"}}
-
-ALERT = StoredAlert(
-    fingerprint="ab" * 16,
-    starts_ns=START_NS,
-    ends_ns=None,
-    state="firing",
-    tenant="default",
-    rule_id="checkout-order",
-    service="shop",
-    level="high",
-    title="",
-    of="pass_rate",
-    bound=0.95,
-    over_s=3600.0,
-    value=0.9,
-    samples=40,
-    updated_ns=START_NS,
-)
 
 
 def upgrade(connection: Connection, version: str) -> None:

@@ -1,6 +1,7 @@
 """Alerts beside the judge: a check each interval, then everyone is told who has not been."""
 
 import asyncio
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -13,10 +14,12 @@ from tracegrade.alert.check import Checked, alerting_rules, check
 from tracegrade.alert.circumstances import with_circumstances
 from tracegrade.alert.mute import is_muted
 from tracegrade.alert.receivers.registry import Receiver
+from tracegrade.alert.routes import routed
 from tracegrade.alert.settings import AlertsSettings
 from tracegrade.alert.stored_history import StoredHistory
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.store.alerts import (
+    Silence,
     StoredAlert,
     Told,
     delete_alert,
@@ -25,8 +28,10 @@ from tracegrade.store.alerts import (
     save_alert,
     stored_silences,
 )
-from tracegrade.store.open import reading
+from tracegrade.store.open import alone, reading
 from tracegrade.telemetry import Telemetry
+
+logger = logging.getLogger(__name__)
 
 _NS = 1_000_000_000
 # A receiver that was away is told of an alert that came and went meanwhile, but not of last week's.
@@ -40,6 +45,7 @@ class AlertLoop:
     """Checks the rules in force against the store, stores what fires, and tells every receiver at least once.
 
     What a receiver was told is stored after it took it: after a crash in between it is told again, by the same key.
+    Of several processes over one store, one at a time does all of this.
     """
 
     def __init__(
@@ -55,6 +61,7 @@ class AlertLoop:
         self._receivers = receivers
         self._telemetry = telemetry
         self._settings = settings or AlertsSettings()
+        self._names = [receiver.name for receiver in receivers]
         self._interval_ns = int(self._settings.interval * _NS)
         self._failures: dict[str, int] = defaultdict(int)  # in a row, by receiver
         self._not_before_ns: dict[str, int] = {}  # by receiver, after failures
@@ -68,17 +75,21 @@ class AlertLoop:
             except TimeoutError:
                 continue
         for receiver in self._receivers:
-            receiver.close()
+            await asyncio.to_thread(receiver.close)
 
     def step(self, now_ns: int) -> None:
         """Check once, and tell those who are to be told. A store that refuses is asked again in the next step."""
         try:
-            self._check(now_ns)
-            for receiver in self._receivers:
-                if now_ns >= self._not_before_ns.get(receiver.name, 0):
-                    self._notify(receiver, now_ns)
-        except SQLAlchemyError:
+            with alone(self._engine) as is_alone:
+                if is_alone:
+                    self._check(now_ns)
+                    for receiver in self._receivers:
+                        if now_ns >= self._not_before_ns.get(receiver.name, 0):
+                            self._notify(receiver, now_ns)
+        except Exception as error:  # a fault in alerts must not end the judge
             self._telemetry.add("tracegrade.alerts.failed_checks")
+            if not isinstance(error, SQLAlchemyError):
+                logger.exception("alerts could not be checked; tried again in %s s", self._settings.interval)
 
     def _check(self, now_ns: int) -> None:
         rules = alerting_rules(self._rules_in_force())
@@ -119,18 +130,25 @@ class AlertLoop:
         groups: dict[tuple[tuple[str, str], ...], list[StoredAlert]] = defaultdict(list)
         for alert in recent:
             told = alert.notified.get(receiver.name, Told())
-            is_known = told.state == "firing"
-            muted = not (is_known and alert.state == "resolved") and is_muted(
-                alert, silences, self._settings.maintenance, now_ns
-            )
-            if not muted and self._is_due(receiver, alert, told, now_ns):
+            if self._is_due(receiver, alert, told, now_ns) and self._is_told(receiver, alert, told, silences, now_ns):
                 labels = alert.labels
                 groups[tuple((name, labels[name]) for name in self._settings.group_by)].append(alert)
         for group, alerts in groups.items():
-            refused = receiver.send(dict(group), alerts, now_ns)
+            refused = _send(receiver, dict(group), alerts, now_ns)
             self._note(receiver, alerts, refused, now_ns)
             if refused is not None:
                 return
+
+    def _is_told(
+        self, receiver: Receiver, alert: StoredAlert, told: Told, silences: Sequence[Silence], now_ns: int
+    ) -> bool:
+        """Whether `receiver` is one of those who are told of `alert`, and may be now."""
+        if receiver.records or (told.state == "firing" and alert.state == "resolved"):
+            return True  # who was told that it fires is told of its end
+        settings = self._settings
+        return receiver.name in routed(alert, settings.routes, self._names) and not is_muted(
+            alert, silences, settings.maintenance, now_ns
+        )
 
     def _is_due(self, receiver: Receiver, alert: StoredAlert, told: Told, now_ns: int) -> bool:
         if alert.state == "pending":
@@ -138,8 +156,9 @@ class AlertLoop:
         if told.state != alert.state:
             missed = alert.ends_ns is not None and alert.ends_ns < now_ns - _TOLD_WITHIN_NS
             return told.state == "firing" or not missed
-        again_ns = int((receiver.resend_s or self._settings.repeat) * _NS)
-        return alert.state == "firing" and now_ns - told.time_ns >= again_ns
+        if alert.state != "firing" or receiver.records:
+            return False
+        return now_ns - told.time_ns >= int((receiver.resend_s or self._settings.repeat) * _NS)
 
     def _note(self, receiver: Receiver, alerts: Sequence[StoredAlert], refused: str | None, now_ns: int) -> None:
         """Remember that `receiver` took `alerts`, or why it did not."""
@@ -159,3 +178,11 @@ class AlertLoop:
                 else:
                     told = replace(told, tries=told.tries + 1, error=refused)
                 save_alert(connection, replace(alert, notified={**alert.notified, receiver.name: told}))
+
+
+def _send(receiver: Receiver, group: dict[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
+    try:
+        return receiver.send(group, alerts, now_ns)
+    except Exception as error:  # what a library raises on some text or setting must not end the judge
+        logger.exception("receiver %s failed", receiver.name)
+        return f"failed: {type(error).__name__}"

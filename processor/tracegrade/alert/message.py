@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tracegrade.alert.finding import odds_text
+from tracegrade.alert.links import NO_LINKS, Links
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.yaml_file import duration_text
 
@@ -20,8 +21,8 @@ def summary(alert: StoredAlert) -> str:
     return f"{alert.rule_id} at {place}: {_what(alert)}"
 
 
-def lines(alert: StoredAlert) -> list[str]:
-    """All else that people ask first, a line each."""
+def lines(alert: StoredAlert, links: Links = NO_LINKS) -> list[str]:
+    """All else that people ask first, a line each; traces as addresses where `links` knows them."""
     facts = alert.facts
     interval = f"between {facts.low:.1%} and {facts.high:.1%}"
     found = [alert.title] if alert.title else []
@@ -39,7 +40,7 @@ def lines(alert: StoredAlert) -> list[str]:
     if facts.changed:
         found.append(f"Changed near that time: {'; '.join(facts.changed)}")
     if facts.worst:
-        found.append(f"Traces to look at: {', '.join(facts.worst)}")
+        found.append(f"Traces to look at: {', '.join(map(links.trace, facts.worst))}")
     return found
 
 
@@ -50,12 +51,12 @@ def subject(alerts: Sequence[StoredAlert]) -> str:
     return f"[{state}] " + (summary(alerts[0]) if len(alerts) == 1 else ", ".join(sorted({a.rule_id for a in alerts})))
 
 
-def text(alerts: Sequence[StoredAlert]) -> str:
+def text(alerts: Sequence[StoredAlert], links: Links) -> str:
     """A group as plain text."""
     parts = []
     for alert in alerts:
-        parts.append("\n".join([f"{alert.state.upper()} ({alert.level}): {summary(alert)}", *lines(alert)]))
-    return "\n\n".join(parts) + "\n"
+        parts.append("\n".join([f"{alert.state.upper()} ({alert.level}): {summary(alert)}", *lines(alert, links)]))
+    return "\n\n".join([*parts, links.page] if links.page else parts) + "\n"
 
 
 def status(alerts: Sequence[StoredAlert]) -> str:
@@ -63,9 +64,9 @@ def status(alerts: Sequence[StoredAlert]) -> str:
     return "firing" if any(alert.state == "firing" for alert in alerts) else "resolved"
 
 
-def annotations(alert: StoredAlert) -> dict[str, str]:
+def annotations(alert: StoredAlert, links: Links) -> dict[str, str]:
     """For receivers that take labels and annotations."""
-    return {"summary": summary(alert), "description": "\n".join(lines(alert)), "dedup_key": alert.key}
+    return {"summary": summary(alert), "description": "\n".join(lines(alert, links)), "dedup_key": alert.key}
 
 
 def rfc3339(time_ns: int) -> str:

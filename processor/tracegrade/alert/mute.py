@@ -1,12 +1,12 @@
 """Of which alerts nobody is told for a while: silences, and maintenance windows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from fnmatch import fnmatchcase
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field
 
+from tracegrade.alert.labels import Labels, matches
 from tracegrade.store.alerts import Silence, StoredAlert
 from tracegrade.yaml_file import FileModel
 
@@ -14,9 +14,6 @@ Day: TypeAlias = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
 _DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _NS = 1_000_000_000
-
-LABELS = ("rule", "service", "agent", "release", "tenant", "severity", "kind", "of")
-"""The labels by which alerts are grouped and muted."""
 
 
 def _clock(text: str) -> str:
@@ -26,21 +23,14 @@ def _clock(text: str) -> str:
     return text
 
 
-def known_labels(labels: dict[str, str]) -> dict[str, str]:
-    """Refuse labels that no alert has: they would mute nothing."""
-    if unknown := sorted(set(labels) - set(LABELS)):
-        raise ValueError(f"no label {unknown[0]!r}; expected one of {', '.join(LABELS)}")
-    return labels
-
-
 class Maintenance(FileModel):
     """A time that comes again each week, in which nobody is told of what fires; who still fires after it is told of."""
 
     days: list[Day] = Field(default=list(_DAYS), min_length=1, description="The days on which it begins")
     start: Annotated[str, AfterValidator(_clock)] = Field(description="When it begins, UTC, such as 22:00")
     end: Annotated[str, AfterValidator(_clock)] = Field(description="When it ends, UTC; before start: the day after")
-    labels: Annotated[dict[str, str], AfterValidator(known_labels)] = Field(
-        default={}, description="Of alerts whose labels match these globs; all alerts when omitted"
+    labels: Labels = Field(
+        default={}, description="Of alerts whose labels match these globs, of a list any; all alerts when omitted"
     )
 
     def covers(self, now_ns: int) -> bool:
@@ -58,8 +48,3 @@ def is_muted(alert: StoredAlert, silences: Iterable[Silence], windows: Iterable[
     return any(
         silence.starts_ns <= now_ns < silence.ends_ns and matches(alert, silence.labels) for silence in silences
     ) or any(window.covers(now_ns) and matches(alert, window.labels) for window in windows)
-
-
-def matches(alert: StoredAlert, globs: Mapping[str, str]) -> bool:
-    """Whether each label of `alert` matches its glob."""
-    return all(fnmatchcase(alert.labels[label], glob) for label, glob in globs.items())

@@ -4,7 +4,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from tracegrade.alert.mute import LABELS, Maintenance
+from tracegrade.alert.labels import check_labels
+from tracegrade.alert.links import TRACE_ID, Links
+from tracegrade.alert.mute import Maintenance
+from tracegrade.alert.routes import Route
+from tracegrade.match.mistakes import mistake, refuse
 from tracegrade.yaml_file import Duration, FileModel
 
 
@@ -12,6 +16,10 @@ def _web_address(url: str) -> str:
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"expected http://... or https://..., found {url!r}")
     return url
+
+
+def _web_address_or_none(url: str) -> str:
+    return _web_address(url) if url else url
 
 
 def _secret_address(url: SecretStr) -> SecretStr:
@@ -120,16 +128,24 @@ class ReceiverSettings(FileModel):
 
 
 def _known_labels(names: list[str]) -> list[str]:
-    if unknown := [name for name in names if name not in LABELS]:
-        raise ValueError(f"no label {unknown[0]!r}; expected some of {', '.join(LABELS)}")
+    check_labels(names)
     return names
+
+
+def _trace_address(url: str) -> str:
+    if TRACE_ID not in url:
+        raise ValueError(f"expected {TRACE_ID} in it, where the trace's id goes, found {url!r}")
+    return _web_address(url)
 
 
 class AlertsSettings(FileModel):
     """The ``alerts`` section of the configuration file."""
 
     receivers: dict[str, ReceiverSettings] = Field(
-        default_factory=dict, description="By name; every alert goes to all of them. None: alerts are only stored"
+        default_factory=dict, description="By name. None: alerts are only stored"
+    )
+    routes: list[Route] = Field(
+        default=[], description="Which alert goes to which receivers: the first that matches; to all when none does"
     )
     group_by: Annotated[list[str], AfterValidator(_known_labels)] = Field(
         default=["rule"], description="Alerts alike in these labels are told together"
@@ -137,4 +153,31 @@ class AlertsSettings(FileModel):
     repeat: Duration = Field(default=14_400.0, gt=0, description="What still fires is told again after so long")
     maintenance: list[Maintenance] = Field(default=[], description="Times in which nobody is told of what fires")
     interval: Duration = Field(default=15.0, gt=0, description="How often rules with alerts are checked")
-    external_url: str = Field(default="", description="Where people find this TraceGrade; named in notifications")
+    external_url: Annotated[str, AfterValidator(_web_address_or_none)] = Field(
+        default="",
+        description="Where people find this TraceGrade's page; notifications link to it and to its traces",
+    )
+    trace_url: Annotated[str, AfterValidator(_trace_address)] | None = Field(
+        default=None,
+        description="Where people find a trace, if elsewhere, such as https://jaeger.example/trace/{trace_id}",
+    )
+
+    @property
+    def links(self) -> Links:
+        """What notifications link to."""
+        page = self.external_url.rstrip("/")
+        trace_url = self.trace_url or (f"{page}/traces/{TRACE_ID}" if page else "")
+        return Links(self.external_url, trace_url)
+
+    @model_validator(mode="after")
+    def _known_receivers(self) -> Self:
+        known = ", ".join(self.receivers) or "none: 'alerts.receivers' has no such name"
+        mistakes = [
+            mistake(f"no receiver {name!r}; expected one of {known}", "routes", number, "receivers", place)
+            for number, route in enumerate(self.routes)
+            for place, name in enumerate(route.receivers)
+            if name not in self.receivers
+        ]
+        if mistakes:
+            raise refuse(mistakes)
+        return self

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
+    from tracegrade.alert.links import Links
     from tracegrade.config import Config
     from tracegrade.store.alerts import StoredAlert
 
@@ -47,7 +48,7 @@ def list_(config: "Config", output_format: str, firing: bool, since: int, limit:
         ["state", "what", "level", "since (UTC)", "until", "told", "not told"],
         [
             [
-                *_shown(alert),
+                *_shown(alert, config.alerts.links),
                 [name for name, told in alert.notified.items() if told.state == alert.state],
                 [f"{name}: {told.error} ({told.tries} times)" for name, told in alert.notified.items() if told.error],
             ]
@@ -77,7 +78,7 @@ def silence(
 ) -> None:
     """Tell nobody of alerts whose labels match, such as rule=checkout-* service=shop; what still fires is told after.
 
-    Labels: rule, service, agent, release, tenant, severity, kind, of. Prints the silences in force.
+    Labels: rule, level, service, agent, release, tenant, kind, of. Prints the silences in force.
     """
     from dataclasses import asdict, replace
     from secrets import token_hex
@@ -158,12 +159,12 @@ def preview(
     print_table(
         "",
         ["would be", "what", "level", "since (UTC)", "until"],
-        [_shown(alert) for alert in found],
+        [_shown(alert, config.alerts.links) for alert in found],
         empty="No alert would have fired.",
     )
 
 
-def _shown(alert: "StoredAlert") -> "Sequence[str | Text]":
+def _shown(alert: "StoredAlert", links: "Links") -> "Sequence[str | Text]":
     from rich.text import Text
 
     from tracegrade.alert.message import lines, summary
@@ -176,7 +177,7 @@ def _shown(alert: "StoredAlert") -> "Sequence[str | Text]":
     state, style = states[alert.state]
     return [
         Text(state, style=style),
-        "\n".join([summary(alert), *lines(alert)]),
+        "\n".join([summary(alert), *lines(alert, links)]),
         alert.level,
         time_text(alert.starts_ns),
         time_text(alert.ends_ns or 0),
@@ -184,7 +185,7 @@ def _shown(alert: "StoredAlert") -> "Sequence[str | Text]":
 
 
 def _labels(written: tuple[str, ...]) -> dict[str, str]:
-    from tracegrade.alert.mute import known_labels
+    from tracegrade.alert.labels import check_labels
 
     labels = {}
     for item in written:
@@ -193,9 +194,10 @@ def _labels(written: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError(f"expected LABEL=GLOB such as service=shop, found {item!r}")
         labels[name] = glob
     try:
-        return known_labels(labels)
+        check_labels(labels)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    return labels
 
 
 def _seconds(text: str) -> float:

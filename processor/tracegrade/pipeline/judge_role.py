@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
+from tracegrade.alert.events import AlertEvents
 from tracegrade.alert.loop import AlertLoop
 from tracegrade.alert.receivers.registry import receivers
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
@@ -386,10 +387,12 @@ class _Delivery:
         sinks = self._sinks()
         self._routes = {sink.name: self._route(sink) for sink in sinks}
         settings = role._config.alerts
+        event_clients = self._event_clients()
+        events = [AlertEvents(f"exporters.{name}", client, self._loop) for name, client in event_clients.items()]
         alerts = AlertLoop(
             role._store,
             lambda: role._rule_set,
-            receivers(settings),
+            [*receivers(settings), *events],
             role._telemetry,
             settings,
         )
@@ -410,6 +413,8 @@ class _Delivery:
         await self._drain()
         for sink in sinks:
             await sink.close()
+        for client in event_clients.values():
+            await client.close()
         self._snapshot()
         stopping.cancel()
 
@@ -429,6 +434,14 @@ class _Delivery:
             client = OtlpClient(settings, instance)
             sinks.append(OtlpSink(name, settings, client, config.judge.include_values))
         return sinks
+
+    def _event_clients(self) -> dict[str, OtlpClient]:
+        """Of each exporter that takes logs, one for alerts: results that wait there do not keep alerts waiting."""
+        instance = self._role._folder.instance_id()
+        exporters = self._role._config.exporters
+        return {
+            name: OtlpClient(settings, instance) for name, settings in exporters.items() if settings.takes(Signal.LOGS)
+        }
 
     def _route(self, sink: Sink) -> Route:
         role = self._role

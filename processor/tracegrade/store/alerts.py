@@ -90,7 +90,8 @@ class StoredAlert:
             "agent": self.agent,
             "release": self.release or "",
             "tenant": self.tenant,
-            "severity": self.level,
+            "level": self.level,
+            "severity": self.level,  # what routes of Alertmanager and others usually look at
         }
 
     def to_json(self) -> dict[str, Any]:

@@ -32,6 +32,7 @@ _READ_PRAGMAS = ("busy_timeout=5000", "temp_store=MEMORY", "cache_size=-65536", 
 
 # Any number of ours.
 _WRITE_LOCK = 0x7472_6163_6567
+_ALONE_LOCK = _WRITE_LOCK + 1
 
 
 class StoreError(TraceGradeError):
@@ -89,6 +90,22 @@ def one_at_a_time(connection: Connection) -> None:
     """Wait until nobody else writes, and keep others waiting until this transaction ends."""
     if connection.dialect.name == "postgresql":  # SQLite's transactions begin so
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})"))
+
+
+@contextmanager
+def alone(engine: Engine) -> Iterator[bool]:
+    """Whether no other process is inside this, over the same store; the data folder's lock sees to it for SQLite."""
+    if engine.dialect.name != "postgresql":
+        yield True
+        return
+    # Outside of a transaction: it may be held for long, and ends with its connection.
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        held = bool(connection.execute(text(f"SELECT pg_try_advisory_lock({_ALONE_LOCK})")).scalar())
+        try:
+            yield held
+        finally:
+            if held:
+                connection.execute(text(f"SELECT pg_advisory_unlock({_ALONE_LOCK})"))
 
 
 def checkpoint(engine: Engine) -> None:

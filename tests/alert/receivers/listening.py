@@ -1,4 +1,4 @@
-"""An alert, and a server on this machine that takes notes of what is posted to it."""
+"""What is told of an alert, and a server on this machine that takes notes of what is posted to it."""
 
 import json
 import threading
@@ -8,37 +8,18 @@ from typing import Any
 
 import pytest
 
-from tracegrade.store.alerts import Facts, StoredAlert
+from store.stored_alerts import ALERT
+from tracegrade.alert.links import Links
 
-ALERT = StoredAlert(
-    fingerprint="ab" * 16,
-    starts_ns=1_767_225_600_000_000_000,
-    ends_ns=None,
-    state="firing",
-    tenant="default",
-    rule_id="checkout-order",
-    service="shop",
-    level="high",
-    title="Orders are validated first",
-    of="pass_rate",
-    bound=0.95,
-    over_s=3600.0,
-    value=0.5,
-    samples=40,
-    updated_ns=1_767_225_600_000_000_000,
-    rule_hash="0123456789abcdef",
-    agent="support",
-    release="1.1",
-    facts=Facts(0.35, 0.65, chance=0.001, worst=["aa" * 16], changed=["release 1.1 first seen at 00:00 UTC"]),
-)
 SUMMARY = "checkout-order at shop, agent support, release 1.1: pass rate 50.0% is below 95.0% (40 results in 1h)"
 LINES = [
     "Orders are validated first",
     "Value: 50.0% of 40 results, between 35.0% and 65.0%; by chance: 1 in 1,000",
     "Since: 2026-01-01 00:00 UTC",
     "Changed near that time: release 1.1 first seen at 00:00 UTC",
-    f"Traces to look at: {'aa' * 16}",
+    f"Traces to look at: http://tracegrade/traces/{'aa' * 16}",
 ]
+LINKS = Links("http://tracegrade", "http://tracegrade/traces/{trace_id}")
 GROUP = {"rule": "checkout-order"}
 NOW_NS = ALERT.starts_ns + 60_000_000_000
 

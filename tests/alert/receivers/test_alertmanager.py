@@ -1,12 +1,13 @@
 from dataclasses import replace
 
-from alert.receivers.listening import ALERT, GROUP, LINES, NOW_NS, SUMMARY, Server
+from alert.receivers.listening import ALERT, GROUP, LINES, LINKS, NOW_NS, SUMMARY, Server
+from tracegrade.alert.links import NO_LINKS
 from tracegrade.alert.receivers.alertmanager import Alertmanager
 from tracegrade.alert.settings import AlertmanagerSettings
 
 
 def test_what_fires_is_posted_until_it_is_heard_of_again_and_what_ended_with_its_end(server: Server) -> None:
-    receiver = Alertmanager("am", AlertmanagerSettings(url=server.url.removesuffix("/hook")), "http://tracegrade")
+    receiver = Alertmanager("am", AlertmanagerSettings(url=server.url.removesuffix("/hook")), LINKS)
     ended = replace(ALERT, state="resolved", ends_ns=NOW_NS, release=None)
     assert receiver.send(GROUP, [ALERT, ended], NOW_NS) is None
     receiver.close()
@@ -23,6 +24,7 @@ def test_what_fires_is_posted_until_it_is_heard_of_again_and_what_ended_with_its
             "agent": "support",
             "release": "1.1",
             "tenant": "default",
+            "level": "high",
             "severity": "high",
         },
         "annotations": {"summary": SUMMARY, "description": "\n".join(LINES), "dedup_key": ALERT.key},
@@ -36,6 +38,6 @@ def test_what_fires_is_posted_until_it_is_heard_of_again_and_what_ended_with_its
 
 def test_a_refusal_is_a_failure(server: Server) -> None:
     server.status = 500
-    receiver = Alertmanager("am", AlertmanagerSettings(url=server.url), "")
+    receiver = Alertmanager("am", AlertmanagerSettings(url=server.url), NO_LINKS)
     assert receiver.send(GROUP, [ALERT], NOW_NS) == "answered 500"
     receiver.close()

@@ -5,6 +5,7 @@ from alert.receivers.listening import ALERT, GROUP, NOW_NS, SUMMARY, Server
 
 pytest.importorskip("apprise", reason="needs pip install -e '.[notify]'")
 
+from tracegrade.alert.links import NO_LINKS
 from tracegrade.alert.receivers.apprise import Apprise
 from tracegrade.alert.settings import AppriseSettings
 
@@ -13,7 +14,7 @@ from tracegrade.alert.settings import AppriseSettings
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_it_goes_by_way_of_apprise(server: Server) -> None:
     settings = AppriseSettings(urls=[SecretStr(f"json://127.0.0.1:{server.server_port}/hook")])
-    receiver = Apprise("other", settings, "")
+    receiver = Apprise("other", settings, NO_LINKS)
     assert receiver.send(GROUP, [ALERT], NOW_NS) is None
     ((_, body),) = server.requests
     assert (body["title"], body["type"]) == (f"[firing: 1] {SUMMARY}", "failure")

@@ -5,7 +5,7 @@ from email import message_from_bytes, policy
 
 import pytest
 
-from alert.receivers.listening import ALERT, GROUP, LINES, NOW_NS, SUMMARY
+from alert.receivers.listening import ALERT, GROUP, LINES, LINKS, NOW_NS, SUMMARY
 from tracegrade.alert.receivers.email import Email
 from tracegrade.alert.settings import EmailSettings
 
@@ -55,7 +55,7 @@ def email(port: int) -> Email:
     settings = EmailSettings(
         host="127.0.0.1", port=port, tls="none", sender="tg@example.org", to=["a@example.org", "b@example.org"]
     )
-    return Email("mail", settings, "http://tracegrade")
+    return Email("mail", settings, LINKS)
 
 
 def test_a_mail_says_what_an_alert_says_and_twice_the_same_has_one_id(mail_server: MailServer) -> None:

@@ -2,13 +2,13 @@ from dataclasses import replace
 
 from pydantic import SecretStr
 
-from alert.receivers.listening import ALERT, GROUP, LINES, NOW_NS, SUMMARY, Server
+from alert.receivers.listening import ALERT, GROUP, LINES, LINKS, NOW_NS, SUMMARY, Server
 from tracegrade.alert.receivers.pagerduty import PagerDuty
 from tracegrade.alert.settings import PagerDutySettings
 
 
 def pagerduty(server: Server) -> PagerDuty:
-    return PagerDuty("pd", PagerDutySettings(routing_key=SecretStr("R0"), url=server.url), "http://tracegrade")
+    return PagerDuty("pd", PagerDutySettings(routing_key=SecretStr("R0"), url=server.url), LINKS)
 
 
 def test_a_firing_is_triggered_and_resolved_by_one_key(server: Server) -> None:
@@ -18,7 +18,8 @@ def test_a_firing_is_triggered_and_resolved_by_one_key(server: Server) -> None:
     triggered, resolved = (body for _, body in server.requests)
     assert (triggered["event_action"], resolved["event_action"]) == ("trigger", "resolve")
     assert triggered["dedup_key"] == resolved["dedup_key"] == ALERT.key
-    assert (triggered["routing_key"], triggered["client_url"]) == ("R0", "http://tracegrade")
+    assert (triggered["routing_key"], triggered["client_url"]) == ("R0", LINKS.page)
+    assert triggered["links"] == [{"href": LINKS.trace("aa" * 16), "text": f"trace {'aa' * 16}"}]
     payload = triggered["payload"]
     assert payload.pop("custom_details")["details"] == LINES
     assert payload == {

@@ -2,13 +2,13 @@ from dataclasses import replace
 
 from pydantic import SecretStr
 
-from alert.receivers.listening import ALERT, GROUP, LINES, NOW_NS, SUMMARY, Server
+from alert.receivers.listening import ALERT, GROUP, LINES, LINKS, NOW_NS, SUMMARY, Server
 from tracegrade.alert.receivers.slack import Slack
 from tracegrade.alert.settings import SlackSettings
 
 
 def slack(server: Server) -> Slack:
-    return Slack("slack", SlackSettings(url=SecretStr(server.url)), "http://tracegrade")
+    return Slack("slack", SlackSettings(url=SecretStr(server.url)), LINKS)
 
 
 def test_a_message_has_a_section_an_alert(server: Server) -> None:

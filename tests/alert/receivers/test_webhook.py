@@ -6,14 +6,15 @@ from dataclasses import replace
 import pytest
 from pydantic import SecretStr
 
-from alert.receivers.listening import ALERT, GROUP, LINES, NOW_NS, SUMMARY, Server
+from alert.receivers.listening import ALERT, GROUP, LINES, LINKS, NOW_NS, SUMMARY, Server
+from tracegrade.alert.links import NO_LINKS
 from tracegrade.alert.receivers.webhook import Webhook, payload
 from tracegrade.alert.settings import WebhookSettings
 
 
 def test_a_notification_has_alertmanager_s_form() -> None:
     ended = replace(ALERT, service="bank", state="resolved", value=0.97, ends_ns=NOW_NS)
-    found = payload("pager", GROUP, [ALERT, ended], "http://tracegrade")
+    found = payload("pager", GROUP, [ALERT, ended], LINKS)
     firing, resolved = found.pop("alerts")
     assert found == {
         "version": "4",
@@ -31,6 +32,7 @@ def test_a_notification_has_alertmanager_s_form() -> None:
             "agent": "support",
             "release": "1.1",
             "tenant": "default",
+            "level": "high",
             "severity": "high",
         },
         "commonAnnotations": {"dedup_key": f"{'ab' * 16}-1767225600"},
@@ -51,21 +53,23 @@ def test_a_notification_has_alertmanager_s_form() -> None:
 
 def test_only_resolved_alerts_make_a_resolved_notification() -> None:
     resolved = replace(ALERT, state="resolved", ends_ns=ALERT.starts_ns)
-    assert payload("pager", GROUP, [resolved], "")["status"] == "resolved"
+    assert payload("pager", GROUP, [resolved], NO_LINKS)["status"] == "resolved"
 
 
 def test_it_is_posted_with_the_headers_of_the_settings(server: Server) -> None:
-    webhook = Webhook("pager", WebhookSettings(url=server.url, headers={"Authorization": SecretStr("Bearer x")}), "")
+    webhook = Webhook(
+        "pager", WebhookSettings(url=server.url, headers={"Authorization": SecretStr("Bearer x")}), NO_LINKS
+    )
     assert webhook.send(GROUP, [ALERT], NOW_NS) is None
     webhook.close()
     ((headers, body),) = server.requests
     assert headers["Authorization"] == "Bearer x"
     assert "webhook-signature" not in headers
-    assert body == payload("pager", GROUP, [ALERT], "")
+    assert body == payload("pager", GROUP, [ALERT], NO_LINKS)
 
 
 def test_who_knows_the_secret_can_tell_that_it_is_ours(server: Server) -> None:
-    webhook = Webhook("pager", WebhookSettings(url=server.url, secret=SecretStr("s3cret")), "")
+    webhook = Webhook("pager", WebhookSettings(url=server.url, secret=SecretStr("s3cret")), NO_LINKS)
     assert webhook.send(GROUP, [ALERT], NOW_NS) is None
     webhook.close()
     ((headers, _),) = server.requests
@@ -78,7 +82,7 @@ def test_who_knows_the_secret_can_tell_that_it_is_ours(server: Server) -> None:
 @pytest.mark.parametrize("status", [302, 400, 503])
 def test_any_other_answer_than_success_is_a_failure(server: Server, status: int) -> None:
     server.status = status
-    webhook = Webhook("pager", WebhookSettings(url=server.url), "")
+    webhook = Webhook("pager", WebhookSettings(url=server.url), NO_LINKS)
     assert webhook.send(GROUP, [ALERT], NOW_NS) == f"answered {status}"
     webhook.close()
     assert len(server.requests) == 1, "a redirection is not followed: headers would go elsewhere"
@@ -86,6 +90,6 @@ def test_any_other_answer_than_success_is_a_failure(server: Server, status: int)
 
 def test_a_place_that_is_not_there_is_a_failure(server: Server) -> None:
     server.server_close()
-    webhook = Webhook("pager", WebhookSettings(url=server.url), "")
+    webhook = Webhook("pager", WebhookSettings(url=server.url), NO_LINKS)
     assert webhook.send(GROUP, [ALERT], NOW_NS) == "cannot be reached: ConnectionError"
     webhook.close()

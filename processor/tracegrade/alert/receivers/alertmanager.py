@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
+from tracegrade.alert.links import Links
 from tracegrade.alert.message import annotations, rfc3339
 from tracegrade.alert.posting import Poster
 from tracegrade.alert.settings import AlertmanagerSettings
@@ -22,11 +23,12 @@ class Alertmanager:
     """Posts alerts, and those that fire again each minute."""
 
     resend_s: float | None = 60.0
+    records = False
 
-    def __init__(self, name: str, settings: AlertmanagerSettings, external_url: str) -> None:
+    def __init__(self, name: str, settings: AlertmanagerSettings, links: Links) -> None:
         self.name = name
         self._url = settings.url.rstrip("/") + "/api/v2/alerts"
-        self._external_url = external_url
+        self._links = links
         self._headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
         self._poster = Poster(settings.timeout)
 
@@ -36,10 +38,10 @@ class Alertmanager:
         items = [
             {
                 "labels": {name: value for name, value in alert.labels.items() if value},
-                "annotations": annotations(alert),
+                "annotations": annotations(alert, self._links),
                 "startsAt": rfc3339(alert.starts_ns),
                 "endsAt": rfc3339(forgotten_ns if alert.ends_ns is None else alert.ends_ns),
-                **({"generatorURL": self._external_url} if self._external_url else {}),
+                **({"generatorURL": self._links.page} if self._links.page else {}),
             }
             for alert in alerts
         ]

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
 
+from tracegrade.alert.links import Links
 from tracegrade.alert.message import status, subject, text
 from tracegrade.alert.settings import EmailSettings
 from tracegrade.store.alerts import StoredAlert
@@ -16,11 +17,12 @@ class Email:
     """Sends a mail a group, over a connection of its own."""
 
     resend_s: float | None = None
+    records = False
 
-    def __init__(self, name: str, settings: EmailSettings, external_url: str) -> None:
+    def __init__(self, name: str, settings: EmailSettings, links: Links) -> None:
         self.name = name
         self._settings = settings
-        self._external_url = external_url
+        self._links = links
 
     def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
         """Mail `alerts`; None when the server took the mail for everybody, else why not. Blocks."""
@@ -62,5 +64,5 @@ class Email:
         mail["Date"] = format_datetime(datetime.fromtimestamp(now_ns // 1_000_000_000, UTC))
         # The same for the same news: a mail that was sent twice is shown once.
         mail["Message-ID"] = f"<{alerts[0].key}.{status(alerts)}@tracegrade>"
-        mail.set_content(text(alerts) + (f"\n{self._external_url}\n" if self._external_url else ""))
+        mail.set_content(text(alerts, self._links))
         return mail

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from tracegrade.alert.links import Links
 from tracegrade.alert.message import lines, rfc3339, summary
 from tracegrade.alert.posting import Poster
 from tracegrade.alert.settings import PagerDutySettings
@@ -21,11 +22,12 @@ class PagerDuty:
     """Posts an event for each alert."""
 
     resend_s: float | None = None
+    records = False
 
-    def __init__(self, name: str, settings: PagerDutySettings, external_url: str) -> None:
+    def __init__(self, name: str, settings: PagerDutySettings, links: Links) -> None:
         self.name = name
         self._settings = settings
-        self._external_url = external_url
+        self._links = links
         self._poster = Poster(settings.timeout)
 
     def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
@@ -48,7 +50,12 @@ class PagerDuty:
             "event_action": "resolve" if alert.state == "resolved" else "trigger",
             "dedup_key": alert.key,
             "client": "TraceGrade",
-            **({"client_url": self._external_url} if self._external_url else {}),
+            **({"client_url": self._links.page} if self._links.page else {}),
+            "links": [
+                {"href": self._links.trace(trace_id), "text": f"trace {trace_id}"}
+                for trace_id in alert.facts.worst
+                if self._links.trace_url
+            ],
             "payload": {
                 "summary": summary(alert)[:_MAX_SUMMARY],
                 "source": alert.service or "tracegrade",
@@ -57,6 +64,6 @@ class PagerDuty:
                 "component": alert.agent or alert.service,
                 "group": alert.rule_id,
                 "class": alert.kind,
-                "custom_details": {**alert.labels, "details": lines(alert)},
+                "custom_details": {**alert.labels, "details": lines(alert, self._links)},
             },
         }

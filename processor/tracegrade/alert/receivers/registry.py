@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from tracegrade.alert.links import Links
 from tracegrade.alert.receivers.alertmanager import Alertmanager
 from tracegrade.alert.receivers.apprise import Apprise
 from tracegrade.alert.receivers.email import Email
@@ -14,10 +15,15 @@ from tracegrade.store.alerts import StoredAlert
 
 
 class Receiver(Protocol):
-    """One place that alerts are sent to. ``resend_s``: what fires is sent again so often, whatever the settings say."""
+    """One place that alerts are sent to.
+
+    ``resend_s``: what fires is sent again so often, whatever the settings say. ``records``: it keeps a record rather
+    than to call people, so it is told of everything, once, whatever routes, silences and maintenance say.
+    """
 
     name: str
     resend_s: float | None
+    records: bool
 
     def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
         """Tell it of `alerts`, alike in the labels `group`; None when it took them, else why not. May block."""
@@ -28,7 +34,7 @@ class Receiver(Protocol):
         ...
 
 
-RECEIVERS: dict[str, Callable[[str, Any, str], Receiver]] = {
+RECEIVERS: dict[str, Callable[[str, Any, Links], Receiver]] = {
     "webhook": Webhook,
     "alertmanager": Alertmanager,
     "slack": Slack,
@@ -41,6 +47,6 @@ RECEIVERS: dict[str, Callable[[str, Any, str], Receiver]] = {
 def receivers(settings: AlertsSettings) -> list[Receiver]:
     """The receivers that the settings name."""
     return [
-        RECEIVERS[receiver.kind](name, getattr(receiver, receiver.kind), settings.external_url)
+        RECEIVERS[receiver.kind](name, getattr(receiver, receiver.kind), settings.links)
         for name, receiver in settings.receivers.items()
     ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
+from tracegrade.alert.links import Links
 from tracegrade.alert.message import lines, subject, summary
 from tracegrade.alert.posting import Poster
 from tracegrade.alert.settings import SlackSettings
@@ -21,20 +22,21 @@ class Slack:
     """Posts a message a group."""
 
     resend_s: float | None = None
+    records = False
 
-    def __init__(self, name: str, settings: SlackSettings, external_url: str) -> None:
+    def __init__(self, name: str, settings: SlackSettings, links: Links) -> None:
         self.name = name
         self._url = settings.url.get_secret_value()
-        self._external_url = external_url
+        self._links = links
         self._poster = Poster(settings.timeout)
 
     def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
         """Post `alerts`; None when they were taken, else why not. Blocks."""
-        blocks = [_section(alert) for alert in alerts[:_MAX_ALERTS]]
+        blocks = [_section(alert, self._links) for alert in alerts[:_MAX_ALERTS]]
         if (more := len(alerts) - _MAX_ALERTS) > 0:
             blocks.append(_text(f"and {more} more"))
-        if self._external_url:
-            blocks.append(_text(f"<{self._external_url}|TraceGrade>"))
+        if self._links.page:
+            blocks.append(_text(f"<{self._links.page}|TraceGrade>"))
         return self._poster.post(self._url, orjson.dumps({"text": _escaped(subject(alerts)), "blocks": blocks}), {})
 
     def close(self) -> None:
@@ -42,9 +44,9 @@ class Slack:
         self._poster.close()
 
 
-def _section(alert: StoredAlert) -> dict[str, object]:
+def _section(alert: StoredAlert, links: Links) -> dict[str, object]:
     head = f"*{alert.state}* ({alert.level}) {_escaped(summary(alert))}"
-    return _text("\n".join([head, *map(_escaped, lines(alert))]))
+    return _text("\n".join([head, *map(_escaped, lines(alert, links))]))
 
 
 def _text(text: str) -> dict[str, object]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from tracegrade.alert.links import Links
 from tracegrade.alert.message import annotations, rfc3339, status
 from tracegrade.alert.posting import Poster
 from tracegrade.alert.settings import WebhookSettings
@@ -25,17 +26,18 @@ class Webhook:
     """Posts a group of alerts at a time."""
 
     resend_s: float | None = None
+    records = False
 
-    def __init__(self, name: str, settings: WebhookSettings, external_url: str) -> None:
+    def __init__(self, name: str, settings: WebhookSettings, links: Links) -> None:
         self.name = name
         self._settings = settings
-        self._external_url = external_url
+        self._links = links
         self._headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
         self._poster = Poster(settings.timeout)
 
     def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
         """Post `alerts`, alike in the labels `group`; None when they were taken, else why not. Blocks."""
-        body = orjson.dumps(payload(self.name, group, alerts, self._external_url))
+        body = orjson.dumps(payload(self.name, group, alerts, self._links))
         headers = dict(self._headers)
         if self._settings.secret is not None:
             headers |= signature(self._settings.secret.get_secret_value(), alerts[0].key, body, now_ns)
@@ -57,11 +59,9 @@ def signature(secret: str, key: str, body: bytes, now_ns: int) -> dict[str, str]
     }
 
 
-def payload(
-    receiver: str, group: Mapping[str, str], alerts: Sequence[StoredAlert], external_url: str
-) -> dict[str, Any]:
+def payload(receiver: str, group: Mapping[str, str], alerts: Sequence[StoredAlert], links: Links) -> dict[str, Any]:
     """One notification: a group of alerts, firing when any of them fires."""
-    items = [_alert(alert, external_url) for alert in alerts]
+    items = [_alert(alert, links) for alert in alerts]
     labels = ", ".join(f'{name}="{value}"' for name, value in group.items())
     return {
         "version": "4",
@@ -72,19 +72,19 @@ def payload(
         "groupLabels": dict(group),
         "commonLabels": _common([item["labels"] for item in items]),
         "commonAnnotations": _common([item["annotations"] for item in items]),
-        "externalURL": external_url,
+        "externalURL": links.page,
         "alerts": items,
     }
 
 
-def _alert(alert: StoredAlert, external_url: str) -> dict[str, Any]:
+def _alert(alert: StoredAlert, links: Links) -> dict[str, Any]:
     return {
         "status": alert.state,
         "labels": alert.labels,
-        "annotations": annotations(alert),
+        "annotations": annotations(alert, links),
         "startsAt": rfc3339(alert.starts_ns),
         "endsAt": rfc3339(alert.ends_ns) if alert.ends_ns is not None else _NO_TIME,
-        "generatorURL": external_url,
+        "generatorURL": links.page,
         "fingerprint": alert.fingerprint,
     }
 

@@ -1,0 +1,105 @@
+"""Alerts as OpenTelemetry log events, sent to an OTLP exporter beside the evaluations that they are about."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, SeverityNumber
+
+from tracegrade import semconv
+from tracegrade.alert.message import summary
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.signal import Signal
+from tracegrade.otlp.client import Exports
+from tracegrade.otlp.encode import LOG_RECORD_ATTRIBUTES, RESOURCE_ATTRIBUTES, Item, any_value, requests
+from tracegrade.otlp.encode import unkept_attribute as attribute
+from tracegrade.store.alerts import StoredAlert
+
+_SEVERITY = {
+    "info": (SeverityNumber.SEVERITY_NUMBER_INFO, "INFO"),
+    "low": (SeverityNumber.SEVERITY_NUMBER_WARN, "WARN"),
+    "medium": (SeverityNumber.SEVERITY_NUMBER_WARN, "WARN"),
+    "high": (SeverityNumber.SEVERITY_NUMBER_ERROR, "ERROR"),
+    "critical": (SeverityNumber.SEVERITY_NUMBER_FATAL, "FATAL"),
+}
+_OVER = _SEVERITY["info"]
+# More than any attempt takes: an exporter's own time-out comes first.
+_PATIENCE_S = 60.0
+
+
+class AlertEvents:
+    """Sends an event when an alert begins to fire, and one when it is resolved; to one exporter.
+
+    The same alert in the same state gives the same bytes but for what changed in between, by one key.
+    """
+
+    resend_s: float | None = None
+    records = True
+
+    def __init__(self, name: str, client: Exports, loop: asyncio.AbstractEventLoop) -> None:
+        """Prepare.
+
+        Args:
+            name: where the exporter is in the settings.
+            client: used in `loop`; whoever made it closes it.
+            loop: runs in another thread than `send` is called in.
+        """
+        self.name = name
+        self._client = client
+        self._loop = loop
+
+    def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
+        """Send `alerts`; None when they were taken, else why not. Blocks."""
+        for request in requests(Item(owner, _resource(alert), [event(alert)]) for owner, alert in enumerate(alerts)):
+            sent = asyncio.run_coroutine_threadsafe(self._client.export(Signal.LOGS, request.payload), self._loop)
+            answer = sent.result(_PATIENCE_S)
+            if answer.kind != "sent" or answer.rejected:
+                return f"{answer.reason or 'rejected'} {answer.message}".strip()
+        return None
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+
+def event(alert: StoredAlert) -> bytes:
+    """The encoded log record of an alert that fires or is resolved."""
+    facts = alert.facts
+    is_over = alert.ends_ns is not None
+    time_ns = alert.starts_ns if alert.ends_ns is None else alert.ends_ns
+    number, text = _OVER if is_over else _SEVERITY[alert.level]
+    record = LogRecord(
+        time_unix_nano=time_ns,
+        observed_time_unix_nano=time_ns,
+        severity_number=number,
+        severity_text=text,
+        body=any_value(summary(alert)),
+        event_name=semconv.ALERT_EVENT,
+    )
+    pairs: dict[str, JsonValue] = {
+        semconv.EVENT_NAME: semconv.ALERT_EVENT,
+        semconv.ALERT_STATE: alert.state,
+        semconv.ALERT_KEY: alert.key,
+        semconv.ALERT_KIND: alert.kind,
+        semconv.ALERT_OF: alert.of,
+        semconv.ALERT_VALUE: alert.value + 0.0,
+        semconv.ALERT_LOW: facts.low + 0.0,
+        semconv.ALERT_HIGH: facts.high + 0.0,
+        semconv.ALERT_BOUND: alert.bound + 0.0,
+        semconv.ALERT_SAMPLES: alert.samples,
+        semconv.ALERT_TRACES: [*facts.worst],
+        semconv.ALERT_CHANGED: [*facts.changed],
+        semconv.RULE_ID: alert.rule_id,
+        semconv.RULE_HASH: alert.rule_hash,
+        semconv.RULE_LEVEL: alert.level,
+        semconv.TENANT: alert.tenant,
+    }
+    if facts.was is not None:
+        pairs[semconv.ALERT_WAS] = facts.was + 0.0
+    if alert.agent:
+        pairs[semconv.AGENT_NAME] = alert.agent
+    encoded = b"".join([attribute(LOG_RECORD_ATTRIBUTES, key, value) for key, value in pairs.items()])
+    return record.SerializeToString(deterministic=True) + encoded
+
+
+def _resource(alert: StoredAlert) -> bytes:
+    named = {semconv.SERVICE_NAME: alert.service, semconv.SERVICE_VERSION: alert.release or ""}
+    return b"".join([attribute(RESOURCE_ATTRIBUTES, key, value) for key, value in named.items() if value])

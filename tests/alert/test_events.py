@@ -1,0 +1,109 @@
+import asyncio
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+from store.stored_alerts import ALERT
+from tracegrade.alert.events import AlertEvents, event
+from tracegrade.model.signal import Signal
+from tracegrade.otlp.answer import Answer
+
+NOW_NS = ALERT.starts_ns + 60_000_000_000
+
+
+class Client:
+    """Takes notes, and answers as it is told."""
+
+    def __init__(self) -> None:
+        self.answer = Answer("sent")
+        self.requests: list[tuple[Signal, ExportLogsServiceRequest]] = []
+
+    async def export(self, signal: Signal, payload: bytes) -> Answer:
+        self.requests.append((signal, ExportLogsServiceRequest.FromString(payload)))
+        return self.answer
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield loop
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def test_a_firing_and_its_end_are_events_of_the_service(loop: asyncio.AbstractEventLoop) -> None:
+    client = Client()
+    over = replace(ALERT, state="resolved", ends_ns=NOW_NS)
+    assert AlertEvents("exporters.otlp", client, loop).send({}, [ALERT, over], NOW_NS) is None
+    ((signal, request),) = client.requests
+    assert signal is Signal.LOGS
+    (resource,) = request.resource_logs
+    named = {item.key: item.value.string_value for item in resource.resource.attributes}
+    assert named == {"service.name": "shop", "service.version": "1.1"}
+    (scope,) = resource.scope_logs
+    assert scope.scope.name == "tracegrade"
+    firing, resolved = scope.log_records
+    assert (firing.event_name, firing.severity_text, firing.time_unix_nano) == (
+        "tracegrade.alert",
+        "ERROR",
+        ALERT.starts_ns,
+    )
+    assert (resolved.event_name, resolved.severity_text, resolved.time_unix_nano) == (
+        "tracegrade.alert",
+        "INFO",
+        NOW_NS,
+    )
+    assert "pass rate 50.0% is below 95.0%" in firing.body.string_value
+    texts = {item.key: item.value.string_value for item in firing.attributes if item.value.string_value}
+    assert texts == {
+        "event.name": "tracegrade.alert",
+        "tracegrade.alert.state": "firing",
+        "tracegrade.alert.key": ALERT.key,
+        "tracegrade.alert.kind": "below",
+        "tracegrade.alert.of": "pass_rate",
+        "tracegrade.rule.id": "checkout-order",
+        "tracegrade.rule.hash": "0123456789abcdef",
+        "tracegrade.rule.level": "high",
+        "tracegrade.tenant": "default",
+        "gen_ai.agent.name": "support",
+    }
+    numbers = {item.key: item.value.double_value for item in firing.attributes if item.value.HasField("double_value")}
+    assert numbers == {
+        "tracegrade.alert.value": 0.5,
+        "tracegrade.alert.low": 0.35,
+        "tracegrade.alert.high": 0.65,
+        "tracegrade.alert.bound": 0.95,
+    }
+    lists = {
+        item.key: [value.string_value for value in item.value.array_value.values]
+        for item in firing.attributes
+        if item.value.HasField("array_value")
+    }
+    assert lists == {
+        "tracegrade.alert.traces": ["aa" * 16],
+        "tracegrade.alert.changed": ["release 1.1 first seen at 00:00 UTC"],
+    }
+
+
+def test_the_same_alert_is_the_same_event() -> None:
+    assert event(ALERT) == event(replace(ALERT, updated_ns=NOW_NS, notified={}))
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Answer("retry", "unavailable", message="away"), "unavailable away"),
+        (Answer("failed", "unimplemented"), "unimplemented"),
+        (Answer("sent", rejected=1, message="no logs here"), "rejected no logs here"),
+    ],
+)
+def test_what_was_not_taken_is_a_failure(loop: asyncio.AbstractEventLoop, answer: Answer, said: str) -> None:
+    client = Client()
+    client.answer = answer
+    assert AlertEvents("exporters.otlp", client, loop).send({}, [ALERT], NOW_NS) == said

@@ -1,0 +1,60 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from store.stored_alerts import ALERT
+from tracegrade.alert.routes import routed
+from tracegrade.alert.settings import AlertsSettings
+
+HOOK = {"webhook": {"url": "http://127.0.0.1/"}}
+NAMES = ("pager", "chat", "mail")
+
+
+def settings(*routes: dict[str, Any]) -> AlertsSettings:
+    return AlertsSettings.model_validate({"receivers": dict.fromkeys(NAMES, HOOK), "routes": [*routes]})
+
+
+PAGER = {"labels": {"level": ["high", "critical"]}, "receivers": ["pager"]}
+
+
+@pytest.mark.parametrize(
+    ("routes", "told"),
+    [
+        pytest.param([], NAMES, id="without routes everyone is told"),
+        pytest.param([PAGER], ["pager"], id="any glob of a list"),
+        pytest.param([{**PAGER, "labels": {"level": "l*"}}], NAMES, id="everyone, when no route matches"),
+        pytest.param([PAGER, {"receivers": ["chat"]}], ["pager"], id="the first that matches"),
+        pytest.param([PAGER | {"continue": True}, {"receivers": ["chat"]}], ["pager", "chat"], id="and the next"),
+        pytest.param([PAGER | {"continue": True}], ["pager"], id="nothing matches after it"),
+        pytest.param([{"labels": {"service": "bank"}, "receivers": ["mail"]}, {"receivers": ["chat"]}], ["chat"]),
+        pytest.param(
+            [{"labels": {"rule": "check*", "service": "shop", "agent": "s*"}, "receivers": ["mail"]}], ["mail"]
+        ),
+        pytest.param(
+            [{"labels": {"rule": "check*", "service": "bank"}, "receivers": ["mail"]}], NAMES, id="all labels"
+        ),
+        pytest.param([{"labels": {"release": "1.1"}, "receivers": []}], [], id="nobody"),
+    ],
+)
+def test_an_alert_goes_to_the_receivers_of_its_route(routes: list[dict[str, Any]], told: list[str]) -> None:
+    assert routed(ALERT, settings(*routes).routes, NAMES) == set(told)
+
+
+def test_a_label_that_an_alert_has_no_value_of_is_matched_as_empty() -> None:
+    routes = settings({"labels": {"release": ""}, "receivers": ["mail"]}).routes
+    assert routed(replace(ALERT, release=None), routes, NAMES) == {"mail"}
+
+
+@pytest.mark.parametrize(
+    ("route", "said"),
+    [
+        ({"receivers": ["phone"]}, "no receiver 'phone'; expected one of pager, chat, mail"),
+        ({"labels": {"team": "x"}, "receivers": ["mail"]}, "no label 'team'; expected one of rule, level"),
+        ({"labels": {"rule": "x"}}, "receivers"),
+    ],
+)
+def test_a_route_to_nowhere_is_refused(route: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        settings(route)
