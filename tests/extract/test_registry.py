@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from extract.spans import make_trace, span_id
 from extract.test_cases import CASES, records
-from tracegrade.cli.output import json_text
 from tracegrade.extract.registry import (
     READ_ATTRIBUTES,
     READ_EVENTS,
@@ -22,6 +21,7 @@ from tracegrade.extract.registry import (
     extract,
 )
 from tracegrade.model.trace import Trace
+from tracegrade.words import json_text
 
 
 def read_case(path: Path) -> Trace:
@@ -50,7 +50,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from extract.test_registry import read_case
 from extract.test_cases import CASES, records
-from tracegrade.cli.output import json_text
+from tracegrade.words import json_text
 from tracegrade.extract.registry import extract
 for path in CASES:
     print(json_text(records(extract(read_case(path)))))

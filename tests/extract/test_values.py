@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tracegrade.cli.output import json_text
 from tracegrade.extract.values import ABSENT, MAX_NESTING, REDACTED, Decoded, call_id, canonical, decode
+from tracegrade.words import json_text
 
 HUGE = 123456789012345678901234567890
 

@@ -9,7 +9,6 @@ from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.live_traces import LiveTraces
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.cli.output import json_text
 from tracegrade.extract.registry import extract
 from tracegrade.extract.values import canonical, decode
 from tracegrade.judge import judge
@@ -24,6 +23,7 @@ from tracegrade.otlp.json import parse_document, read_request, to_json
 from tracegrade.pipeline.judged_trace import judged_trace
 from tracegrade.pipeline.record_judge import wanted_by
 from tracegrade.pipeline.replay import without_bounds
+from tracegrade.words import json_text
 from tracegrade.yaml_file import parse, validate
 
 SETTINGS = without_bounds(TracesSettings())

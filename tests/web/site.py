@@ -1,12 +1,14 @@
 """The page over a store that a test fills, served on a free port of loopback."""
 
 import asyncio
+import re
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -74,3 +76,16 @@ def serving(folder: Path, *rules: str) -> Iterator[Site]:
         finally:
             server.should_exit = True
             thread.join()
+
+
+def text_of(html: str) -> str:
+    """What a reader sees, white space folded."""
+    shown = re.sub(r"<(script|style)\b.*?</\1>", "", html, flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", shown)).split())
+
+
+def rows_of(html: str) -> dict[str, str]:
+    """What a reader sees of each table row, by the text of its heading's link."""
+    rows = re.findall(r"<tr\b.*?</tr>", html, re.DOTALL)
+    links = ((re.search(r"<a\b[^>]*>(.*?)</a>", row, re.DOTALL), row) for row in rows)
+    return {text_of(link[1]): text_of(row) for link, row in links if link is not None}

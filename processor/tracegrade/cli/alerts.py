@@ -7,7 +7,8 @@ import click
 
 from tracegrade.cli.output import format_option, print_json, print_table, reports_errors
 from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.times import TIME, time_text
+from tracegrade.cli.times import TIME
+from tracegrade.words import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

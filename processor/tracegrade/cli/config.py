@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
-from tracegrade.cli.output import count, reports_errors
+from tracegrade.cli.output import reports_errors
 from tracegrade.cli.settings_option import config_option, data_dir_option
+from tracegrade.words import count
 
 _path = click.argument("path", type=click.Path(path_type=Path, dir_okay=False), required=False)
 

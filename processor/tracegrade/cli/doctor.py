@@ -5,16 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracegrade.cli.output import (
-    EXIT_CANNOT_TELL,
-    EXIT_FAILED,
-    count,
-    format_option,
-    print_json,
-    print_table,
-    reports_errors,
-)
+from tracegrade.cli.output import EXIT_CANNOT_TELL, EXIT_FAILED, format_option, print_json, print_table, reports_errors
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.words import count
 
 if TYPE_CHECKING:
     from tracegrade.config import Config

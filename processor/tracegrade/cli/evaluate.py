@@ -7,8 +7,9 @@ from typing import IO, TYPE_CHECKING, Any, Never, TypeVar
 
 import click
 
-from tracegrade.cli.output import format_option, json_text, outcome_text, print_json, print_table, reports_errors
+from tracegrade.cli.output import format_option, outcome_text, print_json, print_table, reports_errors
 from tracegrade.model.errors import TraceGradeError
+from tracegrade.words import json_text
 
 if TYPE_CHECKING:
     from tracegrade.cli.evaluation_case import Verdict

@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tracegrade.cli.output import count, json_text
 from tracegrade.model.json_value import JsonValue
+from tracegrade.words import count, json_text
 
 if TYPE_CHECKING:
     from tracegrade.match.case import Case

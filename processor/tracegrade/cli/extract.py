@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.output import count, format_option, json_text, print_json, print_table, reports_errors, tool_text
+from tracegrade.cli.output import format_option, print_json, print_table, reports_errors, tool_text
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
+from tracegrade.words import count, json_text
 
 if TYPE_CHECKING:
     from tracegrade.config import Config

@@ -7,9 +7,9 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import click
-import orjson
 
 from tracegrade.model.errors import TraceGradeError
+from tracegrade.words import json_text
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -44,16 +44,6 @@ def print_json(rows: Iterable[Mapping[str, Any]]) -> None:
     """One JSON object per line, integers exact at any size."""
     for row in rows:
         click.echo(json_text(row))
-
-
-def json_text(value: Any) -> str:
-    """Compact JSON; orjson where it can, the standard library for integers beyond 64 bits and lone surrogates."""
-    try:
-        return orjson.dumps(value).decode()
-    except (TypeError, orjson.JSONEncodeError):
-        import json
-
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=True)
 
 
 def print_table(
@@ -120,11 +110,6 @@ def _markdown_cell(text: str) -> str:
 def tool_text(depth: int, name: str, raw_name: str) -> str:
     """A call's name, indented by its depth, and the one it came under where that is another."""
     return "  " * depth + name + (f" (came as {raw_name})" if raw_name != name else "")
-
-
-def count(number: int, noun: str) -> str:
-    """``1 rule``, ``2 rules``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def outcome_text(outcome: str) -> Any:

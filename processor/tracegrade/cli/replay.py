@@ -12,7 +12,6 @@ import click
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
     EXIT_FAILED,
-    count,
     outcome_text,
     print_json,
     print_table,
@@ -22,6 +21,7 @@ from tracegrade.cli.output import (
 from tracegrade.cli.reports import OUTCOMES, Check, report, report_format_option
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
+from tracegrade.words import count
 
 if TYPE_CHECKING:
     from tracegrade.config import Config

@@ -16,7 +16,8 @@ from xml.etree import ElementTree
 
 import click
 
-from tracegrade.cli.output import json_text, markdown_table
+from tracegrade.cli.output import markdown_table
+from tracegrade.words import json_text
 
 if TYPE_CHECKING:
     from tracegrade.match.rule import Level, Rule

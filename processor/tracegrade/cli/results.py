@@ -9,7 +9,6 @@ import click
 from tracegrade.cli.output import (
     EXIT_FAILED,
     format_option,
-    json_text,
     outcome_text,
     output_option,
     print_json,
@@ -17,8 +16,9 @@ from tracegrade.cli.output import (
     reports_errors,
 )
 from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.times import TIME, time_text
+from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
+from tracegrade.words import json_text, time_text
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

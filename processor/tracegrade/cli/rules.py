@@ -10,7 +10,6 @@ import click
 
 from tracegrade.cli.output import (
     EXIT_FAILED,
-    count,
     format_option,
     markdown_table,
     outcome_text,
@@ -22,6 +21,7 @@ from tracegrade.cli.output import (
 from tracegrade.cli.reports import Check, report, report_format_option
 from tracegrade.cli.settings_option import config_option, settings_options
 from tracegrade.cli.trace_id_argument import TRACE_ID
+from tracegrade.words import count
 
 if TYPE_CHECKING:
     from tracegrade.cli.new_rule import Draft

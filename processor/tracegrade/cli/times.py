@@ -1,4 +1,4 @@
-"""Points in time on the command line, and times on the screen."""
+"""Points in time on the command line."""
 
 import time
 from datetime import UTC, datetime
@@ -31,17 +31,3 @@ class _Time(click.ParamType[int]):
 
 
 TIME = _Time()
-
-
-def time_text(time_ns: int) -> str:
-    """``2026-11-21 08:00:00``, in UTC; "" for 0, which stands for unknown."""
-    return datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S") if time_ns else ""
-
-
-def elapsed_text(elapsed_ns: int) -> str:
-    """Three digits of a length of time: ``1.25 s``, ``340 ms``, ``12 µs``."""
-    for unit, size in (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1000)):
-        if abs(elapsed_ns) >= size:
-            value = elapsed_ns / size
-            return f"{value:.0f} {unit}" if abs(value) >= 100 else f"{value:.3g} {unit}"
-    return f"{elapsed_ns} ns"

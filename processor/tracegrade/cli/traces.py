@@ -9,7 +9,6 @@ import click
 from tracegrade.cli.output import (
     EXIT_FAILED,
     format_option,
-    json_text,
     outcome_text,
     output_option,
     print_json,
@@ -19,8 +18,9 @@ from tracegrade.cli.output import (
 )
 from tracegrade.cli.results import show_evaluation
 from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.times import TIME, elapsed_text, time_text
+from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
+from tracegrade.words import elapsed_text, json_text, time_text
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

@@ -6,19 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.output import (
-    EXIT_FAILED,
-    count,
-    format_option,
-    json_text,
-    outcome_text,
-    print_json,
-    print_table,
-    reports_errors,
-)
+from tracegrade.cli.output import EXIT_FAILED, format_option, outcome_text, print_json, print_table, reports_errors
 from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.times import time_text
 from tracegrade.cli.trace_id_argument import TRACE_ID
+from tracegrade.words import count, json_text, time_text
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -65,6 +65,7 @@ def rates(
         (series.c.rule_id, wanted.rule),
         (series.c.service, wanted.service),
         (series.c.agent, wanted.agent),
+        (series.c.release, wanted.release),
         (series.c.evaluation, evaluation),
     ):
         if value is not None:

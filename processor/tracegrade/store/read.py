@@ -38,6 +38,7 @@ class Filter:
     outcome: str | None = None
     service: str | None = None
     agent: str | None = None
+    release: str | None = None
     trace_id: bytes | None = None
     since_ns: int | None = None
     until_ns: int | None = None
@@ -179,7 +180,7 @@ def full_evaluations(connection: Connection, found: Sequence[Result]) -> list[Ev
 def trace_heads(connection: Connection, wanted: Filter, limit: int, *, before: int = _MAX_INTEGER) -> list[TraceHead]:
     """The newest traces that `wanted` lets through, at most `limit`; `before` continues after that number.
 
-    Of `wanted`, rule, outcome and agent hold when one evaluation of the trace has them all.
+    Of `wanted`, rule, outcome, agent and release hold when one evaluation of the trace has them all.
     """
     query = _traces_query(wanted).where(traces.c.number < before).order_by(traces.c.number.desc()).limit(limit)
     if _has_times(wanted):
@@ -187,7 +188,7 @@ def trace_heads(connection: Connection, wanted: Filter, limit: int, *, before: i
         if bounds is None:
             return []
         query = query.where(traces.c.number.between(*bounds))
-    if wanted.rule is None and wanted.outcome is None and wanted.agent is None:
+    if wanted.rule is None and wanted.outcome is None and wanted.agent is None and wanted.release is None:
         return [_head(row) for row in connection.execute(query)]
     numbers: dict[int, None] = {}
     for row, _, _ in _matching(connection, wanted, before=(before, 0)):
@@ -413,6 +414,7 @@ def _series(connection: Connection, wanted: Filter) -> list[int] | None:
         (series.c.rule_id, wanted.rule),
         (series.c.service, wanted.service),
         (series.c.agent, wanted.agent),
+        (series.c.release, wanted.release),
         (series.c.tenant, wanted.tenant),
         (series.c.run, wanted.run),
     ):

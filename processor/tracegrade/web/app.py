@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from tracegrade.store.open import StoreError
 from tracegrade.web.api import api_app
-from tracegrade.web.pages import overview
+from tracegrade.web.pages import overview, traces
 from tracegrade.web.render import page
 from tracegrade.web.security import SecurityHeaders
 from tracegrade.web.sources import Sources
@@ -24,7 +24,8 @@ def build_app(sources: Sources) -> ASGIApp:
     """The ASGI application over `sources`."""
     app = Starlette(
         routes=[
-            Route("/", overview.show, name="overview"),
+            Route("/", overview.show),
+            Route("/traces", traces.show),
             Mount("/static", StaticFiles(directory=_STATIC), name="static"),
             Mount("/api/v1", api_app(sources), name="api"),
         ],

@@ -1,19 +1,41 @@
 """Templates to pages."""
 
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from tracegrade.web.view import RANGES, View, iso_text
+from tracegrade.words import count, elapsed_text, json_text, time_text
+
 _TEMPLATES = Path(__file__).with_name("templates")
 
+_SECTIONS = (("/", "Overview"), ("/traces", "Traces"))
 
-def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """The page that `template` makes of `values`."""
-    text = _environment().get_template(template).render(path=request.url.path, **values)
+# What tells outcomes apart besides colour.
+_SIGNS = {
+    "pass": ("✓", "pass"),
+    "fail": ("✗", "fail"),
+    "not_evaluable": ("–", "not evaluable"),
+    "error": ("!", "error"),
+    "not_matched": ("·", "not matched"),
+    "sampled_out": ("·", "sampled out"),
+    "not_judged": ("·", "not judged"),
+}
+
+
+def page(
+    request: Request, template: str, *, view: View | None = None, status: int = 200, **values: Any
+) -> HTMLResponse:
+    """The page that `template` makes of `values`; links to other sections keep the time range of `view`."""
+    current = next((path for path, _ in reversed(_SECTIONS) if request.url.path.startswith(path)), "")
+    sections = [(path if view is None else view.section(path), name, path == current) for path, name in _SECTIONS]
+    text = _environment().get_template(template).render(view=view, sections=sections, **values)
     return HTMLResponse(text, status)
 
 
@@ -26,4 +48,47 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals |= {"signs": _SIGNS, "range_names": list(RANGES)}
+    environment.filters |= {
+        "time": _time,
+        "elapsed": elapsed_text,
+        "percent": _percent,
+        "interval": _interval,
+        "json": json_text,
+        "number": _number,
+        "count": count,
+        "iso": iso_text,
+        "short": lambda text: text[:8],
+    }
     return environment
+
+
+def _time(time_ns: int) -> Markup:
+    if not time_ns:
+        return Markup("")
+    machine = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).isoformat()
+    return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
+        machine, time_text(time_ns), time_text(time_ns)
+    )
+
+
+def _percent(share: float | None) -> str:
+    """``97.3 %``; never 100 or 0 for what is only nearly so."""
+    if share is None:
+        return "–"
+    shown = f"{share:.1%}"
+    if shown == "100.0%" and share < 1:
+        shown = ">99.9%"
+    elif shown == "0.0%" and share > 0:
+        shown = "<0.1%"
+    return shown.replace(".0%", "%").replace("%", "\N{NARROW NO-BREAK SPACE}%")
+
+
+def _interval(bounds: tuple[float, float]) -> str:
+    """``91.4–96.1 %``."""
+    low, high = (f"{bound:.1%}".removesuffix("%").removesuffix(".0") for bound in bounds)
+    return f"{low}–{high}\N{NARROW NO-BREAK SPACE}%"
+
+
+def _number(value: float) -> str:
+    return f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")

@@ -1,0 +1,159 @@
+"""Outcomes of whole rules over time, by rule, service, agent or release: what the page draws.
+
+Added up by the database, from the sums by minute and hour: the rows that come back are as many as are drawn.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import astuple, dataclass
+from typing import Literal, TypeAlias
+
+from sqlalchemy import Connection, bindparam, text
+
+from tracegrade.store.rates import stretches
+from tracegrade.store.read import Filter
+from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, WHOLE_RULE
+
+Dimension: TypeAlias = Literal["tenant", "rule_id", "service", "agent", "release"]
+Key: TypeAlias = tuple[str, ...]
+
+_CHOICES: tuple[tuple[str, str], ...] = (
+    ("rule_id", "rule"),
+    ("service", "service"),
+    ("agent", "agent"),
+    ("release", "release"),
+    ("tenant", "tenant"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Outcomes added up; ``passes`` and ``fails`` are estimates for all subjects, of a sample, the rest is counted.
+
+    Of complete traces, and of incomplete ones where their rule counts those; ``incomplete`` are those left out.
+    """
+
+    passed: int = 0
+    failed: int = 0
+    not_evaluable: int = 0
+    errors: int = 0
+    incomplete: int = 0
+    passes: float = 0.0
+    fails: float = 0.0
+
+    def __add__(self, other: "Sums") -> "Sums":
+        return Sums(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    @property
+    def judged(self) -> int:
+        """Passes and fails."""
+        return self.passed + self.failed
+
+    @property
+    def results(self) -> int:
+        """Results of any outcome."""
+        return self.judged + self.not_evaluable + self.errors
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The estimated share of passes; None when nothing was judged: that is not 0."""
+        return self.passes / (self.passes + self.fails) if self.judged else None
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of results that could be judged; None without results."""
+        return self.judged / self.results if self.results else None
+
+
+def trends(
+    connection: Connection,
+    wanted: Filter,
+    by: Sequence[Dimension],
+    *,
+    step_minutes: int | None = None,
+    counting_incomplete: Collection[str] = (),
+) -> dict[Key, dict[int, Sums]]:
+    """Outcomes of rules by `by`, then by step.
+
+    Args:
+        connection: on the store.
+        wanted: which series; its times are widened to whole minutes of the traces' last spans. ``trace_id`` and
+            ``outcome`` are not looked at.
+        by: what a key consists of; what is not known is "".
+        step_minutes: the length of a step; a step's number is its start in minutes since 1970, over this. None: all
+            is one step, 0.
+        counting_incomplete: the rules of which incomplete traces count.
+    """
+    return _added_up(connection, wanted, by, step_minutes, counting_incomplete, f"s.rule_id <> '{EVERY_TRACE}'")
+
+
+def traffic(connection: Connection, wanted: Filter, *, step_minutes: int | None = None) -> dict[int, int]:
+    """How many traces came, whatever judges them, by step as in `trends`; only service and tenant choose."""
+    origin = Filter(
+        service=wanted.service,
+        tenant=wanted.tenant,
+        run=wanted.run,
+        since_ns=wanted.since_ns,
+        until_ns=wanted.until_ns,
+    )
+    found = _added_up(connection, origin, (), step_minutes, (), f"s.rule_id = '{EVERY_TRACE}'")
+    return {step: sums.passed + sums.incomplete for step, sums in found.get((), {}).items()}
+
+
+def _added_up(
+    connection: Connection,
+    wanted: Filter,
+    by: Sequence[Dimension],
+    step_minutes: int | None,
+    counting_incomplete: Collection[str],
+    rules: str,
+) -> dict[Key, dict[int, Sums]]:
+    chosen = {column: value for column, name in _CHOICES if (value := getattr(wanted, name)) is not None}
+    step = "0" if step_minutes is None else f"c.minute / {int(step_minutes)}"
+    keys = [f"coalesce(s.{name}, '')" for name in by]
+    counted = "(c.complete OR s.rule_id IN :counting)"
+    sums = [f"sum(CASE WHEN {counted} THEN c.{name} ELSE 0 END)" for name in ("passed", "failed")]
+    sums += [f"sum(CASE WHEN {counted} THEN c.{name} ELSE 0 END)" for name in ("not_evaluable", "errors")]
+    sums += [f"sum(CASE WHEN {counted} THEN 0 ELSE c.passed + c.failed + c.not_evaluable + c.errors END)"]
+    sums += [f"sum(CASE WHEN {counted} THEN c.{name} / s.probability ELSE 0 END)" for name in ("passed", "failed")]
+    # CROSS JOIN: SQLite then reads a stretch of the primary key for each series, instead of all counts.
+    query = text(
+        f"SELECT {', '.join([*keys, step, *sums])} FROM series AS s CROSS JOIN counts AS c "
+        f"WHERE c.series = s.number AND s.run = :run AND s.evaluation = '{WHOLE_RULE}' AND {rules} "
+        + "".join(f"AND s.{column} = :{column} " for column in chosen)
+        + "AND c.minutes = :minutes AND c.minute BETWEEN :first AND :last "
+        + f"GROUP BY {', '.join(map(str, range(1, len(keys) + 2)))}"
+    ).bindparams(bindparam("counting", expanding=True))
+    given = {**chosen, "run": wanted.run, "counting": list(counting_incomplete)}
+    found: dict[Key, dict[int, Sums]] = {}
+    for minutes, first, last in stretches(wanted.since_ns, wanted.until_ns):
+        for row in connection.execute(query, {**given, "minutes": minutes, "first": first, "last": last}):
+            steps = found.setdefault(tuple(row[: len(keys)]), {})
+            number = int(row[len(keys)])
+            some = _sums(row[len(keys) + 1 :])
+            steps[number] = steps[number] + some if number in steps else some
+    return found
+
+
+def _sums(row: Sequence[float]) -> Sums:
+    passed, failed, not_evaluable, errors, incomplete = map(int, row[:5])
+    return Sums(passed, failed, not_evaluable, errors, incomplete, float(row[5]), float(row[6]))
+
+
+def names_of(connection: Connection, dimension: Dimension, *, run: str = "live", limit: int = 200) -> list[str]:
+    """What can be chosen by: the services, agents, releases or tenants that have results, in order."""
+    query = text(
+        f"SELECT DISTINCT s.{dimension} FROM series AS s WHERE s.run = :run AND s.rule_id <> '{EVERY_TRACE}' "
+        f"AND s.{dimension} <> '' ORDER BY 1 LIMIT :limit"
+    )
+    return [str(name) for (name,) in connection.execute(query, {"run": run, "limit": limit})]
+
+
+def last_change_ns(connection: Connection, *, run: str = "live") -> dict[str, tuple[str, int]]:
+    """By rule id the hash of the content that judged last, and from which minute on it did, ns since 1970 UTC."""
+    query = text(
+        "SELECT s.rule_id, s.rule_hash, min(c.minute), max(c.minute) FROM series AS s CROSS JOIN counts AS c "
+        f"WHERE c.series = s.number AND s.run = :run AND s.evaluation = '{WHOLE_RULE}' "
+        f"AND s.rule_id <> '{EVERY_TRACE}' AND c.minutes = 60 GROUP BY 1, 2 ORDER BY 4, 3"
+    )
+    rows = connection.execute(query, {"run": run})
+    return {rule_id: (rule_hash, first * MINUTE_NS) for rule_id, rule_hash, first, _ in rows}

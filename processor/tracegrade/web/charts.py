@@ -1,0 +1,147 @@
+"""Charts as SVG, told in words as well: colours, strokes and text sizes are the style sheet's."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from markupsafe import Markup
+
+from tracegrade.alert.bounds import wilson
+from tracegrade.store.schema import MINUTE_NS
+from tracegrade.store.trends import Sums
+from tracegrade.web.view import Window
+
+_WIDTH, _RATE_HEIGHT, _BARS_HEIGHT, _GAP = 240.0, 30.0, 12.0, 3.0
+_ERROR = 0.025  # on each side: together a 95 % interval
+
+
+def interval(sums: Sums) -> tuple[float, float] | None:
+    """The 95 % interval of a pass rate; None when nothing was judged.
+
+    Of a sample it is that of the results kept, which estimate the same share.
+    """
+    rate = sums.pass_rate
+    return None if rate is None else wilson(rate * sums.judged, sums.judged, _ERROR)
+
+
+def trend(steps: dict[int, Sums], window: Window) -> Markup:
+    """Pass rate over time with its 95 % interval, above the numbers judged, fails marked; gaps where nothing was."""
+    numbers = window.steps
+    width = _WIDTH / max(len(numbers), 1)
+    judged = [steps.get(number, Sums()) for number in numbers]
+    most = max((sums.judged for sums in judged), default=0)
+    drawn = [*_bands(judged, width), *_lines(judged, width)]
+    for place, sums in enumerate(judged):
+        if sums.judged:
+            drawn.append(_bar(sums, place * width, width, most))
+    height = _RATE_HEIGHT + _GAP + _BARS_HEIGHT
+    return _svg("trend", _WIDTH, height, _said(judged, window), drawn)
+
+
+def share_bar(sums: Sums) -> Markup:
+    """Passes, fails, not evaluable and errors of one group as one bar."""
+    parts = (
+        ("pass", sums.passed),
+        ("fail", sums.failed),
+        ("not_evaluable", sums.not_evaluable),
+        ("error", sums.errors),
+    )
+    drawn, at = [], 0.0
+    for name, count in parts:
+        width = 100 * count / sums.results if sums.results else 0
+        if width:
+            drawn.append(f'<rect class="fill-{name}" x="{at:.2f}" y="0" width="{width:.2f}" height="8"/>')
+        at += width
+    said = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in parts if count) or "nothing judged"
+    return _svg("share", 100, 8, said, drawn)
+
+
+def volume(counts: Sequence[int], said: str) -> Markup:
+    """Counts over time."""
+    width, most = _WIDTH / max(len(counts), 1), max(counts, default=0)
+    drawn = []
+    for place, count in enumerate(counts):
+        if count:
+            drawn.append(_column("fill-volume", place * width, width, 40, max(1.0, 40 * count / most)))
+    return _svg("volume", _WIDTH, 40, said, drawn)
+
+
+def _svg(kind: str, width: float, height: float, said: str, drawn: Sequence[str]) -> Markup:
+    return Markup(
+        f'<svg class="chart {kind}" viewBox="0 0 {width:g} {height:g}" preserveAspectRatio="none" role="img" '
+        'aria-label="{}">{}</svg>'
+    ).format(said, Markup("".join(drawn)))
+
+
+def _y(rate: float) -> float:
+    return 1 + (_RATE_HEIGHT - 2) * (1 - rate)
+
+
+def _runs(judged: Sequence[Sums]) -> list[list[int]]:
+    """Stretches of steps without a gap."""
+    runs: list[list[int]] = []
+    for place, sums in enumerate(judged):
+        if sums.judged:
+            if runs and runs[-1][-1] == place - 1:
+                runs[-1].append(place)
+            else:
+                runs.append([place])
+    return runs
+
+
+def _bands(judged: Sequence[Sums], width: float) -> list[str]:
+    drawn = []
+    for run in _runs(judged):
+        upper, lower = [], []
+        for place in run:
+            low, high = interval(judged[place]) or (0.0, 1.0)
+            # Half a step to either side, so that a single step has an interval one can see.
+            for x in (place * width, (place + 1) * width):
+                upper.append(f"{x:.2f},{_y(high):.2f}")
+                lower.append(f"{x:.2f},{_y(low):.2f}")
+        drawn.append(f'<polygon class="band" points="{" ".join(upper + lower[::-1])}"/>')
+    return drawn
+
+
+def _lines(judged: Sequence[Sums], width: float) -> list[str]:
+    drawn = []
+    for run in _runs(judged):
+        points = [((place + 0.5) * width, _y(judged[place].pass_rate or 0.0)) for place in run]
+        if len(points) == 1:
+            (x, y) = points[0]
+            points = [(x - width / 3, y), (x + width / 3, y)]
+        drawn.append(f'<polyline class="rate" points="{" ".join(f"{x:.2f},{y:.2f}" for x, y in points)}"/>')
+    return drawn
+
+
+def _bar(sums: Sums, x: float, width: float, most: int) -> str:
+    base = _RATE_HEIGHT + _GAP + _BARS_HEIGHT
+    tall = max(1.0, _BARS_HEIGHT * sums.judged / most)
+    failed = tall * sums.failed / sums.judged
+    if sums.failed:
+        failed = max(failed, 1.0)
+    return _column("fill-volume", x, width, base, tall) + (
+        _column("fill-fail", x, width, base, failed) if failed else ""
+    )
+
+
+def _column(name: str, x: float, width: float, base: float, tall: float) -> str:
+    wide = max(width - 1, 0.5)
+    return f'<rect class="{name}" x="{x + 0.5:.2f}" y="{base - tall:.2f}" width="{wide:.2f}" height="{tall:.2f}"/>'
+
+
+def _said(judged: Sequence[Sums], window: Window) -> str:
+    """The chart in one sentence."""
+    seen = [(number, sums) for number, sums in zip(window.steps, judged, strict=True) if sums.judged]
+    if not seen:
+        return f"No results in {window.text}"
+    number, last = seen[-1]
+    low_number, lowest = min(seen, key=lambda item: item[1].pass_rate or 0.0)
+    return (
+        f"Pass rate in {window.text}: {last.pass_rate:.1%} of {last.judged} from {_at(number, window)}, "
+        f"lowest {lowest.pass_rate:.1%} of {lowest.judged} from {_at(low_number, window)}"
+    )
+
+
+def _at(number: int, window: Window) -> str:
+    moment = datetime.fromtimestamp(number * window.step_minutes * MINUTE_NS // 1_000_000_000, UTC)
+    return moment.strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,147 @@
+"""What a view shows, as its address says it: the time range and the filters. Equal addresses show the same."""
+
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from tracegrade.store.read import Filter
+from tracegrade.store.schema import MINUTE_NS, OUTCOMES
+
+# What can be chosen: minutes, minutes a step, and how it is called.
+RANGES: dict[str, tuple[int, int, str]] = {
+    "1h": (60, 2, "the last hour"),
+    "6h": (360, 10, "the last 6 hours"),
+    "24h": (1440, 60, "the last 24 hours"),
+    "7d": (10080, 360, "the last 7 days"),
+    "30d": (43200, 1440, "the last 30 days"),
+}
+DEFAULT_RANGE = "24h"
+FILTERS = ("rule", "service", "agent", "release", "tenant", "outcome")
+
+_MAX_STEPS = 48
+_STEPS = (1, 2, 5, 10, 30, 60, 120, 360, 720, 1440, 10080, 43200)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From ``since_ns`` up to ``until_ns``, in steps of ``step_minutes`` that begin at whole ones.
+
+    ``name`` is a key of `RANGES`; "" for fixed times.
+    """
+
+    since_ns: int
+    until_ns: int
+    step_minutes: int
+    name: str
+
+    @property
+    def steps(self) -> range:
+        """The numbers of the steps: a step begins at that many times its length."""
+        step_ns = self.step_minutes * MINUTE_NS
+        return range(self.since_ns // step_ns, -(-self.until_ns // step_ns))
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        if self.name:
+            return RANGES[self.name][2]
+        return f"{_minute_text(self.since_ns)} to {_minute_text(self.until_ns)} UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A path with its window and filters; ``chosen`` are the filters that are set."""
+
+    path: str
+    window: Window
+    chosen: dict[str, str]
+
+    @property
+    def filter(self) -> Filter:
+        """What is read."""
+        chosen = self.chosen.get
+        return Filter(
+            rule=chosen("rule"),
+            outcome=chosen("outcome"),
+            service=chosen("service"),
+            agent=chosen("agent"),
+            release=chosen("release"),
+            tenant=chosen("tenant"),
+            since_ns=self.window.since_ns,
+            until_ns=self.window.until_ns,
+        )
+
+    def address(self, path: str | None = None, **changed: str | None) -> str:
+        """The address of this view with some filters changed; None drops one. ``range`` chooses another range."""
+        window = self.window
+        query = {"range": window.name} if window.name and window.name != DEFAULT_RANGE else {}
+        if not window.name:
+            query = {"since": iso_text(window.since_ns), "until": iso_text(window.until_ns)}
+        if (chosen := changed.pop("range", None)) is not None:
+            query = {} if chosen == DEFAULT_RANGE else {"range": chosen}
+        query |= {name: value for name, value in (self.chosen | changed).items() if value}
+        return (self.path if path is None else path) + (f"?{urlencode(query)}" if query else "")
+
+    def section(self, path: str) -> str:
+        """The address of another section over the same time, without filters."""
+        return replace(self, path=path, chosen={}).address()
+
+    @property
+    def fixed(self) -> str:
+        """The address that will show the same tomorrow."""
+        return replace(self, window=replace(self.window, name="")).address()
+
+
+def view_of(request: Request) -> View:
+    """What `request` asks to see.
+
+    Raises:
+        HTTPException: 400, a parameter that says nothing: which, what was found and expected.
+    """
+    parameters = request.query_params
+    chosen = {name: value for name in FILTERS if (value := parameters.get(name, "").strip())}
+    if (outcome := chosen.get("outcome")) is not None and outcome not in OUTCOMES:
+        raise HTTPException(400, f"outcome: expected one of {', '.join(OUTCOMES)}, found {outcome!r}")
+    window = _window(parameters.get("range", ""), parameters.get("since"), parameters.get("until"))
+    return View(request.url.path, window, chosen)
+
+
+def _window(name: str, since: str | None, until: str | None) -> Window:
+    now_ns = time.time_ns()
+    if since:
+        since_ns, until_ns = _time_ns("since", since), _time_ns("until", until) if until else now_ns
+        if until_ns <= since_ns:
+            raise HTTPException(400, f"until: expected a time after since, {since}, found {until!r}")
+        minutes = (until_ns - since_ns) // MINUTE_NS
+        step = next((step for step in _STEPS if minutes <= step * _MAX_STEPS), _STEPS[-1])
+        return Window(since_ns, until_ns, step, "")
+    name = name or DEFAULT_RANGE
+    if name not in RANGES:
+        raise HTTPException(400, f"range: expected one of {', '.join(RANGES)}, found {name!r}")
+    minutes, step, _ = RANGES[name]
+    step_ns = step * MINUTE_NS
+    until_ns = -(-now_ns // step_ns) * step_ns
+    return Window(until_ns - minutes * MINUTE_NS, until_ns, step, name)
+
+
+def _time_ns(name: str, text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise HTTPException(400, f"{name}: expected a time such as 2026-11-21T08:00Z, found {text!r}") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp()) * 1_000_000_000
+
+
+def iso_text(time_ns: int) -> str:
+    """A time as it stands in an address."""
+    return datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _minute_text(time_ns: int) -> str:
+    return datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M")

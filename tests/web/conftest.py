@@ -1,0 +1,42 @@
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from web.shop import (
+    GOOD,
+    REFUNDED,
+    SECOND,
+    WRONG_ORDER,
+    WRONG_QUANTITY,
+    crawl,
+    fill,
+    order,
+    refund,
+    search,
+    without_root,
+)
+from web.site import Site, serving
+
+FAILING, PASSING, ENDLESS, HEADLESS, HANDED_OVER, ASKED, ALTERED = 1, 2, 3, 4, 5, 6, 7
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A page over a few traces of the last minutes, one of each kind."""
+    folder: Path = tmp_path_factory.mktemp("shop")
+    now_ns = time.time_ns()
+    some = [
+        (order(FAILING, now_ns - 400 * SECOND, "1.5.0", WRONG_ORDER, "talk"), "talk"),
+        (order(PASSING, now_ns - 390 * SECOND, "1.4.2", GOOD, "talk"), "talk"),
+        (crawl(ENDLESS, now_ns - 380 * SECOND, 40), None),
+        (without_root(HEADLESS, now_ns - 300 * SECOND), None),
+        (refund(HANDED_OVER, now_ns - 200 * SECOND, REFUNDED), None),
+        (search(ASKED, now_ns - 100 * SECOND, "London", "Paris"), None),
+        (order(ALTERED, now_ns - 90 * SECOND, "1.5.0", WRONG_QUANTITY), None),
+    ]
+    rules = fill(folder, iter(some))
+    with serving(folder) as site:
+        site.rules = rules
+        yield site

@@ -1,0 +1,249 @@
+"""The traffic of a made-up shop, judged by the rules beside this file: what the page is tested and looked at with.
+
+The same seed gives the same traffic. From release 1.5.0 on, the order agent creates some orders before it has checked
+the stock.
+"""
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tracegrade.deliver.record import JudgedTrace
+from tracegrade.extract.session import joined, part_of
+from tracegrade.judge import judge, judge_session
+from tracegrade.match.load import load_rules
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.session import Session
+from tracegrade.model.span import Resource, Span
+from tracegrade.model.trace import Trace
+from tracegrade.pipeline.judged_trace import judged_session, judged_trace
+from tracegrade.store.open import open_store
+from tracegrade.store.write import StoreWriter
+
+RULES = Path(__file__).with_name("rules")
+MS = 1_000_000
+SECOND = 1000 * MS
+HOUR = 3600 * SECOND
+
+Call = tuple[str, dict[str, Any], Any]
+
+
+@dataclass
+class Writer:
+    """Spans of one trace, written as an instrumented agent would."""
+
+    number: int
+    start_ns: int
+    resource: Resource
+    spans: list[Span] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.trace_id = (0xA1 << 120 | self.number).to_bytes(16, "big")
+        self.now_ns = self.start_ns
+
+    def span(self, name: str, parent: bytes, took_ns: int, error: str = "", **attributes: Any) -> Span:
+        made = Span(
+            self.trace_id, (len(self.spans) + 1 + (self.number << 20)).to_bytes(8, "big"), parent, name, 1, self.now_ns,
+            self.now_ns + took_ns, 0, 2 if error else 0, error, attributes, [], 0, "shop-agents", self.resource,
+        )  # fmt: skip
+        self.spans.append(made)
+        return made
+
+    def agent(self, name: str, prompt: str, answer: str, session: str | None, parent: bytes = b"") -> Span:
+        attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": name,
+            "gen_ai.input.messages": _message("user", prompt),
+            "gen_ai.output.messages": _message("assistant", answer),
+        }
+        if session is not None:
+            attributes["gen_ai.conversation.id"] = session
+        return self.span(f"invoke_agent {name}", parent, 0, **attributes)
+
+    def model(self, agent: Span, took_ns: int) -> None:
+        self.span(
+            "chat gpt-4o", agent.span_id, took_ns, **{"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4o"}
+        )
+        self.now_ns += took_ns + MS
+
+    def tool(self, agent: Span, call: Call, took_ns: int, error: str = "") -> None:
+        name, arguments, output = call
+        attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": name,
+            "gen_ai.tool.call.arguments": json.dumps(arguments),
+        }
+        if not error:
+            attributes["gen_ai.tool.call.result"] = json.dumps(output)
+        else:
+            attributes["error.type"] = "TimeoutError"
+        self.span(f"execute_tool {name}", agent.span_id, took_ns, error, **attributes)
+        self.now_ns += took_ns + MS
+
+    def done(self, *agents: Span) -> None:
+        for agent in agents:
+            agent.end_ns = self.now_ns
+
+
+def _message(role: str, text: str) -> str:
+    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}])
+
+
+_VALIDATE: Call = ("validate_user", {"user_id": 123}, {"valid": True})
+_CHECK: Call = ("check_inventory", {"sku": "A-1", "qty": 2}, {"available": True, "price": 19.9})
+_ORDER: dict[str, Any] = {
+    "user_id": 123,
+    "sku": "A-1",
+    "qty": 2,
+    "price": 19.9,
+    "ship": {"country": "DE", "express": False},
+}
+_CONFIRMED = {"status": "ok", "order_id": "ORD-4711"}
+_CREATE: Call = ("create_order", _ORDER, _CONFIRMED)
+_CREATE_FIVE: Call = ("create_order", {**_ORDER, "qty": 5, "price": 24.5, "ship": {"country": "US"}}, _CONFIRMED)
+_LOOKUP: Call = ("lookup_order", {"order_id": "ORD-4711"}, {"total": 39.8})
+_REFUND: Call = ("issue_refund", {"order_id": "ORD-4711", "amount": 39.8}, {"status": "ok"})
+
+REFUNDED = [_LOOKUP, _REFUND]
+GOOD, WRONG_ORDER, WRONG_QUANTITY, UNFINISHED = (
+    [_VALIDATE, _CHECK, _CREATE],
+    [_CREATE, _VALIDATE, _CHECK],
+    [_VALIDATE, _CHECK, ("notify_sales", {"channel": "#orders"}, {"ok": True}), _CREATE_FIVE],
+    [_VALIDATE, _CHECK],
+)
+
+
+def order(number: int, at_ns: int, release: str, calls: list[Call], session: str | None = None) -> Trace:
+    """One run of the order agent."""
+    writer = Writer(number, at_ns, Resource({"service.name": "shop", "service.version": release}))
+    agent = writer.agent("order-agent", "Please order 2 of A-1 for user 123.", "Done: ORD-4711.", session)
+    for call in calls:
+        writer.model(agent, 420 * MS)
+        writer.tool(agent, call, (60 + 13 * len(call[0])) * MS)
+    writer.model(agent, 510 * MS)
+    writer.done(agent)
+    return _closed(writer)
+
+
+def refund(number: int, at_ns: int, calls: list[Call]) -> Trace:
+    """A support agent that hands over to the refund agent, in one trace."""
+    writer = Writer(number, at_ns, Resource({"service.name": "support", "service.version": "2.1"}))
+    desk = writer.agent("support-desk", "I want my money back.", "You will have it tomorrow.", None)
+    writer.model(desk, 300 * MS)
+    writer.tool(desk, ("search_faq", {"query": "refund"}, None), 1200 * MS, error="no answer within 1.2 s")
+    agent = writer.agent("refund-agent", "Refund ORD-4711.", "Refunded.", None, desk.span_id)
+    for call in calls:
+        writer.model(agent, 250 * MS)
+        writer.tool(agent, call, 140 * MS)
+    writer.done(agent, desk)
+    return _closed(writer)
+
+
+def search(number: int, at_ns: int, city: str, asked: str) -> Trace:
+    """A question, and the city that the agent looked up."""
+    writer = Writer(number, at_ns, Resource({"service.name": "search"}))
+    agent = writer.agent("search-agent", f"What's the weather in {asked}?", "Sunny.", None)
+    writer.model(agent, 200 * MS)
+    writer.tool(agent, ("get_weather", {"city": city}, {"sky": "clear"}), 90 * MS)
+    writer.done(agent)
+    return _closed(writer)
+
+
+def crawl(number: int, at_ns: int, calls: int) -> Trace:
+    """A run that goes on and on."""
+    writer = Writer(number, at_ns, Resource({"service.name": "catalogue", "service.version": "0.9"}))
+    agent = writer.agent("crawler", "Read every page of the catalogue.", "Read.", None)
+    for page in range(calls):
+        if page % 10 == 0:
+            writer.model(agent, 300 * MS)
+        writer.tool(
+            agent, ("read_page", {"url": f"https://shop.example/catalogue/{page}"}, {"title": f"Page {page}"}), 40 * MS
+        )
+    writer.done(agent)
+    return _closed(writer)
+
+
+def without_root(number: int, at_ns: int) -> Trace:
+    """A trace of which the root never came."""
+    made = order(number, at_ns, "1.5.0", GOOD)
+    root = made.spans.pop(0)
+    made.close_reason, made.missing = "idle", ["root", f"parent:{root.span_id.hex()}"]
+    return made
+
+
+def _closed(writer: Writer) -> Trace:
+    spans = sorted(writer.spans, key=lambda span: (span.start_ns, span.end_ns, span.span_id))
+    received = max(span.end_ns for span in spans) + 50 * MS
+    return Trace(
+        writer.trace_id, "default", spans, "settled", [], len(spans), first_received_ns=writer.start_ns + SECOND,
+        last_received_ns=received, closed_ns=received + 2 * SECOND,
+    )  # fmt: skip
+
+
+def traffic(count: int, now_ns: int, hours: float, seed: int = 1) -> Iterator[tuple[Trace, str | None]]:
+    """`count` traces spread over the `hours` before `now_ns`, each with the session it is part of; no times repeat."""
+    chance = random.Random(seed)
+    for number in range(1, count + 1):
+        at_ns = now_ns - round(hours * HOUR * (1 - (number - 1) / count)) - 10 * SECOND
+        kind = chance.random()
+        if number % 397 == 5:
+            yield without_root(number, at_ns), None
+        elif kind < 0.55:
+            release = "1.5.0" if number > 0.7 * count else "1.4.2"
+            drawn, worse = chance.random(), release == "1.5.0"
+            calls = GOOD
+            if drawn < (0.2 if worse else 0.015):
+                calls = WRONG_ORDER
+            elif drawn < (0.24 if worse else 0.03):
+                calls = WRONG_QUANTITY
+            elif drawn < (0.26 if worse else 0.04):
+                calls = UNFINISHED
+            session = f"conversation-{number // 40}" if kind < 0.05 else None
+            yield order(number, at_ns, release, calls, session), session
+        elif kind < 0.75:
+            calls = [_REFUND] if chance.random() < 0.06 else REFUNDED
+            yield refund(number, at_ns, calls), None
+        elif kind < 0.95:
+            asked = chance.choice(["Paris", "Rome"])
+            yield search(number, at_ns, asked if chance.random() < 0.9 else "London", asked), None
+        else:
+            yield crawl(number, at_ns, chance.choice([4, 9, 18, 31])), None
+
+
+def fill(folder: Path, traces: Iterator[tuple[Trace, str | None]], rules: RuleSet | None = None) -> RuleSet:
+    """Judge `traces` and their sessions and store what came of it in the store of `folder`; the rules they met."""
+    rule_set = rules or load_rules([str(RULES)])
+    engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
+    writer = StoreWriter(engine)
+    sessions: dict[str, list[Extraction]] = {}
+    batch: list[JudgedTrace] = []
+    for trace, session in traces:
+        trace.rule_set = rule_set.hash
+        judgement = judge(trace, rule_set)
+        batch.append(judged_trace(trace, judgement, "live", "settings"))
+        if session is not None:
+            sessions.setdefault(session, []).append(judgement.extraction)
+        if len(batch) >= 500:
+            writer.write(batch)
+            batch = []
+    batch += [_session(name, parts, rule_set) for name, parts in sessions.items()]
+    writer.write(batch)
+    engine.dispose()
+    return rule_set
+
+
+def _session(name: str, extractions: list[Extraction], rule_set: RuleSet) -> JudgedTrace:
+    parts = [part for extraction in extractions if (part := part_of(extraction, name)) is not None]
+    ordered, calls = joined(parts)
+    members = {extraction.trace.trace_id: extraction.trace.revision for extraction in extractions}
+    last = max(extraction.trace.closed_ns for extraction in extractions)
+    first = min(extraction.trace.first_received_ns for extraction in extractions)
+    session = Session(
+        name, "default", ordered, calls, members, close_reason="quiet", missing=[], rule_set=rule_set.hash,
+        first_received_ns=first, closed_ns=last,
+    )  # fmt: skip
+    return judged_session(session, judge_session(session, rule_set), "live", "settings")
