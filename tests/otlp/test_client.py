@@ -2,9 +2,10 @@
 
 import asyncio
 import gzip
+import shutil
 import ssl
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -473,29 +474,33 @@ def keys(tmp_path_factory):
     return Keys(authority, *(str(folder / name) for name in ("ca.pem", "stranger.pem", "cert.pem", "key.pem")))
 
 
-def export_by_tls(protocol: str, keys: Keys, server_name: str, tls: dict[str, object]) -> Answer:
-    """One export to a server that shows a certificate for `server_name` and asks for one of ours."""
+@asynccontextmanager
+async def peer_with_tls(protocol: str, keys: Keys, server_name: str = "localhost") -> AsyncIterator[dict[str, str]]:
+    """The protocol and endpoint of a server that shows a certificate for `server_name` and asks for one of ours."""
     certificate = keys.authority.issue_cert(server_name)
-
-    async def by_grpc():
+    if protocol == "grpc":
         credentials = grpc.ssl_server_credentials(
             [(certificate.private_key_pem.bytes(), certificate.cert_chain_pems[0].bytes())],
             root_certificates=keys.authority.cert_pem.bytes(),
             require_client_auth=True,
         )
         async with grpc_peer(credentials=credentials) as peer:
-            return await export(ExporterSettings.model_validate({"endpoint": f"localhost:{peer.port}", "tls": tls}))
-
-    if protocol == "grpc":
-        return asyncio.run(by_grpc())[0]
+            yield {"protocol": "grpc", "endpoint": f"localhost:{peer.port}"}
+        return
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate.configure_cert(context)
     keys.authority.configure_trust(context)
     context.verify_mode = ssl.CERT_REQUIRED
     with http_peer(ssl_context=context) as peer:
-        endpoint = f"https://localhost:{peer.port}"
-        settings = ExporterSettings.model_validate({"protocol": "http", "endpoint": endpoint, "tls": tls})
-        return asyncio.run(export(settings))[0]
+        yield {"protocol": "http", "endpoint": f"https://localhost:{peer.port}"}
+
+
+def export_by_tls(protocol: str, keys: Keys, server_name: str, tls: dict[str, object]) -> Answer:
+    async def run():
+        async with peer_with_tls(protocol, keys, server_name) as peer:
+            return (await export(ExporterSettings.model_validate({**peer, "tls": tls})))[0]
+
+    return asyncio.run(run())
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
@@ -514,11 +519,50 @@ def test_a_peer_that_asks_for_a_certificate_gets_nothing_without_one(protocol, k
     assert export_by_tls(protocol, keys, "localhost", {"ca_file": keys.ca_file}).kind == "retry"
 
 
-def test_a_ca_file_without_certificates_stops_the_start(tmp_path):
-    path = tmp_path / "ca.pem"
-    path.write_text("not a certificate")
+@pytest.mark.parametrize(
+    ("peer", "tls"),
+    [
+        ({"protocol": "http", "endpoint": "https://localhost:4318"}, {"ca_file": "text"}),
+        ({"protocol": "grpc", "endpoint": "localhost:4317"}, {"ca_file": "text"}),
+        ({"protocol": "grpc", "endpoint": "localhost:4317"}, {"cert_file": "cert.pem", "key_file": "other.pem"}),
+    ],
+    ids=["http, no authority", "grpc, no authority", "a key of another certificate"],
+)
+def test_files_that_are_not_what_they_should_be_stop_the_start(keys, tmp_path, peer, tls):
+    (tmp_path / "text").write_text("not a certificate")
+    shutil.copy(keys.cert_file, tmp_path / "cert.pem")
+    keys.authority.issue_cert("x").private_key_pem.write_to_path(str(tmp_path / "other.pem"))
     settings = ExporterSettings.model_validate(
-        {"protocol": "http", "endpoint": "https://localhost:4318", "tls": {"ca_file": str(path)}}
+        {**peer, "tls": {key: str(tmp_path / name) for key, name in tls.items()}}
     )
-    with pytest.raises(TraceGradeError, match=r"exporter to https://localhost:4318: tls: .* PEM"):
+    with pytest.raises(TraceGradeError, match=rf"exporter to {peer['endpoint']}: tls: expected PEM files"):
         OtlpClient(settings, "instance-7")
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_a_certificate_is_exchanged_without_a_restart(protocol, keys, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("tracegrade.otlp.reloading.LOOK_EVERY_S", 0.0)
+    cert_file, key_file = tmp_path / "cert.pem", tmp_path / "key.pem"
+
+    def put(authority):
+        issued = authority.issue_cert("client.example")
+        issued.cert_chain_pems[0].write_to_path(str(cert_file))
+        issued.private_key_pem.write_to_path(str(key_file))
+
+    async def run():
+        put(trustme.CA())
+        tls = {"ca_file": keys.ca_file, "cert_file": str(cert_file), "key_file": str(key_file)}
+        async with peer_with_tls(protocol, keys) as peer:
+            client = OtlpClient(ExporterSettings.model_validate({**peer, "tls": tls}), "instance-7")
+            answers = [await client.export(Signal.TRACES, PAYLOAD)]
+            put(keys.authority)
+            answers.append(await client.export(Signal.TRACES, PAYLOAD))
+            cert_file.write_text("not a certificate")
+            answers.append(await client.export(Signal.TRACES, PAYLOAD))
+            put(trustme.CA())
+            answers.append(await client.export(Signal.TRACES, PAYLOAD))
+            await client.close()
+        return [answer.kind for answer in answers]
+
+    assert asyncio.run(run()) == ["retry", "sent", "sent", "retry"]
+    assert "what was in force before it changed stays" in caplog.text

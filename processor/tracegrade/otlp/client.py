@@ -4,6 +4,7 @@ SDK exporters take SDK spans and give up after ten seconds; originals must leave
 the journal for as long as it takes. Retrying is around this client (`tracegrade.otlp.retry`), counted by its callers.
 """
 
+import asyncio
 from importlib.metadata import version
 from typing import Protocol
 
@@ -11,6 +12,7 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.answer import Answer, Exports
 from tracegrade.otlp.exporter_settings import ClientTls, ExporterSettings
+from tracegrade.otlp.reloading import Reloading
 from tracegrade.otlp.retry import RetrySettings
 from tracegrade.semconv import INSTANCE_HEADER
 
@@ -34,12 +36,13 @@ class OtlpClient:
         """
         headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
         headers |= {INSTANCE_HEADER: instance_id, "user-agent": f"tracegrade/{version('tracegrade')}"}
-        try:
-            self._transport = _transport(settings, headers)
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            raise TraceGradeError(
-                f"exporter to {settings.endpoint}: tls: expected PEM files, found something else: {error}"
-            ) from None
+        self._timeout_s = settings.timeout
+        tls = settings.tls
+        files = [path for path in (tls.ca_file, tls.cert_file, tls.key_file) if path is not None]
+        what = f"exporter to {settings.endpoint}: tls"
+        # Connections are made anew when their files change: there is no exchanging a certificate under one.
+        self._transport = Reloading(what, files, lambda: _transport(settings, headers))
+        self._old: set[asyncio.Task[None]] = set()
 
     async def export(self, signal: Signal, payload: bytes) -> Answer:
         """Make one attempt to deliver `payload`, an OTLP export request of `signal`, unchanged.
@@ -47,27 +50,43 @@ class OtlpClient:
         Raises nothing: every way it can go is an `Answer`. Being cancelled abandons the attempt.
         """
         try:
-            return await self._transport.export(signal, payload)
+            return await self._latest().export(signal, payload)
         except Exception as error:  # no thread or memory left, a bug below: nothing that says the request is at fault
             return Answer("retry", "client_error", message=repr(error))
 
     async def close(self) -> None:
         """Close the connections; exports under way are abandoned."""
-        await self._transport.close()
+        await asyncio.gather(*self._old, self._transport.value.close(0.0))
+
+    def _latest(self) -> "_Transport":
+        before = self._transport.value
+        if self._transport.look():
+            closing = asyncio.create_task(before.close(self._timeout_s))
+            self._old.add(closing)
+            closing.add_done_callback(self._old.discard)
+        return self._transport.value
 
 
 class _Transport(Protocol):
     async def export(self, signal: Signal, payload: bytes) -> Answer: ...
 
-    async def close(self) -> None: ...
+    async def close(self, grace_s: float) -> None: ...
 
 
 def _transport(settings: ExporterSettings, headers: dict[str, str]) -> _Transport:
     # Imported when used: reading settings loads neither gRPC nor HTTP.
-    if settings.protocol == "grpc":
-        from tracegrade.otlp.grpc_client import GrpcClient
+    try:
+        if not settings.is_plaintext:
+            settings.tls.context()  # gRPC would find what is wrong only at its first call, and tell its own log
+        if settings.protocol == "grpc":
+            from tracegrade.otlp.grpc_client import GrpcClient
 
-        return GrpcClient(settings, headers)
-    from tracegrade.otlp.http_client import HttpClient
+            return GrpcClient(settings, headers)
+        from tracegrade.otlp.http_client import HttpClient
 
-    return HttpClient(settings, headers, MAX_IN_FLIGHT)
+        return HttpClient(settings, headers, MAX_IN_FLIGHT)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise TraceGradeError(
+            f"exporter to {settings.endpoint}: tls: expected PEM files, a certificate with its key, found something "
+            f"else: {error}"
+        ) from None

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
@@ -11,6 +11,9 @@ from tracegrade.model.signal import Signal
 from tracegrade.otlp.retry import RetrySettings
 from tracegrade.semconv import INSTANCE_HEADER
 from tracegrade.yaml_file import Duration, FileModel
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 _HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]@?#]+):(?P<port>\d{1,5})")
 _HEADER_NAME = re.compile(r"[0-9A-Za-z_.-]+")
@@ -46,6 +49,15 @@ class ClientTls(FileModel):
         if self.insecure and (named := self.model_fields_set - {"insecure"}):
             raise ValueError(f"insecure: true sends in plaintext, but {', '.join(sorted(named))} needs TLS; remove one")
         return self
+
+    def context(self) -> "SSLContext":
+        """Made of the files as they are now; raises OSError or ValueError when they are not what they should be."""
+        import ssl  # needed by the commands that send alone
+
+        context = ssl.create_default_context(cafile=self.ca_file)
+        if self.cert_file is not None:
+            context.load_cert_chain(self.cert_file, self.key_file)
+        return context
 
 
 def _header_names(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
@@ -96,6 +108,11 @@ class ExporterSettings(FileModel):
             return url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
         host, _, port = self.endpoint.rpartition(":")
         return host.strip("[]"), int(port)
+
+    @property
+    def is_plaintext(self) -> bool:
+        """Whether nothing is encrypted."""
+        return self.tls.insecure or self.endpoint.startswith("http://")
 
     def takes(self, signal: Signal) -> bool:
         """Whether requests of `signal` go to this exporter."""

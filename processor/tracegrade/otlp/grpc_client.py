@@ -39,9 +39,9 @@ class GrpcClient:
             return grpc_failure(error.code().name.lower(), error.details() or "", _status_details(error))
         return success(signal, body)
 
-    async def close(self) -> None:
-        """Cancel what is under way and close the channel."""
-        await self._channel.close()
+    async def close(self, grace_s: float) -> None:
+        """Close the channel, and cancel what is under way after `grace_s` seconds."""
+        await self._channel.close(grace_s or None)
 
 
 def _channel(settings: ExporterSettings, user_agent: str) -> Channel:

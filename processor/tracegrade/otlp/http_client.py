@@ -5,7 +5,6 @@ Threads, because no asyncio HTTP client is among our dependencies and urllib3 al
 
 import asyncio
 import gzip
-import ssl
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,7 +16,7 @@ from urllib3.exceptions import HTTPError, LocationParseError, NewConnectionError
 
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.answer import PROTOBUF, Answer, http_answer
-from tracegrade.otlp.exporter_settings import ClientTls, ExporterSettings
+from tracegrade.otlp.exporter_settings import ExporterSettings
 
 _MAX_ANSWER_BYTES = 64 * 1024  # as the collector: enough for any status, and a proxy cannot fill our memory
 _GZIP_LEVEL = 1  # half the time of level 6 for a few per cent of the size
@@ -60,9 +59,12 @@ class HttpClient:
         names = {name.lower(): value for name, value in response.headers.items()}
         return http_answer(signal, response.status, names, text, time.time())
 
-    async def close(self) -> None:
-        """Let go of the connections; an attempt under way ends by its time-out, in its own thread."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+    async def close(self, grace_s: float) -> None:
+        """Let go of the connections; an attempt under way ends by its time-out, in its own thread.
+
+        With a grace, those that wait their turn are made as well.
+        """
+        self._threads.shutdown(wait=False, cancel_futures=grace_s == 0)
         self._pool.clear()
 
 
@@ -75,17 +77,10 @@ def _pool(settings: ExporterSettings, connections: int) -> urllib3.PoolManager:
         "timeout": urllib3.Timeout(total=settings.timeout),
     }
     if url.scheme == "https":
-        options["ssl_context"] = _ssl_context(settings.tls)
+        options["ssl_context"] = settings.tls.context()
         if name := settings.tls.server_name_override:
             options |= {"server_hostname": name, "assert_hostname": name}
     proxy = getproxies().get(url.scheme)
     if proxy and not proxy_bypass(url.netloc):
         return urllib3.ProxyManager(proxy, **options)
     return urllib3.PoolManager(**options)
-
-
-def _ssl_context(tls: ClientTls) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=tls.ca_file)
-    if tls.cert_file:
-        context.load_cert_chain(tls.cert_file, tls.key_file)
-    return context
