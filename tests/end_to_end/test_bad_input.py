@@ -20,6 +20,7 @@ from typing import Any
 
 import grpc
 import pytest
+import trustme
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
@@ -434,6 +435,49 @@ def test_wrong_settings_stop_the_start_with_their_place(what: str, tmp_path: Pat
     assert code == 2
     assert told.startswith(f"{tmp_path}/config.yaml{place}"), told
     assert not (tmp_path / "data").exists()
+
+
+def _keys(folder: Path) -> None:
+    authority = trustme.CA()
+    issued, other = authority.issue_cert("127.0.0.1"), authority.issue_cert("127.0.0.1")
+    issued.cert_chain_pems[0].write_to_path(folder / "cert.pem")
+    issued.private_key_pem.write_to_path(folder / "key.pem")
+    other.private_key_pem.write_to_path(folder / "other.pem")
+    (folder / "text").write_text("two words\n")
+
+
+WRONG_FILES = {
+    # what, the settings below FREE_PORTS' protocol, what is told
+    "no certificate": (
+        "tls: {cert_file: none.pem, key_file: key.pem}",
+        "tls.cert_file: cannot read 'none.pem'",
+    ),
+    "a certificate that is none": ("tls: {cert_file: text, key_file: key.pem}", "tls: 'text' and 'key.pem' are no"),
+    "a key that does not fit": ("tls: {cert_file: cert.pem, key_file: other.pem}", "KEY_VALUES_MISMATCH"),
+    "no token file": ("auth: {token_file: none}", "auth.token_file: cannot read 'none': No such file"),
+    "a token file of other things": ("auth: {token_file: text}", "expected a token a line"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_FILES)
+def test_files_that_cannot_be_used_stop_the_start(what: str, tmp_path: Path, starts: Table) -> None:
+    settings, expected = WRONG_FILES[what]
+    _keys(tmp_path)
+    code, told = start(tmp_path, FREE_PORTS.replace("http: {", f"http: {{{settings}, "))
+    starts.add(f"files: {what}", f"exit {code}: {told}")
+    assert code == 2
+    assert told.startswith("receivers.otlp.protocols.http.")
+    assert expected in told
+    assert len(told.splitlines()) == 1
+
+
+def test_an_exporter_whose_files_cannot_be_used_stops_the_start(tmp_path: Path, starts: Table) -> None:
+    _keys(tmp_path)
+    exporter = 'exporters: {otlp: {endpoint: "127.0.0.1:4", tls: {cert_file: cert.pem, key_file: other.pem}}}\n'
+    code, told = start(tmp_path, FREE_PORTS + exporter)
+    starts.add("files: an exporter's key that does not fit", f"exit {code}: {told}")
+    assert code == 2
+    assert told.startswith("exporter to 127.0.0.1:4: tls: expected PEM files, a certificate with its key")
 
 
 def test_settings_that_are_not_there_stop_the_start(tmp_path: Path, starts: Table) -> None:

@@ -26,6 +26,7 @@ HANGS_ON_A_RULE = PREAMBLE + "beat.working(bytes(15) + b'\\x07', 'slow-rule'); t
 REFUSES_TO_START = PREAMBLE + "sys.exit(2)"
 KILLED_ON_A_RULE = PREAMBLE + "beat.working(bytes(15) + b'\\x07', 'fatal-rule'); os.kill(os.getpid(), signal.SIGKILL)"
 REFUSES_TO_START_AGAIN = PREAMBLE + "sys.exit(1 if (folder / 'starts').read_text() == 'x' else 2)"
+FINDS_NO_STORE = PREAMBLE + "sys.exit(75 if (folder / 'starts').read_text() in ('x', 'xx') else 2)"
 LEAVES_WITH_ITS_PIPE = PREAMBLE + "sys.stdin.read(); (folder / 'left').touch()"
 
 
@@ -72,6 +73,13 @@ def test_a_judge_that_refuses_to_start_again_is_tried_again_and_ends_nobody_else
     process, telemetry = keep(tmp_path, REFUSES_TO_START_AGAIN, 2)
     assert not process.refused_to_start
     assert telemetry.value("tracegrade.judge.restarts", reason="crashed") == 2
+
+
+def test_a_judge_whose_store_is_away_is_tried_until_it_has_started_or_is_wrong(tmp_path: Path) -> None:
+    process, telemetry = keep(tmp_path, FINDS_NO_STORE, 9)
+    assert (tmp_path / "starts").read_text() == "xxx"
+    assert telemetry.value("tracegrade.judge.restarts", reason="store_unreachable") == 2
+    assert process.refused_to_start
 
 
 def test_stopping_ends_the_pipe_and_the_judge_leaves_by_itself(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_nothing_answered_is_lost_and_nothing_is_doubled(tmp_path: Path, kills: 
     load.start()
     try:
         for victim in rng.sample(["receive", "judge"] * kills, 2 * kills):
-            _wait_until_judging(server)
+            wait_until_judging(server)
             time.sleep(rng.uniform(0.0, 0.6))  # the moment of the kill
             if victim == "receive":
                 server.kill()
@@ -84,19 +84,19 @@ def test_nothing_answered_is_lost_and_nothing_is_doubled(tmp_path: Path, kills: 
             else:
                 _kill_judge(server)
         load.stop()
-        _wait_until_judged(server, len(load.answered))
+        wait_until_judged(server, len(load.answered))
     finally:
         server.stop()
         downstream.stop()
     lost, doubled = lost_and_doubled(downstream, load.answered)
     assert lost == 0, f"{lost} answered spans never arrived downstream"
-    _check_stored(server, load.answered)
+    check_stored(server, load.answered)
     _check_events(downstream, load.answered)
     seen = f"{len(load.answered):,} traces answered, each stored and judged once; spans sent again: {doubled}"
     report(Row("kill -9 of either role, under load", 2 * kills, lost, 0, max(restarts_s, default=0.0), seen))
 
 
-def _wait_until_judging(server: Server) -> None:
+def wait_until_judging(server: Server) -> None:
     """Until this judge has read on: one that is killed while it starts cannot lose anything."""
 
     def position() -> int:
@@ -116,7 +116,7 @@ def _kill_judge(server: Server) -> None:
     eventually(lambda: [c for c in children(server.process.pid) if c != judge], "another judge")
 
 
-def _wait_until_judged(server: Server, traces: int) -> None:
+def wait_until_judged(server: Server, traces: int) -> None:
     eventually(lambda: len(stored(server)) >= traces, "all answered traces in the store", within_s=60)
     # The OTLP sink waits between attempts, as its peer refuses now and then; what it has not sent waits in the journal.
     reader, position = JournalReader(server.data / "results"), Position(server.data / "positions" / "results.otlp")
@@ -124,7 +124,7 @@ def _wait_until_judged(server: Server, traces: int) -> None:
     reader.close()
 
 
-def _check_stored(server: Server, answered: list[int]) -> None:
+def check_stored(server: Server, answered: list[int]) -> None:
     found = stored(server)
     assert set(answered) <= set(found), f"{len(set(answered) - set(found))} answered traces are not in the store"
     wrong = {trace: found[trace] for trace in answered if found[trace] != (SPANS_PER_TRACE, 4, 4)}

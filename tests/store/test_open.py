@@ -1,16 +1,18 @@
 import sqlite3
 import threading
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.exc import OperationalError
 
 from store.judged_traces import judged
 from tracegrade.store import migrations, schema
-from tracegrade.store.open import StoreError, checkpoint, open_store, reading
+from tracegrade.store.open import StoreError, StoreUnreachable, checkpoint, open_store, reading
 from tracegrade.store.read import Filter, results
 from tracegrade.store.write import StoreWriter
 
@@ -72,6 +74,31 @@ def test_another_program_s_database_is_not_taken_for_a_store(tmp_path: Path) -> 
 def test_a_wrong_url_says_what_was_expected(wrong: str, message: str) -> None:
     with pytest.raises(StoreError, match=message):
         open_store(wrong)
+
+
+@pytest.mark.parametrize(
+    ("told", "is_unreachable"),
+    [
+        ('connection to server at "10.0.0.1", port 5432 failed: Connection refused', True),
+        ("failed to resolve host 'db': Name or service not known", True),
+        ("connection timeout expired", True),
+        ("FATAL:  the database system is starting up", True),
+        ('FATAL:  password authentication failed for user "grader"', False),
+        ('FATAL:  database "results" does not exist', False),
+    ],
+)
+def test_a_server_that_does_not_answer_is_told_from_one_that_refuses(
+    monkeypatch: pytest.MonkeyPatch, told: str, is_unreachable: bool
+) -> None:
+    def fail() -> NoReturn:
+        raise OperationalError("", {}, Exception(told))
+
+    monkeypatch.setattr("tracegrade.store.open._postgresql", lambda url: create_engine("sqlite://", creator=fail))
+    with pytest.raises(
+        StoreError, match=r"^postgresql\+psycopg://user:\*\*\*@db/results: cannot be opened: "
+    ) as caught:
+        open_store("postgresql+psycopg://user:secret@db/results")
+    assert isinstance(caught.value, StoreUnreachable) is is_unreachable
 
 
 def test_a_password_is_not_shown(tmp_path: Path) -> None:

@@ -59,12 +59,18 @@ def command(
 def _judge(config: "Config", ends_with_stdin: bool) -> int:
     import signal
 
+    from tracegrade.pipeline.judge_process import EXIT_STORE_UNREACHABLE
     from tracegrade.pipeline.judge_role import JudgeRole
     from tracegrade.pipeline.parent import stop_when_parent_ends
+    from tracegrade.store.open import StoreUnreachable
 
     _log_to_stderr("judge")
-    with _says_what_is_wrong_with_the_folder(config):
-        role = JudgeRole(config)
+    try:
+        with _says_what_is_wrong_with_the_folder(config):
+            role = JudgeRole(config)
+    except StoreUnreachable as error:
+        click.echo(f"Error: {error}", err=True)
+        return EXIT_STORE_UNREACHABLE
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: role.stop())
     if ends_with_stdin:

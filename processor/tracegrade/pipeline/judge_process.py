@@ -24,6 +24,7 @@ LONGEST_PAUSE_S = 30.0
 STOP_WITHIN_S = 20.0
 STARTS_WITHIN_S = 60.0
 EXIT_USAGE = 2  # wrong rules or settings, or a store that cannot be opened
+EXIT_STORE_UNREACHABLE = 75  # its server does not answer yet; EX_TEMPFAIL of sysexits.h
 # One crash may be anybody's fault; a third one on the same trace and rule is not.
 CRASHES_PER_PAIR = 3
 
@@ -47,8 +48,8 @@ class JudgeProcess:
     async def run(self, stop: asyncio.Event) -> None:
         """Run the judge until `stop` is set, or the first one says that it cannot start as it is configured.
 
-        One that says so later is tried again: rules may be in the middle of an edit, the store's server may be away,
-        and receiving and forwarding must not end with it.
+        One that says so later is tried again: rules may be in the middle of an edit, and receiving and forwarding must
+        not end with it. They do not wait for the store's server either: it is tried until it answers.
         """
         first = True
         pause_s = 0.2
@@ -65,12 +66,18 @@ class JudgeProcess:
             if process.returncode == EXIT_USAGE and first:
                 self.refused_to_start = True
                 return
-            first = False
+            if process.returncode == EXIT_STORE_UNREACHABLE:
+                reason = "store_unreachable"
+            else:
+                first = False
             self._telemetry.add("tracegrade.judge.restarts", reason=reason)
             lived_s = time.monotonic() - started_s
             pause_s = 0.2 if lived_s > SHORT_LIFE_S else min(pause_s * 2, LONGEST_PAUSE_S)
             logger.warning(
-                "the judge ended (%s, exit code %s); next start in %.1f s", reason, process.returncode, pause_s
+                "the judge ended (%s, exit code %s); next start in %.1f s; receiving and forwarding go on",
+                reason,
+                process.returncode,
+                pause_s,
             )
             await wait(stop, pause_s)
 

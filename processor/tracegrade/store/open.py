@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.store.schema import VERSION
@@ -24,6 +24,7 @@ _PRAGMAS = (
     "cache_size=-65536",
     "journal_size_limit=67108864",
 )
+_CONNECT_TIMEOUT_S = 10
 _READS = "tracegrade_reads"
 # Assembly looks up every new trace id: through the map that takes 5 µs in a store of a million traces, half of what
 # reading pages takes.
@@ -39,6 +40,10 @@ class StoreError(TraceGradeError):
     """The store cannot be opened or read; the message says what to do."""
 
 
+class StoreUnreachable(StoreError):
+    """The database's server does not answer, or not yet: what a later attempt may find mended."""
+
+
 def open_store(url: str, *, read_only: bool = False) -> Engine:
     """An engine on the store at `url`.
 
@@ -48,7 +53,8 @@ def open_store(url: str, *, read_only: bool = False) -> Engine:
 
     Raises:
         StoreError: no such store (read-only), one written by an older (read-only) or a newer version, a driver that is
-            not installed, a database that does not answer.
+            not installed, a database that refuses us.
+        StoreUnreachable: a database that does not answer.
     """
     parsed = _parse(url)
     try:
@@ -61,7 +67,8 @@ def open_store(url: str, *, read_only: bool = False) -> Engine:
         if found != VERSION:
             _migrate(engine)
     except (SQLAlchemyError, sqlite3.Error) as error:
-        raise StoreError(f"{_shown(parsed)}: {_cause(error)}") from None
+        kind = StoreUnreachable if _is_unreachable(error) else StoreError
+        raise kind(f"{_shown(parsed)}: {_cause(error)}") from None
     return engine
 
 
@@ -155,8 +162,11 @@ def _sqlite(url: URL, read_only: bool) -> Engine:
 
 
 def _postgresql(url: URL) -> Engine:
+    options = {}
+    if url.get_driver_name().startswith("psycopg") and "connect_timeout" not in url.query:
+        options["connect_timeout"] = _CONNECT_TIMEOUT_S  # libpq's own is for ever
     try:
-        return create_engine(url, pool_pre_ping=True)
+        return create_engine(url, pool_pre_ping=True, connect_args=options)
     except (ModuleNotFoundError, NoSuchModuleError) as error:
         raise StoreError(
             f"store.url: {url.drivername} needs a driver ({error}): pip install 'tracegrade[postgresql]', and write "
@@ -204,6 +214,14 @@ def _migrate(engine: Engine) -> None:
 
 def _shown(url: URL) -> str:
     return url.database or "" if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+
+
+def _is_unreachable(error: Exception) -> bool:
+    """Whether it is the way to a server that failed; what a server says of itself begins with FATAL."""
+    if not isinstance(error, OperationalError) or isinstance(error.orig, sqlite3.Error):
+        return False
+    told = str(error.orig)
+    return "FATAL" not in told or "starting up" in told or "shutting down" in told
 
 
 def _cause(error: Exception) -> str:
