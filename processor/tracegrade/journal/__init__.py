@@ -20,7 +20,8 @@ On disk::
 Positions are byte offsets since the journal's first record and are never used twice. At the start the writer cuts what
 was torn (never answered), leaves damaged bytes in the middle where they are (readers skip them), and goes on at or
 after the published end. After a failed write the file is cut back; after a failed sync it is never written again, and
-the next record begins a new segment.
+the next record begins a new segment. `LocalJournal.erase` takes out what somebody asks to have deleted: other files
+under the same names, the same positions and lengths.
 """
 
 from tracegrade.journal.errors import (

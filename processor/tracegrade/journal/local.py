@@ -13,6 +13,7 @@ from typing import Self
 
 from tracegrade.journal.clock import JournalClock
 from tracegrade.journal.disk import Disk, sync_folder
+from tracegrade.journal.erase import Change, remove_leftovers, rewrite_segment
 from tracegrade.journal.errors import JournalClosed, JournalFull, JournalUnavailable
 from tracegrade.journal.lock import FolderLock
 from tracegrade.journal.published import Publisher
@@ -46,6 +47,7 @@ class LocalJournal:
         folder: Path,
         settings: JournalSettings,
         writer: SegmentWriter,
+        disk: Disk,
         publisher: Publisher,
         clock: JournalClock,
         lock: FolderLock,
@@ -61,6 +63,7 @@ class LocalJournal:
         self._max_age_ns = int(settings.max_age * 1e9)
         self._sync_interval_ns = int(settings.sync_interval * 1e9)
         self._writer = writer
+        self._disk = disk
         self._publisher = publisher
         self._clock = clock
         self._lock = lock
@@ -69,6 +72,7 @@ class LocalJournal:
         self._wake = threading.Condition(threading.Lock())
         self._waiting: list[Request] = []
         self._waiting_bytes = 0  # with those being committed
+        self._calls: list[tuple[Callable[[], None], Future[None]]] = []
         self._closing = False
         self._closed = False
         self._held_by: list[str] = []
@@ -134,7 +138,7 @@ class LocalJournal:
             for reason, count in (("torn", recovery.torn_bytes), ("corrupt", recovery.corrupt_bytes)):
                 if count:
                     telemetry.add("tracegrade.journal.corrupt_bytes", count, journal=name, reason=reason)
-            return cls(folder, settings, writer, publisher, clock, lock, recovery, telemetry, name)
+            return cls(folder, settings, writer, disk, publisher, clock, lock, recovery, telemetry, name)
         except BaseException:
             lock.release()
             raise
@@ -215,6 +219,30 @@ class LocalJournal:
                 self.telemetry.set("tracegrade.journal.position", state.position, journal=self._name, consumer=consumer)
             return lost
 
+    def erase(self, change: Change) -> int:
+        """Have `change` applied to every record that is durable now; from any one thread that may wait for the disk.
+
+        Positions, receive times and counts stay as they are. Readers see the new bytes from the return on; what they
+        have read before is theirs. Doing it again after a kill does what is left.
+
+        Returns:
+            The number of records changed.
+
+        Raises:
+            OSError: the disk refused; some segments may be changed already.
+            JournalClosed: shutting down.
+        """
+        with self._trimming:
+            self._in_writer(self._end_segment)
+            remove_leftovers(self._folder)
+            changed = 0
+            for base, following in pairwise(list(self._writer.bases)):
+                changed += rewrite_segment(self._folder, base, following, change, self._disk)
+            self._in_writer(self._show_rewritten)
+            if self._recent is not None:
+                self._recent.forget()
+            return changed
+
     def close(self) -> None:
         """Commit what waits, refuse what comes later, publish for the last time, give the lock back."""
         if self._closed:
@@ -266,15 +294,21 @@ class LocalJournal:
             with self._wake:
                 self._closing = True
                 left, self._waiting = self._waiting, []
+                calls, self._calls = self._calls, []
             answer(left, JournalUnavailable("the journal's writer has ended; restart this process"))
+            for _, future in calls:
+                future.set_exception(JournalClosed("the journal is shutting down; try again"))
 
     def _commit_until_closed(self) -> None:
         while True:
             with self._wake:
-                if not self._waiting and not self._closing:
+                if not self._waiting and not self._calls and not self._closing:
                     self._wake.wait(TICK_S)
                 requests, self._waiting = self._waiting, []
+                calls, self._calls = self._calls, []
                 closing = self._closing
+            for call, future in calls:
+                _settle_call(call, future)
             if requests:
                 self._commit(requests)
             elif closing:
@@ -358,11 +392,38 @@ class LocalJournal:
         self.telemetry.set("tracegrade.journal.size", size, journal=self._name)
         self.telemetry.set("tracegrade.journal.end", self._writer.end, journal=self._name)
 
+    def _in_writer(self, call: Callable[[], None]) -> None:
+        """Have the writer's thread make `call` between two commits; what it raises is raised here."""
+        future: Future[None] = Future()
+        with self._wake:
+            if self._closing:
+                raise JournalClosed("the journal is shutting down; try again")
+            self._calls.append((call, future))
+            self._wake.notify()
+        future.result()
+
+    def _end_segment(self) -> None:
+        """See to it that all that was written stands in segments that are no longer written."""
+        if self._writer.bases and self._writer.end > self._writer.bases[-1]:
+            self._writer.begin_segment(self._clock.read())
+
+    def _show_rewritten(self) -> None:
+        self._writer.publish_rewritten(self._clock.read())
+
     def _end_old_segment(self, now_ns: int) -> None:
         """With little traffic, a segment ends after an eighth of ``max_age``, so that its records can be deleted."""
         used = self._writer.segment_used
         if used and now_ns - self._writer.begun_ns[self._writer.bases[-1]] > self._max_age_ns // 8:
             self._writer.begin_segment(now_ns)
+
+
+def _settle_call(call: Callable[[], None], future: Future[None]) -> None:
+    try:
+        call()
+    except Exception as error:  # the writer's thread must live on; whoever waits hears of it
+        future.set_exception(error)
+    else:
+        future.set_result(None)
 
 
 def _first_received_ns(folder: Path, base: int, otherwise: int) -> int:

@@ -15,7 +15,7 @@ class Durable(NamedTuple):
     """How far a journal may be read.
 
     Every record before ``end`` is durable; no record at or after ``end`` will be stamped before ``clock_ns`` (ns since
-    1970 UTC). ``segments`` changes whenever the set of segment files does.
+    1970 UTC). ``segments`` changes whenever the set of segment files does, or what is in one of them.
     """
 
     end: int

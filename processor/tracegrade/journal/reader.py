@@ -140,6 +140,7 @@ class JournalReader:
         return self._fd
 
     def _list(self, durable: Durable) -> None:
+        self._close_segment()  # its file may have been rewritten
         self._bases = segment_bases(self._folder)
         self._listed = durable.segments
 

@@ -40,6 +40,12 @@ class RecentRecords:
         for listener in self._listeners:
             listener()
 
+    def forget(self) -> None:
+        """Let go of all records: the journal has others at their positions now."""
+        with self._lock:
+            self._records.clear()
+            self._bytes = 0
+
     def after(self, position: int) -> list[Record] | None:
         """The records from `position` on, empty when there are none yet; None when only the journal can tell."""
         found = []

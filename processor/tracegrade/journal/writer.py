@@ -110,6 +110,11 @@ class SegmentWriter:
         """Show readers the end and the clock."""
         self._publisher.publish(Durable(self.end, clock_ns, self._generation))
 
+    def publish_rewritten(self, clock_ns: int) -> None:
+        """Have readers open their segments again: there are other files under the same names."""
+        self._generation += 1
+        self.publish(clock_ns)
+
     def close(self) -> None:
         """Sync what is unsynced and let go of the file.
 
