@@ -1,0 +1,201 @@
+"""Deletion of traces that somebody asks for: every row that holds something of them, and every byte of those rows."""
+
+from collections.abc import Callable, Collection, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+import orjson
+from sqlalchemy import Connection, Engine, select, text, update
+from sqlalchemy.exc import OperationalError
+
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.session import session_trace_id
+from tracegrade.store.arrivals import number_range
+from tracegrade.store.counts import Sums
+from tracegrade.store.judged import unpack_judged
+from tracegrade.store.kept_spans import KeptSpansError, decode_spans
+from tracegrade.store.open import one_at_a_time, reading
+from tracegrade.store.read import StoredTrace
+from tracegrade.store.schema import alerts, traces
+from tracegrade.store.series import SeriesNumbers
+from tracegrade.store.write import delete_traces
+
+_TOGETHER = 200
+_SCRUBBED_BYTES = 8 * 1024 * 1024
+_TRIES = 5
+
+Alive = Callable[[], None]
+
+
+class DeletedRows(NamedTuple):
+    """What a store no longer holds."""
+
+    traces: int = 0
+    sessions: int = 0
+    evaluations: int = 0
+    alerts: int = 0
+
+
+def traces_of_session(connection: Connection, session: str) -> set[bytes]:
+    """The ids of all stored traces with a run of a session, whatever its tenant; looks at every stored trace."""
+    query = select(traces.c.trace_id, traces.c.judged)
+    found: set[bytes] = set()
+    for trace_id, judged in connection.execute(query.execution_options(yield_per=64)):
+        stored = StoredTrace(*unpack_judged(judged), b"")
+        if session not in (stored.trace["session"], *stored.sessions):
+            continue
+        found.update([bytes(trace_id)] if stored.members is None else filter(None, stored.members))
+    return found
+
+
+def traces_of_user(connection: Connection, user: str, keys: Collection[str]) -> set[bytes]:
+    """The ids of all stored traces with a span or a resource that has one of the attributes `keys` with this value.
+
+    Looks at every stored trace.
+    """
+
+    def is_users(attributes: dict[str, JsonValue]) -> bool:
+        return any(key in attributes and str(attributes[key]) == user for key in keys)
+
+    found: set[bytes] = set()
+    query = select(traces.c.trace_id, traces.c.spans).where(traces.c.members.is_(None))
+    for trace_id, spans in connection.execute(query.execution_options(yield_per=64)):
+        try:
+            kept = decode_spans(bytes(spans))
+        except KeptSpansError:
+            continue  # damaged: whose it was cannot be told
+        if any(is_users(span.attributes) or is_users(span.resource.attributes) for span in kept.spans):
+            found.add(bytes(trace_id))
+    return found
+
+
+def traces_before(connection: Connection, before_ns: int) -> set[bytes]:
+    """The ids of all stored traces that were first received before a time."""
+    bounds = number_range(connection, None, before_ns)
+    if bounds is None:
+        return set()
+    query = select(traces.c.trace_id).where(
+        traces.c.number.between(*bounds), traces.c.first_received_ns < before_ns, traces.c.members.is_(None)
+    )
+    return {bytes(trace_id) for trace_id in connection.execute(query).scalars()}
+
+
+def delete_everywhere(engine: Engine, trace_ids: Collection[bytes], alive: Alive = lambda: None) -> DeletedRows:
+    """Delete the traces of these ids, in every tenant and run: with their results, and those of their sessions.
+
+    What they counted is taken back. A few hundred in one transaction, so that whoever writes waits for milliseconds.
+
+    Args:
+        engine: a writer's.
+        trace_ids: the wire's bytes.
+        alive: called in between.
+
+    Raises:
+        SQLAlchemyError: the database refused; some may be deleted already.
+    """
+    deleted = DeletedRows()
+    rest = iter(sorted(trace_ids))
+    while some := list(islice(rest, _TOGETHER)):
+        with engine.begin() as connection:
+            one_at_a_time(connection)
+            rows = _delete(connection, some)
+        deleted = DeletedRows(*map(sum, zip(deleted, rows, strict=True)))
+        alive()
+    with engine.begin() as connection:
+        one_at_a_time(connection)
+        named = _forget_in_alerts(connection, trace_ids)
+    return deleted._replace(alerts=named)
+
+
+def _delete(connection: Connection, trace_ids: list[bytes]) -> DeletedRows:
+    numbers: list[int] = []
+    sessions: set[bytes] = set()
+    evaluations = 0
+    place = (traces.c.number, traces.c.tenant, traces.c.judged, traces.c.evaluations)
+    for number, tenant, judged, rows in connection.execute(
+        select(*place).where(traces.c.trace_id.in_(trace_ids), traces.c.members.is_(None))
+    ):
+        numbers.append(number)
+        evaluations += len(orjson.loads(rows))
+        names = StoredTrace(*unpack_judged(judged), b"").sessions
+        sessions.update(session_trace_id(tenant, name) for name in names)
+    of_sessions: list[int] = []
+    for number, rows in connection.execute(
+        select(traces.c.number, traces.c.evaluations).where(
+            traces.c.trace_id.in_(sessions), traces.c.members.is_not(None)
+        )
+    ):
+        of_sessions.append(number)
+        evaluations += len(orjson.loads(rows))
+    if gone := [*numbers, *of_sessions]:
+        sums = Sums()
+        sums.take_back(connection, SeriesNumbers(), gone)
+        delete_traces(connection, gone)
+        sums.write(connection)
+    return DeletedRows(len(numbers), len(of_sessions), evaluations)
+
+
+def _forget_in_alerts(connection: Connection, trace_ids: Collection[bytes]) -> int:
+    """Take the traces from the examples that alerts name; how many alerts that were."""
+    hex_ids = {trace_id.hex() for trace_id in trace_ids}
+    changed = 0
+    for fingerprint, starts_ns, facts in connection.execute(
+        select(alerts.c.fingerprint, alerts.c.starts_ns, alerts.c.facts)
+    ).all():
+        left = [trace_id for trace_id in facts.get("worst", ()) if trace_id not in hex_ids]
+        if len(left) < len(facts.get("worst", ())):
+            same = (alerts.c.fingerprint == fingerprint, alerts.c.starts_ns == starts_ns)
+            connection.execute(update(alerts).where(*same).values(facts={**facts, "worst": left}))
+            changed += 1
+    return changed
+
+
+def overwrite_deleted(engine: Engine, alive: Alive = lambda: None) -> None:
+    """Have no byte of deleted rows left in a SQLite file or its log; on PostgreSQL, have their room used again.
+
+    Within pages that are in use SQLite overwrites what is deleted at once (``secure_delete``). Free pages are filled
+    with zeros here, and the log is written back into the file and cut. O(free pages).
+
+    Raises:
+        OperationalError: readers held the log for too long; try again.
+    """
+    if engine.dialect.name != "sqlite":
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text("VACUUM traces"))
+            connection.execute(text("VACUUM alerts"))
+        return
+    for chunk in _free_bytes(engine):
+        with engine.begin() as connection:
+            connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS zeros (bytes BLOB NOT NULL)")
+            connection.exec_driver_sql("INSERT INTO zeros VALUES (zeroblob(?))", (chunk,))
+        alive()
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE IF EXISTS zeros")
+    _cut_log(engine, alive)
+
+
+def _free_bytes(engine: Engine) -> Iterator[int]:
+    """The size of the free pages, in parts."""
+    with reading(engine) as connection:
+        pages, size = (
+            connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in ("freelist_count", "page_size")
+        )
+    left = pages * size
+    while left > 0:
+        yield min(left, _SCRUBBED_BYTES)
+        left -= _SCRUBBED_BYTES
+
+
+def _cut_log(engine: Engine, alive: Alive) -> None:
+    for _ in range(_TRIES):
+        connection = engine.raw_connection()
+        try:
+            cursor = connection.cursor()
+            busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            cursor.close()
+        finally:
+            connection.close()
+        if not busy:
+            return
+        alive()
+    raise OperationalError("PRAGMA wal_checkpoint(TRUNCATE)", None, TimeoutError("readers hold the log"))
