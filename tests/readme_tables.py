@@ -22,13 +22,22 @@ from tracegrade.deliver import sinks
 from tracegrade.evaluate.matchers import MATCHERS_BY_WORD
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.extract import dialects
-from tracegrade.extract.registry import DIALECTS, READ_EVENTS
+from tracegrade.extract.registry import DIALECTS, READ_EVENTS, SESSION_KEYS, USER_KEYS
 from tracegrade.match.load import DEFAULT_RULES
 from tracegrade.match.schema import rule_schema
 from tracegrade.otlp.metrics import prometheus_name
 from tracegrade.telemetry import METRICS
 
 _WIDTH = 80
+
+
+def identity_table() -> str:
+    """The attributes by which what is to be deleted is found."""
+    rows = [("`--session`", SESSION_KEYS), ("`--user`", USER_KEYS)]
+    return markdown_table(
+        ["option", "attributes"],
+        [(option, ", ".join(f"`{key}`" for key in sorted(set(keys)))) for option, keys in rows],
+    )
 
 
 def command_help() -> str:

@@ -44,6 +44,7 @@ HEADINGS = (
     "Sinks",
     "Settings",
     "Metrics",
+    "Deleting data",
     "Commands",
     "Limits",
     "Changes",

@@ -114,6 +114,11 @@ class Config(FileModel):
         return self.store.url or f"sqlite:///{self.data_path / 'tracegrade.db'}"
 
     @property
+    def remembers_deleted_for(self) -> float:
+        """For how long, in s, the id of a deleted trace is remembered: as long as anything of a trace may be kept."""
+        return max(self.store.retention, self.journal.max_age)
+
+    @property
     def settings_hash(self) -> str:
         """Stands for what assembly, extraction, matching and matchers read beside rules (promise 2).
 

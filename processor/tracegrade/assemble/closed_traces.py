@@ -6,7 +6,7 @@ they closed is remembered, so that a span which comes too late opens no trace of
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tracegrade.model.log_record import LogRecord
@@ -14,6 +14,9 @@ from tracegrade.model.span import Span
 from tracegrade.model.trace import Trace
 
 TraceKey = tuple[str, bytes]  # tenant, trace id
+
+DELETED = "deleted"
+"""Stands in `ClosedTrace.cut_by` of a trace that somebody had deleted: nothing of it is taken in again."""
 
 
 @dataclass(slots=True)
@@ -87,7 +90,11 @@ def nothing_stored(keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
 class ClosedTraces:
     """Closed traces by (tenant, trace id), the memory in front of the store."""
 
-    def __init__(self, lookup: Lookup = nothing_stored, max_held: int = 200_000) -> None:
+    def __init__(
+        self, lookup: Lookup = nothing_stored, max_held: int = 200_000, deleted: Container[bytes] = ()
+    ) -> None:
+        """`deleted`: ids of traces of which nothing is to be judged; not asked while it is empty."""
+        self._deleted = deleted or None
         self._lookup = lookup
         self._max_held = max_held
         self._held: OrderedDict[TraceKey, tuple[int, ClosedTrace]] = OrderedDict()
@@ -135,7 +142,9 @@ class ClosedTraces:
         unknown: list[TraceKey] = []
         for key in keys:
             held = self._held.get(key)
-            if held is not None:
+            if self._deleted is not None and key[1] in self._deleted:
+                found[key] = ClosedTrace(0, 0, [], [], DELETED, "", 0, 0)
+            elif held is not None:
                 found[key] = held[1]
             elif (closed_ns := self._expired.get(key)) is not None:
                 found[key] = ClosedTrace(closed_ns, 0, [], [], None, "", 0, 0)

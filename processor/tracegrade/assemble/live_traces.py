@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush, nsmallest
 from typing import TypeVar
 
-from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
+from tracegrade.assemble.closed_traces import DELETED, ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.completion import Deadlines, Overrides
 from tracegrade.assemble.content import (
     digest,
@@ -253,7 +253,7 @@ class LiveTraces:
         new = [content for content in group if not is_known(live, content)]
         if duplicates := len(group) - len(new):
             fates["duplicate", ""] += duplicates
-        if new and closed.cut_by in ("span_cap", "byte_cap"):
+        if new and closed.cut_by in ("span_cap", "byte_cap", DELETED):
             fates["dropped", closed.cut_by] += len(new)
             return []
         if new and live.last_ns > closed.closed_ns + self._deadlines.reopen_ns:

@@ -84,6 +84,7 @@ def command(
 
 
 def _judged(sources: tuple[str, ...], config: "Config", rule_set: "RuleSet") -> "Iterator[Judged]":
+    from tracegrade.deletion.request import Deletions
     from tracegrade.otlp.file import read_sources
     from tracegrade.pipeline.data_folder import JOURNAL
     from tracegrade.pipeline.replay import replay_journal, replay_sources
@@ -93,7 +94,9 @@ def _judged(sources: tuple[str, ...], config: "Config", rule_set: "RuleSet") -> 
         return
     folder = config.data_path / JOURNAL
     with progress("bytes read", _journal_bytes(folder)) as advance:
-        yield from replay_journal(folder, config.traces, rule_set, RUN, advance)
+        yield from replay_journal(
+            folder, config.traces, rule_set, RUN, advance, Deletions(config.data_path).tombstones()
+        )
 
 
 def _journal_bytes(folder: Path) -> int:

@@ -6,6 +6,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.delete_traces import delete
 from tracegrade.cli.output import (
     EXIT_FAILED,
     format_option,
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Show and export stored traces."""
+    """Show, export and delete stored traces."""
+
+
+command.add_command(delete)
 
 
 _FILTERS = (

@@ -32,6 +32,12 @@ class RecentResults:
             while self._records > MAX_RECORDS and len(self._batches) > 1:
                 self._records -= len(self._batches.popleft()[2])
 
+    def forget(self) -> None:
+        """Let go of all batches: the journal has other records at their positions now."""
+        with self._lock:
+            self._batches.clear()
+            self._records = 0
+
     def after(self, position: int) -> tuple[Sequence[JudgedTrace], int] | None:
         """The batch that begins at `position`, and its end; None when it is not here."""
         with self._lock:

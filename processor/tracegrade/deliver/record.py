@@ -51,6 +51,16 @@ def encode(judged: JudgedTrace) -> bytes:
     return b"".join((_HEAD.pack(_VERSION, len(judged.packed)), judged.packed, judged.spans))
 
 
+def erased(payload: bytes) -> bytes:
+    """What stands in for a record that somebody asked to have deleted: as long, and without anything in it."""
+    return bytes(len(payload))
+
+
+def is_erased(payload: bytes) -> bool:
+    """Whether this stands in for a deleted record."""
+    return payload.startswith(b"\0")  # a record begins with its version
+
+
 def decode(payload: bytes) -> JudgedTrace:
     """The record that `encode` wrote.
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from tracegrade.deliver.recent import RecentResults
-from tracegrade.deliver.record import JudgedTrace, decode
+from tracegrade.deliver.record import JudgedTrace, decode, is_erased
 from tracegrade.deliver.sink import Sink
 from tracegrade.journal.errors import SegmentDeleted
 from tracegrade.journal.position import Position
@@ -82,6 +82,8 @@ class Route:
     def _decoded(self, records: list[Record]) -> list[JudgedTrace]:
         batch = []
         for record in records:
+            if is_erased(record.payload):
+                continue
             try:
                 batch.append(decode(record.payload))
             except TraceGradeError:

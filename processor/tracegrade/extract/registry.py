@@ -92,7 +92,8 @@ CONVENTIONS = join_keys((gen_ai.DIALECT.keys, openinference.DIALECT.keys))
 # Where the trace as a whole is asked for its session or user. An MCP session is a connection rather than a
 # conversation: better than nothing.
 _ALL_KEYS = join_keys((CONVENTIONS, *(dialect.keys for dialect in DIALECTS.values())))
-_SESSION_KEYS = (*_ALL_KEYS.session, s.MCP_SESSION_ID)
+SESSION_KEYS = (*_ALL_KEYS.session, s.MCP_SESSION_ID)
+USER_KEYS = _ALL_KEYS.user
 
 # What assembly keeps of a span.
 READ_ATTRIBUTES: frozenset[str] = frozenset(
@@ -116,7 +117,7 @@ _MAX_LEARNT_SETS = 4096
 _MAX_LEARNT_CHARS = 4096
 # Sets with more keys than this are of flattened messages, and do not repeat.
 _MAX_LEARNT_KEYS = 64
-_FORM_KEYS = MARKS.union(*_ALL_KEYS, _SESSION_KEYS)
+_FORM_KEYS = MARKS.union(*_ALL_KEYS, SESSION_KEYS)
 
 
 class _Form(NamedTuple):
@@ -153,7 +154,7 @@ class _Forms(dict[tuple[str, ...], _Form]):
         found = _Form(
             tuple((dialect, keys_among(self._keys[dialect], names)) for dialect in dialects),
             keys_among(CONVENTIONS, names),
-            tuple(key for key in _SESSION_KEYS if key in names),
+            tuple(key for key in SESSION_KEYS if key in names),
             tuple(key for key in _ALL_KEYS.user if key in names),
         )
         if len(self) >= _MAX_LEARNT_SETS:
@@ -208,7 +209,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, forms: _Forms
     asks = find_asks(nodes)
     paired = pair(fold(without_server_side(executions, nodes, top_down), asks, nodes), asks, nodes)
     stray = any(call.node.run is None for call in paired)
-    session_keys = _among(_SESSION_KEYS, {key for form in seen for key in form.session})
+    session_keys = _among(SESSION_KEYS, {key for form in seen for key in form.session})
     user_keys = _among(_ALL_KEYS.user, {key for form in seen for key in form.user})
     runs = describe_runs(spans, nodes, session_keys, user_keys, lambda span: _keys_of(span, forms), stray)
     calls = build_calls(paired, runs, top_down, tool_name)

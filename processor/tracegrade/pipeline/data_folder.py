@@ -2,13 +2,22 @@
 
 import json
 import uuid
+from collections.abc import Iterable
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from tracegrade.journal.position import Position
+
 JOURNAL = "journal"
+JUDGE = "judge"
+
+
+def consumers_of_results(exporters: Iterable[str]) -> list[str]:
+    """The consumers of the results journal, as their positions are called; `exporters` by name."""
+    return [f"results.{name}" for name in ("sql", "metrics", *exporters)]
 
 
 class DataFolder:
@@ -30,6 +39,10 @@ class DataFolder:
     def position(self, consumer: str) -> Path:
         """The position file of one consumer."""
         return self.path / "positions" / consumer.replace("/", "~")
+
+    def consumed(self, consumers: Iterable[str]) -> int:
+        """The furthest that any of these consumers has got: no journal may begin before it again."""
+        return max(Position(self.position(name)).load() or 0 for name in consumers)
 
     def instance_id(self) -> str:
         """The instance's own name, made once; what we send carries it, so that a loop is recognised."""

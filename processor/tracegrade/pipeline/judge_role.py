@@ -8,6 +8,7 @@ position in the results journal.
 
 import asyncio
 import gc
+import logging
 import sys
 import threading
 import time
@@ -16,12 +17,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
+from sqlalchemy.exc import OperationalError
+
 from tracegrade.alert.events import AlertEvents
 from tracegrade.alert.loop import AlertLoop
 from tracegrade.alert.receivers.registry import receivers
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.sessions import MAX_TRACES, KnownSession, SessionKey
 from tracegrade.config import Config
+from tracegrade.deletion.carry_out import erase_from_results
+from tracegrade.deletion.request import Deletions
 from tracegrade.deliver.recent import RecentResults
 from tracegrade.deliver.record import encode
 from tracegrade.deliver.route import Route, wait
@@ -40,7 +45,7 @@ from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.session import TURN
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import OtlpClient
-from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.pipeline.data_folder import DataFolder, consumers_of_results
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.pipeline.judged_trace import record_of
 from tracegrade.pipeline.record_judge import Judged, JudgedClosing, JudgedSession, RecordJudge
@@ -53,6 +58,8 @@ from tracegrade.telemetry import Labels, Telemetry, series
 
 POLL_S = 0.03
 COMMIT_EVERY_S = 0.2
+LOOK_FOR_DELETIONS_EVERY_S = 0.5
+RETRY_DELETIONS_AFTER_S = 30.0
 APPENDED_TOGETHER = 256  # judged traces; results leave while a burst of closings is still being judged
 SNAPSHOT_EVERY_S = 1.0
 RETENTION_EVERY_S = 60.0
@@ -63,6 +70,8 @@ OPENS_WITHIN_S = 60.0
 # Sinks may wait so long for the interpreter: handing it over every 5 ms, as is usual, took some 7 % of judging.
 THREAD_SWITCH_S = 0.05
 MAX_SCOPES = 200
+
+logger = logging.getLogger(__name__)
 
 Opened = TypeVar("Opened")
 
@@ -91,15 +100,9 @@ class JudgeRole:
         )
         self._position = Position(self._folder.position("judge"))
         self._heartbeat = Heartbeat(self._folder.heartbeat)
-        self._closed = ClosedTraces(self._stored)
-        self._judge = RecordJudge(
-            config.traces,
-            self._rule_set,
-            self._closed,
-            hung=self._folder.hung_pairs(),
-            heartbeat=self._heartbeat,
-            session=self._stored_session,
-        )
+        self._deletions = Deletions(self._folder.path)
+        self._deletions_due_s = 0.0
+        self._judge = self._new_judge()
         self._settings_hash = config.settings_hash
         self._recent = RecentResults(self._results.end)
         self._stop = threading.Event()
@@ -114,11 +117,13 @@ class JudgeRole:
         sys.setswitchinterval(THREAD_SWITCH_S)
         self._delivery.start()
         try:
-            # Late spans look for their traces in the store: it must hold all results before any span is read.
-            self._delivery.wait_until_stored(self._results.end, self._stop)
-            with self._lookup.connect() as connection:
-                self._judge.resume(map(_known, sessions_going_on(connection)))
-            self._read_until_stopped()
+            while not self._stop.is_set():
+                # Late spans look for their traces in the store: it must hold all results before any span is read.
+                self._delivery.wait_until_stored(self._results.end, self._stop)
+                self._carry_out_deletions()
+                with self._lookup.connect() as connection:
+                    self._judge.resume(map(_known, sessions_going_on(connection)))
+                self._read_until_stopped()
         finally:
             self._delivery.stop(DRAIN_AT_STOP_S)
             self._results.close()
@@ -128,10 +133,41 @@ class JudgeRole:
             self._lookup.dispose()
             self._store.dispose()
 
+    def _new_judge(self) -> RecordJudge:
+        """One that has read nothing."""
+        return RecordJudge(
+            self._config.traces,
+            self._rule_set,
+            ClosedTraces(self._stored, deleted=self._deletions.tombstones()),
+            hung=self._folder.hung_pairs(),
+            heartbeat=self._heartbeat,
+            session=self._stored_session,
+        )
+
+    def _carry_out_deletions(self) -> None:
+        """Erase what somebody asks to have deleted and the journal no longer holds, and forget what was read of it.
+
+        Forgetting is what a start does: everything that is open is read again, from the committed position.
+        """
+        waiting = self._deletions.waiting("erased") if not self._stop.is_set() else []
+        try:
+            for deletion in waiting:
+                done = erase_from_results(
+                    deletion, self._deletions, self._results, self._store, lambda: self._heartbeat.beat(0)
+                )
+                logger.info("deletion %s is done: %s", done.id, done.deleted)
+        except (OSError, JournalRefused, OperationalError) as error:
+            logger.warning("deletion: %s; trying again in %.0f s", error, RETRY_DELETIONS_AFTER_S)
+            self._deletions_due_s = time.monotonic() + RETRY_DELETIONS_AFTER_S
+        if waiting:
+            self._recent.forget()
+            self._unstored.clear()
+            self._unstored_spans = 0
+            self._judge = self._new_judge()
+
     def _open_results(self) -> LocalJournal:
         """The results journal; its lock makes us the only judge of this folder."""
-        names = ["sql", "metrics", *self._config.exporters]
-        consumed = max(Position(self._folder.position(f"results.{name}")).load() or 0 for name in names)
+        consumed = self._folder.consumed(consumers_of_results(self._config.exporters))
         # The judge of a receiver that was killed may still be committing; its pipe has ended, so it will leave.
         return _patiently(
             lambda: LocalJournal.open(
@@ -145,6 +181,7 @@ class JudgeRole:
         self._stop.set()
 
     def _read_until_stopped(self) -> None:
+        """Read and judge until `stop`, or until there is something to delete."""
         position = self._position.load()
         if position is None:
             position = self._reader.first()
@@ -179,6 +216,10 @@ class JudgeRole:
             if now_s >= commit_due_s or appended:
                 commit_due_s = now_s + COMMIT_EVERY_S
                 self._commit(position)
+            if now_s >= self._deletions_due_s:
+                self._deletions_due_s = now_s + LOOK_FOR_DELETIONS_EVERY_S
+                if self._deletions.waiting("erased"):
+                    break
             if not records:
                 self._release_stored()
                 self._stop.wait(POLL_S)

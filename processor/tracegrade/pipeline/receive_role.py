@@ -14,16 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from tracegrade.config import Config, WebSettings
+from tracegrade.deletion.carry_out import erase_from_journal
+from tracegrade.deletion.request import Deletions
 from tracegrade.deliver.route import wait
 from tracegrade.forward.forwarder import Forwarder
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.retention import Consumer
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import OtlpClient
 from tracegrade.otlp.metrics import export_request
-from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.embedded_server import EmbeddedServer
 from tracegrade.pipeline.judge_process import JudgeProcess
 from tracegrade.pipeline.status_page import status_app
@@ -40,7 +43,6 @@ TRIM_EVERY_S = 1.0
 PUBLISH_EVERY_S = 1.0
 RECENT_BYTES = 16 * 1024 * 1024  # twice what exporters that keep up have under way at a time
 STOP_WITHIN_S = 5.0
-JUDGE = "judge"
 
 logger = logging.getLogger(__name__)
 
@@ -62,12 +64,13 @@ class ReceiveRole:
         self._config = config
         self._folder = DataFolder(config.data_path)
         self._telemetry = Telemetry("receive")
-        positions = [Position(self._folder.position(name)).load() or 0 for name in (JUDGE, *config.exporters)]
+        consumed = self._folder.consumed((JUDGE, *config.exporters))
         self._journal = LocalJournal.open(
-            self._folder.journal, config.journal, telemetry=self._telemetry, consumed=max(positions)
+            self._folder.journal, config.journal, telemetry=self._telemetry, consumed=consumed
         )
         self._recent = self._journal.keep_recent(RECENT_BYTES if config.exporters else 0)
         self._reader = JournalReader(self._folder.journal)
+        self._deletions = Deletions(self._folder.path)
         self._judge_position = Position(self._folder.position(JUDGE))
         self._unread = UnreadItems(self._journal, self._reader, self._judged_to())
         self._instance_id = self._folder.instance_id()
@@ -148,6 +151,7 @@ class ReceiveRole:
     def _start_tasks(self, stack: AsyncExitStack, stop: asyncio.Event) -> list[asyncio.Task[None]]:
         tasks = [
             asyncio.create_task(_every(TRIM_EVERY_S, self._trim, stop)),
+            asyncio.create_task(_every(TRIM_EVERY_S, self._delete, stop)),
             asyncio.create_task(_every(self._config.telemetry.export_interval, self._export_metrics, stop)),
         ]
         for name, settings in self._config.exporters.items():
@@ -192,6 +196,20 @@ class ReceiveRole:
             logger.warning(
                 "%d spans and %d log records were deleted before the judge had read them: journal.max_size_mib", *unread
             )
+
+    async def _delete(self) -> None:
+        """What somebody asks to have deleted, as far as it is in the journal; the judge does the rest."""
+        for deletion in self._deletions.waiting("requested", "resolved"):
+            done = await asyncio.to_thread(
+                erase_from_journal,
+                deletion,
+                self._deletions,
+                self._journal,
+                self._folder.journal,
+                store_url=self._config.store_url,
+                remembered_s=self._config.remembers_deleted_for,
+            )
+            logger.info("deletion %s: %d spans erased from the journal", done.id, done.deleted.spans)
 
     def _judge_read_to(self, snapshot: dict[str, Any] | None = None) -> int:
         """How far the judge had read when it wrote its last snapshot; without one, its committed position.
@@ -256,7 +274,7 @@ async def _every(seconds: float, action: Callable[[], Any], stop: asyncio.Event)
         if not await wait(stop, seconds):
             try:
                 await action()
-            except OSError as error:  # no file descriptor left, a disk that fails: receiving must not end with it
+            except (OSError, TraceGradeError) as error:  # no file descriptor left, a disk that fails: receiving goes on
                 logger.warning("%s; trying again in %.0f s", error, seconds)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
+from tracegrade.assemble.closed_traces import DELETED, ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.decode import Decoder, Wanted
 from tracegrade.assemble.live_traces import Content, Fates, LiveTraces
 from tracegrade.assemble.sessions import MAX_CALLS, MAX_TRACES, KnownSession, LookupSession, Sessions, none_stored
@@ -153,7 +153,11 @@ class RecordJudge:
         self.read_position = record.end
         if record.signal == Signal.TRACES:
             self.read_spans += record.items
-            spans = self._unignored(self._decoder.spans(record.payload), self.live.fates)
+            own = self._decoder.own_spans
+            spans = self._decoder.spans(record.payload)
+            if erased := record.items - len(spans) - self._decoder.own_spans + own:
+                self.live.fates["dropped", DELETED] += erased
+            spans = self._unignored(spans, self.live.fates)
             self.live.add(spans, record.tenant, record.received_ns, record.position, record.end, len(record.payload))
         elif record.signal == Signal.LOGS:
             self.read_log_records += record.items

@@ -1,6 +1,6 @@
 """Stored traces judged again: the judge's own objects over files or a stored journal, with other ends."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,7 +55,12 @@ class Selection:
 
 
 def replay_journal(
-    folder: Path, settings: TracesSettings, rule_set: RuleSet, run: str, advance: Advance = lambda read_bytes: None
+    folder: Path,
+    settings: TracesSettings,
+    rule_set: RuleSet,
+    run: str,
+    advance: Advance = lambda read_bytes: None,
+    deleted: Container[bytes] = (),
 ) -> Iterator[Judged]:
     """Judge everything in the journal at `folder` up to its durable end at the start.
 
@@ -67,6 +72,7 @@ def replay_journal(
         rule_set: the rules to judge by.
         run: the name under which evaluations get their ids.
         advance: told how many bytes were read, for a progress bar.
+        deleted: ids of traces that somebody had deleted: nothing that came of them later is judged.
 
     Raises:
         JournalNotFound: there is none.
@@ -74,7 +80,7 @@ def replay_journal(
     """
     reader = JournalReader(folder)
     try:
-        yield from replay_records(_read(reader, advance), settings, rule_set, run)
+        yield from replay_records(_read(reader, advance), settings, rule_set, run, deleted)
     finally:
         reader.close()
 
@@ -91,11 +97,15 @@ def _read(reader: JournalReader, advance: Advance) -> Iterator[Record]:
 
 
 def replay_records(
-    records: Iterable[Record], settings: TracesSettings, rule_set: RuleSet, run: str
+    records: Iterable[Record],
+    settings: TracesSettings,
+    rule_set: RuleSet,
+    run: str,
+    deleted: Container[bytes] = (),
 ) -> Iterator[Judged]:
     """Judge `records`, in the order of their journal, as they were judged live."""
     in_sessions = _Packed()
-    closed = ClosedTraces(in_sessions.lookup)
+    closed = ClosedTraces(in_sessions.lookup, deleted=deleted)
     judge = RecordJudge(settings, rule_set, closed, run=run)
     reopen_ns = round(settings.reopen_for * 1e9)
     for record in records:

@@ -1,0 +1,121 @@
+"""``tracegrade traces delete``: what is kept of traces goes, from everywhere."""
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from tracegrade.cli.output import EXIT_CANNOT_TELL, EXIT_FAILED, format_option, print_json, reports_errors
+from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.times import TIME
+from tracegrade.cli.trace_id_argument import TRACE_ID
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.words import count, time_text
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
+    from tracegrade.deletion.request import Choice, Deletion
+
+_LOOK_EVERY_S = 0.1
+
+
+@click.command("delete")
+@click.argument("trace_ids", nargs=-1, type=TRACE_ID, metavar="[TRACE_ID...]")
+@click.option("--session", metavar="ID", help="All traces of this session.")
+@click.option("--user", metavar="ID", help="All traces with this id in an attribute that names a user.")
+@click.option("--before", type=TIME, help="All traces first received before this time.")
+@click.option("--yes", is_flag=True, help="Do not ask whether to go on.")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0),
+    default=60.0,
+    show_default=True,
+    help="Wait so many seconds until a running serve has done it.",
+)
+@settings_options
+@format_option
+@reports_errors
+def delete(
+    config: "Config",
+    output_format: str,
+    trace_ids: tuple[bytes, ...],
+    session: str | None,
+    user: str | None,
+    before: int | None,
+    yes: bool,
+    wait_s: float,
+) -> None:
+    """Delete what is kept of traces: from the journals, the store, alerts; open ones too.
+
+    A running 'serve' does it within seconds; where none runs, this command does. What comes of a deleted trace later is
+    not judged. What was sent on before is not called back. Exit code 1 when there is nothing of that name; 3 when it
+    was asked for and is not done yet: it will be, at the latest at the next start.
+    """
+    from tracegrade.deletion.request import Choice
+
+    if sum(chosen is not None for chosen in (trace_ids or None, session, user, before)) != 1:
+        raise click.UsageError("expected trace ids, or one of --session, --user and --before")
+    if not (config.data_path / "journal").is_dir():
+        raise TraceGradeError(f"{config.data_dir}: nothing was received here; -c or --data-dir says where it was")
+    choice = Choice(session, user, before)
+    what = count(len(trace_ids), "trace") if choice.by_id_alone else f"all traces {_described(choice)}"
+    if not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError(f"{what} would be deleted for good; --yes does so without asking")
+        click.confirm(f"Delete {what} for good?", abort=True, err=True)
+    deletion = _carried_out(config, choice, frozenset(trace_ids), wait_s)
+    if output_format == "json":
+        print_json([deletion.to_json()])
+    elif deletion.state == "done" and not deletion.found_nothing:
+        click.echo(_summary(deletion))
+    if deletion.state != "done":
+        click.echo(
+            f"Asked for, and {deletion.state} so far; a running serve, or the next start, does the rest.", err=True
+        )
+        sys.exit(EXIT_CANNOT_TELL)
+    if deletion.found_nothing:
+        click.echo(f"Nothing was kept of {what}.", err=True)
+        sys.exit(EXIT_FAILED)
+
+
+def _carried_out(config: "Config", choice: "Choice", trace_ids: frozenset[bytes], wait_s: float) -> "Deletion":
+    from tracegrade.deletion.request import Deletions
+    from tracegrade.pipeline.deletion_here import carry_out_what_nobody_else_does
+
+    deletions = Deletions(config.data_path)
+    deletion = deletions.request(choice, trace_ids)
+    deadline_s = time.monotonic() + wait_s
+    while True:
+        deletion = carry_out_what_nobody_else_does(config, deletion)
+        if deletion.state == "done" or time.monotonic() >= deadline_s:
+            return deletion
+        time.sleep(_LOOK_EVERY_S)
+        deletion = deletions.find(deletion.id) or deletion
+
+
+def _described(choice: "Choice") -> str:
+    if choice.session is not None:
+        return f"of session {choice.session!r}"
+    if choice.user is not None:
+        return f"of user {choice.user!r}"
+    return f"from before {time_text(choice.before_ns or 0)} UTC"
+
+
+def _summary(deletion: "Deletion") -> str:
+    deleted = deletion.deleted
+    stored = [
+        count(deleted.traces, "trace"),
+        count(deleted.sessions, "session"),
+        f"{count(deleted.evaluations, 'evaluation')}",
+    ]
+    return "\n".join(
+        [
+            f"Deleted {count(deletion.trace_count, 'trace')}:",
+            f"  journal  {count(deleted.spans, 'span')}, {count(deleted.log_records, 'log record')}",
+            f"  results  {count(deleted.results, 'record')}",
+            f"  store    {', '.join(stored)}",
+            f"  alerts   {deleted.alerts} named one of them",
+        ]
+    )

@@ -1,0 +1,22 @@
+"""Deletion of what is kept of traces, on request: from both journals, the store, alerts, and traces still open.
+
+Takes: which traces: by id, by session, by user, or all first received before a time.
+Gives: what was deleted, in numbers; and tombstones, by which what comes of a deleted trace later is known.
+May lose: nothing of other traces, but what cannot be told apart: results of a session that a deleted trace was part of
+(it is judged again with its next trace), bytes that are damaged and nobody's.
+Order: whoever asks writes a small file; whoever writes a journal takes it from there, each in turn::
+
+    requested   somebody asks
+    resolved    receive has looked up which traces are meant, in its journal and in the store
+    erased      receive has left tombstones and erased them from its journal
+    done        the judge has erased them from the results journal and the store, and reads what is open again
+
+Every step can be done twice, so that a kill at any moment leaves one that the next start does again. Where nobody runs,
+whoever asks does both parts, under the same locks.
+Cost: a pass over the journal and one over the results journal; for a session, a user or a time, which have to be looked
+up, one more over the journal and one over the store.
+
+A record may hold many traces. Its length and position stay, spans of others stay byte for byte: what was a deleted
+span is a field without meaning, filled with zeros, which every reader of protobuf passes over. What was not forwarded
+yet is forwarded like that. What was sent on before is with whoever has it.
+"""

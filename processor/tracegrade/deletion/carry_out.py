@@ -1,0 +1,193 @@
+"""The two parts of a deletion: in the journal, by whoever writes it, and in what was judged, by whoever judges."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from sqlalchemy import Engine
+
+from tracegrade.deletion.otlp_request import trace_ids, trace_ids_with, without
+from tracegrade.deletion.request import Choice, Deletion, Deletions
+from tracegrade.deliver.record import decode, erased, is_erased
+from tracegrade.extract.registry import SESSION_KEYS, USER_KEYS
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.record import Record
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.signal import Signal
+from tracegrade.store.delete import (
+    delete_everywhere,
+    overwrite_deleted,
+    traces_before,
+    traces_of_session,
+    traces_of_user,
+)
+from tracegrade.store.open import StoreError, open_store, reading
+
+Alive = Callable[[], None]
+
+# Looking whether an id is among a record's bytes is quicker than reading the record, for so many ids.
+_MOST_SEARCHED = 16
+
+
+def stored_traces_of(store_url: str, choice: Choice) -> set[bytes]:
+    """The ids of the traces that a store knows and `choice` means; O(all that is stored) for a session or user."""
+    found: set[bytes] = set()
+    if choice.by_id_alone:
+        return found
+    try:
+        engine = open_store(store_url, read_only=True)
+    except StoreError:
+        return found  # nothing was judged yet; a store that is away is found out where rows are deleted
+    try:
+        with reading(engine) as connection:
+            if choice.session is not None:
+                found |= traces_of_session(connection, choice.session)
+            if choice.user is not None:
+                found |= traces_of_user(connection, choice.user, USER_KEYS)
+            if choice.before_ns is not None:
+                found |= traces_before(connection, choice.before_ns)
+    finally:
+        engine.dispose()
+    return found
+
+
+def journalled_traces_of(folder: Path, choice: Choice) -> set[bytes]:
+    """The ids of the traces that `choice` means of which the journal in `folder` holds something, open ones included.
+
+    Those of a session or user are known by the attributes that dialects read them from.
+    """
+    found: set[bytes] = set()
+    if choice.by_id_alone:
+        return found
+    reader = JournalReader(folder)
+    try:
+        position, end = reader.first(), reader.durable().end
+        while position < end and (records := reader.read(position)):
+            for record in records:
+                found |= _of_record(record, choice)
+            position = records[-1].end
+    finally:
+        reader.close()
+    return found
+
+
+def _of_record(record: Record, choice: Choice) -> set[bytes]:
+    if choice.before_ns is not None:
+        return trace_ids(record.signal, record.payload) if record.received_ns < choice.before_ns else set()
+    keys, value = (SESSION_KEYS, choice.session) if choice.session is not None else (USER_KEYS, choice.user)
+    assert value is not None
+    if not value.lstrip("-").isdecimal() and value.encode() not in record.payload:  # numbers are not written as text
+        return set()
+
+    def matches(attribute: KeyValue) -> bool:
+        if attribute.key not in keys:
+            return False
+        found = attribute.value
+        return found.string_value == value or (
+            found.WhichOneof("value") == "int_value" and str(found.int_value) == value
+        )
+
+    return trace_ids_with(record.signal, record.payload, matches)
+
+
+def erase_from_journal(
+    deletion: Deletion,
+    deletions: Deletions,
+    journal: LocalJournal,
+    folder: Path,
+    *,
+    store_url: str,
+    remembered_s: float,
+) -> Deletion:
+    """The journal's part of a deletion that is ``requested`` or ``resolved``; it is ``erased`` on return.
+
+    Args:
+        deletion: what is asked for.
+        deletions: where it is kept.
+        journal: the one in `folder`, by its writer.
+        folder: the journal's.
+        store_url: of the store, which knows traces that the journal no longer does.
+        remembered_s: for how long what comes of a deleted trace later is known as such.
+
+    Raises:
+        OSError, JournalError: the disk refused, or the journal is closing; the next try goes on.
+    """
+    if deletion.state == "requested":
+        found = deletion.trace_ids | journalled_traces_of(folder, deletion.choice)
+        found |= stored_traces_of(store_url, deletion.choice)
+        deletion = replace(deletion, trace_ids=found, trace_count=len(found), state="resolved")
+        # Which traces is known for good before anything is erased: what is left of them may not tell.
+        deletions.save(deletion)
+    now_ns = time.time_ns()
+    deletions.tombstones().add(deletion.trace_ids, now_ns, forget_before_ns=now_ns - round(remembered_s * 1e9))
+    erased_items: Counter[Signal] = Counter()
+    wanted = deletion.trace_ids
+    searched = wanted if len(wanted) <= _MOST_SEARCHED else None
+
+    def change(record: Record) -> bytes | None:
+        if searched is not None and not any(trace_id in record.payload for trace_id in searched):
+            return None
+        payload, items = without(record.signal, record.payload, wanted)
+        erased_items[record.signal] += items
+        return payload if items else None
+
+    if wanted:
+        journal.erase(change)
+    counted = deletion.deleted.plus(spans=erased_items[Signal.TRACES], log_records=erased_items[Signal.LOGS])
+    deletion = replace(deletion, deleted=counted, state="erased")
+    deletions.save(deletion)
+    return deletion
+
+
+def erase_from_results(
+    deletion: Deletion,
+    deletions: Deletions,
+    results: LocalJournal,
+    engine: Engine,
+    alive: Alive = lambda: None,
+) -> Deletion:
+    """The judge's part of a deletion that is ``erased`` from the journal; it is ``done`` on return.
+
+    Call it when the store holds every record of the results journal, and read the journal again afterwards.
+
+    Args:
+        deletion: what is asked for.
+        deletions: where it is kept.
+        results: the results journal, by its writer.
+        engine: a writer's, on the store.
+        alive: called in between.
+
+    Raises:
+        OSError, JournalError, SQLAlchemyError: a disk or database refused; the next try goes on.
+    """
+    hex_ids = {trace_id.hex() for trace_id in deletion.trace_ids}
+
+    def change(record: Record) -> bytes | None:
+        if is_erased(record.payload):
+            return None
+        alive()
+        try:
+            trace = decode(record.payload).trace
+        except TraceGradeError:
+            return None  # of another version: nobody reads it
+        named = {trace["trace_id"], *trace.get("members", ())}
+        return None if named.isdisjoint(hex_ids) else erased(record.payload)
+
+    records = results.erase(change) if hex_ids else 0
+    rows = delete_everywhere(engine, deletion.trace_ids, alive)
+    if hex_ids:
+        overwrite_deleted(engine, alive)
+    deletion = replace(
+        deletion,
+        deleted=deletion.deleted.plus(results=records, **rows._asdict()),
+        state="done",
+        done_ns=time.time_ns(),
+        choice=Choice(),
+        trace_ids=frozenset(),
+    )
+    deletions.save(deletion)
+    return deletion

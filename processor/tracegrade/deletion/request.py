@@ -1,0 +1,177 @@
+"""What somebody asks to have deleted, and how far that is: one small file, handed from process to process."""
+
+import secrets
+import time
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import orjson
+
+from tracegrade.deletion.files import replace_file
+from tracegrade.deletion.tombstones import Tombstones
+from tracegrade.model.errors import TraceGradeError
+
+State: TypeAlias = Literal["requested", "resolved", "erased", "done"]
+
+_KEPT_DONE_NS = 24 * 3600 * 1_000_000_000
+_SUFFIX = ".deletion.json"
+
+
+class DeletionError(TraceGradeError):
+    """A deletion cannot be asked for, or its file cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which traces: of ``session``, of ``user``, or first received before ``before_ns``; none set: by id alone."""
+
+    session: str | None = None
+    user: str | None = None
+    before_ns: int | None = None
+
+    @property
+    def by_id_alone(self) -> bool:
+        """Whether nothing has to be looked up."""
+        return self == _BY_ID
+
+
+_BY_ID = Choice()
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What was deleted, in numbers.
+
+    ``spans`` and ``log_records`` from the journal; ``results`` (one for each judged trace or session and revision) from
+    the results journal; ``traces``, ``sessions`` and ``evaluations`` from the store; ``alerts`` that named one.
+    """
+
+    spans: int = 0
+    log_records: int = 0
+    results: int = 0
+    traces: int = 0
+    sessions: int = 0
+    evaluations: int = 0
+    alerts: int = 0
+
+    def plus(self, **more: int) -> "Deleted":
+        """With so much more: what is done again after a kill finds nothing, and adds nothing."""
+        return replace(self, **{name: getattr(self, name) + count for name, count in more.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """One deletion. What it is about is forgotten when it is done: only the numbers stay, for a day."""
+
+    id: str
+    requested_ns: int
+    state: State = "requested"
+    choice: Choice = Choice()
+    trace_ids: frozenset[bytes] = frozenset()
+    trace_count: int = 0
+    deleted: Deleted = field(default_factory=Deleted)
+    done_ns: int | None = None
+
+    @property
+    def found_nothing(self) -> bool:
+        """Whether it is done, and there was nothing of these traces anywhere."""
+        return self.state == "done" and self.deleted == Deleted()
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented JSON object: id, state, how many traces are meant, times, what was deleted."""
+        return {
+            "id": self.id,
+            "state": self.state,
+            "trace_count": self.trace_count,
+            "requested_ns": self.requested_ns,
+            "done_ns": self.done_ns,
+            "deleted": asdict(self.deleted),
+        }
+
+
+class Deletions:
+    """The deletions of one data folder."""
+
+    def __init__(self, data_folder: Path) -> None:
+        self._folder = data_folder / "deletions"
+
+    @property
+    def tombstones_path(self) -> Path:
+        """Where the tombstones are."""
+        return self._folder / "tombstones"
+
+    def tombstones(self) -> Tombstones:
+        """The tombstones as they are now."""
+        return Tombstones(self.tombstones_path)
+
+    def request(self, choice: Choice, trace_ids: frozenset[bytes] = frozenset(), now_ns: int | None = None) -> Deletion:
+        """Ask for a deletion; it is durable on return.
+
+        Args:
+            choice: which traces are meant beside those named.
+            trace_ids: those named.
+            now_ns: the time, ns since 1970 UTC.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        now_ns = time.time_ns() if now_ns is None else now_ns
+        wanted = Deletion(
+            f"{now_ns:019d}-{secrets.token_hex(4)}", now_ns, "requested", choice, trace_ids, len(trace_ids)
+        )
+        self.save(wanted)
+        return wanted
+
+    def save(self, deletion: Deletion) -> None:
+        """Write how far `deletion` is; done by whoever's turn it was.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        content = deletion.to_json()
+        if deletion.state != "done":
+            content["choice"] = asdict(deletion.choice)
+            content["trace_ids"] = sorted(trace_id.hex() for trace_id in deletion.trace_ids)
+        replace_file(self._folder / (deletion.id + _SUFFIX), orjson.dumps(content))
+
+    def find(self, deletion_id: str) -> Deletion | None:
+        """The deletion of that id; None when there is none, or none any more."""
+        if "/" in deletion_id or "\0" in deletion_id:
+            return None
+        try:
+            return _read(self._folder / (deletion_id + _SUFFIX))
+        except FileNotFoundError:
+            return None
+
+    def waiting(self, *states: State) -> list[Deletion]:
+        """Those in one of `states`, the oldest first; forgets those done a day ago.
+
+        Raises:
+            DeletionError: a file that is none of ours.
+        """
+        found = []
+        for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
+            deletion = _read(path)
+            if deletion.state in states:
+                found.append(deletion)
+            elif deletion.done_ns is not None and deletion.done_ns < time.time_ns() - _KEPT_DONE_NS:
+                path.unlink(missing_ok=True)
+        return found
+
+
+def _read(path: Path) -> Deletion:
+    try:
+        content = orjson.loads(path.read_bytes())
+        return Deletion(
+            content["id"],
+            content["requested_ns"],
+            content["state"],
+            Choice(**content.get("choice", {})),
+            frozenset(map(bytes.fromhex, content.get("trace_ids", ()))),
+            content["trace_count"],
+            Deleted(**content["deleted"]),
+            content["done_ns"],
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        raise DeletionError(f"{path}: no deletion of ours: {error}; remove it if it is none of yours") from None

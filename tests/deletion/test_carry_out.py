@@ -1,0 +1,196 @@
+"""After a deletion no byte of a trace is left, whenever it was interrupted; all others are as they were."""
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import select
+
+from deletion.kept import Kept, id_of, packed_rows, secret_trace
+from pipeline.harness import tool_span
+from tracegrade.deletion.request import Choice, Deletion, Deletions
+from tracegrade.deliver.record import decode, is_erased
+from tracegrade.journal import JournalReader
+from tracegrade.pipeline.deletion_here import carry_out_what_nobody_else_does
+from tracegrade.store.alerts import open_alerts
+from tracegrade.store.open import open_store
+from tracegrade.store.rates import rates
+from tracegrade.store.read import Filter, results, trace_heads
+from tracegrade.store.schema import traces as traces_table
+
+SECRET = "the-marker-that-must-go"
+SESSION, USER = "conversation-to-forget", "user-to-forget"
+
+# Where a kill hits: whatever makes a step of a deletion durable.
+STEPS = [
+    "tracegrade.deletion.request.replace_file",
+    "tracegrade.deletion.tombstones.replace_file",
+    "tracegrade.journal.erase._replace",
+    "tracegrade.deletion.carry_out.delete_everywhere",
+    "tracegrade.deletion.carry_out.overwrite_deleted",
+    "tracegrade.store.delete._cut_log",
+]
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def killing(step: str, at: int, *, after: bool) -> Any:
+    """A patch under which the `at`-th call of `step` is the last thing that happens."""
+    module, _, name = step.rpartition(".")
+    real: Callable[..., Any] = getattr(__import__(module, fromlist=[name]), name)
+    calls = iter(range(1000))
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        is_last = next(calls) == at
+        if is_last and not after:
+            raise Killed
+        result = real(*arguments, **named)
+        if is_last:
+            raise Killed
+        return result
+
+    return patch(step, call)
+
+
+def filled(folder: Path) -> Kept:
+    """Traces 1 and 3 hold the secret, one of them of a session with trace 4; 2 shares a request with 1."""
+    kept = Kept(folder)
+    first, second = secret_trace(1, SECRET, SESSION, USER), secret_trace(2, "harmless")
+    kept.receive(first[1:] + second[:1], [*first[:1], *second[1:]], secret_trace(4, "also harmless", SESSION))
+    kept.alert_about(id_of(1), id_of(2))
+    kept.receive(secret_trace(3, SECRET + "-open", user=USER), judge=False)
+    return kept
+
+
+def of_traces(kept: Kept) -> list[str]:
+    """The canonical results that the journal gives, without those of sessions: what they are about has changed."""
+    return [line for line in kept.replayed() if '"kind":"session"' not in line]
+
+
+def pieces(kept: Kept, *trace_ids: bytes) -> list[bytes]:
+    """What traces are recognised by in files, whether as they came or packed."""
+    reader = JournalReader(kept.folder / "results")
+    records = [decode(record.payload) for record in reader.read(reader.first())]
+    reader.close()
+    hex_ids = {trace_id.hex() for trace_id in trace_ids}
+    return [SECRET.encode(), *packed_rows(r for r in records if not hex_ids.isdisjoint({r.trace["trace_id"]}))]
+
+
+def carry_out(kept: Kept, choice: Choice, *trace_ids: bytes) -> Deletion:
+    asked = Deletions(kept.folder).request(choice, frozenset(trace_ids))
+    return carry_out_what_nobody_else_does(kept.config, asked)
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    return filled(tmp_path_factory.mktemp("full"))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(STEPS), st.integers(0, 3), st.booleans())
+def test_a_kill_at_any_step_leaves_a_deletion_that_is_finished_later(
+    full: Kept, step: str, at: int, after: bool
+) -> None:
+    known = pieces(full, id_of(1), id_of(3))
+    assert full.files_with(*known)
+    others = [line for line in of_traces(full) if id_of(1).hex() not in line and id_of(3).hex() not in line]
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Kept(shutil.copytree(full.folder, Path(folder) / "kept"))
+        deletions = Deletions(kept.folder)
+        asked = deletions.request(Choice(user=USER))
+        try:
+            with killing(step, at, after=after):
+                carry_out_what_nobody_else_does(kept.config, asked)
+        except Killed:
+            found = deletions.find(asked.id)
+            assert found is not None
+            carry_out_what_nobody_else_does(kept.config, found)
+        done = deletions.find(asked.id)
+        assert done is not None
+        assert done.state == "done"
+        assert kept.files_with(*known, USER.encode()) == []
+        assert of_traces(kept) == others
+
+
+def test_a_deletion_says_what_it_deleted(tmp_path: Path) -> None:
+    kept = filled(tmp_path)
+    done = carry_out(kept, Choice(user=USER))
+    assert done.trace_count == 2
+    assert (done.deleted.spans, done.deleted.log_records) == (6, 0)
+    # Trace 1 with both its revisions, and its session with each of its own.
+    assert done.deleted.traces == 1
+    assert done.deleted.sessions == 1
+    assert done.deleted.alerts == 1
+    assert done.deleted.results >= 3
+    assert done.deleted.evaluations > 0
+
+
+def test_a_session_goes_with_all_its_traces_and_others_stay(tmp_path: Path) -> None:
+    kept = filled(tmp_path)
+    assert carry_out(kept, Choice(session=SESSION)).trace_count == 2
+    engine = open_store(kept.config.store_url, read_only=True)
+    with engine.connect() as connection:
+        assert [head.trace_id for head in trace_heads(connection, Filter(), 10)] == [id_of(2).hex()]
+        assert len(connection.execute(select(traces_table.c.number)).all()) == 1  # and no session
+        (alert,) = open_alerts(connection)
+        assert alert.facts.worst == [id_of(2).hex()]
+    engine.dispose()
+
+
+def test_rates_are_of_what_is_left(tmp_path: Path) -> None:
+    kept = filled(tmp_path)
+    carry_out(kept, Choice(), id_of(1))
+    engine = open_store(kept.config.store_url, read_only=True)
+    with engine.connect() as connection:
+        left = results(connection, Filter(), 100)
+        counted = rates(connection, Filter(), evaluation=None, count_incomplete=True)
+        assert sum(r.judged + r.not_evaluable + r.errors for r in counted if r.evaluation) == len(left) > 0
+    engine.dispose()
+
+
+def test_before_a_time_takes_what_began_before_it(tmp_path: Path) -> None:
+    kept = filled(tmp_path)
+    third = JournalReader(kept.folder / "journal")
+    received_ns = [record.received_ns for record in third.read(third.first())]
+    third.close()
+    done = carry_out(kept, Choice(before_ns=received_ns[2]))
+    assert done.trace_count == 2  # 1 and 2, whose first spans came with the first request
+    assert kept.replayed() != []
+    assert not any(id_of(trace).hex() in line for trace in (1, 2) for line in kept.replayed())
+
+
+def test_late_spans_of_a_deleted_trace_are_not_judged(tmp_path: Path) -> None:
+    kept = filled(tmp_path)
+    carry_out(kept, Choice(), id_of(1))
+    before = kept.replayed()
+    kept.receive([tool_span(1, 9, 1, "create_order", "{}")], judge=False)
+    tombstones = Deletions(kept.folder).tombstones()
+    assert id_of(1) in tombstones
+    assert id_of(2) not in tombstones
+    assert kept.replayed([id_of(1)]) == before
+    assert kept.replayed() != before  # it would be, as a trace of its own
+
+
+def test_results_that_no_sink_has_taken_yet_are_not_delivered(tmp_path: Path) -> None:
+    kept = filled(tmp_path)
+    carry_out(kept, Choice(), id_of(1))
+    reader = JournalReader(kept.folder / "results")
+    left = [record for record in reader.read(reader.first()) if not is_erased(record.payload)]
+    reader.close()
+    assert left
+    assert all(
+        id_of(1).hex() not in {r["trace_id"], *r.get("members", ())} for r in (decode(x.payload).trace for x in left)
+    )
+
+
+@pytest.mark.parametrize("id_", ["../x", "no-such", "a\0b"])
+def test_a_deletion_that_does_not_exist_is_not_found(tmp_path: Path, id_: str) -> None:
+    assert Deletions(tmp_path).find(id_) is None
