@@ -6,7 +6,7 @@ from typing import Any
 from tracegrade.alert.check import check
 from tracegrade.match.rule import Rule
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.history import Bin, Outcomes, SeriesKey
+from tracegrade.store.history import NO_OUTCOMES, Bin, Outcomes, SeriesKey, Window, total
 from tracegrade.store.schema import MINUTE_NS
 
 DAY = 24 * 60
@@ -26,7 +26,7 @@ class Stage:
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.bins: dict[SeriesKey, dict[int, Outcomes]] = {}
+        self.seen: dict[SeriesKey, dict[int, Outcomes]] = {}
         self.alerts: list[StoredAlert] = []
         self.ended: dict[str, int] = {}
 
@@ -51,15 +51,17 @@ class Stage:
 
     def _add(self, key: SeriesKey, minutes: range, outcomes: Outcomes) -> None:
         for minute in minutes:
-            bins = self.bins.setdefault(key, {})
-            bins[minute] = bins.get(minute, Outcomes()) + outcomes
+            bins = self.seen.setdefault(key, {})
+            bins[minute] = total([bins.get(minute, NO_OUTCOMES), outcomes])
 
-    def window(
-        self, rule_id: str, since_ns: int, until_ns: int, count_incomplete: bool
-    ) -> Mapping[SeriesKey, list[Bin]]:
-        first, last = since_ns // MINUTE_NS, (until_ns - 1) // MINUTE_NS
+    def sums(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
+        found = self.bins(rule_id, window)
+        return {key: total(item.outcomes for item in bins) for key, bins in found.items()}
+
+    def bins(self, rule_id: str, window: Window) -> Mapping[SeriesKey, list[Bin]]:
+        first, last = window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS
         found = {}
-        for key, bins in self.bins.items():
+        for key, bins in self.seen.items():
             if key.rule_id == rule_id and (
                 inside := [Bin(minute, 1, bins[minute]) for minute in sorted(bins) if first <= minute <= last]
             ):

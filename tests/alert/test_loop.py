@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -265,6 +265,21 @@ def test_running_ends_when_told_and_closes_receivers(stage: Stage) -> None:
 
     asyncio.run(run())
     assert stage.receiver.closed
+
+
+def test_what_takes_long_is_done_less_often(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """0.3 s of processor time for a step: not again before 30 s are over, at most 1 % of a core."""
+    stop, waited = asyncio.Event(), []
+
+    async def wait_for(waiting: Coroutine[Any, Any, Any], seconds: float) -> None:
+        waiting.close()
+        waited.append(seconds)
+        stop.set()
+
+    monkeypatch.setattr(stage.loop, "_timed_step", lambda: 0.3)
+    monkeypatch.setattr(asyncio, "wait_for", wait_for)
+    asyncio.run(stage.loop.run(stop))
+    assert waited == [pytest.approx(30)]
 
 
 def test_what_still_fires_is_told_again_after_a_while(stage: Stage) -> None:

@@ -1,8 +1,9 @@
 """One look at every rule with alerts: what is pending, what fires, what is resolved."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tracegrade.alert.below import look_above, look_below
 from tracegrade.alert.coverage import look_coverage
@@ -10,25 +11,28 @@ from tracegrade.alert.discoveries import discoveries
 from tracegrade.alert.drop import Fallen, look_drop
 from tracegrade.alert.finding import Finding
 from tracegrade.alert.states import Condition, next_state, resolved
-from tracegrade.match.alert import SHARES, Alert
+from tracegrade.match.alert import Alert
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.history import Bin, Outcomes, SeriesKey, total
-from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, WHOLE_RULE
+from tracegrade.store.history import NO_OUTCOMES, Bin, Outcomes, SeriesKey, Window, total
+from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS
 
 _NS = 1_000_000_000
 _HOUR_NS = 60 * MINUTE_NS
-_NOTHING = Outcomes()
+
+_Seen = TypeVar("_Seen")
 
 
 class History(Protocol):
     """Where outcomes come from."""
 
-    def window(
-        self, rule_id: str, since_ns: int, until_ns: int, count_incomplete: bool
-    ) -> Mapping[SeriesKey, list[Bin]]:
-        """The bins of every series of a rule within a time; of the series that count traces for `EVERY_TRACE`."""
+    def sums(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
+        """What every series of a rule comes to within `window`; those that count traces for `EVERY_TRACE`."""
+        ...
+
+    def bins(self, rule_id: str, window: Window) -> Mapping[SeriesKey, list[Bin]]:
+        """The same, bin by bin."""
         ...
 
 
@@ -123,23 +127,27 @@ class _Look:
         if alert.drop is not None or alert.coverage is not None:
             # Whole hours, so that window and history meet where the sums by the hour do.
             self._since_ns -= self._since_ns % _HOUR_NS
-        self._count_incomplete = rule.incomplete == "count"
-        self._evaluation = WHOLE_RULE if alert.evaluation in SHARES else alert.evaluation
-        self._bins = self._of_rule(self._since_ns, now_ns + 1)
+        self._bins: dict[SeriesKey, list[Bin]] = {}
+        self._now: dict[SeriesKey, Outcomes]
+        self._window = self._within(self._since_ns, now_ns + 1)
+        if alert.drop is not None:
+            self._bins = self._watched(history.bins(rule.id, self._window))
+            self._now = {key: total(item.outcomes for item in bins) for key, bins in self._bins.items()}
+        else:
+            self._now = self._watched(history.sums(rule.id, self._window))
         self._earlier: dict[SeriesKey, Outcomes] = {}
         against_s = alert.coverage.against if alert.coverage else alert.drop.against.history if alert.drop else None
         if against_s is not None:
             before_ns = self._since_ns - int(against_s * _NS)
-            self._before_ns = before_ns - before_ns % _HOUR_NS
-            self._earlier = _by_any_release(self._of_rule(self._before_ns, self._since_ns))
+            self._before = self._within(before_ns - before_ns % _HOUR_NS, self._since_ns)
+            self._earlier = _by_any_release(self._watched(history.sums(rule.id, self._before)))
         if alert.coverage is not None:
             # Releases are one here, and one agent that no longer sends any result is a series too.
-            self._now = _by_any_release(self._bins)
-            self._bins = {key: [] for key in {**self._earlier, **self._now}}
-        keys = {Condition(rule, alert, key).fingerprint: key for key in self._bins}
+            self._now = {**dict.fromkeys(self._earlier, NO_OUTCOMES), **_by_any_release(self._now)}
+        keys = {Condition(rule, alert, key).fingerprint: key for key in self._now}
         for stored in current.values():
             if (stored.rule_id, stored.rule_hash) == (rule.id, rule.hash):
-                place = (stored.tenant, rule.id, rule.hash, self._evaluation, stored.service, stored.agent)
+                place = (stored.tenant, rule.id, rule.hash, alert.series, stored.service, stored.agent)
                 series = SeriesKey(*place, stored.release)
                 if Condition(rule, alert, series).fingerprint == stored.fingerprint:
                     keys[stored.fingerprint] = series
@@ -147,35 +155,33 @@ class _Look:
 
     def findings(self) -> Iterator[tuple[SeriesKey, Finding]]:
         """What each series shows, as far as it shows anything."""
-        for key in self._bins:
+        for key in self._now:
             if (found := self._finding(key)) is not None:
                 yield key, found
 
     def successor(self, key: SeriesKey) -> str | None:
         """The release that sends results in place of `key`'s, if that is why there are none."""
-        for other, bins in self._bins.items():
-            if (
-                _any_release(other) == _any_release(key)
-                and other != key
-                and total(bins).results >= self.alert.min_samples
-            ):
+        for other, now in self._now.items():
+            is_another = other != key and _any_release(other) == _any_release(key)
+            if is_another and now.results >= self.alert.min_samples:
                 return other.release or "without a name"
         return None
 
     def _finding(self, key: SeriesKey) -> Finding | None:
-        alert, bins = self.alert, self._bins[key]
+        alert, now = self.alert, self._now[key]
         if alert.below is not None:
-            return look_below(self.rule, alert, alert.below, total(bins))
+            return look_below(self.rule, alert, alert.below, now)
         if alert.above is not None:
-            return look_above(alert, alert.above, total(bins))
+            return look_above(alert, alert.above, now)
         if alert.drop is not None:
+            bins = self._bins[key]
             if (ended_ns := self._ended.get(self.fingerprints[key])) is not None:
                 bins = [item for item in bins if item.minute * MINUTE_NS >= ended_ns]
-            before = self._earlier.get(_any_release(key), _NOTHING)
+            before = self._earlier.get(_any_release(key), NO_OUTCOMES)
             return look_drop(self.rule, alert, alert.drop, bins, before, self._fallen(key))
         assert alert.coverage is not None
-        now, before = self._now.get(key, _NOTHING), self._earlier.get(key, _NOTHING)
-        traces = self._traces(key, self._since_ns, self.now_ns + 1), self._traces(key, self._before_ns, self._since_ns)
+        before = self._earlier.get(key, NO_OUTCOMES)
+        traces = self._traces(key, self._window), self._traces(key, self._before)
         return look_coverage(alert, alert.coverage, now, before, *traces)
 
     def _fallen(self, key: SeriesKey) -> Fallen | None:
@@ -184,26 +190,27 @@ class _Look:
             return None
         return Fallen(stored.facts.was, stored.facts.was_samples, stored.bound, stored.starts_ns // MINUTE_NS)
 
-    def _of_rule(self, since_ns: int, until_ns: int) -> dict[SeriesKey, list[Bin]]:
-        wanted = (self.rule.hash, self._evaluation)
-        found = self._history.window(self.rule.id, since_ns, until_ns, self._count_incomplete)
-        return {key: bins for key, bins in found.items() if key[2:4] == wanted}
+    def _within(self, since_ns: int, until_ns: int) -> Window:
+        return Window(self.alert.series, since_ns, until_ns, self.rule.incomplete == "count")
 
-    def _traces(self, key: SeriesKey, since_ns: int, until_ns: int) -> int:
+    def _watched(self, found: Mapping[SeriesKey, _Seen]) -> dict[SeriesKey, _Seen]:
+        """Of this very form of the rule."""
+        return {key: seen for key, seen in found.items() if key.rule_hash == self.rule.hash}
+
+    def _traces(self, key: SeriesKey, window: Window) -> int:
         """How many traces the service sent, whatever judges them."""
         service = SeriesKey(key.tenant, EVERY_TRACE, "", "", key.service, "", None)
-        return total(
-            self._history.window(EVERY_TRACE, since_ns, until_ns, self._count_incomplete).get(service, ())
-        ).passed
+        found = self._history.sums(EVERY_TRACE, window)
+        return found.get(service, NO_OUTCOMES).passed
 
 
 def _any_release(key: SeriesKey) -> SeriesKey:
     return key._replace(release=None)
 
 
-def _by_any_release(windows: Mapping[SeriesKey, Sequence[Bin]]) -> dict[SeriesKey, Outcomes]:
+def _by_any_release(sums: Mapping[SeriesKey, Outcomes]) -> dict[SeriesKey, Outcomes]:
     """What all releases together sent: a new one is compared with those before it."""
-    found: dict[SeriesKey, Outcomes] = {}
-    for key, bins in windows.items():
-        found[_any_release(key)] = found.get(_any_release(key), _NOTHING) + total(bins)
-    return found
+    found: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
+    for key, outcomes in sums.items():
+        found[_any_release(key)].append(outcomes)
+    return {key: total(parts) for key, parts in found.items()}

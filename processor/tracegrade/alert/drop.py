@@ -47,7 +47,7 @@ def look_drop(
         ``value`` is that of the time since the fall most likely began. ``p_value`` is 1 / evidence. None when nothing
         was judged, or there is no baseline yet.
     """
-    now = total(bins)
+    now = total(item.outcomes for item in bins)
     baseline = (fallen.was, fallen.was_samples, fallen.bound) if fallen else _baseline(rule, alert, drop, before)
     whole = measure(rule, alert, now)
     if whole is None or baseline is None:
@@ -58,7 +58,7 @@ def look_drop(
     for item in bins:
         detector.add(*_counts(alert, item.outcomes))
     since = detector.since
-    measured = measure(rule, alert, total(bins[since:])) or whole
+    measured = measure(rule, alert, total(item.outcomes for item in bins[since:])) or whole
     low, high = measured.bounds(1 - alert.confidence)
     return Finding(
         value=measured.value,

@@ -38,6 +38,8 @@ _NS = 1_000_000_000
 _TOLD_WITHIN_NS = 3600 * _NS
 # Who was told that an alert fires is told of its end whenever that can be.
 _END_TOLD_WITHIN_NS = 7 * 86_400 * _NS
+# The judge shares its core with us: with very many series, checks are made less often instead.
+_MOST_OF_A_CORE = 0.01
 _MAX_BACKOFF_NS = 300 * _NS
 
 
@@ -67,15 +69,21 @@ class AlertLoop:
         self._not_before_ns: dict[str, int] = {}  # by receiver, after failures
 
     async def run(self, stop: asyncio.Event) -> None:
-        """A step each interval until `stop` is set."""
+        """A step each interval, or less often where steps are costly, until `stop` is set."""
         while not stop.is_set():
-            await asyncio.to_thread(self.step, time.time_ns())
+            spent_s = await asyncio.to_thread(self._timed_step)
             try:
-                await asyncio.wait_for(stop.wait(), self._settings.interval)
+                await asyncio.wait_for(stop.wait(), max(self._settings.interval, spent_s / _MOST_OF_A_CORE))
             except TimeoutError:
                 continue
         for receiver in self._receivers:
             await asyncio.to_thread(receiver.close)
+
+    def _timed_step(self) -> float:
+        """A step now; the seconds of processor time that it took."""
+        before_s = time.thread_time()
+        self.step(time.time_ns())
+        return time.thread_time() - before_s
 
     def step(self, now_ns: int) -> None:
         """Check once, and tell those who are to be told. A store that refuses is asked again in the next step."""
@@ -103,7 +111,7 @@ class AlertLoop:
                 for alert in reversed(recent_alerts(connection, now_ns - int(longest_s * _NS)))
                 if alert.ends_ns is not None
             }
-            checked = check(StoredHistory(connection), rules, before, now_ns, ended)
+            checked = check(StoredHistory(connection, rules), rules, before, now_ns, ended)
             fired = {alert.key for alert in before if alert.state == "firing"}
             now_open = [
                 with_circumstances(connection, alert) if alert.state == "firing" and alert.key not in fired else alert

@@ -152,7 +152,7 @@ def preview(
         for alert in rule.alert
     )
     with reading_store(config.store_url) as connection:
-        history = ReadHistory(connection, since - round((reach_s + 7200) * _NS), until_ns)
+        history = ReadHistory(connection, chosen, since - round((reach_s + 7200) * _NS), until_ns)
     found = fired(history, chosen, since, until_ns, round(_seconds(every) * _NS))
     if output_format == "json":
         print_json(alert.to_json() for alert in found)

@@ -109,6 +109,11 @@ class Alert(FileModel):
         return self.of.removesuffix(_SCORE)
 
     @property
+    def series(self) -> str:
+        """Whose outcomes are looked at: the name of an evaluation, "" for those of the rule as a whole."""
+        return "" if self.evaluation in SHARES else self.evaluation
+
+    @property
     def is_of_score(self) -> bool:
         """Whether a mean score is watched."""
         return self.of.endswith(_SCORE)

@@ -5,16 +5,17 @@ from these sums is corrected with them, and counts nothing twice.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Select, func, select
 
 from tracegrade.store.rates import stretches
-from tracegrade.store.schema import MINUTE_NS, counts, series
+from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, counts, series
 
-_COLUMNS = ("passed", "failed", "not_evaluable", "errors", "score_sum", "score_squares")
+_COUNTED = tuple(
+    counts.c[name] for name in ("passed", "failed", "not_evaluable", "errors", "score_sum", "score_squares")
+)
 
 
 class SeriesKey(NamedTuple):
@@ -32,8 +33,7 @@ class SeriesKey(NamedTuple):
     release: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcomes:
+class Outcomes(NamedTuple):
     """Outcomes added up: how many are stored, and (``all_``) of how many those are a sample.
 
     A result that was kept with probability p stands for 1 / p of its kind. ``squares`` are the sums of squares of these
@@ -63,15 +63,11 @@ class Outcomes:
         """Stored results of any outcome."""
         return self.judged + self.not_evaluable + self.errors
 
-    def __add__(self, other: "Outcomes") -> "Outcomes":
-        return Outcomes(*(getattr(self, name) + getattr(other, name) for name in _FIELDS))
+
+NO_OUTCOMES = Outcomes()
 
 
-_FIELDS = [field.name for field in fields(Outcomes)]
-
-
-@dataclass(frozen=True, slots=True)
-class Bin:
+class Bin(NamedTuple):
     """Outcomes of traces whose last span came within ``minutes`` from ``minute`` (since 1970) on."""
 
     minute: int
@@ -79,63 +75,95 @@ class Bin:
     outcomes: Outcomes
 
 
-def total(bins: Iterable[Bin]) -> Outcomes:
+def total(found: Iterable[Outcomes]) -> Outcomes:
     """All of them together."""
-    sums = Outcomes()
-    for item in bins:
-        sums += item.outcomes
-    return sums
+    return Outcomes(*map(sum, zip(NO_OUTCOMES, *found, strict=True)))
 
 
-def history(
-    connection: Connection,
-    since_ns: int,
-    until_ns: int,
-    *,
-    count_incomplete: bool = False,
-    by_minute: bool = False,
-) -> dict[str, dict[SeriesKey, list[Bin]]]:
-    """The bins of every series judged live, in order of time, empty ones left out; by rule id, "" for counted traces.
-
-    Args:
-        connection: on the store.
-        since_ns: from the minute in which this is, ns since 1970 UTC.
-        until_ns: up to the minute in which this is.
-        count_incomplete: count incomplete traces as well.
-        by_minute: minutes alone; otherwise whole hours where they fit.
+class Window(NamedTuple):
+    """What is looked at: ``evaluation`` is "" for rules as a whole; the minutes of both times are inside (``until_ns``
+    itself is not), ns since 1970 UTC; incomplete traces count as well, or not.
     """
-    names = select(series).where(series.c.run == "live")
-    keys = {
-        row.number: (
-            SeriesKey(row.tenant, row.rule_id, row.rule_hash, row.evaluation, row.service, row.agent, row.release),
-            1.0 / row.probability,
-        )
-        for row in connection.execute(names)
-    }
-    places = [(1, since_ns // MINUTE_NS, (until_ns - 1) // MINUTE_NS)] if by_minute else stretches(since_ns, until_ns)
-    query = select(counts.c.series, counts.c.minute, *(counts.c[name] for name in _COLUMNS))
-    query = query.where(counts.c.series.in_(names.with_only_columns(series.c.number)))
-    if not count_incomplete:
-        query = query.where(counts.c.complete)
-    found: defaultdict[SeriesKey, dict[tuple[int, int], Outcomes]] = defaultdict(dict)
-    for minutes, first, last in places:
-        for number, minute, *sums in connection.execute(
-            query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
-        ):
-            if any(sums[:4]):
-                key, weight = keys[number]
-                bins, place = found[key], (minute, minutes)
-                outcomes = _weighted(sums, weight)
-                bins[place] = bins[place] + outcomes if place in bins else outcomes
-    by_rule: defaultdict[str, dict[SeriesKey, list[Bin]]] = defaultdict(dict)
-    for key, by_place in found.items():
-        by_rule[key.rule_id][key] = [Bin(*place, by_place[place]) for place in sorted(by_place)]
-    return by_rule
+
+    evaluation: str
+    since_ns: int
+    until_ns: int
+    count_incomplete: bool
 
 
-def _weighted(sums: list[float], weight: float) -> Outcomes:
-    passed, failed, not_evaluable, errors = (max(0, int(count)) for count in sums[:4])
-    score_sum, score_squares = sums[4:]
+class SeriesHistory:
+    """The outcomes of chosen series, judged live, as the store is at one moment; by rule id.
+
+    ``EVERY_TRACE`` in place of a rule id: how many traces each service sent, whatever judges them.
+    """
+
+    def __init__(self, connection: Connection, rule_hashes: Collection[str]) -> None:
+        """Look up the series of the rules in these very forms."""
+        self._connection = connection
+        chosen = select(series).where(series.c.run == "live", series.c.rule_hash.in_({*rule_hashes, EVERY_TRACE}))
+        self._numbers = chosen.with_only_columns(series.c.number)
+        self.series = {
+            row.number: (
+                SeriesKey(row.tenant, row.rule_id, row.rule_hash, row.evaluation, row.service, row.agent, row.release),
+                1.0 / row.probability,
+            )
+            for row in connection.execute(chosen)
+        }
+
+    def sums(self, window: Window) -> dict[str, dict[SeriesKey, Outcomes]]:
+        """What each series comes to within `window`: added up by the database, those without any outcome left out."""
+        query = select(counts.c.series, *map(func.sum, _COUNTED)).group_by(counts.c.series)
+        parts: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
+        for _, stretch in self._stretches(query, window):
+            for number, *found in self._connection.execute(stretch).all():
+                key, weight = self.series[number]
+                parts[key].append(weighted(found, weight))
+        return _by_rule({key: total(found) for key, found in parts.items() if any(map(any, found))})
+
+    def bins(self, window: Window) -> dict[str, dict[SeriesKey, list[Bin]]]:
+        """As `sums`, by whole hours where they fit and by minutes at the ends; in order of time, empty ones left out.
+
+        A day is 24 to 83 rows a series, each some microseconds.
+        """
+        query = select(counts.c.series, counts.c.minute, *_COUNTED)
+        parts: defaultdict[SeriesKey, defaultdict[tuple[int, int], list[Outcomes]]]
+        parts = defaultdict(lambda: defaultdict(list))
+        for minutes, stretch in self._stretches(query, window):
+            for number, minute, *found in self._connection.execute(stretch).all():
+                key, weight = self.series[number]
+                if any(found[:4]):
+                    parts[key][minute, minutes].append(weighted(found, weight))
+        return _by_rule({key: bins_of(places) for key, places in parts.items()})
+
+    def minutes(self, window: Window) -> Iterator[tuple[int, int, Sequence[Any]]]:
+        """The number of a series, a minute, and what is counted there; by series, then in order of time."""
+        query = select(counts.c.series, counts.c.minute, *map(func.sum, _COUNTED)).where(counts.c.minutes == 1)
+        query = query.where(counts.c.minute.between(window.since_ns // MINUTE_NS, window.until_ns // MINUTE_NS))
+        query = self._of_these(query, window).group_by(counts.c.series, counts.c.minute)
+        for number, minute, *found in self._connection.execute(query.order_by(counts.c.series, counts.c.minute)):
+            yield number, minute, found
+
+    def _stretches(self, query: Select[Any], window: Window) -> Iterator[tuple[int, Select[Any]]]:
+        query = self._of_these(query, window)
+        for minutes, first, last in stretches(window.since_ns, window.until_ns):
+            yield minutes, query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
+
+    def _of_these(self, query: Select[Any], window: Window) -> Select[Any]:
+        # By IN instead of a join, which SQLite would read from the wrong end: all rows of the window for each series.
+        query = query.where(counts.c.series.in_(self._numbers.where(series.c.evaluation == window.evaluation)))
+        return query if window.count_incomplete else query.where(counts.c.complete)
+
+
+def bins_of(places: Mapping[tuple[int, int], Sequence[Outcomes]]) -> list[Bin]:
+    """One bin for each (minute, minutes), in order of time."""
+    return [Bin(*place, found[0] if len(found) == 1 else total(found)) for place, found in sorted(places.items())]
+
+
+def weighted(counted: Sequence[Any], weight: float) -> Outcomes:
+    """What is counted of one series, each of whose results stands for `weight` of its kind."""
+    passed, failed, not_evaluable, errors, scores, score_squares = counted
+    if min(passed, failed, not_evaluable, errors) < 0:  # retention took what a revision takes back
+        passed, failed, not_evaluable, errors = (max(0, count) for count in counted[:4])
     return Outcomes(
         passed,
         failed,
@@ -145,8 +173,15 @@ def _weighted(sums: list[float], weight: float) -> Outcomes:
         failed * weight,
         not_evaluable * weight,
         errors * weight,
-        score_sum * weight,
+        scores * weight,
         score_squares * weight,
         (passed + failed) * weight * weight,
         (not_evaluable + errors) * weight * weight,
     )
+
+
+def _by_rule(by_key: Mapping[SeriesKey, Any]) -> dict[str, dict[SeriesKey, Any]]:
+    found: defaultdict[str, dict[SeriesKey, Any]] = defaultdict(dict)
+    for key, value in by_key.items():
+        found[key.rule_id][key] = value
+    return found

@@ -1,0 +1,71 @@
+"""The store as alerts see it, at one moment and over a stretch: the same, whichever way it is read."""
+
+import pytest
+from sqlalchemy import Engine
+
+from store.judged_traces import MINUTE_NS, START_NS, judged
+from tracegrade.alert.stored_history import ReadHistory, StoredHistory
+from tracegrade.match.rule import Rule
+from tracegrade.store.history import Window, total
+from tracegrade.store.open import reading
+from tracegrade.store.schema import EVERY_TRACE
+from tracegrade.store.write import StoreWriter
+
+RULE = Rule.model_validate(
+    {
+        "id": "checkout-order",
+        "evaluate": [{"evaluator": "tool-call-order", "tool_calls_order": ["a", "b"]}],
+        "alert": [{"below": 0.9, "of": of} for of in ("pass_rate", "tool-call-order.score")],
+    }
+)
+HOURS = 5
+OUTCOMES = ("pass", "fail", "pass", "not_evaluable", "pass", "error")
+
+
+@pytest.fixture
+def filled(engine: Engine) -> Engine:
+    traces = []
+    for number in range(60 * HOURS):
+        complete, release = number % 10 != 9, "1.0" if number % 3 else "1.1"
+        trace = judged(number, OUTCOMES[number % len(OUTCOMES)], complete=complete, release=release)
+        for decision in trace.decisions:
+            decision.pair.rule_hash = RULE.hash if number % 50 else "an earlier form"
+            decision.pair.probability = 0.5 if number % 4 == 0 else 1.0
+        traces.append(trace)
+    StoreWriter(engine).write(traces)
+    return engine
+
+
+@pytest.mark.parametrize("evaluation", ["", "tool-call-order"])
+@pytest.mark.parametrize(("first", "last"), [(0, 300), (17, 203), (60, 120), (61, 62), (299, 400), (400, 500)])
+def test_any_window_is_seen_alike_by_sums_and_bins_and_in_what_was_read_once(
+    filled: Engine, evaluation: str, first: int, last: int
+) -> None:
+    with reading(filled) as connection:
+        live = StoredHistory(connection, [RULE])
+        read = ReadHistory(connection, [RULE], START_NS, START_NS + 60 * HOURS * MINUTE_NS)
+        window = Window(evaluation, START_NS + first * MINUTE_NS, START_NS + last * MINUTE_NS, False)
+        for rule_id in (RULE.id, EVERY_TRACE):
+            sums, bins = live.sums(rule_id, window), live.bins(rule_id, window)
+            assert read.sums(rule_id, window) == sums
+            assert read.bins(rule_id, window) == bins
+            assert {key: total(item.outcomes for item in found) for key, found in bins.items()} == sums
+
+
+def test_what_is_seen_is_what_was_stored(filled: Engine) -> None:
+    """Of 300 traces, 30 are incomplete; of the others those of every 50th minute are of an earlier form."""
+    with reading(filled) as connection:
+        live = StoredHistory(connection, [RULE])
+        everything = START_NS, START_NS + 60 * HOURS * MINUTE_NS
+        found = live.sums(RULE.id, Window("", *everything, False))
+        assert {key.release for key in found} == {"1.0", "1.1"}
+        assert {key.rule_hash for key in found} == {RULE.hash}
+        complete, whole = total(found.values()), total(live.sums(RULE.id, Window("", *everything, True)).values())
+        (traces,) = live.sums(EVERY_TRACE, Window("", *everything, False)).values()
+    numbers = [number for number in range(300) if number % 50]
+    kept = [number for number in numbers if number % 10 != 9]
+    assert whole.results == len(numbers)
+    assert complete.results == len(kept)
+    assert complete.errors == sum(number % 6 == 5 for number in kept)
+    assert complete.all_passed == sum(2 if number % 4 == 0 else 1 for number in kept if number % 6 in (0, 2, 4))
+    assert traces.passed == 270
