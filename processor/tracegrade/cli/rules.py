@@ -179,8 +179,8 @@ def new(name: str, folder: Path, trace_id: bytes | None, config: "Config") -> No
 def _from_stored(rule_id: str, trace_id: bytes, config: "Config") -> "Draft":
     from tracegrade.cli import new_rule
     from tracegrade.cli.traces import kept_requests
+    from tracegrade.history.stored_extraction import extract_stored
     from tracegrade.otlp.json import to_json
-    from tracegrade.pipeline.stored_extraction import extract_stored
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
 

@@ -1,7 +1,6 @@
 """``tracegrade why``: what became of every rule on one trace."""
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,17 +8,12 @@ import click
 from tracegrade.cli.output import EXIT_FAILED, format_option, outcome_text, print_json, print_table, reports_errors
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.trace_id_argument import TRACE_ID
-from tracegrade.words import count, json_text, time_text
+from tracegrade.words import count, time_text
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
     from tracegrade.config import Config
-    from tracegrade.match.rule import Rule
     from tracegrade.match.rule_set import RuleSet
-    from tracegrade.model.evaluation import Decision
     from tracegrade.model.extraction import Extraction
-    from tracegrade.model.session import Session
     from tracegrade.pipeline.late_arrivals import LateArrival
     from tracegrade.store.read import StoredTrace
 
@@ -52,6 +46,7 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
 
     Exit code 1 when the store does not hold the trace.
     """
+    from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs
     from tracegrade.match.load import load_rules
     from tracegrade.pipeline.data_folder import JOURNAL
     from tracegrade.pipeline.late_arrivals import late_arrivals
@@ -60,12 +55,12 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
 
     rule_set = load_rules(rule_paths or config.rules.paths, semantic_model=config.rules.semantic_model)
     with reading_store(config.store_url) as connection:
-        found = [_read(connection, stored, config) for stored in stored_traces(connection, trace_id)]
+        found = [read_judgement(connection, stored, config.traces) for stored in stored_traces(connection, trace_id)]
     if not found:
         click.echo(_UNKNOWN.format(trace_id.hex(), config.data_path.resolve()), err=True)
         sys.exit(EXIT_FAILED)
     for read in found:
-        pairs = [*_stored_pairs(read), *_derived_pairs(read, rule_set)]
+        pairs = [*stored_pairs(read), *derived_pairs(read, rule_set)]
         if output_format == "json":
             print_json(pairs)
         else:
@@ -75,98 +70,6 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
                 _print_renamed(read.extraction)
                 _print_unread(read.extraction)
             _print_pairs(pairs)
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A stored trace, or session, and the sessions that the trace is part of; ``extraction`` is None of a session."""
-
-    stored: "StoredTrace"
-    extraction: "Extraction | None"
-    sessions: "list[Session]"
-    decisions: "list[Decision]"
-
-
-def _read(connection: "Connection", stored: "StoredTrace", config: "Config") -> _Read:
-    from tracegrade.extract.session import part_of, session_ids
-    from tracegrade.pipeline.stored_extraction import extract_stored, session_of, stored_session_of
-    from tracegrade.store.read import sessions_of
-
-    if stored.members is not None:
-        return _Read(stored, None, [stored_session_of(connection, stored, config.traces)], stored.decisions)
-    extraction = extract_stored(stored, config.traces)
-    judged = {session.trace["session"]: session for session in sessions_of(connection, stored)}
-    sessions = [stored_session_of(connection, session, config.traces) for session in judged.values()]
-    for name in session_ids(extraction):
-        if name not in judged and (part := part_of(extraction, name)) is not None:
-            sessions.append(session_of([part], name, stored.trace["tenant"], {}))
-    decisions = [decision for item in (stored, *judged.values()) for decision in item.decisions]
-    return _Read(stored, extraction, sessions, decisions)
-
-
-def _stored_pairs(read: _Read) -> list[dict[str, Any]]:
-    """What was decided when the trace, and its sessions, were judged."""
-    shown = ("evaluation", "case", "outcome", "score", "threshold", "explanation", "reason")
-    return [
-        {
-            "rule_id": decision.pair.rule_id,
-            "subject": {"kind": decision.pair.subject.kind, "id": decision.pair.subject.id},
-            "decision": decision.kind,
-            "outcome": decision.outcome,
-            "reason": decision.reason,
-            "evaluations": [{name: getattr(item, name) for name in shown} for item in decision.evaluations],
-        }
-        for decision in read.decisions
-    ]
-
-
-def _derived_pairs(read: _Read, rule_set: "RuleSet") -> list[dict[str, Any]]:
-    """What the rules in force say of the trace beyond what was stored: mostly which clause did not match."""
-    from tracegrade.match.select import explain, explain_session
-
-    decided = {
-        (pair.rule_id, pair.subject.kind, pair.subject.id) for pair in [decision.pair for decision in read.decisions]
-    }
-    pairs = []
-    for rule in rule_set.rules:
-        explained = [found for session in read.sessions for found in explain_session(rule, session)]
-        if read.extraction is not None:
-            explained += explain(rule, read.extraction)
-        elif rule.scope != "session":
-            continue
-        if not explained:
-            pairs.append(_pair(rule.id, rule.scope, "", "not_matched", f"no subject: the trace has no {rule.scope}"))
-        for item in explained:
-            subject = item.subject
-            if (rule.id, subject.kind, subject.id) in decided:
-                continue
-            if item.clause is not None:
-                pairs.append(_pair(rule.id, subject.kind, subject.id, "not_matched", _clause_text(rule, item.clause)))
-            else:
-                reason = "it matches now, but was not in force (or was another) when the trace was judged"
-                pairs.append(_pair(rule.id, subject.kind, subject.id, "not_judged", reason))
-    return pairs
-
-
-def _pair(rule_id: str, kind: str, subject_id: str, decision: str, reason: str) -> dict[str, Any]:
-    subject = {"kind": kind, "id": subject_id}
-    return {
-        "rule_id": rule_id,
-        "subject": subject,
-        "decision": decision,
-        "outcome": None,
-        "reason": reason,
-        "evaluations": [],
-    }
-
-
-def _clause_text(rule: "Rule", clause: str) -> str:
-    if clause == "unless":
-        return "excluded: all clauses of unless hold"
-    expected: Any = rule.match.model_dump(mode="json")
-    for name in clause.split(".", 1):
-        expected = expected.get(name) if isinstance(expected, dict) else None
-    return f"match.{clause} does not hold" + (f": expected {json_text(expected)}" if expected is not None else "")
 
 
 def _print_head(stored: "StoredTrace", rule_set: "RuleSet") -> None:

@@ -9,6 +9,7 @@ from tracegrade.doctor import installation, judging
 from tracegrade.doctor.arrivals import Arrivals, lateness
 from tracegrade.doctor.content import Content, incomplete
 from tracegrade.doctor.finding import Finding
+from tracegrade.history.stored_extraction import extract_stored
 from tracegrade.journal.errors import JournalNotFound, SegmentDeleted
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.segments import segment_bases
@@ -19,7 +20,6 @@ from tracegrade.model.extraction import Extraction
 from tracegrade.model.signal import Signal
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.record_judge import wanted_by
-from tracegrade.pipeline.stored_extraction import extract_stored
 from tracegrade.store.open import reading_store
 from tracegrade.store.read import newest_traces
 

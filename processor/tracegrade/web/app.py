@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from tracegrade.store.open import StoreError
 from tracegrade.web.api import api_app
-from tracegrade.web.pages import overview, traces
+from tracegrade.web.pages import overview, trace, traces
 from tracegrade.web.render import page
 from tracegrade.web.security import SecurityHeaders
 from tracegrade.web.sources import Sources
@@ -26,6 +26,8 @@ def build_app(sources: Sources) -> ASGIApp:
         routes=[
             Route("/", overview.show),
             Route("/traces", traces.show),
+            Route("/traces/{trace_id}", trace.show),
+            Route("/traces/{trace_id}/spans/{span_id}", trace.show_span),
             Mount("/static", StaticFiles(directory=_STATIC), name="static"),
             Mount("/api/v1", api_app(sources), name="api"),
         ],

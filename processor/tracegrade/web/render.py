@@ -1,5 +1,6 @@
 """Templates to pages."""
 
+import json
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -58,9 +59,24 @@ def _environment() -> Environment:
         "number": _number,
         "count": count,
         "iso": iso_text,
+        "pretty": _pretty,
+        "excerpt": _excerpt,
         "short": lambda text: text[:8],
     }
     return environment
+
+
+def _pretty(value: Any) -> str:
+    """JSON over several lines, for values that people read."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def _excerpt(value: Any, length: int = 160) -> str:
+    """Compact JSON, cut."""
+    text = json_text(value)
+    return text if len(text) <= length else text[:length] + "…"
 
 
 def _time(time_ns: int) -> Markup:

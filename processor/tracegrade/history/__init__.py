@@ -1,0 +1,1 @@
+"""Work over what is stored: what was judged, looked at again."""

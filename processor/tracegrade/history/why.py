@@ -1,0 +1,109 @@
+"""Why a stored trace was judged as it was, or not at all: what ``tracegrade why`` and the page tell."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.extract.session import part_of, session_ids
+from tracegrade.history.stored_extraction import extract_stored, session_of, stored_session_of
+from tracegrade.match.rule import Rule
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.match.select import explain, explain_session
+from tracegrade.model.evaluation import Decision
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.session import Session
+from tracegrade.store.read import StoredTrace, sessions_of
+from tracegrade.words import json_text
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJudgement:
+    """A stored trace, or session, and the sessions that the trace is part of; ``extraction`` is None of a session."""
+
+    stored: StoredTrace
+    extraction: Extraction | None
+    sessions: list[Session]
+    decisions: list[Decision]
+
+
+def read_judgement(connection: Connection, stored: StoredTrace, settings: TracesSettings) -> StoredJudgement:
+    """The stored trace or session with all that `stored_pairs` and `derived_pairs` tell of it.
+
+    Raises:
+        KeptSpansError: its spans are damaged, or were stored by another version.
+    """
+    if stored.members is not None:
+        return StoredJudgement(stored, None, [stored_session_of(connection, stored, settings)], stored.decisions)
+    extraction = extract_stored(stored, settings)
+    judged = {session.trace["session"]: session for session in sessions_of(connection, stored)}
+    sessions = [stored_session_of(connection, session, settings) for session in judged.values()]
+    for name in session_ids(extraction):
+        if name not in judged and (part := part_of(extraction, name)) is not None:
+            sessions.append(session_of([part], name, stored.trace["tenant"], {}))
+    decisions = [decision for item in (stored, *judged.values()) for decision in item.decisions]
+    return StoredJudgement(stored, extraction, sessions, decisions)
+
+
+def stored_pairs(read: StoredJudgement) -> list[dict[str, Any]]:
+    """What was decided when the trace, and its sessions, were judged."""
+    shown = ("evaluation", "case", "outcome", "score", "threshold", "explanation", "reason")
+    return [
+        {
+            "rule_id": decision.pair.rule_id,
+            "subject": {"kind": decision.pair.subject.kind, "id": decision.pair.subject.id},
+            "decision": decision.kind,
+            "outcome": decision.outcome,
+            "reason": decision.reason,
+            "evaluations": [{name: getattr(item, name) for name in shown} for item in decision.evaluations],
+        }
+        for decision in read.decisions
+    ]
+
+
+def derived_pairs(read: StoredJudgement, rule_set: RuleSet) -> list[dict[str, Any]]:
+    """What the rules in force say of the trace beyond what was stored: mostly which clause did not match."""
+    decided = {
+        (pair.rule_id, pair.subject.kind, pair.subject.id) for pair in [decision.pair for decision in read.decisions]
+    }
+    pairs = []
+    for rule in rule_set.rules:
+        explained = [found for session in read.sessions for found in explain_session(rule, session)]
+        if read.extraction is not None:
+            explained += explain(rule, read.extraction)
+        elif rule.scope != "session":
+            continue
+        if not explained:
+            pairs.append(_pair(rule.id, rule.scope, "", "not_matched", f"no subject: the trace has no {rule.scope}"))
+        for item in explained:
+            subject = item.subject
+            if (rule.id, subject.kind, subject.id) in decided:
+                continue
+            if item.clause is not None:
+                pairs.append(_pair(rule.id, subject.kind, subject.id, "not_matched", _clause_text(rule, item.clause)))
+            else:
+                reason = "it matches now, but was not in force (or was another) when the trace was judged"
+                pairs.append(_pair(rule.id, subject.kind, subject.id, "not_judged", reason))
+    return pairs
+
+
+def _pair(rule_id: str, kind: str, subject_id: str, decision: str, reason: str) -> dict[str, Any]:
+    subject = {"kind": kind, "id": subject_id}
+    return {
+        "rule_id": rule_id,
+        "subject": subject,
+        "decision": decision,
+        "outcome": None,
+        "reason": reason,
+        "evaluations": [],
+    }
+
+
+def _clause_text(rule: Rule, clause: str) -> str:
+    if clause == "unless":
+        return "excluded: all clauses of unless hold"
+    expected: Any = rule.match.model_dump(mode="json")
+    for name in clause.split(".", 1):
+        expected = expected.get(name) if isinstance(expected, dict) else None
+    return f"match.{clause} does not hold" + (f": expected {json_text(expected)}" if expected is not None else "")

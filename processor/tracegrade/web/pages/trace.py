@@ -1,0 +1,223 @@
+"""``/traces/{trace_id}``: one trace, why it was judged so, its spans; or a session, by the trace id of its own."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from tracegrade.evaluate.evaluator import Evidence
+from tracegrade.extract.joining import join
+from tracegrade.history.why import derived_pairs, read_judgement
+from tracegrade.match.evaluation_spec import EvaluationSpec
+from tracegrade.match.rule import Rule
+from tracegrade.match.select import SUBJECTS
+from tracegrade.model.evaluation import Decision, Evaluation
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.session import session_trace_id
+from tracegrade.model.subject import Subject
+from tracegrade.model.tool_call import ToolCall
+from tracegrade.store.kept_spans import decode_spans
+from tracegrade.store.read import StoredTrace, stored_traces
+from tracegrade.web.alignment import Alignment, aligned
+from tracegrade.web.render import page
+from tracegrade.web.sources import Sources, sources_of
+from tracegrade.web.waterfall import waterfall
+
+_MAX_LINES = 250
+_MAX_CALLS = 100
+_ORDER = {"fail": 0, "error": 1, "not_evaluable": 2, "pass": 3, "sampled_out": 4}
+
+_CLOSED = {
+    "settled": "its root had ended, no parent was missing, and it was quiet for traces.settle",
+    "idle": "no span came for traces.idle_timeout",
+    "end_attribute": "a span said that it ends",
+    "max_age": "it was open for traces.max_age",
+    "span_cap": "it had as many spans as may be judged together",
+    "byte_cap": "it was as large as may be judged together",
+    "memory": "memory was short",
+    "end_of_input": "the input ended",
+    "turn": "one of its traces closed; it goes on",
+    "quiet": "it was quiet for traces.session_quiet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One evaluation, its item of the rule if that is known, and the calls beside those expected."""
+
+    evaluation: Evaluation
+    spec: EvaluationSpec | None
+    alignment: Alignment | None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One decision: what a rule came to on one subject."""
+
+    decision: Decision
+    rule: Rule | None
+    outcome: str
+    evaluations: list[Shown]
+
+    @property
+    def is_other_version(self) -> bool:
+        """Judged by another content of the rule than the one in force."""
+        return self.rule is not None and self.rule.hash != self.decision.pair.rule_hash
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One agent run with the calls that are shown of it, by turn: those of one message, or made together."""
+
+    agent: str
+    span_id: str
+    parent: str | None
+    prompt: str | None
+    final_answer: str | None
+    calls: int
+    turns: list[list[tuple[int, ToolCall]]]
+    hidden: int
+
+
+def show(request: Request) -> Response:
+    """The trace of that id, of the tenant in the address if several have it."""
+    sources = sources_of(request)
+    trace_id = _trace_id(request)
+    only = request.query_params.get("rule", "")
+    everything = "all" in request.query_params
+    with sources.store() as connection:
+        stored = _chosen(stored_traces(connection, trace_id), request.query_params.get("tenant"))
+        if stored.members is not None:
+            return RedirectResponse(f"/sessions/{trace_id.hex()}")
+        values = _values(connection, sources, stored, everything)
+    return page(request, "trace.html", title=stored.trace["root_name"] or "Trace", only=only, **values)
+
+
+def show_span(request: Request) -> Response:
+    """One span with all that was kept of it."""
+    sources = sources_of(request)
+    span_id = request.path_params["span_id"]
+    with sources.store() as connection:
+        stored = _chosen(stored_traces(connection, _trace_id(request)), request.query_params.get("tenant"))
+    kept = decode_spans(stored.spans)
+    span = next((span for span in join(kept.spans, kept.log_records) if span.span_id.hex() == span_id), None)
+    if span is None:
+        raise HTTPException(404, f"Trace {stored.trace['trace_id']} has no span {span_id}.")
+    calls = [call for call in stored.tool_calls if span_id in (call.span_id, *call.also_seen_in)]
+    return page(request, "span.html", title=span.name, head=stored.trace, span=span, calls=calls)
+
+
+def _trace_id(request: Request) -> bytes:
+    written = request.path_params["trace_id"]
+    try:
+        trace_id = bytes.fromhex(written)
+    except ValueError:
+        trace_id = b""
+    if len(trace_id) != 16:
+        raise HTTPException(404, f"{written!r} is no trace id: expected 32 hex digits.")
+    return trace_id
+
+
+def _chosen(found: list[StoredTrace], tenant: str | None) -> StoredTrace:
+    stored = next((item for item in found if tenant in (None, item.trace["tenant"])), None)
+    if stored is None:
+        raise HTTPException(
+            404,
+            "This trace is not in the store. It may be open still, wait in the journal, be older than store.retention, "
+            "or never have come here: 'tracegrade why' says more.",
+        )
+    return stored
+
+
+def _values(connection: Connection, sources: Sources, stored: StoredTrace, everything: bool) -> dict[str, Any]:
+    rule_set = sources.rule_set()
+    read = read_judgement(connection, stored, sources.config.traces)
+    assert read.extraction is not None
+    extraction = read.extraction
+    judged = sorted(
+        (_judged(decision, rule_set.rule(decision.pair.rule_id), extraction) for decision in read.decisions),
+        key=lambda item: _ORDER.get(item.outcome, 9),
+    )
+    lines = waterfall(extraction.trace.spans, extraction)
+    shown = lines if everything else lines[:_MAX_LINES]
+    return {
+        "head": stored.trace,
+        "closed": _CLOSED.get(stored.trace["close_reason"], ""),
+        "sessions": [(name, session_trace_id(stored.trace["tenant"], name).hex()) for name in stored.sessions],
+        "judged": judged,
+        "others": _alike(derived_pairs(read, rule_set)),
+        "other_rules": stored.trace["rule_set_hash"] != rule_set.hash,
+        "lines": shown,
+        "hidden": len(lines) - len(shown),
+        "failing": _failing(judged),
+        "runs": _runs(extraction, everything),
+    }
+
+
+def _judged(decision: Decision, rule: Rule | None, extraction: Extraction) -> Judged:
+    subject = _subject(decision, extraction)
+    same = rule is not None and rule.hash == decision.pair.rule_hash
+    shown = []
+    for evaluation in decision.evaluations:
+        spec = _spec(rule, evaluation) if same and rule is not None else None
+        alignment = None
+        if spec is not None and subject is not None and evaluation.score is not None:
+            run_calls = subject.run.calls if subject.kind == "tool-call" and subject.run else ()
+            evidence = Evidence(subject.calls, subject.prompt, subject.final_answer, None, run_calls)
+            alignment = aligned(spec, evidence)
+        shown.append(Shown(evaluation, spec, alignment))
+    return Judged(decision, rule, decision.outcome or decision.kind, shown)
+
+
+def _spec(rule: Rule, evaluation: Evaluation) -> EvaluationSpec | None:
+    """The rule's item that `evaluation` came of."""
+    cases = rule.cases.all if rule.cases is not None else ()
+    specs = [*rule.evaluate, *(case.spec for case in cases)]
+    return next((spec for spec in specs if (spec.name, spec.case) == (evaluation.evaluation, evaluation.case)), None)
+
+
+def _subject(decision: Decision, extraction: Extraction) -> Subject | None:
+    wanted = decision.pair.subject
+    for scope, subjects in SUBJECTS.items():
+        if scope == wanted.kind:
+            return next((subject for subject in subjects(extraction) if subject.id == wanted.id), None)
+    return None  # a session, whose calls are in other traces too
+
+
+def _alike(pairs: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, str, int]]:
+    """Rule, decision, kind of subject and reason of `pairs`, and of how many subjects each is said."""
+    found = Counter((pair["rule_id"], pair["decision"], pair["subject"]["kind"], pair["reason"]) for pair in pairs)
+    return [(*key, times) for key, times in found.items()]
+
+
+def _failing(judged: Sequence[Judged]) -> dict[str, list[str]]:
+    """By the hex id of a span the rules that fail on what it stands for."""
+    found: dict[str, list[str]] = {}
+    for item in judged:
+        if item.outcome == "fail":
+            found.setdefault(item.decision.pair.subject.span_id, []).append(item.decision.pair.rule_id)
+    return found
+
+
+def _runs(extraction: Extraction, everything: bool) -> list[Run]:
+    left = len(extraction.calls) if everything else _MAX_CALLS
+    names = {run.span_id: run.agent for run in extraction.runs}
+    found = []
+    for run in extraction.runs:
+        some = run.calls[:left]
+        left -= len(some)
+        turns: list[list[tuple[int, ToolCall]]] = []
+        for number, call in enumerate(some, 1):
+            if turns and call.batch is not None and turns[-1][-1][1].batch == call.batch:
+                turns[-1].append((number, call))
+            else:
+                turns.append([(number, call)])
+        parent = names.get(run.parent_span_id or "")
+        hidden = len(run.calls) - len(some)
+        found.append(Run(run.agent, run.span_id, parent, run.prompt, run.final_answer, len(run.calls), turns, hidden))
+    return found

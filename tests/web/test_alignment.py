@@ -1,0 +1,138 @@
+"""What is shown beside what: each row of the table is calls made, calls expected, and the lines, worked by hand."""
+
+from typing import Any
+
+import pytest
+
+from tracegrade.evaluate.evaluator import Evidence
+from tracegrade.match.evaluation_spec import read_item
+from tracegrade.model.tool_call import ToolCall
+from tracegrade.web.alignment import Alignment, aligned
+
+
+def made(name: str, arguments: Any = None, output: Any = None, batch: int | None = None) -> ToolCall:
+    return ToolCall(
+        name,
+        name,
+        None,
+        arguments or {},
+        "ok",
+        output,
+        "ok",
+        None,
+        0,
+        0,
+        "00f067aa0ba902b8",
+        "support",
+        "a",
+        batch=batch,
+    )
+
+
+def lines(item: dict[str, Any], *calls: ToolCall) -> list[tuple[str, int | None, int | None]]:
+    found = aligned(read_item(item), Evidence(calls))
+    assert found is not None
+    return [(row.state, row.index, row.position) for row in found.rows]
+
+
+def order(*names: str, **settings: Any) -> dict[str, Any]:
+    return {"evaluator": "tool-call-order", "tool_calls_order": list(names), **settings}
+
+
+def args(*calls: tuple[str, dict[str, Any]], **settings: Any) -> dict[str, Any]:
+    expected = [{"name": name, "args": arguments} for name, arguments in calls]
+    return {"evaluator": "tool-call-args", "tool_calls": expected, **settings}
+
+
+@pytest.mark.parametrize(
+    ("item", "calls", "expected"),
+    [
+        pytest.param(order("a", "b"), [made("a"), made("b")], [("matched", 1, 1), ("matched", 2, 2)], id="as expected"),
+        pytest.param(
+            order("a", "b"), [made("b"), made("a")], [("matched", 2, 1), ("out_of_order", 1, 2)],
+            id="swapped, and a longest order keeps one"
+        ),
+        pytest.param(order("a", "b"), [made("a")], [("matched", 1, 1), ("missing", 2, None)], id="the last is missing"),
+        pytest.param(order("a"), [], [("missing", 1, None)], id="nothing was called"),
+        pytest.param(
+            order("a"), [made("x"), made("a"), made("y")], [("extra", None, 1), ("matched", 1, 2), ("extra", None, 3)],
+            id="further calls around it",
+        ),
+        pytest.param(
+            order("a", "b", "c"), [made("c"), made("a"), made("b")],
+            [("out_of_order", 3, 1), ("matched", 1, 2), ("matched", 2, 3)], id="the last came first",
+        ),
+        pytest.param(
+            order("a", "b"), [made("b", batch=0), made("a", batch=0)], [("matched", 2, 1), ("matched", 1, 2)],
+            id="made together, in any order",
+        ),
+        pytest.param(
+            args(("a", {"x": 1})), [made("a", {"x": 2}), made("a", {"x": 1})], [("extra", None, 1), ("matched", 1, 2)],
+            id="the one whose arguments fit",
+        ),
+        pytest.param(args(("a", {"x": 1})), [made("a", {"x": 2})], [("differs", 1, 1)], id="other arguments"),
+        pytest.param(
+            args(("a", {"x": 1}), ("b", {})), [made("b"), made("a", {"x": 1})], [("matched", 2, 1), ("matched", 1, 2)],
+            id="order does not count",
+        ),
+        pytest.param(
+            {"evaluator": "tool-call-output", "tool_outputs": [{"name": "a", "output": {"ok": True}}]},
+            [made("a", output={"ok": False})], [("differs", 1, 1)], id="another output",
+        ),
+        pytest.param(
+            {"evaluator": "trajectory", "match": "any_order", "tool_calls": [{"name": ["a", "b"]}]}, [made("b")],
+            [("matched", 1, 1)], id="any of several tools",
+        ),
+        pytest.param(
+            {"evaluator": "tool-case", "expected_tool": "a", "expected_params": {"x": 1}},
+            [made("a", {"x": 1, "y": 2})], [("matched", 1, 1)], id="a case, further parameters are free",
+        ),
+    ],
+)  # fmt: skip
+def test_lines(item: dict[str, Any], calls: list[ToolCall], expected: list[tuple[str, int | None, int | None]]) -> None:
+    assert lines(item, *calls) == expected
+
+
+def _found(item: dict[str, Any], *calls: ToolCall) -> Alignment:
+    found = aligned(read_item(item), Evidence(calls))
+    assert found is not None
+    return found
+
+
+def test_differences_are_told_by_path() -> None:
+    (row,) = _found(args(("a", {"x": {"y": 1}, "z": 2})), made("a", {"x": {"y": 3}, "w": 4})).rows
+    told = [(item.path, item.problem, item.expected, item.found) for item in row.differences]
+    assert told == [
+        (("x", "y"), "different", 1, 3),
+        (("z",), "missing", 2, None),
+        (("w",), "unexpected", None, 4),
+    ]
+
+
+def test_matchers_that_hold_are_no_difference() -> None:
+    (row,) = _found(args(("a", {"x": {"$gte": 2}})), made("a", {"x": 3})).rows
+    assert row.state == "matched"
+
+
+def test_a_value_that_came_from_an_earlier_call_is_no_difference() -> None:
+    item = args(("b", {"id": {"$from": "a.output.id"}}))
+    seen = made("a", output={"id": 7})
+    assert lines(item, seen, made("b", {"id": 7})) == [("extra", None, 1), ("matched", 1, 2)]
+    assert lines(item, seen, made("b", {"id": 8})) == [("extra", None, 1), ("differs", 1, 2)]
+
+
+def test_a_thousand_further_calls_are_one_line() -> None:
+    found = _found(order("a"), *(made(f"x{number}") for number in range(1000)), made("a"))
+    assert [(row.state, len(row.folded)) for row in found.rows] == [("extra", 999), ("matched", 0)]
+    assert found.count("extra") == 1000
+
+
+def test_what_compares_no_calls_has_no_lines() -> None:
+    item = {"evaluator": "contains", "search_text": "x"}
+    assert aligned(read_item(item), Evidence([made("a")])) is None
+
+
+def test_what_takes_too_much_work_is_left_out() -> None:
+    calls = [made("a", {"x": number}) for number in range(700)]
+    expected = [("a", {"x": -number - 1}) for number in range(700)]
+    assert aligned(read_item(args(*expected)), Evidence(calls)) is None

@@ -1,0 +1,143 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from tracegrade.extract.registry import extract
+from tracegrade.match.load import load_rules
+from tracegrade.model.span import Resource
+from tracegrade.model.trace import Trace
+from tracegrade.web.waterfall import WIDTH, waterfall
+from web.shop import MS, RULES, SECOND, Writer, crawl, order
+from web.site import Site, text_of
+
+
+def _id(number: int) -> str:
+    return f"a1{number:030x}"
+
+
+def _page(shop: Site, number: int, query: str = "") -> str:
+    answer = shop.get(f"/traces/{_id(number)}{query}")
+    assert answer.status == 200, answer.text
+    return answer.text
+
+
+def test_a_failing_rule_shows_what_was_expected_beside_what_was_called(shop: Site) -> None:
+    page = text_of(_page(shop, 1))
+    assert "⇅ out of order 3 create_order 1 create_order" in page
+    assert "= matched 1 validate_user 2 validate_user" in page
+    assert "score 0.6667 passes from 1" in page
+
+
+def test_arguments_are_told_apart_by_path_and_word(shop: Site) -> None:
+    page = text_of(_page(shop, 7))
+    assert "qty different 2 5" in page
+    assert 'ship.country different {"$one_of":["DE","FR"]} "US"' in page
+    assert 'ship.express missing {"$any":true} nothing' in page
+    assert "+ extra not expected 3 notify_sales" in page
+
+
+def test_it_says_why_it_was_closed_and_whether_it_is_whole(shop: Site) -> None:
+    assert "● complete" in text_of(_page(shop, 2))
+    page = text_of(_page(shop, 4))
+    assert "◐ incomplete: root, parent:" in page
+    assert "no span came for traces.idle_timeout" in page
+
+
+def test_each_rule_has_a_decision_or_the_clause_that_did_not_hold(shop: Site) -> None:
+    page = text_of(_page(shop, 6))
+    assert "refund-without-lookup not matched match.agent does not hold" in page
+
+
+def test_it_leads_to_its_session(shop: Site) -> None:
+    html = _page(shop, 1)
+    assert re.search(r'href="/sessions/[0-9a-f]{32}">talk<', html)
+    assert "conversation-orders-too-often" in text_of(html)
+
+
+def test_sub_agents_are_runs_of_their_own(shop: Site) -> None:
+    page = text_of(_page(shop, 5))
+    assert "refund-agent 2 tool calls, called by support-desk" in page
+    assert "! TimeoutError" in page
+
+
+def test_a_rule_that_has_changed_since_is_said_to_have(shop: Site, tmp_path: Path) -> None:
+    changed = tmp_path / "orders.rule.yaml"
+    changed.write_text((RULES / changed.name).read_text().replace("level: high", "level: low"))
+    kept, shop.rules = shop.rules, load_rules([str(changed)])
+    try:
+        page = text_of(_page(shop, 1))
+    finally:
+        shop.rules = kept
+    assert "which is not the one in force" in page
+
+
+def test_a_long_trace_is_shown_in_part_and_whole_when_asked(shop: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegrade.web.pages.trace._MAX_LINES", 10)
+    monkeypatch.setattr("tracegrade.web.pages.trace._MAX_CALLS", 10)
+    part, whole = _page(shop, 3), _page(shop, 3, "?all=1")
+    assert part.count("<rect") == 10
+    assert "Show 35 more spans" in part
+    assert "Show 30 more calls" in part
+    assert whole.count("<rect") == 45
+
+
+def test_a_span_has_a_page_with_all_that_was_kept_of_it(shop: Site) -> None:
+    (address,) = re.findall(r'href="(/traces/[0-9a-f]+/spans/[0-9a-f]+)">execute_tool create_order<', _page(shop, 1))
+    page = text_of(shop.get(address).text)
+    assert "gen_ai.tool.call.arguments" in page
+    assert "Read as a call of create_order" in page
+    assert "service.version 1.5.0" in page
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/traces/a1", "'a1' is no trace id: expected 32 hex digits."),
+        ("/traces/zz", "'zz' is no trace id"),
+        (f"/traces/{'0' * 31}1", "This trace is not in the store."),
+        (f"/traces/{_id(1)}/spans/0123", "has no span 0123"),
+    ],
+)
+def test_what_is_not_there_is_not_found(shop: Site, path: str, message: str) -> None:
+    answer = shop.get(path)
+    assert answer.status == 404
+    assert message in text_of(answer.text)
+
+
+def _lines(trace: Trace) -> list[tuple[str, int, str]]:
+    return [(line.span.name, line.depth, line.kind) for line in waterfall(trace.spans, extract(trace))]
+
+
+def test_children_stand_below_their_parents_and_kinds_are_told() -> None:
+    assert _lines(order(1, 10 * SECOND, "1", [("look", {}, None)])) == [
+        ("invoke_agent order-agent", 0, "agent"),
+        ("chat gpt-4o", 1, "model"),
+        ("execute_tool look", 1, "tool"),
+        ("chat gpt-4o", 1, "model"),
+    ]
+
+
+def test_spans_whose_parents_lead_in_a_circle_have_a_line_each() -> None:
+    writer = Writer(1, 10 * SECOND, Resource())
+    first = writer.span("first", b"", MS)
+    second = writer.span("second", first.span_id, MS)
+    first.parent_span_id = second.span_id
+    alone = writer.span("alone", b"", MS)
+    alone.parent_span_id = alone.span_id
+    trace = Trace(writer.trace_id, "default", writer.spans, "idle", [], 3)
+    assert sorted(name for name, _, _ in _lines(trace)) == ["alone", "first", "second"]
+
+
+def test_every_bar_lies_within_the_chart() -> None:
+    trace = crawl(1, 10 * SECOND, 200)
+    found = waterfall(trace.spans, extract(trace))
+    assert found[0].width == WIDTH
+    assert all(0 <= line.x < WIDTH and line.width > 0 for line in found)
+
+
+def test_a_trace_without_length_is_drawn() -> None:
+    writer = Writer(1, 0, Resource())
+    writer.span("point", b"", 0)
+    trace = Trace(writer.trace_id, "default", writer.spans, "idle", [], 1)
+    assert [line.width > 0 for line in waterfall(trace.spans, extract(trace))] == [True]
