@@ -23,7 +23,7 @@ def test_what_is_behind_a_position_is_counted_across_a_restart(tmp_path: Path) -
     second = journal.append(entry(4)).result()
     reader = JournalReader(tmp_path)
 
-    unread = UnreadItems(journal, reader, judged_to=first)
+    unread = UnreadItems(journal, tmp_path, judged_to=first)
     assert unread.behind(first, first) == Items(4, 50)
     third = unread.append(entry(5)).result()
     unread.append(entry(99, Signal.METRICS)).result()
@@ -46,7 +46,7 @@ def test_a_judge_whose_position_was_deleted_reads_on_at_the_first_record_left(tm
     reader = JournalReader(tmp_path)
     assert reader.first() > 0
 
-    unread = UnreadItems(journal, reader, judged_to=0)
+    unread = UnreadItems(journal, tmp_path, judged_to=0)
     assert unread.behind(0, 0) == Items(7_000_000, 0)
     assert unread.behind(journal.end, journal.end) == Items(0, 0)
     reader.close()
@@ -56,7 +56,7 @@ def test_a_judge_whose_position_was_deleted_reads_on_at_the_first_record_left(tm
 def test_a_refused_append_is_not_counted(tmp_path: Path) -> None:
     journal = LocalJournal.open(tmp_path)
     reader = JournalReader(tmp_path)
-    unread = UnreadItems(journal, reader, judged_to=0)
+    unread = UnreadItems(journal, tmp_path, judged_to=0)
     future = unread.append(entry(2))
     future.result()
     journal.close()
@@ -64,3 +64,33 @@ def test_a_refused_append_is_not_counted(tmp_path: Path) -> None:
         unread.append(entry(7))
     assert unread.behind(0, 0) == Items(2, 0)
     reader.close()
+
+
+def test_a_long_journal_is_counted_later_and_what_comes_meanwhile_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tracegrade.pipeline.unread._SOON_COUNTED_BYTES", 0)
+    caplog.set_level("INFO")
+    journal = LocalJournal.open(tmp_path)
+    ends = [journal.append(entry(3)).result(), journal.append(entry(50, Signal.LOGS)).result()]
+    unread = UnreadItems(journal, tmp_path, judged_to=0)
+    ends.append(unread.append(entry(5)).result())
+    assert not unread.is_counted
+    assert unread.behind(ends[0], 0) is None
+    assert unread.between(0, ends[2]) is None
+    assert unread.behind(ends[1], 0) == Items(5, 0)
+    unread.count()
+    assert unread.is_counted
+    assert unread.behind(0, 0) == Items(8, 50)
+    assert unread.between(0, ends[1]) == Items(3, 50)
+    assert unread.between(ends[0], ends[2]) == Items(5, 50)
+    unread.tell(ends[0])
+    unread.tell(ends[0])
+    unread.tell(ends[1])
+    unread.tell(ends[2])
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [
+        "0 MiB of the journal wait to be judged: 0 spans and 50 log records",
+        "judging has caught up with the start, after 0 s",
+    ]
+    journal.close()

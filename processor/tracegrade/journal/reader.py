@@ -2,13 +2,23 @@
 
 import os
 from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from tracegrade.journal.disk import read_readable
 from tracegrade.journal.errors import SegmentDeleted
 from tracegrade.journal.published import Durable, Published
-from tracegrade.journal.record import HEADER_BYTES, MAX_TENANT_BYTES, Record, Unreadable, decode_header, decode_record
-from tracegrade.journal.segments import next_record, segment_bases, segment_path
+from tracegrade.journal.record import (
+    HEADER_BYTES,
+    MAX_TENANT_BYTES,
+    Record,
+    Signal,
+    Unreadable,
+    decode_header,
+    decode_record,
+)
+from tracegrade.journal.segments import counts, next_record, segment_bases, segment_path
 from tracegrade.telemetry import Telemetry
 
 DEFAULT_MAX_BYTES = 8 * 1024 * 1024
@@ -85,6 +95,21 @@ class JournalReader:
                 break
             position = reached
         return records
+
+    def counts(self, position: int, end: int) -> Iterator[tuple[int, Signal, int]]:
+        """End, signal and items of each record from `position` to `end`, a tenth of the time of reading them.
+
+        What retention deletes meanwhile is left out.
+        """
+        for base, following in pairwise([*segment_bases(self._folder), end]):
+            begin = max(base, position)
+            if begin >= min(following, end):
+                continue
+            try:
+                data = self._bytes(base, begin, min(following, end) - begin)
+            except FileNotFoundError:
+                continue
+            yield from counts(data, begin)
 
     def close(self) -> None:
         """Let go of the files."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tracegrade.journal.record import Header, Signal
-from tracegrade.journal.segments import read_segment, scan, segment_path
+from tracegrade.journal.record import Signal
+from tracegrade.journal.segments import counts, read_segment, segment_path
 
 WhenFull = Literal["refuse", "drop_oldest"]
 
@@ -68,9 +68,8 @@ def count_items(folder: Path, segment: Segment, positions: Mapping[str, int]) ->
     """Items by signal of the segment's readable records, per consumer from its position on."""
     data = read_segment(segment_path(folder, segment.base), segment.end - segment.base)
     lost: dict[str, Counter[Signal]] = {name: Counter() for name in positions}
-    for part in scan(data, segment.base):
-        if isinstance(part, Header):
-            for name, position in positions.items():
-                if part.position >= position:
-                    lost[name][part.signal] += part.items
+    for end, signal, items in counts(data, segment.base):
+        for name, position in positions.items():
+            if end > position:
+                lost[name][signal] += items
     return lost

@@ -11,7 +11,7 @@ from pathlib import Path
 from zlib import crc32
 
 from tracegrade.journal.disk import read_readable
-from tracegrade.journal.record import MAGIC, Header, Unreadable, decode_header
+from tracegrade.journal.record import MAGIC, Header, Signal, Unreadable, decode_count, decode_header
 
 FOLDER_NAME = "segments"
 SUFFIX = ".segment"
@@ -60,6 +60,18 @@ def scan(data: bytes, base: int, offset: int = 0) -> Iterator[Header | Gap]:
             resumed = next_record(data, base, offset + 1)
             yield Gap(base + offset, base + resumed)
             offset = resumed
+
+
+def counts(data: bytes, base: int, offset: int = 0) -> Iterator[tuple[int, Signal, int]]:
+    """End, signal and items of the records in ``data[offset:]``: of those with an intact header, payloads unread."""
+    while offset < len(data):
+        counted = decode_count(data, offset, base + offset)
+        if counted is None:
+            offset = next_record(data, base, offset + 1)
+        else:
+            size, signal, items = counted
+            offset += size
+            yield base + offset, signal, items
 
 
 def next_record(data: bytes, base: int, offset: int) -> int:

@@ -30,7 +30,7 @@ from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.embedded_server import EmbeddedServer
 from tracegrade.pipeline.judge_process import JudgeProcess
 from tracegrade.pipeline.status_page import status_app
-from tracegrade.pipeline.unread import UnreadItems
+from tracegrade.pipeline.unread import Items, UnreadItems
 from tracegrade.pipeline.web_process import WebProcess
 from tracegrade.receive.certificate import read_certificate
 from tracegrade.receive.ingest import Ingest
@@ -72,7 +72,7 @@ class ReceiveRole:
         self._reader = JournalReader(self._folder.journal)
         self._deletions = Deletions(self._folder.path)
         self._judge_position = Position(self._folder.position(JUDGE))
-        self._unread = UnreadItems(self._journal, self._reader, self._judged_to())
+        self._unread = UnreadItems(self._journal, self._folder.journal, self._judged_to())
         self._instance_id = self._folder.instance_id()
         self._ingest = Ingest(
             self._unread, self._telemetry, self._instance_id, config.receivers.otlp.max_in_flight_bytes
@@ -104,6 +104,7 @@ class ReceiveRole:
             await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
             stop.set()
             self._ingest.stop()
+            self._unread.halt()
             for task in tasks:
                 await task
         return 2 if self._judge.refused_to_start else 0
@@ -150,7 +151,7 @@ class ReceiveRole:
 
     def _start_tasks(self, stack: AsyncExitStack, stop: asyncio.Event) -> list[asyncio.Task[None]]:
         tasks = [
-            asyncio.create_task(_every(TRIM_EVERY_S, self._trim, stop)),
+            asyncio.create_task(self._look_after_the_journal(stop)),
             asyncio.create_task(_every(TRIM_EVERY_S, self._delete, stop)),
             asyncio.create_task(_every(self._config.telemetry.export_interval, self._export_metrics, stop)),
         ]
@@ -181,6 +182,16 @@ class ReceiveRole:
         position = self._judge_position.load()
         return self._reader.first() if position is None else position
 
+    async def _look_after_the_journal(self, stop: asyncio.Event) -> None:
+        """Retention; before it, while senders are answered already, what the judge has before it is counted."""
+        while not self._unread.is_counted and not stop.is_set():
+            try:
+                await asyncio.to_thread(self._unread.count)
+            except OSError as error:  # no file descriptor left, a disk that fails: receiving must not end with it
+                logger.warning("%s; trying again in %.0f s", error, TRIM_EVERY_S)
+                await wait(stop, TRIM_EVERY_S)
+        await _every(TRIM_EVERY_S, self._trim, stop)
+
     async def _trim(self) -> None:
         """Retention, behind all consumers."""
         consumers = {JUDGE: Consumer(self._judged_to(), self._config.judge.when_full)}
@@ -190,12 +201,13 @@ class ReceiveRole:
         lost = await asyncio.to_thread(self._journal.trim, consumers)
         if JUDGE in lost:
             # What the judge has read and not finished is in its memory: only what it never read is lost to it.
-            unread = self._unread.between(self._judge_read_to(), self._reader.first())
+            unread = self._unread.between(self._judge_read_to(), self._reader.first()) or Items()
             self._telemetry.add("tracegrade.spans", unread.spans, fate="dropped", reason="judge_behind")
             self._telemetry.add("tracegrade.log_records", unread.log_records, fate="dropped", reason="judge_behind")
             logger.warning(
                 "%d spans and %d log records were deleted before the judge had read them: journal.max_size_mib", *unread
             )
+        self._unread.tell(self._judge_read_to())
 
     async def _delete(self) -> None:
         """What somebody asks to have deleted, as far as it is in the journal; the judge does the rest."""
@@ -227,8 +239,9 @@ class ReceiveRole:
         judge = self._folder.read_snapshot(JUDGE)
         read_to = self._judge_read_to(judge)
         unread = self._unread.behind(read_to, self._judged_to())
-        self._telemetry.set("tracegrade.spans.unread", unread.spans)
-        self._telemetry.set("tracegrade.log_records.unread", unread.log_records)
+        if unread is not None:
+            self._telemetry.set("tracegrade.spans.unread", unread.spans)
+            self._telemetry.set("tracegrade.log_records.unread", unread.log_records)
         self._telemetry.set("tracegrade.judge.lag", max(0, self._journal.end - read_to))
         return [snapshot for snapshot in (self._telemetry.snapshot(), judge) if snapshot is not None]
 

@@ -1,8 +1,12 @@
 """How many accepted spans and log records the judge has not read yet: exact at any position, whoever restarts."""
 
+import logging
 import threading
+import time
+from array import array
 from bisect import bisect_right
 from concurrent.futures import Future
+from pathlib import Path
 from typing import NamedTuple
 
 from tracegrade.journal.local import LocalJournal
@@ -10,7 +14,10 @@ from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Entry
 from tracegrade.model.signal import Signal
 
+logger = logging.getLogger(__name__)
+
 _JUDGED = (Signal.TRACES, Signal.LOGS)
+_SOON_COUNTED_BYTES = 16 * 1024 * 1024
 
 
 class Items(NamedTuple):
@@ -19,26 +26,73 @@ class Items(NamedTuple):
     spans: int = 0
     log_records: int = 0
 
+    def plus(self, other: "Items") -> "Items":
+        """Both together."""
+        return Items(self.spans + other.spans, self.log_records + other.log_records)
+
     def minus(self, other: "Items") -> "Items":
         """What `other` lacks of this; none below 0."""
         return Items(max(0, self.spans - other.spans), max(0, self.log_records - other.log_records))
 
 
 class UnreadItems:
-    """Wraps the journal's writer: notes behind each accepted record how many items there are up to it."""
+    """Wraps the journal's writer: notes behind each accepted record how many items there are up to it.
 
-    def __init__(self, journal: LocalJournal, reader: JournalReader, judged_to: int) -> None:
-        """Count what the judge, standing at `judged_to` or at the first record still there, finds at start."""
+    What the judge has not read of what was there at the start is counted by `count`, which takes a second for a million
+    requests: senders are answered meanwhile, and only positions before the start have no count yet.
+    """
+
+    def __init__(self, journal: LocalJournal, folder: Path, judged_to: int) -> None:
+        """Prepare to count from `judged_to`, where the judge stands, or from the first record still there."""
         self._journal = journal
+        self._folder = folder
         self._lock = threading.Lock()
-        position = max(judged_to, reader.first())  # retention may have deleted what a judge left behind had not read
-        self._ends = [position]
-        self._counts = [Items()]  # between the first of `_ends` and the one of the same index
-        end = reader.durable().end
-        while position < end and (records := reader.read(position)):
-            for record in records:
-                self._note(record.end, record.signal, record.items)
-            position = records[-1].end
+        self._halted = False
+        self._told_s = 0.0
+        reader = JournalReader(folder)
+        # Retention may have deleted what a judge left behind had not read.
+        self._begin = max(judged_to, reader.first())
+        self._start = reader.durable().end
+        reader.close()
+        self._since = _Sums(self._start)
+        self._before: _Sums | None = None
+        if self._start - self._begin <= _SOON_COUNTED_BYTES:
+            self.count()
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether all positions have a count."""
+        return self._before is not None
+
+    def count(self) -> None:
+        """Count what was there at the start, unless it is; from any thread. Raises OSError when it cannot be read."""
+        if self._before is not None:
+            return
+        sums = _Sums(self._begin)
+        reader = JournalReader(self._folder)
+        try:
+            for end, signal, items in reader.counts(self._begin, self._start):
+                sums.note(end, signal, items)
+                if self._halted:
+                    return
+        finally:
+            reader.close()
+        self._before = sums
+
+    def tell(self, position: int) -> None:
+        """Log how much of what was there at the start a judge at `position` has before it; later, that it has not."""
+        if position < self._start and not self._told_s:
+            self._told_s = time.monotonic()
+            size_mib = (self._start - position) / 1024**2
+            waiting = self.between(position, self._start) or Items()
+            logger.info("%.0f MiB of the journal wait to be judged: %d spans and %d log records", size_mib, *waiting)
+        elif position >= self._start and self._told_s:
+            logger.info("judging has caught up with the start, after %.0f s", time.monotonic() - self._told_s)
+            self._told_s = 0.0
+
+    def halt(self) -> None:
+        """Let `count` end early: nobody needs it any more."""
+        self._halted = True
 
     def append(self, entry: Entry) -> "Future[int]":
         """As the journal's; the record is noted before the sender hears of it."""
@@ -47,31 +101,60 @@ class UnreadItems:
             future.add_done_callback(lambda done: self._note_appended(done, entry))
         return future
 
-    def behind(self, position: int, committed: int) -> Items:
-        """What is in records that end after `position`; forgets what lies before `committed`, where a judge begins."""
-        with self._lock:
-            count = self._counts[-1].minus(self._counts[self._index(position)])
-            index = self._index(committed)
-            del self._ends[:index]
-            del self._counts[:index]
-            return count
+    def behind(self, position: int, committed: int) -> Items | None:
+        """What is in records that end after `position`; forgets what lies before `committed`, where a judge begins.
 
-    def between(self, begin: int, end: int) -> Items:
-        """What is in records that end after `begin` and by `end`."""
+        None while it is not counted.
+        """
         with self._lock:
-            return self._counts[self._index(end)].minus(self._counts[self._index(begin)])
+            found = self._after(position)
+            self._since.forget(committed)
+            if self._before is not None:
+                self._before.forget(committed)
+            return found
 
-    def _index(self, position: int) -> int:
-        return max(0, bisect_right(self._ends, position) - 1)
+    def between(self, begin: int, end: int) -> Items | None:
+        """What is in records that end after `begin` and by `end`; None while it is not counted."""
+        with self._lock:
+            after_begin, after_end = self._after(begin), self._after(end)
+            return None if after_begin is None or after_end is None else after_begin.minus(after_end)
+
+    def _after(self, position: int) -> Items | None:
+        if position >= self._start:
+            return self._since.after(position)
+        return None if self._before is None else self._before.after(position).plus(self._since.after(position))
 
     def _note_appended(self, done: "Future[int]", entry: Entry) -> None:
         if done.exception() is None:
             with self._lock:
-                self._note(done.result(), entry.signal, entry.items)
+                self._since.note(done.result(), entry.signal, entry.items)
 
-    def _note(self, end: int, signal: Signal, items: int) -> None:
+
+class _Sums:
+    """Sums of items up to the end of each record; 24 bytes a record."""
+
+    def __init__(self, begin: int) -> None:
+        self._ends = array("Q", [begin])
+        self._spans = array("Q", [0])
+        self._log_records = array("Q", [0])
+
+    def note(self, end: int, signal: Signal, items: int) -> None:
         if signal in _JUDGED:
-            spans, log_records = self._counts[-1]
             is_spans = signal == Signal.TRACES
             self._ends.append(end)
-            self._counts.append(Items(spans + items, log_records) if is_spans else Items(spans, log_records + items))
+            self._spans.append(self._spans[-1] + (items if is_spans else 0))
+            self._log_records.append(self._log_records[-1] + (0 if is_spans else items))
+
+    def after(self, position: int) -> Items:
+        """What is in records that end after `position`."""
+        index = self._index(position)
+        return Items(self._spans[-1] - self._spans[index], self._log_records[-1] - self._log_records[index])
+
+    def forget(self, position: int) -> None:
+        """Positions before `position` are not asked for any more."""
+        index = self._index(position)
+        for sums in (self._ends, self._spans, self._log_records):
+            del sums[:index]
+
+    def _index(self, position: int) -> int:
+        return max(0, bisect_right(self._ends, position) - 1)
