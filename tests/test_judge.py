@@ -73,17 +73,18 @@ def test_a_threshold_is_reached_within_rounding() -> None:
     assert outcome(judge(trace(), rules(third)))[1] == "pass"
 
 
-def test_a_pair_that_hung_is_an_error_and_is_not_tried_again() -> None:
+@pytest.mark.parametrize("reason", ["hung", "crashed: SIGKILL"])
+def test_a_pair_that_was_set_aside_is_an_error_and_is_not_tried_again(reason: str) -> None:
     the_trace = trace()
     tried: list[str] = []
     judgement = judge(
         the_trace,
         rules(ORDER),
-        hung={(the_trace.trace_id.hex(), "a-rule")},
+        set_aside={(the_trace.trace_id.hex(), "a-rule"): reason},
         working_on=lambda rule: tried.append(rule.id),
     )
-    assert outcome(judgement) == ("error", None, "hung")
-    assert [(e.outcome, e.score, e.reason) for e in judgement.evaluations] == [("error", None, "hung")]
+    assert outcome(judgement) == ("error", None, reason)
+    assert [(e.outcome, e.score, e.reason) for e in judgement.evaluations] == [("error", None, reason)]
     assert tried == []
 
 

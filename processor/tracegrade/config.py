@@ -61,7 +61,10 @@ class RulesSettings(FileModel):
 class JudgeSettings(FileModel):
     """The judge process and its watchdog."""
 
-    watchdog: bool = Field(True, description="Restart a judge that hangs; what it hung on becomes error: hung")
+    watchdog: bool = Field(
+        True,
+        description="Restart a judge that hangs; what it hung on becomes error: hung, what ended three, error: crashed",
+    )
     hang_timeout: Duration = Field(30.0, gt=0, description="No sign of life for this long: it hangs")
     when_full: Literal["refuse", "drop_oldest"] = Field(
         "drop_oldest", description="When the judge stays behind the journal's bound; dropped spans are counted"

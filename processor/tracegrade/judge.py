@@ -3,7 +3,7 @@
 This is the front door of the middle: `serve`, `replay`, `rules test`, `why` and notebooks all come through here.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -34,8 +34,8 @@ from tracegrade.model.trace import Trace
 
 # Scores are sums of fractions: 0.1 + 0.2 must reach a threshold of 0.3.
 PASS_TOLERANCE = 1e-9
+NOTHING_SET_ASIDE: Mapping[tuple[str, str], str] = {}
 
-HUNG = "hung"
 
 _WORST_FIRST: tuple[Outcome, ...] = ("fail", "error", "not_evaluable")
 
@@ -59,7 +59,7 @@ def judge(
     *,
     run: str = "live",
     gated: bool = True,
-    hung: Collection[tuple[str, str]] = (),
+    set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
     working_on: Callable[[Rule], None] | None = None,
     tool_name: Callable[[str], str] | None = None,
 ) -> Judgement:
@@ -70,7 +70,7 @@ def judge(
         rule_set: the rules in force.
         run: ``live`` or an experiment's name; part of every evaluation's id.
         gated: answer not_evaluable where a call lacks what the evaluator reads, instead of scoring what is there.
-        hung: (hex trace id, rule id) pairs that are not tried again: their decision is ``error: hung``.
+        set_aside: (hex trace id, rule id) pairs that are not tried again, and the reason of their decision, an error.
         working_on: told each rule before its evaluators run, so that a watchdog can name what hangs.
         tool_name: gives the name that rules use for a tool that comes under several, such as `ToolAliases`.
 
@@ -85,7 +85,7 @@ def judge(
         if subject is None or subject.subject is not matched.subject:
             surroundings = SubjectSurroundings(extraction, matched.subject)
             subject = _Judged(matched, surroundings, _facts_in(matched, extraction, run), trace_id)
-        judgement.decisions.append(_decide(subject, matched, trace_id, trace_id, gated, hung, working_on))
+        judgement.decisions.append(_decide(subject, matched, trace_id, trace_id, gated, set_aside, working_on))
     return judgement
 
 
@@ -95,7 +95,7 @@ def judge_session(
     *,
     run: str = "live",
     gated: bool = True,
-    hung: Collection[tuple[str, str]] = (),
+    set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
     working_on: Callable[[Rule], None] | None = None,
 ) -> list[Decision]:
     """Judge one session, as it stands, by every rule of that scope that matches it; as `judge` for the rest.
@@ -109,7 +109,7 @@ def judge_session(
         if subject is None:
             facts = _facts_of_session(matched, session, run)
             subject = _Judged(matched, SessionSurroundings(session), facts, "")
-        decisions.append(_decide(subject, matched, session.id, trace_id, gated, hung, working_on))
+        decisions.append(_decide(subject, matched, session.id, trace_id, gated, set_aside, working_on))
     return decisions
 
 
@@ -119,7 +119,7 @@ def _decide(
     sampled_by: str,
     trace_id: str,
     gated: bool,
-    hung: Collection[tuple[str, str]],
+    set_aside: Mapping[tuple[str, str], str],
     working_on: Callable[[Rule], None] | None,
 ) -> Decision:
     """What becomes of one (subject, rule) pair that matched."""
@@ -129,8 +129,8 @@ def _decide(
     sampled = sample.share == 1.0 or sample_point(sampled_by) < sample.share
     if not sampled and not sample.keep_failures:
         decision = pair.sampled_out()
-    elif hung and (trace_id, rule.id) in hung:
-        decision = pair.decide_alike("error", HUNG, matched.case)
+    elif set_aside and (reason := set_aside.get((trace_id, rule.id))) is not None:
+        decision = pair.decide_alike("error", reason, matched.case)
     elif matched.not_evaluable is not None:
         decision = pair.decide_alike("not_evaluable", matched.not_evaluable, matched.case)
     else:
@@ -270,8 +270,8 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, gated: bool) -> Evaluatio
         score = evaluator.evaluate(evidence, spec.criteria, spec.settings)
     except EvaluatorError as error:
         return pair.unscored(spec, "error", f"{error.type}: {error}")
-    except Exception as bug:  # in one evaluator; must not take the others along, and is named in the result
-        return pair.unscored(spec, "error", f"{type(bug).__name__}: {bug}")
+    except (Exception, SystemExit) as bug:  # in one evaluator: takes no other along, and is named in the result
+        return pair.unscored(spec, "error", f"{type(bug).__name__}: {bug}".removesuffix(": "))
     if score.score is None:
         return pair.evaluation(spec, "not_evaluable", score.explanation, score)
     return pair.evaluation(spec, "pass" if score.score >= spec.threshold - PASS_TOLERANCE else "fail", "", score)

@@ -52,15 +52,22 @@ def test_what_the_judge_lost_is_told(tmp_path: Path) -> None:
     telemetry.add("tracegrade.spans", 9, fate="dropped", reason="ignored_scope")
     telemetry.add("tracegrade.sink.dropped_records", 2, sink="otlp", reason="rejected")
     folder.write_snapshot("judge", telemetry.snapshot())
-    folder.add_hung_pair("ab" * 16, "slow-rule")
+    folder.add_set_aside_pair("ab" * 16, "slow-rule", "hung")
+    folder.add_set_aside_pair("ab" * 16, "large-rule", "crashed: SIGKILL")
+    folder.add_set_aside_pair("ab" * 16, "broken-rule", "crashed: SIGSEGV")
     found = {(item.check, item.level, item.where): item for item in installation.processes(folder)}
     assert set(found) == {
         ("judge", "error", "slow-rule"),
+        ("judge", "error", "large-rule"),
+        ("judge", "error", "broken-rule"),
         ("judge", "ok", ""),
         ("too late", "warning", ""),
         ("dropped", "warning", "span_cap"),
         ("judge", "warning", "otlp"),
     }
+    assert "(hung)" in found["judge", "error", "slow-rule"].found
+    assert "memory" in found["judge", "error", "large-rule"].advice
+    assert "(crashed: SIGSEGV)" in found["judge", "error", "broken-rule"].found
     assert found["dropped", "warning", "span_cap"].advice == "set traces.max_spans_per_trace higher"
 
 

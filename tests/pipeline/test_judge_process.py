@@ -4,6 +4,8 @@ import asyncio
 import sys
 from pathlib import Path
 
+import pytest
+
 from tracegrade.config import JudgeSettings
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat, read_heartbeat
@@ -25,6 +27,7 @@ beat = Heartbeat(folder / "judge.heartbeat")
 HANGS_ON_A_RULE = PREAMBLE + "beat.working(bytes(15) + b'\\x07', 'slow-rule'); time.sleep(60)"
 REFUSES_TO_START = PREAMBLE + "sys.exit(2)"
 KILLED_ON_A_RULE = PREAMBLE + "beat.working(bytes(15) + b'\\x07', 'fatal-rule'); os.kill(os.getpid(), signal.SIGKILL)"
+LEAVES_ON_A_RULE = PREAMBLE + "beat.working(bytes(15) + b'\\x07', 'fatal-rule'); os._exit(3)"
 REFUSES_TO_START_AGAIN = PREAMBLE + "sys.exit(1 if (folder / 'starts').read_text() == 'x' else 2)"
 FINDS_NO_STORE = PREAMBLE + "sys.exit(75 if (folder / 'starts').read_text() in ('x', 'xx') else 2)"
 LEAVES_WITH_ITS_PIPE = PREAMBLE + "sys.stdin.read(); (folder / 'left').touch()"
@@ -52,14 +55,25 @@ def keep(folder: Path, script: str, until: "asyncio.Event | int", **settings: ob
 def test_a_judge_that_hangs_is_ended_and_what_it_hung_on_is_set_aside(tmp_path: Path) -> None:
     _, telemetry = keep(tmp_path, HANGS_ON_A_RULE, 1, hang_timeout="500ms")
     assert telemetry.value("tracegrade.judge.restarts", reason="hung") == 1
-    assert DataFolder(tmp_path).hung_pairs() == {(TRACE.hex(), "slow-rule")}
+    assert DataFolder(tmp_path).set_aside_pairs() == {(TRACE.hex(), "slow-rule"): "hung"}
 
 
-def test_one_crash_on_a_rule_sets_nothing_aside_three_do(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [(KILLED_ON_A_RULE, "crashed: SIGKILL"), (LEAVES_ON_A_RULE, "crashed: exit code 3")],
+    ids=["killed", "left"],
+)
+def test_one_crash_on_a_rule_sets_nothing_aside_three_do(tmp_path: Path, script: str, reason: str) -> None:
+    keep(tmp_path, script, 1)
+    assert DataFolder(tmp_path).set_aside_pairs() == {}
+    keep(tmp_path, script, 3)
+    assert DataFolder(tmp_path).set_aside_pairs() == {(TRACE.hex(), "fatal-rule"): reason}
+
+
+def test_a_judge_that_ends_before_it_works_is_not_blamed_for_what_an_earlier_one_was_at(tmp_path: Path) -> None:
     keep(tmp_path, KILLED_ON_A_RULE, 1)
-    assert DataFolder(tmp_path).hung_pairs() == set()
-    keep(tmp_path, KILLED_ON_A_RULE, 3)
-    assert DataFolder(tmp_path).hung_pairs() == {(TRACE.hex(), "fatal-rule")}
+    keep(tmp_path, "import sys; sys.exit(1)", 3)
+    assert DataFolder(tmp_path).set_aside_pairs() == {}
 
 
 def test_a_judge_that_cannot_start_as_configured_is_not_started_again(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from reliability.table import Row
 EVALUATOR = """
 import os
 import signal
+import sys
 
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
 
@@ -39,6 +40,8 @@ def score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         os.kill(os.getpid(), signal.SIGKILL)  # as the kernel does when memory runs out
     if "eat" in names:
         raise MemoryError
+    if "leave" in names:
+        sys.exit(1)
     if "raise" in names:
         raise ZeroDivisionError
     return Score(1.0, {}, "well behaved")
@@ -48,6 +51,13 @@ EVALUATOR = Evaluator(
     name="misbehaves", summary="Does it?", Criteria=Criteria, Settings=Settings, score=score, reads=frozenset()
 )
 """
+WHAT = {
+    "loop": "loops",
+    "kill": "is killed for its memory",
+    "leave": "calls sys.exit",
+    "raise": "raises",
+    "eat": "finds no memory",
+}
 RULE = "id: misbehaving\nevaluate:\n  - {evaluator: misbehaves}\n"
 
 
@@ -63,10 +73,17 @@ def outcomes(server: Server) -> dict[int, tuple[str, str | None]]:
 
 
 @pytest.mark.parametrize(
-    ("tool", "restarts"), [("loop", {"hung": 1}), ("kill", {"crashed": 3}), ("raise", {}), ("eat", {})]
+    ("tool", "restarts", "reason"),
+    [
+        ("loop", {"hung": 1}, "hung"),
+        ("kill", {"crashed": 3}, "crashed: SIGKILL"),
+        ("leave", {}, "SystemExit: 1"),
+        ("raise", {}, "ZeroDivisionError"),
+        ("eat", {}, "MemoryError"),
+    ],
 )
 def test_an_evaluator_that_misbehaves_is_named_and_costs_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str, restarts: dict[str, int], report: Report
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str, restarts: dict[str, int], reason: str, report: Report
 ) -> None:
     installed = tmp_path / "installed"
     packages.install(
@@ -86,13 +103,12 @@ def test_an_evaluator_that_misbehaves_is_named_and_costs_no_other(
         took_s = time.monotonic() - begun_s
         found = outcomes(server)
         assert {trace for trace, (outcome, _) in found.items() if outcome == "pass"} == set(range(1, 22)) - {11}
-        outcome, reason = found[11]
-        assert outcome == "error"
+        assert found[11] == ("error", reason)
         counted = {
             why: server.metric("tracegrade_judge_restarts_total", "receive", reason=why) for why in ("hung", "crashed")
         }
         assert counted == {"hung": 0, "crashed": 0} | restarts
-        what = {"loop": "loops", "kill": "is killed for its memory", "raise": "raises", "eat": "finds no memory"}[tool]
+        what = WHAT[tool]
         again = ", ".join(f"{number} restart{'s' * (number > 1)} ({why})" for why, number in restarts.items())
         seen = f"error: {reason}; {again or 'no restart'}; 20 others judged"
         report(Row(f"an evaluator {what}", 1, 0, 0, took_s, seen))

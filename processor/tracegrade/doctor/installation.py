@@ -10,6 +10,7 @@ from tracegrade.doctor.finding import Finding
 from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.pipeline.judge_process import HUNG
 
 _MIB = 1024 * 1024
 _BEHIND_BYTES = 16 * _MIB
@@ -58,10 +59,16 @@ def journal(config: Config, folder: DataFolder, reader: JournalReader) -> Iterat
 
 
 def processes(folder: DataFolder) -> Iterator[Finding]:
-    """What the judge said of itself last: spans and results that were lost, what hung, what failed."""
-    for trace_id, rule_id in sorted(folder.hung_pairs())[:20]:
-        text = f"judging trace {trace_id} by it hung, and is not tried again"
-        yield Finding("judge", "error", rule_id, text, "look for a very long trace or an expensive pattern")
+    """What the judge said of itself last: spans and results that were lost, what ended it, what failed."""
+    for (trace_id, rule_id), reason in sorted(folder.set_aside_pairs().items())[:20]:
+        text = f"judging trace {trace_id} by it ended the judge ({reason}), and is not tried again"
+        if reason == HUNG:
+            advice = "look for a very long trace or an expensive pattern"
+        elif reason.endswith("SIGKILL"):
+            advice = "it may have taken all memory: see the system's log, and look for a very long trace"
+        else:
+            advice = "a bug in the evaluator, or in what it calls: its package's authors want to know"
+        yield Finding("judge", "error", rule_id, text, advice)
     snapshot = folder.read_snapshot("judge")
     if snapshot is None:
         yield Finding("judge", "note", "", "no judge has run over this data folder yet", "tracegrade serve")

@@ -34,7 +34,7 @@ class DataFolder:
         self.journal = path / JOURNAL
         self.results = path / "results"
         self.heartbeat = path / "judge.heartbeat"
-        self.hung = path / "hung.json"
+        self.set_aside = path / "set_aside.json"
 
     def position(self, consumer: str) -> Path:
         """The position file of one consumer."""
@@ -52,20 +52,20 @@ class DataFolder:
             _replace(path, uuid.uuid4().hex.encode())
         return path.read_text().strip()
 
-    def hung_pairs(self) -> set[tuple[str, str]]:
-        """(trace id, rule id) pairs on which a judge hung; they are not tried again."""
-        return {(trace_id, rule_id) for trace_id, rule_id in self._read_hung()}
+    def set_aside_pairs(self) -> dict[tuple[str, str], str]:
+        """(trace id, rule id) pairs on which a judge hung or crashed, and which; they are not tried again."""
+        return {(trace_id, rule_id): reason for trace_id, rule_id, reason in self._read_set_aside()}
 
-    def add_hung_pair(self, trace_id: str, rule_id: str) -> None:
-        """Remember that evaluating this trace by this rule hung; the newest 10,000 are kept."""
-        pairs = self._read_hung()
-        if [trace_id, rule_id] not in pairs:
-            pairs.append([trace_id, rule_id])
-        _replace(self.hung, json.dumps(pairs[-10_000:]).encode())
+    def add_set_aside_pair(self, trace_id: str, rule_id: str, reason: str) -> None:
+        """Remember what evaluating this trace by this rule does to a judge; the newest 10,000 are kept."""
+        pairs = self._read_set_aside()
+        if not any(pair[:2] == [trace_id, rule_id] for pair in pairs):
+            pairs.append([trace_id, rule_id, reason])
+        _replace(self.set_aside, json.dumps(pairs[-10_000:]).encode())
 
-    def _read_hung(self) -> list[list[str]]:
+    def _read_set_aside(self) -> list[list[str]]:
         try:
-            pairs: list[list[str]] = json.loads(self.hung.read_text())
+            pairs: list[list[str]] = json.loads(self.set_aside.read_text())
         except (FileNotFoundError, ValueError):  # a power cut may leave it empty: what hangs is found again
             return []
         return pairs

@@ -25,6 +25,9 @@ STOP_WITHIN_S = 20.0
 STARTS_WITHIN_S = 60.0
 EXIT_USAGE = 2  # wrong rules or settings, or a store that cannot be opened
 EXIT_STORE_UNREACHABLE = 75  # its server does not answer yet; EX_TEMPFAIL of sysexits.h
+# What becomes of the pairs on which judges end, and the reasons by which restarts are counted.
+HUNG = "hung"
+CRASHED = "crashed"
 # One crash may be anybody's fault; a third one on the same trace and rule is not.
 CRASHES_PER_PAIR = 3
 
@@ -93,12 +96,12 @@ class JudgeProcess:
             except OSError:
                 continue  # no file descriptor left: nothing is known of the judge, which is no reason to end it
             if self._settings.watchdog and self._hangs(beat, started_ns):
-                self._set_aside(beat)
+                self._set_aside(beat, HUNG)
                 process.kill()
                 process.wait()
-                return "hung"
-        self._count_crash(exit_code)
-        return "crashed"
+                return HUNG
+        self._count_crash(exit_code, started_ns)
+        return CRASHED
 
     async def _end(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None
@@ -115,22 +118,21 @@ class JudgeProcess:
             return time.monotonic_ns() - started_ns > max(self._settings.hang_timeout, STARTS_WITHIN_S) * 1e9
         return time.monotonic_ns() - beat.changed_ns > self._settings.hang_timeout * 1e9
 
-    def _set_aside(self, beat: Beat | None) -> None:
-        if beat is not None and beat.trace_id is not None and beat.rule_id is not None:
-            logger.warning("judging trace %s by rule %s hangs; it becomes error: hung", beat.trace_id, beat.rule_id)
-            self._folder.add_hung_pair(beat.trace_id, beat.rule_id)
-
-    def _count_crash(self, exit_code: int) -> None:
+    def _count_crash(self, exit_code: int, started_ns: int) -> None:
+        """Set aside what this judge was working on when it ended, if it has ended others before."""
         beat = read_heartbeat(self._folder.heartbeat)
-        if exit_code >= 0 or beat is None or beat.trace_id is None or beat.rule_id is None:
-            return
+        if beat is None or beat.changed_ns < started_ns or beat.trace_id is None or beat.rule_id is None:
+            return  # it was working on nothing, or what is there is an earlier one's
+        ended_by = signal.Signals(-exit_code).name if exit_code < 0 else f"exit code {exit_code}"
+        logger.warning("the judge was ended by %s on trace %s, rule %s", ended_by, beat.trace_id, beat.rule_id)
         pair = (beat.trace_id, beat.rule_id)
         self._crashes[pair] += 1
-        logger.warning(
-            "the judge was ended by %s on trace %s, rule %s",
-            signal.Signals(-exit_code).name,
-            beat.trace_id,
-            beat.rule_id,
-        )
         if self._crashes[pair] >= CRASHES_PER_PAIR:
-            self._folder.add_hung_pair(*pair)
+            self._set_aside(beat, f"{CRASHED}: {ended_by}")
+
+    def _set_aside(self, beat: Beat | None, reason: str) -> None:
+        if beat is not None and beat.trace_id is not None and beat.rule_id is not None:
+            logger.warning(
+                "trace %s is not judged by rule %s again; it becomes error: %s", beat.trace_id, beat.rule_id, reason
+            )
+            self._folder.add_set_aside_pair(beat.trace_id, beat.rule_id, reason)

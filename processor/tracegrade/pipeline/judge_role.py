@@ -139,7 +139,7 @@ class JudgeRole:
             self._config.traces,
             self._rule_set,
             ClosedTraces(self._stored, deleted=self._deletions.tombstones()),
-            hung=self._folder.hung_pairs(),
+            set_aside=self._folder.set_aside_pairs(),
             heartbeat=self._heartbeat,
             session=self._stored_session,
         )

@@ -1,6 +1,6 @@
 """Journal records in, judged traces out: assemble -> extract -> match -> evaluate, live and in replay alike."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -12,7 +12,7 @@ from tracegrade.assemble.settings import TracesSettings
 from tracegrade.extract.registry import MARKS, READ_ATTRIBUTES, READ_EVENTS, READ_PREFIXES, extract
 from tracegrade.extract.session import joined, part_of, session_ids
 from tracegrade.journal.record import Record
-from tracegrade.judge import Judgement, judge, judge_session
+from tracegrade.judge import NOTHING_SET_ASIDE, Judgement, judge, judge_session
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.match.tool_aliases import ToolAliases
@@ -82,7 +82,7 @@ class RecordJudge:
         closed: ClosedTraces,
         *,
         run: str = "live",
-        hung: Collection[tuple[str, str]] = (),
+        set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
         heartbeat: Heartbeat | None = None,
         session: LookupSession = none_stored,
     ) -> None:
@@ -102,7 +102,7 @@ class RecordJudge:
         self._closed = closed
         self._sessions = Sessions(settings, session)
         self._run = run
-        self._hung = frozenset(hung)
+        self._set_aside = dict(set_aside)
         self._heartbeat = heartbeat
         self._sequence = 0
 
@@ -201,7 +201,7 @@ class RecordJudge:
                 trace,
                 rule_set,
                 run=self._run,
-                hung=self._hung,
+                set_aside=self._set_aside,
                 working_on=self._working_on(trace.trace_id),
                 tool_name=self._tool_name,
             )
@@ -255,7 +255,7 @@ class RecordJudge:
             session,
             rule_set,
             run=self._run,
-            hung=self._hung,
+            set_aside=self._set_aside,
             working_on=self._working_on(session_trace_id(known.tenant, known.id)),
         )
         self._sequence += 1
