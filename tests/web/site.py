@@ -49,6 +49,10 @@ class Site:
         finally:
             engine.dispose()
 
+    @property
+    def sources(self) -> Sources:
+        return Sources(self.store, lambda: self.rules, lambda: self.snapshots, self.config)
+
     def get(self, path: str) -> Answer:
         try:
             with urlopen(self.url + path, timeout=20) as response:
@@ -63,12 +67,11 @@ def serving(folder: Path, *rules: str) -> Iterator[Site]:
     """A page over the store in `folder`, with these rules in force."""
     config = Config(data_dir=str(folder))
     site = Site(config.store_url, load_rules(list(rules)), config)
-    sources = Sources(site.store, lambda: site.rules, lambda: site.snapshots, config)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         site.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         listening.listen()
-        server = EmbeddedServer(build_app(sources), timeout_graceful_shutdown=1)
+        server = EmbeddedServer(build_app(site.sources), timeout_graceful_shutdown=1)
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
         thread.start()
         try:

@@ -32,6 +32,7 @@ from tracegrade.pipeline.judge_process import JudgeProcess
 from tracegrade.pipeline.status_page import status_app
 from tracegrade.pipeline.unread import Items, UnreadItems
 from tracegrade.pipeline.web_process import WebProcess
+from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.certificate import read_certificate
 from tracegrade.receive.ingest import Ingest
 from tracegrade.receive.listen import bound_socket
@@ -130,6 +131,8 @@ class ReceiveRole:
     def _listen_for_web(self, settings: WebSettings, stack: AsyncExitStack) -> str:
         if settings.tls is not None:
             read_certificate("web", settings.tls)
+        if settings.auth is not None:
+            BearerTokens("web.auth", settings.auth)  # a file that cannot be read stops the start, not the first call
         listening = stack.enter_context(bound_socket("web", settings.endpoint))
         self._web = WebProcess(self._web_command, listening)
         scheme = "http" if settings.tls is None else "https"

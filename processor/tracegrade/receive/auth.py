@@ -34,7 +34,7 @@ class BearerTokens:
     def refusal(self, authorization: str | None) -> Refused | None:
         """Why a request with this ``authorization`` header is not taken; None when it is."""
         scheme, _, token = (authorization or "").strip().partition(" ")
-        if scheme.lower() == "bearer" and self._knows(token.strip()):
+        if scheme.lower() == "bearer" and self.knows(token.strip()):
             return None
         if not scheme:
             why = "it has no header 'authorization'"
@@ -48,7 +48,8 @@ class BearerTokens:
             "(OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20TOKEN)",
         )
 
-    def _knows(self, token: str) -> bool:
+    def knows(self, token: str) -> bool:
+        """Whether this is one of the tokens; a changed file is read first."""
         if self._filed is not None:
             self._filed.look()
         # Digests of one length, each compared whole, and always all of them: time tells nothing of a token.

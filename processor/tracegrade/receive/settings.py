@@ -62,17 +62,17 @@ def _checked_token(token: SecretStr) -> SecretStr:
 
 
 class AuthSettings(FileModel):
-    """Bearer tokens: who sends one of them is let in. Several, so that senders can change over one by one."""
+    """Bearer tokens: who shows one of them is let in. Several, so that callers can change over one by one."""
 
     tokens: list[Annotated[SecretStr, AfterValidator(_checked_token)]] = Field(
-        default_factory=list, description="Senders that send one of these are let in; keep them in the environment"
+        default_factory=list, description="Who shows one of these is let in; keep them in the environment"
     )
     token_file: str | None = Field(None, description="A file of tokens, one a line, read again when it changes")
 
     @model_validator(mode="after")
     def _lets_somebody_in(self) -> "AuthSettings":
         if not self.tokens and self.token_file is None:
-            raise ValueError("expected tokens, token_file or both; without any nobody could send")
+            raise ValueError("expected tokens, token_file or both; without any nobody could call")
         return self
 
 
@@ -81,7 +81,10 @@ class ListenSettings(FileModel):
 
     endpoint: Endpoint
     tls: TlsServerSettings | None = Field(None, description="Encrypt; needed beyond loopback unless `insecure`")
-    insecure: bool = Field(False, description="Take plaintext from other machines")
+    auth: AuthSettings | None = Field(
+        None, description="Ask for a bearer token; beyond loopback this, or client certificates, unless `insecure`"
+    )
+    insecure: bool = Field(False, description="Listen beyond loopback without `tls` or without `auth`")
 
     @model_validator(mode="after")
     def _is_not_open_to_all(self) -> "ListenSettings":
@@ -95,21 +98,12 @@ class ListenSettings(FileModel):
 
     def _missing(self) -> list[str]:
         """What this lacks to be reached from other machines."""
-        return ["tls"] if self.tls is None else []
-
-
-class _ProtocolSettings(ListenSettings):
-    """What both protocols have in common."""
-
-    auth: AuthSettings | None = Field(
-        None, description="Ask for a bearer token; beyond loopback this, or client certificates, unless `insecure`"
-    )
-    insecure: bool = Field(False, description="Listen beyond loopback without `tls` or without `auth`")
-
-    def _missing(self) -> list[str]:
         asks_for_certificates = self.tls is not None and self.tls.client_ca_file is not None
-        knows_senders = self.auth is not None or asks_for_certificates
-        return [*super()._missing(), *([] if knows_senders else ["auth (or tls.client_ca_file)"])]
+        knows_callers = self.auth is not None or asks_for_certificates
+        return [
+            *(["tls"] if self.tls is None else []),
+            *([] if knows_callers else ["auth (or tls.client_ca_file)"]),
+        ]
 
 
 class KeepaliveServerSettings(FileModel):
@@ -138,7 +132,7 @@ class KeepaliveSettings(FileModel):
     )
 
 
-class GrpcSettings(_ProtocolSettings):
+class GrpcSettings(ListenSettings):
     """OTLP/gRPC. ``max_recv_msg_size_mib`` bounds a request before and after decompression."""
 
     endpoint: Endpoint = Field("127.0.0.1:4317", description="host:port to listen on; loopback by default")
@@ -155,7 +149,7 @@ class GrpcSettings(_ProtocolSettings):
         return self.max_recv_msg_size_mib * _MIB
 
 
-class HttpSettings(_ProtocolSettings):
+class HttpSettings(ListenSettings):
     """OTLP/HTTP. ``max_request_body_size_mib`` bounds a body before and after decompression.
 
     ``read_header_timeout`` and ``read_timeout`` bound how long a client may take over its headers and its body,

@@ -11,6 +11,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from tracegrade.store.open import StoreError
+from tracegrade.web.access import Access
 from tracegrade.web.api import api_app
 from tracegrade.web.pages import overview, trace, traces
 from tracegrade.web.render import page
@@ -34,7 +35,9 @@ def build_app(sources: Sources) -> ASGIApp:
         exception_handlers={HTTPException: _refused, StoreError: _no_store, Exception: _broken},
     )
     app.state.sources = sources
-    return SecurityHeaders(app)  # around all of it: as middleware it would not see what answers a crash
+    return SecurityHeaders(
+        Access(app, sources.config.web)
+    )  # around all of it: as middleware it would not see what answers a crash
 
 
 def _refused(request: Request, error: Exception) -> Response:

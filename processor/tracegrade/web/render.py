@@ -36,7 +36,9 @@ def page(
     """The page that `template` makes of `values`; links to other sections keep the time range of `view`."""
     current = next((path for path, _ in reversed(_SECTIONS) if request.url.path.startswith(path)), "")
     sections = [(path if view is None else view.section(path), name, path == current) for path, name in _SECTIONS]
-    text = _environment().get_template(template).render(view=view, sections=sections, **values)
+    signed_in = any(name.endswith("tracegrade") for name in request.cookies)
+    values |= {"view": view, "sections": sections, "signed_in": signed_in}
+    text = _environment().get_template(template).render(values)
     return HTMLResponse(text, status)
 
 

@@ -1,0 +1,286 @@
+"""Who may see the page and use the API: a bearer token in each request, or a session of a browser that showed one once.
+
+Without ``web.auth`` everybody on this machine may, and nobody else: a page of another site that a browser is made to
+take for this one (DNS rebinding) calls us by its own name, and is refused. No other site can have a browser change
+anything here, with or without a token.
+"""
+
+import ipaddress
+import secrets
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs, quote, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tracegrade.config import WebSettings
+from tracegrade.receive.auth import BearerTokens
+from tracegrade.receive.settings import is_loopback, split_endpoint
+from tracegrade.web.problem import problem
+from tracegrade.web.render import page
+
+SESSION_S = 12 * 3600.0
+FAILURES = 10
+FAILURES_WITHIN_S = 60.0
+
+_MAX_SESSIONS = 10_000
+_MAX_ADDRESSES = 10_000
+_MAX_FORM_BYTES = 8192
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_OPEN = ("/static/",)
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    status: int
+    type: str
+    title: str
+    detail: str
+    headers: dict[str, str]
+
+
+class Access:
+    """Lets requests through to the app below, or answers them itself."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: WebSettings | None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare; without settings there is nobody but this machine.
+
+        Raises:
+            ReceiverStartError: the file of tokens cannot be read, or holds none.
+        """
+        settings = settings or WebSettings()
+        self._app = app
+        self._tokens = None if settings.auth is None else BearerTokens("web.auth", settings.auth)
+        self._only_here = self._tokens is None and is_loopback(split_endpoint(settings.endpoint)[0])
+        self._secure = settings.tls is not None
+        self._cookie = "__Host-tracegrade" if self._secure else "tracegrade"
+        self._sessions = _Sessions(now_s)
+        self._failures = _Failures(now_s)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        answer = await self._answer(request)
+        await (self._app if answer is None else answer)(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response | None:
+        """What to say instead of the app; None to let it answer."""
+        path = request.url.path
+        if self._only_here and not _is_here(request.headers.get("host", "")):
+            return _refused(request, _WRONG_HOST)
+        if request.method not in _SAFE and _is_from_another_site(request):
+            return _refused(request, _OTHER_SITE)
+        if self._tokens is None or path.startswith(_OPEN):
+            return None
+        if path == "/login":
+            return await self._log_in(request, self._tokens)
+        session = self._session_of(request)
+        if path == "/logout" and request.method == "POST":
+            return self._log_out(session)
+        if session is not None and self._tokens.knows(self._sessions.token_of(session)):
+            return None
+        return self._by_token(request, self._tokens)
+
+    def _by_token(self, request: Request, tokens: BearerTokens) -> Response | None:
+        authorization = request.headers.get("authorization")
+        if authorization is None:
+            if request.url.path.startswith("/api/") or request.method not in _SAFE:
+                return _refused(request, _no_token("it has no header 'authorization'"))
+            wanted = quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""), safe="")
+            return RedirectResponse(f"/login?next={wanted}", 303)
+        address = _address(request)
+        if (wait_s := self._failures.wait_s(address)) > 0:
+            return _refused(request, _too_many(wait_s))
+        if tokens.refusal(authorization) is None:
+            return None
+        self._failures.add(address)
+        return _refused(request, _no_token("its token is none of those that are let in"))
+
+    async def _log_in(self, request: Request, tokens: BearerTokens) -> Response:
+        if request.method == "GET":
+            return _form(request, request.query_params.get("next", "/"), "", 200)
+        if request.method != "POST":
+            return _refused(
+                request, _Refusal(405, "method-not-allowed", "Method not allowed", "", {"Allow": "GET, POST"})
+            )
+        given = parse_qs(await _body(request))
+        wanted = given.get("next", ["/"])[0]
+        address = _address(request)
+        if (wait_s := self._failures.wait_s(address)) > 0:
+            message = f"Too many tries; try again in {wait_s:.0f} s."
+            return _form(request, wanted, message, 429, {"Retry-After": f"{wait_s:.0f}"})
+        token = given.get("token", [""])[0].strip()
+        if not tokens.knows(token):
+            self._failures.add(address)
+            return _form(request, wanted, "This token is none of those that are let in.", 401)
+        answer = RedirectResponse(_local(wanted), 303)
+        answer.set_cookie(
+            self._cookie,
+            self._sessions.begin(token),
+            max_age=int(SESSION_S),
+            secure=self._secure,
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
+
+    def _log_out(self, session: str | None) -> Response:
+        if session is not None:
+            self._sessions.end(session)
+        answer = RedirectResponse("/login", 303)
+        answer.delete_cookie(self._cookie, secure=self._secure, httponly=True, samesite="strict")
+        return answer
+
+    def _session_of(self, request: Request) -> str | None:
+        try:
+            cookies = SimpleCookie(request.headers.get("cookie", ""))
+        except CookieError:
+            return None
+        found = cookies.get(self._cookie)
+        return found.value if found is not None else None
+
+
+class _Sessions:
+    """Browsers that showed a token, in memory: they end with the process, and with the token."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._begun: OrderedDict[bytes, tuple[float, str]] = OrderedDict()  # by digest: what is looked up is no secret
+
+    def begin(self, token: str) -> str:
+        """A new session's secret."""
+        secret = secrets.token_urlsafe(32)
+        self._begun[_digest(secret)] = (self._now_s() + SESSION_S, token)
+        if len(self._begun) > _MAX_SESSIONS:
+            self._begun.popitem(last=False)
+        return secret
+
+    def token_of(self, secret: str) -> str:
+        """The token that was shown for it; "" when there is no such session, or none any more."""
+        ends_s, token = self._begun.get(_digest(secret), (0.0, ""))
+        return token if self._now_s() < ends_s else ""
+
+    def end(self, secret: str) -> None:
+        """Forget it."""
+        self._begun.pop(_digest(secret), None)
+
+
+class _Failures:
+    """Wrong tokens by address: ten in a minute, then a wait."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._times: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def add(self, address: str) -> None:
+        """Note one."""
+        times = self._times.setdefault(address, deque(maxlen=FAILURES))
+        times.append(self._now_s())
+        self._times.move_to_end(address)
+        if len(self._times) > _MAX_ADDRESSES:
+            self._times.popitem(last=False)
+
+    def wait_s(self, address: str) -> float:
+        """How long until the next try is looked at; 0 for now."""
+        times = self._times.get(address)
+        if times is None or len(times) < FAILURES:
+            return 0.0
+        return max(0.0, times[0] + FAILURES_WITHIN_S - self._now_s())
+
+
+_WRONG_HOST = _Refusal(
+    421,
+    "wrong-host",
+    "Not this machine's name",
+    "without web.auth the page is for this machine alone: call it by localhost or 127.0.0.1, not by another name, "
+    "or set web.auth",
+    {},
+)
+_OTHER_SITE = _Refusal(
+    403, "other-site", "Asked for by another site", "a page of another site may not change anything here", {}
+)
+
+
+def _no_token(why: str) -> _Refusal:
+    detail = f"the request is not taken: {why}. Send 'authorization: Bearer TOKEN', or open /login in a browser"
+    return _Refusal(401, "unauthenticated", "A token is needed", detail, {"WWW-Authenticate": "Bearer"})
+
+
+def _too_many(wait_s: float) -> _Refusal:
+    headers = {"Retry-After": f"{wait_s:.0f}"}
+    return _Refusal(429, "too-many-failures", "Too many wrong tokens", f"try again in {wait_s:.0f} s", headers)
+
+
+def _refused(request: Request, refusal: _Refusal) -> Response:
+    if request.url.path.startswith("/api/"):
+        return problem(refusal.status, refusal.type, refusal.title, refusal.detail, refusal.headers)
+    answer = page(request, "error.html", status=refusal.status, title=refusal.title, message=refusal.detail)
+    answer.headers.update(refusal.headers)
+    return answer
+
+
+def _form(request: Request, wanted: str, message: str, status: int, headers: dict[str, str] | None = None) -> Response:
+    answer = page(request, "login.html", status=status, title="Sign in", message=message, next=_local(wanted))
+    answer.headers.update(headers or {})
+    return answer
+
+
+async def _body(request: Request) -> str:
+    """The form that was posted, as far as a form of ours is long."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MAX_FORM_BYTES:
+            return ""
+    return body.decode("ascii", "replace")
+
+
+def _local(wanted: str) -> str:
+    """`wanted` if it is an address here, else the start: nobody is sent elsewhere after signing in."""
+    parts = urlsplit(wanted)
+    stays = (
+        wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable() and "\\" not in wanted
+    )
+    return wanted if stays and not parts.scheme and not parts.netloc else "/"
+
+
+def _is_from_another_site(request: Request) -> bool:
+    """Whether a browser says so; what is no browser says nothing."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site not in ("same-origin", "none")
+    origin = request.headers.get("origin")
+    return origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+
+
+def _is_here(host: str) -> bool:
+    """Whether a ``host`` header names this machine: by a name that no other site can have."""
+    name = urlsplit(f"//{host}").hostname or ""
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client is not None else ""
+
+
+def _digest(secret: str) -> bytes:
+    return sha256(secret.encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,33 @@
+"""Errors of the API: ``application/problem+json`` (RFC 9457), each with a type that programs can tell it by."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+
+TYPES = {
+    "invalid-parameter": "a parameter of the request is wrong; detail says which, what was found, what was expected",
+    "not-found": "there is no such thing, or none any more",
+    "method-not-allowed": "this address takes other methods; the header 'allow' names them",
+    "unauthenticated": "a token is needed, or the one shown is none of those that are let in",
+    "too-many-failures": "too many wrong tokens came from this address; 'retry-after' says how long to wait",
+    "other-site": "a page of another site may not change anything here",
+    "wrong-host": "without web.auth only this machine may ask, by its own name",
+    "no-store": "there are no results yet, or the store cannot be read",
+    "not-possible": "what is asked for cannot be done now; detail says why",
+    "internal": "a mistake of ours; the log of 'tracegrade serve' has the traceback",
+}
+"""The last part of ``type`` -> what it means. They never change."""
+
+PREFIX = "urn:tracegrade:problem:"
+MEDIA_TYPE = "application/problem+json"
+
+
+def problem(
+    status: int, type_: str, title: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any
+) -> Response:
+    """An answer that says what went wrong; `type_` is one of `TYPES`."""
+    assert type_ in TYPES, type_
+    content = {"type": PREFIX + type_, "title": title, "status": status, "detail": detail, **more}
+    return Response(orjson.dumps(content), status, dict(headers or {}), MEDIA_TYPE)
