@@ -15,6 +15,7 @@ from tracegrade.evaluate.subsequence import (
     contains_in_order,
     is_arrangement,
     longest_common_subsequence,
+    longest_of_single_calls,
 )
 from tracegrade.evaluate.work import Work
 
@@ -67,6 +68,13 @@ def test_names_are_in_order_when_all_of_them_are_a_common_subsequence(names: lis
     assert contains_in_order(names, wanted) is (len(found) == len(wanted))
 
 
+@given(st.lists(names, max_size=8), st.lists(st.sampled_from("abcx"), max_size=8))
+def test_single_calls_are_aligned_as_groups_of_one_are(expected: list[str], made: list[str]) -> None:
+    order = ExpectedOrder(expected)
+    rows = align(len(expected), [[order.fits.get(name, {})] for name in made], Work())
+    assert longest_of_single_calls(order, made, Work()) == [index for index, _ in rows]
+
+
 def test_names_that_nobody_expects_cost_nothing() -> None:
     work = Work(10)
     assert longest_common_subsequence(ExpectedOrder(["a"]), [["x"]] * 1000 + [["a"]], work) == [0]
@@ -83,6 +91,8 @@ def test_work_is_bounded() -> None:
     with pytest.raises(EvaluatorError, match="steps") as error:
         longest_common_subsequence(ExpectedOrder(["a"] * 3000 + ["b"]), [["a"]] * 3000, Work())
     assert error.value.type == "work_bound"
+    with pytest.raises(EvaluatorError, match="steps"):
+        longest_of_single_calls(ExpectedOrder(["a"] * 3000), ["a"] * 2000, Work())
     with pytest.raises(EvaluatorError, match="steps"):
         longest_common_subsequence(ExpectedOrder(["a"] * 1000), [["a"] * 100] * 2, Work())
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.values import excerpt
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolCall
 
 MAX_LISTED = 1000  # calls in the details of one evaluation
 _MAX_NAME = 80  # characters, in a sentence
@@ -34,6 +35,19 @@ def positions_of(names: Sequence[str]) -> dict[str, list[int]]:
         else:
             positions[name] = [position]
     return positions
+
+
+def any_together(evidence: Evidence) -> bool:
+    """Whether any calls were made together, as `batches` has it."""
+    last: ToolCall | None = None
+    for call in evidence.calls:
+        if call.batch is not None:
+            if last is not None and call.batch == last.batch and call.agent_span_id == last.agent_span_id:
+                return True
+            last = call
+        else:
+            last = None
+    return False
 
 
 def batches(evidence: Evidence) -> list[list[int]]:
@@ -94,6 +108,11 @@ def detailed(names: Sequence[str]) -> list[JsonValue]:
     if max(map(len, shown), default=0) <= _MAX_NAME_IN_DETAILS:
         return list(shown)
     return [_cut(name, _MAX_NAME_IN_DETAILS) for name in shown]
+
+
+def detailed_names(evidence: Evidence) -> list[JsonValue]:
+    """The names of the calls for the details."""
+    return detailed(evidence.once(names))
 
 
 def _cut(text: str, length: int) -> str:

@@ -6,7 +6,8 @@ stand for, ascending, and what it is then worth (above 0, at most 1).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, repeat
+from operator import contains
 from typing import TypeAlias
 
 from tracegrade.evaluate.calls import positions_of
@@ -18,19 +19,22 @@ FitGroups: TypeAlias = Sequence[Sequence[Fits]]
 
 
 class ExpectedOrder:
-    """Names in the order expected, and where each stands."""
+    """Names in the order expected, and where each stands: as what a call of it fits, and as a set of bits."""
 
-    __slots__ = ("fits", "names")
+    __slots__ = ("bits", "fits", "names")
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
-        self.fits: dict[str, Fits] = {name: dict.fromkeys(at, 1) for name, at in positions_of(names).items()}
+        positions = positions_of(names)
+        self.fits: dict[str, Fits] = {name: dict.fromkeys(at, 1) for name, at in positions.items()}
+        self.bits = {name: sum(1 << index for index in at) for name, at in positions.items()}
 
 
 def contains_in_order(names: Iterable[str], wanted: Iterable[str]) -> bool:
     """Whether `names` has all `wanted` in their order, whatever stands between; linear in both."""
     rest = iter(names)
-    return all(name in rest for name in wanted)  # each search goes on behind what the last one found
+    # Each search goes on behind what the last one found.
+    return all(map(contains, repeat(rest), wanted))  # type: ignore[arg-type]  # `in` takes any iterator
 
 
 def longest_common_subsequence(order: ExpectedOrder, groups: Groups, work: Work) -> list[int]:
@@ -45,6 +49,47 @@ def longest_common_subsequence(order: ExpectedOrder, groups: Groups, work: Work)
         return list(range(len(order.names)))
     found = align(len(order.names), [[fits[name] for name in group] for group in kept], work)
     return [index for index, _ in found]
+
+
+def longest_of_single_calls(order: ExpectedOrder, names: Sequence[str], work: Work) -> list[int]:
+    """`longest_common_subsequence` where every group is of one name: the same table, a row as one number.
+
+    A row's bit j is 0 where best[j + 1] is one more than best[j], so a row is made by a handful of operations on whole
+    numbers, and what is had of the first j expected is the number of its zeros below j.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+
+    Source: Hyyrö, Bit-parallel LCS-length computation revisited (2004).
+    """
+    size = len(order.names)
+    calls = [bits for bits in map(order.bits.get, names) if bits is not None]
+    work.spend((1 + size) * len(calls))
+    row = whole = (1 << size) - 1
+    changes: list[tuple[int, int]] = []  # rows before calls that changed them, and those calls: few, in a long run
+    for bits in calls:
+        met = row & bits
+        after = (row + met | row - met) & whole
+        if after != row:
+            changes.append((row, bits))
+            row = after
+    found: list[int] = []
+    j = size
+    for before, bits in reversed(changes):
+        wanted, row = _had(row, j), before
+        if _had(before, j) == wanted:
+            continue  # as much can be had without this call
+        places = bits & (1 << j) - 1
+        j = places.bit_length() - 1
+        while _had(before, j) + 1 != wanted:
+            places ^= 1 << j
+            j = places.bit_length() - 1
+        found.append(j)
+    return found[::-1]
+
+
+def _had(row: int, j: int) -> int:
+    return j - (row & (1 << j) - 1).bit_count()
 
 
 def align(size: int, groups: FitGroups, work: Work) -> list[tuple[int, int]]:

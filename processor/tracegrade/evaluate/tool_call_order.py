@@ -14,7 +14,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tracegrade.evaluate.calls import MAX_LISTED, all_of, batches, counted, detailed, listed, names
+from tracegrade.evaluate.calls import (
+    MAX_LISTED,
+    all_of,
+    any_together,
+    batches,
+    counted,
+    detailed,
+    detailed_names,
+    listed,
+    names,
+)
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, NotedSettings, ParameterModel, Score
 from tracegrade.evaluate.subsequence import (
     ExpectedOrder,
@@ -22,6 +32,7 @@ from tracegrade.evaluate.subsequence import (
     contains_in_order,
     is_arrangement,
     longest_common_subsequence,
+    longest_of_single_calls,
 )
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -37,6 +48,16 @@ class Criteria(ParameterModel):
         """The names, ready to compare."""
         return ExpectedOrder(self.tool_calls_order)
 
+    @cached_property
+    def shown(self) -> list[JsonValue]:
+        """The names for the details."""
+        return detailed(self.tool_calls_order)
+
+    @cached_property
+    def all_in_order(self) -> str:
+        """What there is to say when all were called in their order."""
+        return f"{all_of(len(self.tool_calls_order), 'expected call')} made in the expected order."
+
 
 class Settings(NotedSettings):
     """How it is compared."""
@@ -51,33 +72,35 @@ class Settings(NotedSettings):
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
-    order = criteria.expected
-    expected = order.names
-    groups = evidence.once(_one_by_one if settings.concurrency == "sequential" else _batches)
+    expected = criteria.expected.names
     actual = evidence.once(names)
-    together = len(groups) < len(actual)
+    together = settings.concurrency == "batches" and evidence.once(any_together)
+    if not settings.strict and not together and contains_in_order(actual, expected):
+        details = _details(evidence, criteria, criteria.shown, len(expected))
+        return Score(1.0, details, criteria.all_in_order)
+    groups = evidence.once(_batches) if together else ()
     if settings.strict:
-        matched = list(range(len(expected))) if is_arrangement(expected, groups) else []
-    elif not together and contains_in_order(actual, expected):
-        matched = list(range(len(expected)))
+        alike = is_arrangement(expected, groups) if together else actual == expected
+        matched = list(range(len(expected))) if alike else []
+    elif together:
+        matched = longest_common_subsequence(criteria.expected, groups, Work())
     else:
-        matched = longest_common_subsequence(order, groups, Work())
-    details: dict[str, JsonValue] = {
-        "actual_tool_calls_order": detailed(actual),
-        "expected_tool_calls_order": detailed(expected),
-        "lcs": detailed([expected[position] for position in matched]),
-        "lcs_length": len(matched),
-    }
+        matched = longest_of_single_calls(criteria.expected, actual, Work())
+    details = _details(evidence, criteria, detailed([expected[position] for position in matched]), len(matched))
     if together:
         several = [group for group in groups if len(group) > 1]
         details["called_together"] = [detailed(group) for group in several[:MAX_LISTED]]
     explain = _explain_strict if settings.strict else _explain
-    return Score(len(matched) / len(expected), details, explain(expected, actual, matched))
+    return Score(len(matched) / len(expected), details, explain(criteria, actual, matched))
 
 
-def _one_by_one(evidence: Evidence) -> Groups:
-    """The names, each on its own."""
-    return [[name] for name in evidence.once(names)]
+def _details(evidence: Evidence, criteria: Criteria, lcs: list[JsonValue], length: int) -> dict[str, JsonValue]:
+    return {
+        "actual_tool_calls_order": evidence.once(detailed_names),
+        "expected_tool_calls_order": criteria.shown,
+        "lcs": lcs,
+        "lcs_length": length,
+    }
 
 
 def _batches(evidence: Evidence) -> Groups:
@@ -86,9 +109,10 @@ def _batches(evidence: Evidence) -> Groups:
     return [[made[position] for position in group] for group in evidence.once(batches)]
 
 
-def _explain(expected: Sequence[str], actual: Sequence[str], matched: Sequence[int]) -> str:
+def _explain(criteria: Criteria, actual: Sequence[str], matched: Sequence[int]) -> str:
+    expected = criteria.tool_calls_order
     if len(matched) == len(expected):
-        return f"{all_of(len(expected), 'expected call')} made in the expected order."
+        return criteria.all_in_order
     held, called = set(matched), set(actual)
     absent = [name for position, name in enumerate(expected) if position not in held]
     missing = [name for name in absent if name not in called]
@@ -98,7 +122,8 @@ def _explain(expected: Sequence[str], actual: Sequence[str], matched: Sequence[i
     return f"{len(matched)} of {counted(len(expected), 'expected call')} in the expected order; {'; '.join(reasons)}."
 
 
-def _explain_strict(expected: Sequence[str], actual: Sequence[str], matched: Sequence[int]) -> str:
+def _explain_strict(criteria: Criteria, actual: Sequence[str], matched: Sequence[int]) -> str:
+    expected = criteria.tool_calls_order
     if matched:
         return f"{all_of(len(expected), 'expected call')} made in exactly the expected order, and no other."
     pairs = zip(expected, actual, strict=False)
