@@ -7,7 +7,8 @@
 All are given the same calls in their own form, made once beforehand, and judge them with the same expectation: UiPath's
 by their evaluators' ``evaluate``, which reads spans and explains itself, and by the bare functions that score. What is
 timed is the judgement alone, the best of many rounds, in one process and one run; UiPath's coroutines are driven by
-hand, without an event loop.
+hand, without an event loop. Ours are timed twice: the score, and with its details and explanation, which are written
+when somebody asks for them; Ragas and agentevals give none.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from collections.abc import Callable, Coroutine
 from time import perf_counter_ns
 from typing import Any
 
-from tracegrade.evaluate.evaluator import Evidence
+from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.tool_call import ToolCall
 
@@ -53,7 +54,12 @@ def _run(coroutine: Coroutine[Any, Any, object]) -> object:
     raise AssertionError("it waits for something")
 
 
-def _ours(name: str, criteria: Any, made: Calls) -> Callable[[], object]:
+def _written(judge: Callable[[], Score]) -> Callable[[], object]:
+    """The same judgement with its justification."""
+    return lambda: judge().details
+
+
+def _ours(name: str, criteria: Any, made: Calls) -> Callable[[], Score]:
     evaluator = EVALUATORS[name]
     read, settings = evaluator.read_criteria(criteria), evaluator.read_settings({})
     calls = [
@@ -144,12 +150,13 @@ def _many(count: int) -> Calls:
 
 
 def _beside_others() -> None:
-    ours = {
-        "order": _measure(_ours("tool-call-order", _order_of(CALLS), CALLS)),
-        "args": _measure(_ours("tool-call-args", _args_of(CALLS), CALLS)),
+    judges = {
+        "order": _ours("tool-call-order", _order_of(CALLS), CALLS),
+        "args": _ours("tool-call-args", _args_of(CALLS), CALLS),
     }
-    for name, taken in ours.items():
-        print(f"{'ours, ' + name:28}{taken:10.1f} us")
+    ours = {name: (_measure(judge), _measure(_written(judge))) for name, judge in judges.items()}
+    for name, (taken, written) in ours.items():
+        print(f"{'ours, ' + name:28}{taken:10.1f} us; with details {written:.1f} us")
     for load in (_uipath, _ragas, _agentevals):
         try:
             others = load()
@@ -157,9 +164,11 @@ def _beside_others() -> None:
             print(f"{load.__name__[1:]:28}not installed: {error}; see the top of this file")
             continue
         for name, judge in others.items():
-            mine = ours["order" if name.startswith("uipath order") else "args"]
+            mine, written = ours["order" if name.startswith("uipath order") else "args"]
             taken = _measure(judge)
-            print(f"{name:28}{taken:10.1f} us{taken / mine:10.1f} times ours")
+            print(
+                f"{name:28}{taken:10.1f} us{taken / mine:10.1f} times ours;{taken / written:10.1f} times with details"
+            )
 
 
 def _long_ones() -> None:

@@ -1,8 +1,15 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.evaluate.conftest import _call
 
 from tracegrade.evaluate.errors import EvaluatorError
+from tracegrade.evaluate.evaluator import Evidence
+from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.evaluate.values import json_equal
+from tracegrade.evaluate.work import Work
 
 
 def _expect(*calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
@@ -79,6 +86,50 @@ def test_every_expected_call_is_justified(score: Any) -> None:
         "1 of 4 expected calls made with the expected arguments; not called often enough: a, c; "
         "not as expected: b_0 args.y.z[1] (different), b_0 args.secret (unexpected)."
     )
+
+
+few_calls = st.lists(
+    st.tuples(
+        st.sampled_from("ab"), st.dictionaries(st.sampled_from("xy"), st.sampled_from([0, 1, True, "1"]), max_size=2)
+    ),
+    max_size=4,
+)
+
+
+@given(few_calls, few_calls, st.booleans(), st.booleans())
+def test_each_expected_call_takes_the_first_that_matches(expected: Any, made: Any, subset: bool, same: bool) -> None:
+    made = [*expected, *made] if same else made  # often called as expected, one by one
+    free = list(made)
+    matched = 0
+    for name, args in expected:
+        for call in free:
+            found = {key: value for key, value in call[1].items() if key in args} if subset else call[1]
+            if call[0] == name and json_equal(args, found, Work()):
+                free.remove(call)
+                matched += 1
+                break
+    evaluator = EVALUATORS["tool-call-args"]
+    evidence = Evidence([_call(name, args) for name, args in made])
+    score = evaluator.evaluate(
+        evidence, evaluator.read_criteria(_expect(*expected)), evaluator.read_settings({"subset": subset})
+    )
+    nothing = float(not made)
+    assert score.score == (matched / len(expected) if expected else nothing)
+
+
+@pytest.mark.parametrize(
+    ("args", "shown"),
+    [
+        ({"x": 1, "y": True}, '{"x": 1, "y": true}'),
+        ({"y": True, "x": 1.0}, '{"y": true, "x": 1.0}'),  # equal, and written otherwise
+        ({"x": 2**70}, '{"x": 1180591620717411303424}'),
+    ],
+)
+def test_a_call_as_expected_is_shown_as_it_was_made(score: Any, args: dict[str, Any], shown: str) -> None:
+    expected = {"x": 1, "y": True} if "y" in args else args
+    wanted = '{"x": 1, "y": true}' if "y" in args else shown
+    found = score("tool-call-args", _expect(("a", expected)), [("a", args)])
+    assert found.details["explained_tool_calls_args"] == {"a_0": f"Actual: {shown}, Expected: {wanted}, Score: 1.0"}
 
 
 def test_details_are_bounded(score: Any) -> None:

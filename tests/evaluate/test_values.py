@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.expected import LiteralValue
+from tracegrade.evaluate.matchers import compile_object
 from tracegrade.evaluate.values import (
     decoded,
     decoded_container,
     excerpt,
     json_equal,
+    plain_comparison,
     scalar_text,
-    steps_of_plain,
 )
 from tracegrade.evaluate.work import Work
 
@@ -74,10 +75,22 @@ def test_criteria_compare_as_json(left: Any, right: Any) -> None:
     assert LiteralValue(left).matches(right, Work()) is json_equal(left, right, Work())
 
 
+small_objects = st.dictionaries(st.sampled_from("ab"), small_values, max_size=2)
+
+
+@given(small_objects, small_objects)
+def test_arguments_compare_as_json_whole_and_member_by_member(left: Any, right: Any) -> None:
+    expected = compile_object(left, matchers=False)
+    held = [key in right and json_equal(value, right[key], Work()) for key, value in left.items()]
+    assert expected.matches(right, Work()) is json_equal(left, right, Work())
+    assert expected.matches_within(right, Work()) is all(held)
+    assert expected.matched_members(right, Work()) == sum(held)
+
+
 def test_criteria_of_any_depth_compare_as_json() -> None:
     deep: Any = json.loads("[" * 300 + "]" * 300)
     assert LiteralValue(deep).matches(json.loads(json.dumps(deep)), Work())
-    assert steps_of_plain(deep) == 0  # ``==`` is not trusted with it
+    assert plain_comparison(deep) is None  # ``==`` is not trusted with it
 
 
 @given(json_values)

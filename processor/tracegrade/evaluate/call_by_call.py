@@ -1,15 +1,16 @@
 """The score and the justification of evaluators that compare expected calls one by one with calls made."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar
+from typing import Generic
 
 from tracegrade.evaluate.calls import all_of, counted, listed, positions_of
-from tracegrade.evaluate.evaluator import Evidence, Score
+from tracegrade.evaluate.calls import names as names_of
+from tracegrade.evaluate.evaluator import Evidence, Justification, Score
 from tracegrade.evaluate.expected import Difference
-from tracegrade.evaluate.pairing import Pairing, nearest_unpaired
-from tracegrade.evaluate.values import excerpt
+from tracegrade.evaluate.pairing import ByPosition, Found, Matches, Pairing, nearest_unpaired
+from tracegrade.evaluate.values import excerpt, written
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.yaml_file import dotted
@@ -30,93 +31,146 @@ class ExpectedNames:
         self.by_name = positions_of(names)
 
 
-class Comparison(ABC):
-    """Expected calls (by index) compared with calls made (by position).
+class ExpectedCalls(ExpectedNames, Generic[Found]):
+    """The expected calls: their names, and what is expected of each.
 
-    A subclass says what satisfies what. ``key`` is the justification's name in the details, ``compared`` what is
-    compared, in words, and ``root`` what paths into it begin with; ``shown`` is that of the calls made, as the
-    justification shows it, and ``pairs`` has for each expected call the position of the call that satisfies it.
+    ``texts`` are the criteria as the justification shows them, ``wanted`` tell whether what was found is as expected,
+    ``differ`` where it is not. ``written`` is the JSON of all criteria, where that of what was found may be the same.
     """
 
-    key: ClassVar[str]
-    compared: ClassVar[str]
-    root: ClassVar[str]
-    __slots__ = ("evidence", "expected", "pairs", "shown", "work")
+    __slots__ = ("_lines", "_written", "differ", "texts", "wanted")
 
-    def __init__(self, evidence: Evidence, expected: ExpectedNames, shown: Mapping[int, str]) -> None:
-        self.evidence = evidence
-        self.expected = expected
-        self.shown = shown
-        self.work = Work(evidence=evidence)
-        self.pairs: Sequence[int | None] = ()
+    def __init__(
+        self,
+        names: Sequence[str],
+        texts: Sequence[str],
+        wanted: Sequence[Matches[Found]],
+        differ: Sequence[Callable[[Found, Work], Iterator[Difference]]],
+        written: bytes | None = None,
+    ) -> None:
+        super().__init__(names)
+        self.texts = texts
+        self.wanted = wanted
+        self.differ = differ
+        self._written = written
+        self._lines: dict[str, JsonValue] | None = None
 
-    @abstractmethod
-    def satisfied(self, index: int, position: int) -> bool:
-        """Whether the expected call is satisfied by the call made.
+    def explained_to_the_letter(self, found: object) -> dict[str, JsonValue] | None:
+        """The justification when what was found of all calls is written as what was expected; None when it is not.
 
-        Raises:
-            EvaluatorError: ``work_bound``.
+        So are the calls of a run that is judged by those of an earlier one, and they need not be written down again.
         """
+        if self._written is None or self._written != written(found):
+            return None
+        if self._lines is None:
+            shown = zip(self.keys, self.texts, strict=True)
+            self._lines = {key: line(text, text, 1.0) for key, text in islice(shown, MAX_EXPLAINED)}
+        return self._lines
 
-    @abstractmethod
-    def shown_expected(self, index: int) -> str:
-        """What is expected, as the justification shows it."""
 
-    @abstractmethod
-    def differences(self, index: int, position: int) -> Iterator[Difference]:
-        """Where the call made is not as expected.
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What is compared of calls.
 
-        Raises:
-            EvaluatorError: ``work_bound``.
-        """
+    ``key`` is the justification's name in the details, ``words`` name it in a sentence, ``root`` is what paths into it
+    begin with, and ``shown`` has it, of the calls made, as the justification shows it.
+    """
 
-    def score(self, pair: Pairing, *, all_or_nothing: bool) -> Score:
-        """The share of expected calls that were satisfied, or 1 when all are, else 0.
+    key: str
+    words: str
+    root: str
+    shown: Callable[[Evidence], Mapping[int, str]]
+
+
+class Comparison(Generic[Found]):
+    """Expected calls (by index) compared with calls made (by position).
+
+    ``found`` is what is compared of the calls made, and ``pairs`` has for each expected call the position of the call
+    that is as expected.
+    """
+
+    __slots__ = ("_compared", "_evidence", "_expected", "_found", "_pairs", "_work")
+
+    def __init__(
+        self, compared: Compared, evidence: Evidence, expected: ExpectedCalls[Found], found: ByPosition[Found]
+    ) -> None:
+        self._compared = compared
+        self._evidence = evidence
+        self._expected = expected
+        self._found = found
+        self._work = Work(evidence=evidence)
+        self._pairs: Sequence[int | None] = ()
+
+    def score(self, pair: Pairing[Found], *, all_or_nothing: bool) -> Score:
+        """The share of expected calls that were matched, or 1 when all are, else 0.
 
         Nothing expected and nothing called is 1; nothing expected and something called is 0.
         """
-        names = self.expected.names
+        names = self._expected.names
         if not names:
             return self._score_nothing_expected()
-        self.pairs = pair(names, self.evidence, self.satisfied, self.work)
-        if None not in self.pairs:
-            text = f"{all_of(len(names), 'expected call')} made with the expected {self.compared}."
-            return Score(1.0, {self.key: self._explained(self.pairs), "differences": []}, text)
-        matched = len(names) - self.pairs.count(None)
-        shown = nearest_unpaired(names, self.evidence, self.pairs)
-        found = listed_differences(self.root, self._failed(shown))
-        details: dict[str, JsonValue] = {self.key: self._explained(shown), "differences": found}
+        self._pairs = self._in_step() or pair(names, self._expected.wanted, self._evidence, self._found, self._work)
+        if None not in self._pairs:
+            return Score(1.0, justify=self._justify_all)
+        matched = len(names) - self._pairs.count(None)
+        shown = nearest_unpaired(names, self._evidence, self._pairs)
+        found = listed_differences(self._compared.root, self._failed(shown))
+        details: dict[str, JsonValue] = {self._compared.key: self._explained(shown), "differences": found}
         uncalled = [name for name, position in zip(names, shown, strict=True) if position is None]
         score = 0.0 if all_or_nothing else matched / len(names)
         return Score(score, details, self._explain_failed(matched, uncalled, found))
 
+    def _in_step(self) -> Sequence[int]:
+        """All positions, if the calls made are as expected one by one, which is soon seen; else none.
+
+        Every pairing starts by comparing so, so what this takes is not counted when it leads nowhere.
+        """
+        wanted, found, work = self._expected.wanted, self._found, self._work
+        if self._evidence.once(names_of) == self._expected.names:
+            for position, matches in enumerate(wanted):
+                work.left -= 1
+                work.position = position
+                if not matches(found[position], work):
+                    break
+            else:
+                return range(len(wanted))
+            self._work = Work(evidence=self._evidence)
+        return ()
+
+    def _justify_all(self) -> Justification:
+        text = f"{all_of(len(self._expected.names), 'expected call')} made with the expected {self._compared.words}."
+        lines = self._expected.explained_to_the_letter(self._found) if isinstance(self._pairs, range) else None
+        return {self._compared.key: lines or self._explained(self._pairs), "differences": []}, text
+
     def _score_nothing_expected(self) -> Score:
-        calls = len(self.evidence.calls)
+        calls = len(self._evidence.calls)
         text = "No calls were expected and none were made."
         if calls:
             text = f"No calls were expected, but {counted(calls, 'call')} made."
-        return Score(float(not calls), {self.key: {"_result": text}}, text)
+        return Score(float(not calls), {self._compared.key: {"_result": text}}, text)
 
     def _failed(self, shown: Sequence[int | None]) -> Iterator[tuple[str, Iterator[Difference]]]:
         for index, position in enumerate(shown):
-            if position is not None and self.pairs[index] is None:
-                self.work.position = position
-                yield self.expected.keys[index], self.differences(index, position)
+            if position is not None and self._pairs[index] is None:
+                self._work.position = position
+                differ = self._expected.differ[index]
+                yield self._expected.keys[index], differ(self._found[position], self._work)
 
     def _explained(self, shown: Sequence[int | None]) -> dict[str, JsonValue]:
         lines: dict[str, JsonValue] = {}
-        for index, key in enumerate(self.expected.keys[:MAX_EXPLAINED]):
+        texts = self._evidence.once(self._compared.shown)
+        for index, key in enumerate(self._expected.keys[:MAX_EXPLAINED]):
             position = shown[index]
-            actual = "not called" if position is None else self.shown[position]
-            lines[key] = line(actual, self.shown_expected(index), self.pairs[index] is not None)
+            actual = "not called" if position is None else texts[position]
+            lines[key] = line(actual, self._expected.texts[index], self._pairs[index] is not None)
         return lines
 
     def _explain_failed(self, matched: int, uncalled: Sequence[str], found: Sequence[JsonValue]) -> str:
-        expected = counted(len(self.expected.names), "expected call")
+        expected = counted(len(self._expected.names), "expected call")
         reasons = [f"not called often enough: {listed(uncalled)}"] if uncalled else []
         if paths := paths_of(found):
             reasons.append(f"not as expected: {listed(paths)}")
-        return f"{matched} of {expected} made with the expected {self.compared}; {'; '.join(reasons)}."
+        return f"{matched} of {expected} made with the expected {self._compared.words}; {'; '.join(reasons)}."
 
 
 def _keys_of(names: Sequence[str]) -> list[str]:

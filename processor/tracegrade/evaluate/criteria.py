@@ -10,18 +10,18 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 from pydantic import PlainSerializer, PlainValidator, ValidationError, ValidationInfo, WithJsonSchema
 from pydantic_core import InitErrorDetails
 
-from tracegrade.evaluate.expected import Expected, ExpectedObject, MatcherError
+from tracegrade.evaluate.expected import Criterion, ExpectedObject, MatcherError
 from tracegrade.evaluate.matchers import MATCHERS, compile_object
 from tracegrade.model.json_value import JsonValue
 
-Compiled = TypeVar("Compiled", bound=Expected)
+Compiled = TypeVar("Compiled", bound=Criterion)
 
 
 def compiled_by(compiler: Callable[[JsonValue, bool], Compiled]) -> PlainValidator:
     """A validator of a field that `compiler` compiles, given the value and whether matchers are on."""
 
     def validate(value: Any, info: ValidationInfo) -> Any:
-        if isinstance(value, Expected):
+        if isinstance(value, Criterion):
             return value
         try:
             return compiler(value, bool((info.context or MATCHERS).get("matchers", True)))

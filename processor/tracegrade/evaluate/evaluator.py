@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from tracegrade.evaluate.data_flow import FromMatcher
 from tracegrade.evaluate.errors import ErrorType, EvaluatorError
-from tracegrade.evaluate.expected import Expected, every_part
+from tracegrade.evaluate.expected import Criterion, every_part
 from tracegrade.evaluate.matchers import LITERAL, MATCHERS
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
@@ -34,13 +34,13 @@ class Surroundings(Protocol):
         """The tokens that model calls took, in and out; None when none were recorded."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)  # not frozen: there is one for every subject, and that takes thrice as long to make
 class Evidence:
     """What happened: the calls in their total order, and the run's prompt and final answer (None: not readable).
 
     The final answer of a trace is a text; by hand, any JSON value. ``run_calls`` are the calls among which earlier ones
     are looked for: all of the run's, where only one is judged. One evidence serves all evaluations of a subject: what
-    follows from it is worked out `once` for all of them.
+    follows from it is worked out `once` for all of them, and it is never changed.
     """
 
     calls: Sequence[ToolCall]
@@ -48,11 +48,11 @@ class Evidence:
     final_answer: JsonValue = None
     surroundings: Surroundings | None = None
     run_calls: Sequence[ToolCall] = ()
-    _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.run_calls:
-            object.__setattr__(self, "run_calls", self.calls)
+            self.run_calls = self.calls
 
     def once(self, work_out: "Callable[[Evidence], Fact]") -> "Fact":
         """What `work_out` says of this evidence; asked once, so only what is never changed afterwards."""
@@ -62,18 +62,63 @@ class Evidence:
         return fact
 
 
-@dataclass(slots=True)
+Justification: TypeAlias = tuple[dict[str, JsonValue], str]
+
+
 class Score:
     """What an evaluator says.
 
     ``score`` is within 0..1, or None: there was nothing to score, and ``explanation`` says why. ``details`` is the
     justification, with values, bounded in size. ``explanation`` is one sentence that names tools and paths, never
     values.
+
+    Either both are given, or ``justify``, which gives both when somebody asks for one: writing them often takes longer
+    than judging. It must not raise.
     """
 
-    score: float | None
-    details: dict[str, JsonValue] = field(default_factory=dict)
-    explanation: str = ""
+    __slots__ = ("_details", "_explanation", "_justify", "score")
+
+    def __init__(
+        self,
+        score: float | None,
+        details: dict[str, JsonValue] | None = None,
+        explanation: str = "",
+        *,
+        justify: Callable[[], Justification] | None = None,
+    ) -> None:
+        self.score = score
+        self._details: dict[str, JsonValue] = {} if details is None else details
+        self._explanation = explanation
+        self._justify = justify
+
+    @property
+    def details(self) -> dict[str, JsonValue]:
+        """The justification as JSON."""
+        if self._justify is not None:
+            self._write()
+        return self._details
+
+    @property
+    def explanation(self) -> str:
+        """The justification in one sentence."""
+        if self._justify is not None:
+            self._write()
+        return self._explanation
+
+    def _write(self) -> None:
+        if self._justify is not None:
+            self._details, self._explanation = self._justify()
+            self._justify = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Score):
+            return NotImplemented
+        return (self.score, self.details, self.explanation) == (other.score, other.details, other.explanation)
+
+    __hash__ = None  # type: ignore[assignment]  # as of all that compares by what it holds and can change
+
+    def __repr__(self) -> str:
+        return f"Score({self.score!r}, {self.details!r}, {self.explanation!r})"
 
 
 def _also_camel(name: str) -> str | AliasChoices:
@@ -100,9 +145,9 @@ class NotedSettings(ParameterModel):
     description: Annotated[str, Field(description="A note to people; nothing is judged by it.")] = ""
 
 
-def _expected_in(value: object) -> Iterator[Expected]:
+def _expected_in(value: object) -> Iterator[Criterion]:
     """Every compiled criterion among the fields of a model, at any depth."""
-    if isinstance(value, Expected):
+    if isinstance(value, Criterion):
         yield value
     elif isinstance(value, BaseModel):
         for name in type(value).model_fields:

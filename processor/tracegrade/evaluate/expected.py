@@ -1,10 +1,11 @@
 """What a criterion expects of a value, compiled: does a value match, and where does it differ?"""
 
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from tracegrade.evaluate.values import excerpt, json_equal, steps_of_plain
+from tracegrade.evaluate.values import PlainComparison, excerpt, json_equal, plain_comparison
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
@@ -21,14 +22,10 @@ class MatcherError(ValueError):
         super().__init__(message)
 
 
-class Expected:
-    """A compiled criterion for one value; ``source`` is the criterion as written.
-
-    ``optional``: it also holds for a member of an object that is not there.
-    """
+class Criterion(ABC):
+    """What is expected, compiled; ``source`` is the criterion as written."""
 
     __slots__ = ("_text", "source")
-    optional = False
 
     def __init__(self, source: JsonValue) -> None:
         self.source = source
@@ -41,52 +38,66 @@ class Expected:
             self._text = excerpt(self.source)
         return self._text
 
+    def parts(self) -> Iterable["Expected"]:
+        """The criteria that this one is made of, one level down."""
+        return ()
+
+    @abstractmethod
+    def rewritten(self, rewrite: "Callable[[Expected], Expected]") -> "Criterion":
+        """The same with what `rewrite` makes of the criterion for the value itself."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.source!r})"
+
+
+class Expected(Criterion):
+    """A criterion for one JSON value.
+
+    ``optional``: it also holds for a member of an object that is not there.
+    """
+
+    __slots__ = ()
+    optional = False
+
+    @abstractmethod
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether `actual` is what was expected.
 
         Raises:
             EvaluatorError: ``work_bound``.
         """
-        raise NotImplementedError
 
     def opened(self) -> "Expected":
         """The same criterion with its members as criteria of their own, where it has members."""
         return self
 
-    def parts(self) -> Iterable["Expected"]:
-        """The criteria that this one is made of, one level down."""
-        return ()
-
     def rewritten(self, rewrite: "Callable[[Expected], Expected]") -> "Expected":
-        """What `rewrite` makes of the criterion for the value itself."""
+        """What `rewrite` makes of it."""
         return rewrite(self)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.source!r})"
 
 
 class LiteralValue(Expected):
     """The value itself, without matchers inside."""
 
-    __slots__ = ("_plain_steps",)
+    __slots__ = ("_plain",)
 
     def __init__(self, source: JsonValue) -> None:
         super().__init__(source)
-        self._plain_steps: int | None = None
+        self._plain: PlainComparison | Literal["unknown"] | None = "unknown"
 
     @property
-    def plain_steps(self) -> int:
-        """The work of comparing by ``==``, much the quicker way and right for all but a few values; else 0."""
-        if self._plain_steps is None:
-            self._plain_steps = steps_of_plain(self.source)
-        return self._plain_steps
+    def plain(self) -> PlainComparison | None:
+        """How it is compared by ``==``, if it can be; worked out once."""
+        if self._plain == "unknown":
+            self._plain = plain_comparison(self.source)
+        return self._plain
 
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether `actual` is equal as a JSON value."""
-        if steps := self.plain_steps:
-            work.spend(steps)
-            return self.source == actual
-        return json_equal(self.source, actual, work)
+        if (plain := self.plain) is None:
+            return json_equal(self.source, actual, work)
+        work.spend(plain.steps)
+        return plain.equals(actual)
 
     def opened(self) -> Expected:
         """An object or list of literals; a scalar stays what it is."""
@@ -100,37 +111,47 @@ class LiteralValue(Expected):
 class ExpectedObject(Expected):
     """An object with exactly these members."""
 
-    __slots__ = ("_optional", "_others", "_plain", "_plain_steps", "members")
+    __slots__ = ("_confusable", "_optional", "_others", "_plain", "_plain_steps", "members")
 
     def __init__(self, source: JsonValue, members: dict[str, Expected]) -> None:
         super().__init__(source)
         self.members = members
         # Members that are compared by ``==`` are compared here: most are, and calling each costs more than comparing.
         self._plain: dict[str, JsonValue] = {}
+        self._confusable: dict[str, PlainComparison] = {}
         self._plain_steps = 1
         self._others: dict[str, Expected] = {}
         self._optional = any(member.optional for member in members.values())
         for key, member in members.items():
-            if isinstance(member, LiteralValue) and member.plain_steps:
-                self._plain[key] = member.source
-                self._plain_steps += member.plain_steps
-            else:
+            plain = member.plain if isinstance(member, LiteralValue) else None
+            if plain is None:
                 self._others[key] = member
+                continue
+            self._plain[key] = plain.value
+            self._plain_steps += plain.steps
+            if plain.confusable:
+                self._confusable[key] = plain
 
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether `actual` is an object of these members and no others."""
         if not isinstance(actual, dict):
             work.spend()
             return False
-        if len(actual) != len(self.members) if not self._optional else not actual.keys() <= self.members.keys():
-            work.spend()
-            return False
-        return self.matches_within(actual, work)
+        if not self._others:  # so none is optional
+            if len(actual) == len(self._plain):
+                work.spend(self._plain_steps)
+                return self._plain == actual and (not self._confusable or self._has_kinds_of(actual))
+        elif len(actual) == len(self.members) if not self._optional else actual.keys() <= self.members.keys():
+            return self.matches_within(actual, work)
+        work.spend()
+        return False
 
     def matches_within(self, actual: dict[str, JsonValue], work: Work) -> bool:
         """Whether `actual` has the expected members, whatever else it has; nested values are compared whole."""
         work.spend(self._plain_steps)
         if not self._plain.items() <= actual.items():  # the machine compares as `==` does
+            return False
+        if self._confusable and not self._has_kinds_of(actual):
             return False
         for key, member in self._others.items():
             if not (member.matches(actual[key], work) if key in actual else member.optional):
@@ -146,10 +167,19 @@ class ExpectedObject(Expected):
             for key, value in plain.items():
                 if actual.get(key, _MISSING) != value:
                     matched -= 1
+        for key, kinds in self._confusable.items():
+            if actual.get(key, _MISSING) == kinds.value and not kinds.has_kinds_of(actual[key]):
+                matched -= 1
         for key, member in self._others.items():
             if member.matches(actual[key], work) if key in actual else member.optional:
                 matched += 1
         return matched
+
+    def _has_kinds_of(self, actual: Mapping[str, JsonValue]) -> bool:
+        for key, plain in self._confusable.items():  # noqa: SIM110  # asked for most calls; all() takes twice as long
+            if not plain.has_kinds_of(actual[key]):
+                return False
+        return True
 
     def parts(self) -> Iterable[Expected]:
         """The members."""
@@ -177,7 +207,7 @@ class ExpectedList(Expected):
         return self.items
 
 
-def every_part(expected: Expected) -> Iterator[Expected]:
+def every_part(expected: Criterion) -> Iterator[Criterion]:
     """`expected` and all that it is made of, at any depth."""
     yield expected
     for part in expected.parts():

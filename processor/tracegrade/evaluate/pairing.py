@@ -1,19 +1,35 @@
 """Expected calls paired with calls made: by name, and by whatever an evaluator compares of them."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from tracegrade.evaluate.calls import positions_by_name
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.work import Work
 
-# Whether the expected call at the first position is satisfied by the call at the second.
-Satisfied: TypeAlias = Callable[[int, int], bool]
-Pairing: TypeAlias = Callable[[Sequence[str], Evidence, Satisfied, Work], list[int | None]]
+Found = TypeVar("Found")
+_Held = TypeVar("_Held", covariant=True)
+
+# Whether what was found is what was expected; counts at least one step of work.
+Matches: TypeAlias = Callable[[Found, Work], bool]
 
 
-def pair_first(names: Sequence[str], evidence: Evidence, satisfied: Satisfied, work: Work) -> list[int | None]:
-    """For each expected call in order, the first unused call of its name that satisfies it; None where none does.
+class ByPosition(Protocol[_Held]):
+    """What was found of each call, by its position."""
+
+    def __getitem__(self, position: int, /) -> _Held: ...
+
+
+# The names of the expected calls and what each matches, the calls made and what was found of each.
+Pairing: TypeAlias = Callable[
+    [Sequence[str], Sequence[Matches[Found]], Evidence, ByPosition[Found], Work], list[int | None]
+]
+
+
+def pair_first(
+    names: Sequence[str], wanted: Sequence[Matches[Found]], evidence: Evidence, found: ByPosition[Found], work: Work
+) -> list[int | None]:
+    """For each expected call in order, the first unused call of its name that it matches; None where none does.
 
     Not the best assignment: a call taken early is not given back.
 
@@ -23,23 +39,25 @@ def pair_first(names: Sequence[str], evidence: Evidence, satisfied: Satisfied, w
     made = evidence.once(positions_by_name)
     free: dict[str, list[int]] = {}
     pairs: list[int | None] = []
-    for index, name in enumerate(names):
+    for name, matches in zip(names, wanted, strict=True):
         if (candidates := free.get(name)) is None:
             candidates = free[name] = list(made.get(name, ()))
-        found = None
-        for rank, position in enumerate(candidates):
-            work.spend()
+        paired = None
+        for position in candidates:
+            work.left -= 1  # the bound is asked for by what follows
             work.position = position
-            if satisfied(index, position):
-                found = position
-                del candidates[rank]
+            if matches(found[position], work):
+                paired = position
+                candidates.remove(position)
                 break
-        pairs.append(found)
+        pairs.append(paired)
     return pairs
 
 
-def pair_in_turn(names: Sequence[str], evidence: Evidence, satisfied: Satisfied, work: Work) -> list[int | None]:
-    """For each expected call, the call of its name of the same rank (the second with the second), if it satisfies it.
+def pair_in_turn(
+    names: Sequence[str], wanted: Sequence[Matches[Found]], evidence: Evidence, found: ByPosition[Found], work: Work
+) -> list[int | None]:
+    """For each expected call, the call of its name of the same rank (the second with the second), if it matches it.
 
     Raises:
         EvaluatorError: ``work_bound``.
@@ -47,12 +65,12 @@ def pair_in_turn(names: Sequence[str], evidence: Evidence, satisfied: Satisfied,
     by_name = evidence.once(positions_by_name)
     turns = dict.fromkeys(names, 0)
     pairs: list[int | None] = []
-    for index, name in enumerate(names):
+    for name, matches in zip(names, wanted, strict=True):
         work.spend()
         positions, turn = by_name.get(name, []), turns[name]
         turns[name] += 1
         work.position = position = positions[turn] if turn < len(positions) else None
-        pairs.append(position if position is not None and satisfied(index, position) else None)
+        pairs.append(position if position is not None and matches(found[position], work) else None)
     return pairs
 
 

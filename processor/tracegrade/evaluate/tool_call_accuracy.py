@@ -11,8 +11,8 @@ with some by half. What does not fit at all is never taken. Without reference ca
 calls the score is 0.
 """
 
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -28,6 +28,9 @@ from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
 Band: TypeAlias = Literal["excellent", "good", "moderate", "poor"]
+
+# How well the arguments of a call made fit, from 0 to 1.
+Fit: TypeAlias = Callable[[dict[str, JsonValue], Work], float]
 
 # What a call with arguments is worth to a reference without.
 _UNASKED_ARGUMENTS = 0.5
@@ -55,6 +58,16 @@ class Criteria(ComparedValues):
     def expected(self) -> ExpectedNames:
         """The names of the calls."""
         return ExpectedNames([call.name for call in self.reference_tool_calls or ()])
+
+    @cached_property
+    def wholly(self) -> Sequence[Fit]:
+        """How well arguments fit each call, strictly: 1 or 0."""
+        return [call.args.matches for call in self.reference_tool_calls or ()]
+
+    @cached_property
+    def partly(self) -> Sequence[Fit]:
+        """How well arguments fit each call, flexibly."""
+        return [partial(_share, call.args) for call in self.reference_tool_calls or ()]
 
 
 class Settings(ParameterModel):
@@ -120,34 +133,33 @@ def _align(
     work: Work,
 ) -> list[int | None]:
     """For each reference call the position of the call that took it."""
-    references = criteria.reference_tool_calls or []
     free = {name: list(indexes) for name, indexes in criteria.expected.by_name.items()}
-    fits, enough = (_fits, 1.0) if settings.mode == "strict" else (_share, settings.argument_match_threshold)
-    taken_by: list[int | None] = [None] * len(references)
+    fits, enough = criteria.wholly, 1.0
+    if settings.mode == "flexible":
+        fits, enough = criteria.partly, settings.argument_match_threshold
+    taken_by: list[int | None] = [None] * len(criteria.expected.names)
     for position, call in enumerate(evidence.calls):
+        if not (references := free.get(call.name)):
+            continue
         work.position = position
-        best, best_fit = None, 0.0
-        for index in free.get(call.name, ()):
-            fit = fits(references[index].args, actual[position], work)
+        best, best_fit = -1, 0.0
+        for index in references:
+            fit = fits[index](actual[position], work)
             if fit > best_fit:
                 best, best_fit = index, fit
                 if fit == 1.0:
                     break  # none fits better, and of equals the earlier is taken
-        if best is not None and best_fit >= enough:
+        if best_fit and best_fit >= enough:
             taken_by[best] = position
-            free[call.name].remove(best)
+            references.remove(best)
     return taken_by
-
-
-def _fits(expected: ExpectedObject, actual: dict[str, JsonValue], work: Work) -> float:
-    return float(expected.matches(actual, work))
 
 
 def _share(expected: ExpectedObject, actual: dict[str, JsonValue], work: Work) -> float:
     matched = expected.matched_members(actual, work)
-    if not expected.members:
-        return _UNASKED_ARGUMENTS if actual else 1.0
-    return matched / len(expected.members)
+    if members := len(expected.members):
+        return matched / members
+    return _UNASKED_ARGUMENTS if actual else 1.0
 
 
 def _differences(

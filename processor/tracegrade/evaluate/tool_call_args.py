@@ -9,19 +9,24 @@ With ``pairing: positional`` the second expected call of a name is compared with
 the first was; UiPath's documents read either way, and their evaluator takes the first that matches.
 """
 
-from collections.abc import Iterator
-from functools import cached_property
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_by_call import Comparison, ExpectedNames
+from tracegrade.evaluate.call_by_call import Compared, Comparison, ExpectedCalls
 from tracegrade.evaluate.calls import ArgumentExcerpts, arguments
 from tracegrade.evaluate.criteria import ExpectedArguments
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, NotedSettings, ParameterModel, Score, calls_named
 from tracegrade.evaluate.expected import Difference, differences
-from tracegrade.evaluate.pairing import pair_first, pair_in_turn
+from tracegrade.evaluate.pairing import Matches, pair_first, pair_in_turn
 from tracegrade.evaluate.value_modes import ComparedValues
+from tracegrade.evaluate.values import written
+from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
+
+Arguments: TypeAlias = dict[str, JsonValue]
 
 
 class ExpectedCall(ParameterModel):
@@ -37,9 +42,28 @@ class Criteria(ComparedValues):
     tool_calls: Annotated[list[ExpectedCall], Field(description="The calls, in any order.")]
 
     @cached_property
-    def expected(self) -> ExpectedNames:
-        """The names of the calls."""
-        return ExpectedNames([call.name for call in self.tool_calls])
+    def expected(self) -> ExpectedCalls[Arguments]:
+        """The calls, with these arguments and no others."""
+        args = [call.args for call in self.tool_calls]
+        differ = [partial(differences, each) for each in args]
+        return self._compared_by([each.matches for each in args], differ, written([each.source for each in args]))
+
+    @cached_property
+    def at_least(self) -> ExpectedCalls[Arguments]:
+        """The calls, with these arguments at least."""
+        args = [call.args for call in self.tool_calls]
+        differ = [partial(differences, each, partly=True) for each in args]
+        return self._compared_by([each.matches_within for each in args], differ)
+
+    def _compared_by(
+        self,
+        wanted: Sequence[Matches[Arguments]],
+        differ: Sequence[Callable[[Arguments, Work], Iterator[Difference]]],
+        written: bytes | None = None,
+    ) -> ExpectedCalls[Arguments]:
+        calls = self.tool_calls
+        names, texts = [call.name for call in calls], [call.args.text for call in calls]
+        return ExpectedCalls(names, texts, wanted, differ, written)
 
 
 class Settings(NotedSettings):
@@ -55,33 +79,14 @@ class Settings(NotedSettings):
     default_evaluation_criteria: Criteria | None = None
 
 
-class _Comparison(Comparison):
-    key = "explained_tool_calls_args"
-    compared = "arguments"
-    root = "args"
-    __slots__ = ("_actual", "_calls", "_subset")
-
-    def __init__(self, evidence: Evidence, criteria: Criteria, settings: Settings) -> None:
-        super().__init__(evidence, criteria.expected, evidence.once(ArgumentExcerpts))
-        self._actual = evidence.once(arguments)
-        self._calls = criteria.tool_calls
-        self._subset = settings.subset
-
-    def satisfied(self, index: int, position: int) -> bool:
-        args = self._calls[index].args
-        match = args.matches_within if self._subset else args.matches
-        return match(self._actual[position], self.work)
-
-    def shown_expected(self, index: int) -> str:
-        return self._calls[index].args.text
-
-    def differences(self, index: int, position: int) -> Iterator[Difference]:
-        return differences(self._calls[index].args, self._actual[position], self.work, partly=self._subset)
+_COMPARED = Compared("explained_tool_calls_args", "arguments", "args", ArgumentExcerpts)
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    expected = criteria.at_least if settings.subset else criteria.expected
     pair = pair_in_turn if settings.pairing == "positional" else pair_first
-    return _Comparison(evidence, criteria, settings).score(pair, all_or_nothing=settings.strict)
+    comparison = Comparison(_COMPARED, evidence, expected, evidence.once(arguments))
+    return comparison.score(pair, all_or_nothing=settings.strict)
 
 
 EVALUATOR = Evaluator(

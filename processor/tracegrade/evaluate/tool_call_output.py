@@ -16,11 +16,11 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field, WithJsonSchema
 
-from tracegrade.evaluate.call_by_call import Comparison, ExpectedNames
+from tracegrade.evaluate.call_by_call import Compared, Comparison, ExpectedCalls
 from tracegrade.evaluate.calls import OutputExcerpts
 from tracegrade.evaluate.criteria import as_written, compiled_by
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, NotedSettings, ParameterModel, Score, calls_named
-from tracegrade.evaluate.expected import Difference, Expected, LiteralValue, differences
+from tracegrade.evaluate.expected import Criterion, Difference, Expected, LiteralValue, differences
 from tracegrade.evaluate.matchers import compile_expected
 from tracegrade.evaluate.pairing import pair_first, pair_in_turn
 from tracegrade.evaluate.value_modes import ComparedValues
@@ -65,7 +65,19 @@ class ActualOutput:
         return self._evidence.once(DecodedOutputs)[self._position]
 
 
-class ExpectedOutput(Expected):
+class ActualOutputs(dict[int, ActualOutput]):
+    """The output of each call as one evaluation sees it, by position; read when somebody asks."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__()
+        self._evidence = evidence
+
+    def __missing__(self, position: int) -> ActualOutput:
+        output = self[position] = ActualOutput(self._evidence, position)
+        return output
+
+
+class ExpectedOutput(Criterion):
     """What is expected of an output: the criterion, and for a JSON text also the value it stands for."""
 
     __slots__ = ("_criterion", "_value")
@@ -88,11 +100,21 @@ class ExpectedOutput(Expected):
             return self.source == scalar_text(actual.value)
         return (value := self.as_value()) is not None and value.matches(actual.decoded(work), work)
 
+    def differences(self, actual: ActualOutput, work: Work) -> Iterator[Difference]:
+        """Where `actual` is not what was expected.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        if (value := self.as_value()) is not None:
+            return differences(value, actual.decoded(work), work)
+        return differences(LiteralValue(self.source or ""), actual.value, work)
+
     def parts(self) -> Iterable[Expected]:
         """The criterion."""
         return (self._criterion,)
 
-    def rewritten(self, rewrite: Callable[[Expected], Expected]) -> Expected:
+    def rewritten(self, rewrite: Callable[[Expected], Expected]) -> "ExpectedOutput":
         """The same output, its criterion rewritten."""
         return ExpectedOutput(self.source, rewrite(self._criterion))
 
@@ -124,9 +146,15 @@ class Criteria(ComparedValues):
     tool_outputs: Annotated[list[ExpectedCall], Field(description="The calls, in any order across tools.")]
 
     @cached_property
-    def expected(self) -> ExpectedNames:
-        """The names of the calls."""
-        return ExpectedNames([call.name for call in self.tool_outputs])
+    def expected(self) -> ExpectedCalls[ActualOutput]:
+        """The calls and their outputs."""
+        outputs = [call.output for call in self.tool_outputs]
+        return ExpectedCalls(
+            [call.name for call in self.tool_outputs],
+            [each.text for each in outputs],
+            [each.equals for each in outputs],
+            [each.differences for each in outputs],
+        )
 
 
 class Settings(NotedSettings):
@@ -139,41 +167,13 @@ class Settings(NotedSettings):
     default_evaluation_criteria: Criteria | None = None
 
 
-class _Comparison(Comparison):
-    key = "explained_tool_calls_outputs"
-    compared = "output"
-    root = "output"
-    __slots__ = ("_actual", "_calls")
-
-    def __init__(self, evidence: Evidence, criteria: Criteria) -> None:
-        super().__init__(evidence, criteria.expected, evidence.once(OutputExcerpts))
-        self._actual: dict[int, ActualOutput] = {}
-        self._calls = criteria.tool_outputs
-
-    def actual(self, position: int) -> ActualOutput:
-        if position not in self._actual:
-            self._actual[position] = ActualOutput(self.evidence, position)
-        return self._actual[position]
-
-    def satisfied(self, index: int, position: int) -> bool:
-        return self._calls[index].output.equals(self.actual(position), self.work)
-
-    def shown_expected(self, index: int) -> str:
-        return self._calls[index].output.text
-
-    def differences(self, index: int, position: int) -> Iterator[Difference]:
-        return _differences(self._calls[index].output, self.actual(position), self.work)
+_COMPARED = Compared("explained_tool_calls_outputs", "output", "output", OutputExcerpts)
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     pair = pair_in_turn if settings.strict else pair_first
-    return _Comparison(evidence, criteria).score(pair, all_or_nothing=settings.strict)
-
-
-def _differences(expected: ExpectedOutput, actual: ActualOutput, work: Work) -> Iterator[Difference]:
-    if (value := expected.as_value()) is not None:
-        return differences(value, actual.decoded(work), work)
-    return differences(LiteralValue(expected.source or ""), actual.value, work)
+    comparison = Comparison(_COMPARED, evidence, criteria.expected, ActualOutputs(evidence))
+    return comparison.score(pair, all_or_nothing=settings.strict)
 
 
 EVALUATOR = Evaluator(

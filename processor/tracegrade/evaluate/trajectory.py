@@ -42,7 +42,7 @@ from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import CallPart, Evaluator, Evidence, ParameterModel, Score
 from tracegrade.evaluate.expected import Difference
 from tracegrade.evaluate.subsequence import align, arrange
-from tracegrade.evaluate.tool_call_output import ActualOutput, Output
+from tracegrade.evaluate.tool_call_output import ActualOutputs, Output
 from tracegrade.evaluate.tool_names import NameComparison, NameTable, ToolNames, listed_names
 from tracegrade.evaluate.value_modes import ComparedValues
 from tracegrade.evaluate.work import Work
@@ -184,7 +184,7 @@ class _Comparison:
         self.prepared = criteria.prepared(settings)
         self.work = Work(evidence=evidence)
         self.made = _looked_at(evidence.calls, settings)
-        self._outputs: dict[int, ActualOutput] = {}
+        self._outputs = ActualOutputs(evidence)
         self._arguments = evidence.once(arguments)
         # The position paired with each expected call, and what the pair is worth.
         self.pairs: list[int | None] = [None] * len(criteria.tool_calls or ())
@@ -196,18 +196,13 @@ class _Comparison:
         self.work.spend()
         self.work.position = position
         output = prepared.outputs[index]
-        if output is not None and not output.equals(self._output(position), self.work):
+        if output is not None and not output.equals(self._outputs[position], self.work):
             return 0.0
         comparison = prepared.comparisons[index]
         if prepared.whole or comparison.match == "ignore":
             return float(comparison.holds(self._arguments[position], self.work))
         share = comparison.share(self._arguments[position], self.work)
         return share if prepared.fractional else float(share > 0 and share >= prepared.limit)
-
-    def _output(self, position: int) -> ActualOutput:
-        if position not in self._outputs:
-            self._outputs[position] = ActualOutput(self.evidence, position)
-        return self._outputs[position]
 
     def candidates(self, position: int) -> Sequence[int]:
         """The expected calls whose names the call has."""
@@ -303,7 +298,7 @@ class _Comparison:
         output = self.prepared.outputs[index]
         for found in self.prepared.comparisons[index].differences(self._arguments[position], self.work):
             yield Difference(("args", *found.path), found.problem, found.expected, found.found)
-        if output is not None and not output.equals(actual := self._output(position), self.work):
+        if output is not None and not output.equals(actual := self._outputs[position], self.work):
             yield Difference(("output",), "different", expected=output.source, found=actual.value)
 
 

@@ -17,7 +17,15 @@ from pydantic import Field, PlainSerializer, WithJsonSchema, model_validator
 
 from tracegrade.evaluate.criteria import compiled_by
 from tracegrade.evaluate.evaluator import ParameterModel
-from tracegrade.evaluate.expected import Expected, ExpectedList, ExpectedObject, LiteralValue, MatcherError, Path
+from tracegrade.evaluate.expected import (
+    Criterion,
+    Expected,
+    ExpectedList,
+    ExpectedObject,
+    LiteralValue,
+    MatcherError,
+    Path,
+)
 from tracegrade.evaluate.matcher import refuse_argument
 from tracegrade.evaluate.matchers import compile_expected
 from tracegrade.evaluate.tool_names import listed_names
@@ -174,6 +182,6 @@ def _with_modes(call: Any, modes: ValueModes) -> Any:
     update = {
         field: value.rewritten(lambda criterion: modes.applied(tool, criterion))
         for field in type(call).model_fields
-        if isinstance(value := getattr(call, field), Expected)
+        if isinstance(value := getattr(call, field), Criterion)
     }
     return call.model_copy(update=update)

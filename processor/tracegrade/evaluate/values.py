@@ -1,15 +1,18 @@
 """JSON values: when two are equal, how they are decoded, and how they are shown."""
 
 import json
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from json.encoder import encode_basestring
-from typing import Never
+from typing import Any, Never
+
+import orjson
 
 from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
 
 # Numbers of more digits are shown by their size: Python refuses to print them, and nobody reads them.
 _MAX_DIGITS_SHOWN = 1000
+_EVERYDAY = 10**15
 _NAMES = {None: "null", True: "true", False: "false"}
 # Comparing by ``==`` is left to the machine: a value costs about as much as this many characters, at any such depth.
 _CHARACTERS_PER_VALUE = 32
@@ -82,29 +85,55 @@ class Identities:
         return self._known.setdefault(key, len(self._known))
 
 
-def steps_of_plain(value: JsonValue) -> int:
-    """The work of comparing something with `value` by ``==``, when that says what `json_equal` says; else 0.
+class PlainComparison:
+    """Comparing with one value by ``==``, much the quicker way; it is right but where true and 1, false and 0 stand.
 
-    The two differ where ``==`` takes true for 1, and ``==`` goes only as deep as Python does.
+    ``steps`` is its work, ``confusable`` the places of those inside the value, and whether true or false is there.
     """
+
+    __slots__ = ("confusable", "steps", "value")
+
+    def __init__(self, value: JsonValue, steps: int, confusable: Sequence[tuple[Sequence[str | int], bool]]) -> None:
+        self.value = value
+        self.steps = steps
+        self.confusable = confusable
+
+    def equals(self, other: JsonValue) -> bool:
+        """Whether the value is `other`, as `json_equal` says; `steps` are not counted."""
+        return self.value == other and (not self.confusable or self.has_kinds_of(other))
+
+    def has_kinds_of(self, other: Any) -> bool:
+        """Whether true and false stand in `other`, which equals the value by ``==``, where they stand in the value."""
+        for path, is_bool in self.confusable:
+            part = other
+            for step in path:
+                part = part[step]
+            if isinstance(part, bool) is not is_bool:
+                return False
+        return True
+
+
+def plain_comparison(value: JsonValue) -> PlainComparison | None:
+    """How something is compared with `value` by ``==``; None when it is nested deeper than is left to the machine."""
     size = 0
-    level: list[JsonValue] = [value]
+    confusable: list[tuple[tuple[str | int, ...], bool]] = []
+    level: list[tuple[tuple[str | int, ...], JsonValue]] = [((), value)]
     for _ in range(_DEEPEST_PLAIN):
-        below: list[JsonValue] = []
-        for item in level:
+        below: list[tuple[tuple[str | int, ...], JsonValue]] = []
+        for path, item in level:
             size += _CHARACTERS_PER_VALUE
             if isinstance(item, str):
                 size += len(item)
             elif isinstance(item, dict):
-                below.extend(item.values())
+                below.extend(((*path, key), member) for key, member in item.items())
             elif isinstance(item, list):
-                below.extend(item)
-            elif item is not None and (isinstance(item, bool) or item in (0, 1) or item != item):
-                return 0
+                below.extend(((*path, place), member) for place, member in enumerate(item))
+            elif item is not None and item in (0, 1):
+                confusable.append((path, isinstance(item, bool)))
         if not below:
-            return 1 + size // CHARACTERS_PER_STEP
+            return PlainComparison(value, 1 + size // CHARACTERS_PER_STEP + len(confusable), confusable)
         level = below
-    return 0
+    return None
 
 
 def _scalars_equal(a: JsonValue, b: JsonValue, work: Work) -> bool:
@@ -148,6 +177,14 @@ def excerpt(value: JsonValue, limit: int = 400) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
 
 
+def written(value: object) -> bytes | None:
+    """The JSON of a value, quickly, members in their order; None for integers of more than 64 bits and odd texts."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return None
+
+
 _LONGEST_TEXT = 100_000
 
 
@@ -158,23 +195,21 @@ def json_text(value: JsonValue) -> str:
 
 def _write(value: JsonValue, room: int, add: Callable[[str], None]) -> int:
     """Write the JSON text of `value` until more than `room` characters are; what is left of them, negative if none."""
-    if isinstance(value, str):
-        text = encode_basestring(value if len(value) <= room else value[: room + 1])
-    elif isinstance(value, dict):
+    if isinstance(value, dict):
         opening = "{"
         for key, member in value.items():
             label = f"{opening}{encode_basestring(key if len(key) <= room else key[: room + 1])}: "
             opening = ", "
-            if isinstance(member, str) and len(member) <= room:  # most are such: calling costs more than writing
-                text = label + encode_basestring(member)
+            if isinstance(member, dict | list):
+                add(label)
+                room -= len(label)
+                if room < 0 or (room := _write(member, room, add)) < 0:
+                    return room
+            else:
+                text = label + _scalar_within(member, room)
                 add(text)
                 if (room := room - len(text)) < 0:
                     return room
-                continue
-            add(label)
-            room -= len(label)
-            if room < 0 or (room := _write(member, room, add)) < 0:
-                return room
         text = "}" if value else "{}"
     elif isinstance(value, list):
         opening = "["
@@ -186,9 +221,18 @@ def _write(value: JsonValue, room: int, add: Callable[[str], None]) -> int:
             opening = ", "
         text = "]" if value else "[]"
     else:
-        text = scalar_text(value)
+        text = _scalar_within(value, room)
     add(text)
     return room - len(text)
+
+
+def _scalar_within(value: str | bool | int | float | None, room: int) -> str:
+    """The JSON text of a scalar; of a text no more than is seen of it in that room."""
+    if isinstance(value, str):
+        return encode_basestring(value if len(value) <= room else value[: room + 1])
+    if type(value) is int and -_EVERYDAY < value < _EVERYDAY:  # `scalar_text`, for what numbers mostly are
+        return str(value)
+    return scalar_text(value)
 
 
 def scalar_text(value: bool | int | float | None) -> str:
