@@ -1,104 +1,19 @@
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
+from alert.loop_stage import Receiver, Stage, rules
 from store.engines import POSTGRESQL, needs_postgresql
-from store.judged_traces import MINUTE_NS, START_NS, judged, trace_id
-from tracegrade.alert.loop import AlertLoop
-from tracegrade.alert.settings import AlertsSettings
-from tracegrade.match.rule import Rule
+from store.judged_traces import MINUTE_NS, START_NS, judged
 from tracegrade.match.rule_set import RuleSet
-from tracegrade.store.alerts import Silence, StoredAlert, firing_alerts, open_alerts, recent_alerts, save_silence
+from tracegrade.store.alerts import Silence, open_alerts, recent_alerts, save_silence
 from tracegrade.store.open import alone, open_store, reading
 from tracegrade.store.write import StoreWriter
-from tracegrade.telemetry import Telemetry
 
 SECOND_NS = 1_000_000_000
-
-
-class Receiver:
-    """Takes notes; refuses while ``away``."""
-
-    resend_s: float | None = None
-
-    def __init__(self, name: str = "pager", records: bool = False) -> None:
-        self.name = name
-        self.records = records
-        self.told: list[tuple[str, str, str]] = []
-        self.keys: list[str] = []
-        self.calls = 0
-        self.away = False
-        self.killed_after = False
-        self.broken = False
-        self.closed = False
-
-    def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
-        self.calls += 1
-        if self.away:
-            return "answered 503"
-        self.told += [(alert.rule_id, alert.service, alert.state) for alert in alerts]
-        self.keys += [alert.key for alert in alerts]
-        if self.killed_after:
-            raise KeyboardInterrupt
-        if self.broken:
-            raise ValueError("a text that it does not like")
-        return None
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def rules(*alerts: dict[str, Any], **changes: Any) -> RuleSet:
-    content: dict[str, Any] = {
-        "id": "checkout-order",
-        "evaluate": [{"evaluator": "tool-call-order", "tool_calls_order": ["a", "b"]}],
-        "alert": list(alerts) or [{"below": 0.9, "over": "10m", "min_samples": 2}],
-    }
-    return RuleSet([Rule.model_validate(content | changes)])
-
-
-class Stage:
-    """A store, a loop with one receiver over it, and traces received at any minute."""
-
-    def __init__(self, engine: Engine, *receivers: Receiver, **settings: Any) -> None:
-        self.engine = engine
-        self.rule_set = rules()
-        self.receiver = receivers[0] if receivers else Receiver()
-        self.telemetry = Telemetry("judge")
-        read = AlertsSettings.model_validate(settings)
-        self.loop = AlertLoop(engine, lambda: self.rule_set, receivers or [self.receiver], self.telemetry, read)
-        self._next = 0
-
-    def receive(self, minute: int, *outcomes: str, **changes: Any) -> None:
-        received_ns = START_NS + minute * MINUTE_NS
-        changes = {"first_received_ns": received_ns, "last_received_ns": received_ns} | changes
-        rule_hash = self.rule_set.rules[0].hash if self.rule_set.rules else "0"
-        for outcome in outcomes:
-            trace = judged(self._next, outcome, **changes)
-            for decision in trace.decisions:
-                decision.pair.rule_hash = rule_hash
-            StoreWriter(self.engine).write([trace])
-            self._next += 1
-
-    def step(self, minute: float) -> list[tuple[str, str, str]]:
-        """Check at `minute`; what the receiver was told in this step."""
-        before = len(self.receiver.told)
-        self.loop.step(START_NS + int(minute * MINUTE_NS))
-        return self.receiver.told[before:]
-
-    def firing(self) -> list[StoredAlert]:
-        with reading(self.engine) as connection:
-            return firing_alerts(connection)
-
-
-@pytest.fixture
-def stage(engine: Engine) -> Stage:
-    return Stage(engine)
-
-
 FIRING = [("checkout-order", "shop", "firing")]
 RESOLVED = [("checkout-order", "shop", "resolved")]
 
@@ -406,15 +321,6 @@ def test_a_revision_corrects_what_it_replaces(stage: Stage) -> None:
     assert stage.receiver.told[-1] == RESOLVED[0]
     with reading(stage.engine) as connection:
         assert recent_alerts(connection, 0)[0].samples == 14
-
-
-def test_an_alert_says_where_to_look_and_what_changed(stage: Stage) -> None:
-    stage.receive(0, *["pass"] * 30, release="1.0")
-    stage.receive(70, "fail", "fail", release="1.1")
-    stage.step(71)
-    (alert,) = stage.firing()
-    assert alert.facts.worst == [trace_id(31), trace_id(30)]
-    assert alert.facts.changed == ["release 1.1 first seen at 2026-01-01 01:00 UTC"]
 
 
 HOOK = {"webhook": {"url": "http://127.0.0.1/"}}

@@ -26,8 +26,8 @@ def files_with(folder: Path, piece: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("revised", [False, True])
-def test_no_byte_of_a_deleted_trace_is_left_in_file_or_log(engine: Engine, tmp_path: Path, revised: bool) -> None:
-    writer = StoreWriter(engine)
+def test_no_byte_of_a_deleted_trace_is_left_in_file_or_log(sqlite: Engine, tmp_path: Path, revised: bool) -> None:
+    writer = StoreWriter(sqlite)
     secret = [tool_call(name="the-marker")]
     # Small rows, several to a page, so that the page of the one that goes stays in use.
     writer.write([judged(number, tool_calls=secret if number == 25 else None) for number in range(50)])
@@ -37,8 +37,8 @@ def test_no_byte_of_a_deleted_trace_is_left_in_file_or_log(engine: Engine, tmp_p
     with other.connect() as connection:
         assert len(trace_heads(connection, Filter(), 100)) == 50
     assert files_with(tmp_path, b"the-marker")
-    assert delete_everywhere(engine, [id_of(25)]) == DeletedRows(traces=1, evaluations=1)
-    overwrite_deleted(engine)
+    assert delete_everywhere(sqlite, [id_of(25)]) == DeletedRows(traces=1, evaluations=1)
+    overwrite_deleted(sqlite)
     assert files_with(tmp_path, b"the-marker") == []
     with other.connect() as connection:
         assert [int(head.trace_id, 16) for head in trace_heads(connection, Filter(), 100)] == [

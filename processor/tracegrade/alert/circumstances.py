@@ -1,5 +1,6 @@
 """What people want to see beside an alert: the worst traces, and what changed near the time when it began."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -7,24 +8,40 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select
 
-from tracegrade.match.alert import UNJUDGED
+from tracegrade.match.alert import SCORE, UNJUDGED, series_of
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.read import Filter, results, stored_traces, trace_heads
-from tracegrade.store.schema import MINUTE_NS, counts, series
+from tracegrade.store.history import SeriesHistory, Window
+from tracegrade.store.read import Filter, Result, results, stored_traces, trace_heads
+from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, counts, series
 
 _NS = 1_000_000_000
 _NEAR_NS = 3600 * _NS
 _LOOKED_AT = 200
 _WORST = 5
+_MOST_COUNTED = 2000
 _MODELS_OF = 20  # traces on either side
 
 
-def with_circumstances(connection: Connection, alert: StoredAlert) -> StoredAlert:
-    """`alert` with the worst traces, lowest scores first, and what changed within an hour of its beginning."""
-    since_ns = alert.facts.since_ns if alert.facts.since_ns is not None else alert.starts_ns - int(alert.over_s * _NS)
+def with_circumstances(connection: Connection, alert: StoredAlert, count_incomplete: bool) -> StoredAlert:
+    """`alert` with the moment since when, the worst traces, and what changed within an hour of that moment.
+
+    Args:
+        connection: on the store.
+        alert: has just begun to fire.
+        count_incomplete: its rule counts incomplete traces.
+    """
+    window = Window(
+        series_of(alert.of), alert.starts_ns - int(alert.over_s * _NS), alert.updated_ns + 1, count_incomplete
+    )
+    since_ns = alert.facts.since_ns
+    if since_ns is None:
+        since_ns = _since(connection, alert, window)
+    traces, worst = _traces(connection, alert, window)
     facts = replace(
         alert.facts,
-        worst=_worst(connection, alert, since_ns),
+        since_ns=since_ns,
+        traces=traces,
+        worst=worst,
         changed=[
             *_releases(connection, alert, since_ns),
             *_rule(connection, alert),
@@ -34,12 +51,75 @@ def with_circumstances(connection: Connection, alert: StoredAlert) -> StoredAler
     return replace(alert, facts=facts)
 
 
-def _worst(connection: Connection, alert: StoredAlert, since_ns: int) -> list[str]:
+def _since(connection: Connection, alert: StoredAlert, window: Window) -> int:
+    """When what is wrong most likely began within the window: where Page's CUSUM of what is lacking last left 0."""
+    history = SeriesHistory(connection, {alert.rule_hash}, alert.service)
+    lacking = _lacking_results if alert.kind == "coverage" else _lacking_passes
+    height, since_ns = 0.0, window.since_ns
+    for minute, lack in lacking(history, alert, window):
+        if height <= 0:
+            height, since_ns = 0.0, max(minute * MINUTE_NS, window.since_ns)
+        height += lack
+    return since_ns
+
+
+def _lacking_passes(history: SeriesHistory, alert: StoredAlert, window: Window) -> Iterator[tuple[int, float]]:
+    """By minute how much worse results were than the bound allows."""
+    for key, bins in history.bins(window, by_minute=True).get(alert.rule_id, {}).items():
+        if (key.tenant, key.service, key.agent, key.release) == _place_of(alert):
+            for minute, _, seen in bins:
+                if alert.kind == "above":
+                    count = seen.all_not_evaluable if alert.of == "not_evaluable" else seen.all_errors
+                    everything = seen.all_passed + seen.all_failed + seen.all_not_evaluable + seen.all_errors
+                    yield minute, count - alert.bound * everything
+                else:
+                    passed = seen.all_scores if alert.of.endswith(SCORE) else seen.all_passed
+                    yield minute, alert.bound * (seen.all_passed + seen.all_failed) - passed
+
+
+def _lacking_results(history: SeriesHistory, alert: StoredAlert, window: Window) -> Iterator[tuple[int, float]]:
+    """By minute how many judged results there were below half of what is usual for as many traces."""
+    before = window._replace(since_ns=2 * window.since_ns - alert.starts_ns, until_ns=window.since_ns)
+    judged, traces = _judged_and_traces(history, alert, before)
+    usual = sum(judged.values()) / traces.total() if traces else 0.0
+    judged, traces = _judged_and_traces(history, alert, window)
+    for minute in sorted(traces):
+        yield minute, usual / 2 * traces[minute] - judged[minute]
+
+
+def _judged_and_traces(history: SeriesHistory, alert: StoredAlert, window: Window) -> tuple[Counter[int], Counter[int]]:
+    """By minute, results of any release that were judged, and traces of the service."""
+    judged, traces = Counter[int](), Counter[int]()
+    found = history.bins(window, by_minute=True)
+    for key, bins in found.get(alert.rule_id, {}).items():
+        if (key.tenant, key.service, key.agent) == _place_of(alert)[:3]:
+            judged.update({item.minute: item.outcomes.judged for item in bins})
+    for key, bins in found.get(EVERY_TRACE, {}).items():
+        if (key.tenant, key.service) == (alert.tenant, alert.service):
+            traces.update({item.minute: item.outcomes.passed for item in bins})
+    return judged, traces
+
+
+def _traces(connection: Connection, alert: StoredAlert, window: Window) -> tuple[int, list[str]]:
+    """How many traces were looked at, as far as the latest results tell; ids of the worst, lowest scores first."""
     outcome = alert.of if alert.of in UNJUDGED else "not_evaluable" if alert.kind == "coverage" else "fail"
-    wanted = replace(_place(alert), rule=alert.rule_id, agent=alert.agent, outcome=outcome, since_ns=since_ns)
-    found = [result for result in results(connection, wanted, _LOOKED_AT) if result.complete]
-    found.sort(key=lambda result: 0.0 if result.score is None else result.score)
-    return list(dict.fromkeys(result.trace_id for result in found))[:_WORST]
+    wanted = replace(
+        _place(alert),
+        rule=alert.rule_id,
+        rule_hash=alert.rule_hash,
+        evaluation=window.evaluation or None,
+        agent=alert.agent,
+        release=alert.release,
+        since_ns=window.since_ns,
+    )
+
+    def counted(wanted: Filter, limit: int) -> list[Result]:
+        return [found for found in results(connection, wanted, limit) if found.complete or window.count_incomplete]
+
+    looked_at = {result.trace_id for result in counted(wanted, _MOST_COUNTED)}
+    bad = counted(replace(wanted, outcome=outcome), _LOOKED_AT)
+    bad.sort(key=lambda result: 0.0 if result.score is None else result.score)
+    return len(looked_at), list(dict.fromkeys(result.trace_id for result in bad))[:_WORST]
 
 
 def _releases(connection: Connection, alert: StoredAlert, since_ns: int) -> Iterator[str]:
@@ -75,6 +155,10 @@ def _models_of(connection: Connection, alert: StoredAlert, since_ns: int, until_
             if stored.trace["tenant"] == alert.tenant:
                 found |= {run.get("model") for run in stored.trace.get("runs", ()) if run["agent"] == alert.agent}
     return {model for model in found if model}
+
+
+def _place_of(alert: StoredAlert) -> tuple[str, str, str, str | None]:
+    return alert.tenant, alert.service, alert.agent, alert.release
 
 
 def _place(alert: StoredAlert) -> Filter:

@@ -112,9 +112,12 @@ class AlertLoop:
                 if alert.ends_ns is not None
             }
             checked = check(StoredHistory(connection, rules), rules, before, now_ns, ended)
+            counting_incomplete = {rule.hash for rule in rules if rule.incomplete == "count"}
             fired = {alert.key for alert in before if alert.state == "firing"}
             now_open = [
-                with_circumstances(connection, alert) if alert.state == "firing" and alert.key not in fired else alert
+                with_circumstances(connection, alert, alert.rule_hash in counting_incomplete)
+                if alert.state == "firing" and alert.key not in fired
+                else alert
                 for alert in checked.open
             ]
         self._save(before, replace(checked, open=now_open))

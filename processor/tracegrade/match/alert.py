@@ -20,7 +20,14 @@ UNJUDGED = ("not_evaluable", "error")
 SHARES = (PASS_RATE, *UNJUDGED)
 """What an alert may watch of a rule as a whole."""
 
-_SCORE = ".score"
+SCORE = ".score"
+"""Ends the name of an evaluation whose mean score is watched."""
+
+
+def series_of(of: str) -> str:
+    """Whose outcomes tell what is watched: the name of an evaluation, "" for those of the rule as a whole."""
+    evaluation = of.removesuffix(SCORE)
+    return "" if evaluation in SHARES else evaluation
 
 
 def _share_or_history(value: object) -> object:
@@ -104,19 +111,14 @@ class Alert(FileModel):
         return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
     @property
-    def evaluation(self) -> str:
-        """The evaluation that is watched, or one of SHARES."""
-        return self.of.removesuffix(_SCORE)
-
-    @property
     def series(self) -> str:
-        """Whose outcomes are looked at: the name of an evaluation, "" for those of the rule as a whole."""
-        return "" if self.evaluation in SHARES else self.evaluation
+        """As `series_of` says of what is watched."""
+        return series_of(self.of)
 
     @property
     def is_of_score(self) -> bool:
         """Whether a mean score is watched."""
-        return self.of.endswith(_SCORE)
+        return self.of.endswith(SCORE)
 
     @property
     def says(self) -> str:
@@ -144,7 +146,7 @@ class Alert(FileModel):
         mistakes = []
         if len(given) != 1:
             mistakes.append(mistake(f"expected one of {', '.join(KINDS)}, found {' and '.join(given) or 'none'}"))
-        if self.of.removesuffix(_SCORE) in SHARES and self.is_of_score:
+        if self.of.removesuffix(SCORE) in SHARES and self.is_of_score:
             mistakes.append(mistake(f"a rule has no score; name an evaluation, found {self.of!r}", "of"))
         if given == ["above"] and self.of not in UNJUDGED:
             mistakes.append(mistake(f"above watches one of {', '.join(UNJUDGED)}, found {self.of!r}", "of"))

@@ -179,7 +179,7 @@ class Rule(FileModel):
                 mistakes.append(mistake(_name_taken(case.spec), "cases", place, "name"))
         names |= {name for name, _ in self.named_specs()}
         for position, alert in enumerate(self.alert):
-            if alert.evaluation not in names:
+            if alert.series and alert.series not in names:
                 known = ", ".join(sorted(names))
                 mistakes.append(
                     mistake(f"no evaluation {alert.of!r} here; expected one of {known}", "alert", position, "of")

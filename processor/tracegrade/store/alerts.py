@@ -28,7 +28,8 @@ class Facts:
 
     The value lies between ``low`` and ``high``. ``was`` is the baseline, None where there is only a bound, measured on
     ``was_samples`` results (0: stated). ``chance``: how likely this is by chance. ``since_ns``: when it began, as far
-    as results tell. ``worst``: ids of traces to look at. ``changed``: sentences on what changed near that time.
+    as results tell. ``traces``: how many were looked at when it began to fire, 0 for unknown. ``worst``: ids of traces
+    to look at. ``changed``: sentences on what changed near that time.
     """
 
     low: float = 0.0
@@ -37,6 +38,7 @@ class Facts:
     was_samples: int = 0
     chance: float | None = None
     since_ns: int | None = None
+    traces: int = 0
     worst: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     ended_by: str = ""

@@ -97,10 +97,12 @@ class SeriesHistory:
     ``EVERY_TRACE`` in place of a rule id: how many traces each service sent, whatever judges them.
     """
 
-    def __init__(self, connection: Connection, rule_hashes: Collection[str]) -> None:
-        """Look up the series of the rules in these very forms."""
+    def __init__(self, connection: Connection, rule_hashes: Collection[str], service: str | None = None) -> None:
+        """Look up the series of the rules in these very forms; of one service if it is named."""
         self._connection = connection
         chosen = select(series).where(series.c.run == "live", series.c.rule_hash.in_({*rule_hashes, EVERY_TRACE}))
+        if service is not None:
+            chosen = chosen.where(series.c.service == service)
         self._numbers = chosen.with_only_columns(series.c.number)
         self.series = {
             row.number: (
@@ -120,15 +122,15 @@ class SeriesHistory:
                 parts[key].append(weighted(found, weight))
         return _by_rule({key: total(found) for key, found in parts.items() if any(map(any, found))})
 
-    def bins(self, window: Window) -> dict[str, dict[SeriesKey, list[Bin]]]:
+    def bins(self, window: Window, by_minute: bool = False) -> dict[str, dict[SeriesKey, list[Bin]]]:
         """As `sums`, by whole hours where they fit and by minutes at the ends; in order of time, empty ones left out.
 
-        A day is 24 to 83 rows a series, each some microseconds.
+        A day is 24 to 83 rows a series, each some microseconds; `by_minute` it is up to 1440.
         """
         query = select(counts.c.series, counts.c.minute, *_COUNTED)
         parts: defaultdict[SeriesKey, defaultdict[tuple[int, int], list[Outcomes]]]
         parts = defaultdict(lambda: defaultdict(list))
-        for minutes, stretch in self._stretches(query, window):
+        for minutes, stretch in self._stretches(query, window, by_minute):
             for number, minute, *found in self._connection.execute(stretch).all():
                 key, weight = self.series[number]
                 if any(found[:4]):
@@ -143,9 +145,12 @@ class SeriesHistory:
         for number, minute, *found in self._connection.execute(query.order_by(counts.c.series, counts.c.minute)):
             yield number, minute, found
 
-    def _stretches(self, query: Select[Any], window: Window) -> Iterator[tuple[int, Select[Any]]]:
+    def _stretches(
+        self, query: Select[Any], window: Window, by_minute: bool = False
+    ) -> Iterator[tuple[int, Select[Any]]]:
         query = self._of_these(query, window)
-        for minutes, first, last in stretches(window.since_ns, window.until_ns):
+        whole = [(1, window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS)]
+        for minutes, first, last in whole if by_minute else stretches(window.since_ns, window.until_ns):
             yield minutes, query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
 
     def _of_these(self, query: Select[Any], window: Window) -> Select[Any]:

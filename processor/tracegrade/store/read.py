@@ -35,6 +35,8 @@ class Filter:
     """Which results or traces: every field that is set must hold. Times are ns since 1970 UTC, the end excluded."""
 
     rule: str | None = None
+    rule_hash: str | None = None
+    evaluation: str | None = None
     outcome: str | None = None
     service: str | None = None
     agent: str | None = None
@@ -188,7 +190,7 @@ def trace_heads(connection: Connection, wanted: Filter, limit: int, *, before: i
         if bounds is None:
             return []
         query = query.where(traces.c.number.between(*bounds))
-    if wanted.rule is None and wanted.outcome is None and wanted.agent is None and wanted.release is None:
+    if all(value is None for value in (*_of_series(wanted), wanted.outcome)):
         return [_head(row) for row in connection.execute(query)]
     numbers: dict[int, None] = {}
     for row, _, _ in _matching(connection, wanted, before=(before, 0)):
@@ -406,15 +408,21 @@ def _result(row: Any, place: int, item: list[Any], named: Any) -> Result:
     )
 
 
+# What a result's series says, and its trace does not.
+_OF_SERIES = (series.c.rule_id, series.c.rule_hash, series.c.evaluation, series.c.agent, series.c.release)
+
+
+def _of_series(wanted: Filter) -> tuple[str | None, ...]:
+    return wanted.rule, wanted.rule_hash, wanted.evaluation, wanted.agent, wanted.release
+
+
 def _series(connection: Connection, wanted: Filter) -> list[int] | None:
     """The numbers of the series that `wanted` lets through; None when that is all of them."""
     query = select(series.c.number).where(series.c.evaluation != WHOLE_RULE)
     everything = connection.execute(select(func.count()).select_from(query.subquery())).scalar_one()
     for column, value in (
-        (series.c.rule_id, wanted.rule),
+        *zip(_OF_SERIES, _of_series(wanted), strict=True),
         (series.c.service, wanted.service),
-        (series.c.agent, wanted.agent),
-        (series.c.release, wanted.release),
         (series.c.tenant, wanted.tenant),
         (series.c.run, wanted.run),
     ):

@@ -1,0 +1,92 @@
+"""The loop over a store, with receivers that take notes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Engine
+
+from store.judged_traces import MINUTE_NS, START_NS, judged
+from tracegrade.alert.loop import AlertLoop
+from tracegrade.alert.settings import AlertsSettings
+from tracegrade.match.rule import Rule
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.store.alerts import StoredAlert, firing_alerts
+from tracegrade.store.open import reading
+from tracegrade.store.write import StoreWriter
+from tracegrade.telemetry import Telemetry
+
+
+class Receiver:
+    """Takes notes; refuses while ``away``."""
+
+    resend_s: float | None = None
+
+    def __init__(self, name: str = "pager", records: bool = False) -> None:
+        self.name = name
+        self.records = records
+        self.told: list[tuple[str, str, str]] = []
+        self.keys: list[str] = []
+        self.calls = 0
+        self.away = False
+        self.killed_after = False
+        self.broken = False
+        self.closed = False
+
+    def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
+        self.calls += 1
+        if self.away:
+            return "answered 503"
+        self.told += [(alert.rule_id, alert.service, alert.state) for alert in alerts]
+        self.keys += [alert.key for alert in alerts]
+        if self.killed_after:
+            raise KeyboardInterrupt
+        if self.broken:
+            raise ValueError("a text that it does not like")
+        return None
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def rules(*alerts: dict[str, Any], **changes: Any) -> RuleSet:
+    content: dict[str, Any] = {
+        "id": "checkout-order",
+        "evaluate": [{"evaluator": "tool-call-order", "tool_calls_order": ["a", "b"]}],
+        "alert": list(alerts) or [{"below": 0.9, "over": "10m", "min_samples": 2}],
+    }
+    return RuleSet([Rule.model_validate(content | changes)])
+
+
+class Stage:
+    """A store, a loop with one receiver over it, and traces received at any minute."""
+
+    def __init__(self, engine: Engine, *receivers: Receiver, **settings: Any) -> None:
+        self.engine = engine
+        self.rule_set = rules()
+        self.receiver = receivers[0] if receivers else Receiver()
+        self.telemetry = Telemetry("judge")
+        read = AlertsSettings.model_validate(settings)
+        self.loop = AlertLoop(engine, lambda: self.rule_set, receivers or [self.receiver], self.telemetry, read)
+        self._writer = StoreWriter(engine)
+        self._next = 0
+
+    def receive(self, minute: int, *outcomes: str, rule_hash: str = "", **changes: Any) -> None:
+        received_ns = START_NS + minute * MINUTE_NS
+        changes = {"first_received_ns": received_ns, "last_received_ns": received_ns} | changes
+        rule_hash = rule_hash or (self.rule_set.rules[0].hash if self.rule_set.rules else "0")
+        traces = [judged(number, outcome, **changes) for number, outcome in enumerate(outcomes, self._next)]
+        for trace in traces:
+            for decision in trace.decisions:
+                decision.pair.rule_hash = rule_hash
+        self._writer.write(traces)
+        self._next += len(traces)
+
+    def step(self, minute: float) -> list[tuple[str, str, str]]:
+        """Check at `minute`; what the receiver was told in this step."""
+        before = len(self.receiver.told)
+        self.loop.step(START_NS + int(minute * MINUTE_NS))
+        return self.receiver.told[before:]
+
+    def firing(self) -> list[StoredAlert]:
+        with reading(self.engine) as connection:
+            return firing_alerts(connection)
