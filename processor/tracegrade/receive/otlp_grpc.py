@@ -1,6 +1,7 @@
 """OTLP over gRPC: the three Export services and the health service, as one generic handler over raw bytes."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, NoReturn, TypeAlias
 
@@ -42,6 +43,19 @@ _NOT_SERVING = b"\x08\x02"
 _SERVICE_UNKNOWN = b"\x08\x03"
 
 
+# What gRPC logs, with a traceback, when it cannot write an answer: the sender hung up.
+_grpc_log = logging.getLogger("grpc._cython.cygrpc")
+
+
+def _without_gone_senders(record: logging.LogRecord) -> bool:
+    """Make one line of a sender that hung up before its answer; it sends again, and no span is lost."""
+    error = record.exc_info[1] if record.exc_info else None
+    if type(error).__name__ == "ExecuteBatchError":  # gRPC does not export it
+        record.levelno, record.levelname = logging.INFO, "INFO"
+        record.msg, record.args, record.exc_info = "a sender hung up before it was answered", (), None
+    return True
+
+
 class OtlpGrpcServer:
     """OTLP/gRPC on one address; runs in the loop that starts it."""
 
@@ -50,6 +64,7 @@ class OtlpGrpcServer:
         self._settings = settings
         self._ingest = ingest
         self._server = grpc.aio.server(options=_channel_options(settings))
+        _grpc_log.addFilter(_without_gone_senders)  # once: adding it again does nothing
 
     async def start(self) -> None:
         """Listen and serve.
