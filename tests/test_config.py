@@ -294,7 +294,7 @@ def test_what_the_example_has_in_comments_is_accepted_too(tmp_path: Path, monkey
     assert config.receivers.otlp.protocols.grpc.tls is not None
     assert config.receivers.otlp.protocols.grpc.auth is not None
     assert config.exporters["otlp"].headers["authorization"].get_secret_value() == "Bearer s3cret"
-    assert list(config.alerts.receivers) == ["pager"]
+    assert list(config.alerts.receivers) == ["pager", "ops"]
 
 
 def test_the_example_shows_the_defaults_except_for_rules_and_exporters() -> None:

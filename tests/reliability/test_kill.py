@@ -19,6 +19,7 @@ from reliability.table import Row
 from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.heartbeat import read_heartbeat
+from tracegrade.semconv import EVALUATION_EVENT
 
 REQUESTS_PER_S = 40  # 800 spans a second
 
@@ -139,6 +140,8 @@ def _check_events(downstream: Downstream, answered: list[int]) -> None:
         for rl in ExportLogsServiceRequest.FromString(request).resource_logs:
             for scope in rl.scope_logs:
                 for record in scope.log_records:
+                    if record.event_name != EVALUATION_EVENT:
+                        continue  # of an alert
                     ids = [p.value.string_value for p in record.attributes if p.key == "tracegrade.evaluation.id"]
                     if ids[0] not in by_id:
                         traces[int.from_bytes(record.trace_id, "big")] += 1

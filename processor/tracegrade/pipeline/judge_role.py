@@ -115,6 +115,10 @@ class JudgeRole:
     def run(self) -> None:
         """Judge until `stop` is called; returns when everything is committed and closed."""
         sys.setswitchinterval(THREAD_SWITCH_S)
+        # Before anything is read and committed: what is unread goes with a snapshot of ours, not with no counts.
+        self._judge.read_position = self._begin()
+        self._publish()
+        self._write_snapshot()
         self._delivery.start()
         try:
             while not self._stop.is_set():
@@ -182,10 +186,7 @@ class JudgeRole:
 
     def _read_until_stopped(self) -> None:
         """Read and judge until `stop`, or until there is something to delete."""
-        position = self._position.load()
-        if position is None:
-            position = self._reader.first()
-        self._judge.read_position = position  # shown until the first record is read
+        position = self._judge.read_position = self._begin()  # shown until the first record is read
         commit_due_s = 0.0
         garbage = _RareGarbageCollection()
         while not self._stop.is_set():
@@ -224,6 +225,11 @@ class JudgeRole:
                 self._release_stored()
                 self._stop.wait(POLL_S)
         self._commit(position)
+
+    def _begin(self) -> int:
+        """Where reading begins: what was committed last, else the first record."""
+        position = self._position.load()
+        return self._reader.first() if position is None else position
 
     def _judged(self, records: Sequence[Record], clock_ns: int | None) -> Iterator[Judged]:
         """What `records` close, then, when there are no more, what is due by `clock_ns`."""
@@ -315,6 +321,9 @@ class JudgeRole:
                 },
             }
         )
+
+    def _write_snapshot(self) -> None:
+        self._folder.write_snapshot("judge", self._telemetry.snapshot())
 
     def _stored(self, keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
         with self._lookup.connect() as connection:
@@ -441,7 +450,7 @@ class _Delivery:
         tasks = [asyncio.create_task(route.run(halt)) for route in self._routes.values()]
         tasks += [
             asyncio.create_task(alerts.run(halt)),
-            asyncio.create_task(self._every(SNAPSHOT_EVERY_S, self._snapshot, halt)),
+            asyncio.create_task(self._every(SNAPSHOT_EVERY_S, role._write_snapshot, halt)),
             asyncio.create_task(self._every(5.0, self._trim, halt)),
             asyncio.create_task(self._delete_old(halt)),
             asyncio.create_task(self._reload_rules(halt)),
@@ -456,7 +465,7 @@ class _Delivery:
             await sink.close()
         for client in event_clients.values():
             await client.close()
-        self._snapshot()
+        role._write_snapshot()
         stopping.cancel()
 
     async def _drain(self) -> None:
@@ -495,9 +504,6 @@ class _Delivery:
         with self._stored:
             self._role._stored_position = position
             self._stored.notify_all()
-
-    def _snapshot(self) -> None:
-        self._role._folder.write_snapshot("judge", self._role._telemetry.snapshot())
 
     def _trim(self) -> None:
         exporters = self._role._config.exporters
