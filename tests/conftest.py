@@ -1,5 +1,6 @@
 """Options of the whole suite."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -17,3 +18,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--update-golden", action="store_true", help="write expected records instead of comparing them")
     group.addoption("--kills", type=int, default=4, help="how often the crash test kills each role")
     group.addoption("--long", action="store_true", help="the faults of tests/reliability at full size, by hand")
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two at a time where everything is run; in this process where folders or files are named.
+
+    Tables of what was read and lost are printed by the process that ran the tests.
+    """
+    runs_all = config.args == config.getini("testpaths")
+    return min(2, os.cpu_count() or 1) if runs_all and config.option.collectonly is False else 0

@@ -40,8 +40,9 @@ def test_gzip_is_read_whatever_its_chunks_and_members(content: bytes, cut: int, 
         gzip.compress(b"x" * 1000)[:15],
         gzip.compress(b"x") + b"garbage",
         gzip.compress(b"x") + gzip.compress(b"y")[:-3],
-        gzip.compress(b"x" * 1000)[:-8] + bytes(8),  # wrong CRC
+        gzip.compress(b"x" * 1000)[:-8] + bytes(8),
     ],
+    ids=["empty", "no gzip", "last byte missing", "cut", "something behind", "second member cut", "wrong CRC"],
 )
 def test_32_broken_gzip_is_undecodable(stream: bytes) -> None:
     assert reason(stream) == "undecodable"
