@@ -6,10 +6,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+import trustme
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 Serve = Callable[..., Any]
@@ -182,3 +184,15 @@ def test_33_an_idle_connection_of_grpc_is_closed(serve: Serve, wire: bytes) -> N
         channel.subscribe(note)
         assert was_idle.wait(20)
         channel.unary_unary(EXPORT)(wire, timeout=20)
+
+
+def test_33_who_does_not_shake_hands_is_cut_off(serve: Serve, wire: bytes, tmp_path: Path) -> None:
+    issued = trustme.CA().issue_cert("127.0.0.1")
+    tls = {"cert_file": str(tmp_path / "cert.pem"), "key_file": str(tmp_path / "key.pem")}
+    issued.cert_chain_pems[0].write_to_path(tls["cert_file"])
+    issued.private_key_pem.write_to_path(tls["key_file"])
+    bounded = {"tls": tls, "read_header_timeout": "300ms"}
+    served = serve(grpc=bounded, http=bounded)
+    for port in (served.http_port, int(served.grpc_address.rpartition(":")[2])):
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            assert until_closed(connection) == b""

@@ -29,6 +29,7 @@ from tracegrade.otlp.metrics import export_request
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.embedded_server import EmbeddedServer
 from tracegrade.pipeline.judge_process import JudgeProcess
+from tracegrade.pipeline.open_files import allow_connections
 from tracegrade.pipeline.status_page import status_app
 from tracegrade.pipeline.unread import Items, UnreadItems
 from tracegrade.pipeline.web_process import WebProcess
@@ -112,6 +113,7 @@ class ReceiveRole:
 
     async def _start_servers(self, stack: AsyncExitStack) -> dict[str, str]:
         protocols = self._config.receivers.otlp.protocols
+        allow_connections(sum(protocol.max_connections for protocol in (protocols.grpc, protocols.http) if protocol))
         endpoints: dict[str, str] = {}
         if protocols.grpc is not None:
             grpc_server = OtlpGrpcServer(protocols.grpc, self._ingest)
