@@ -1,8 +1,11 @@
 """More than it can take: every refusal can be retried, memory stays bounded, and what it can take is taken."""
 
+import http.client
+import socket
 import threading
 import time
 from collections import Counter
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import grpc
@@ -15,6 +18,7 @@ from pipeline.harness import agent_span, otlp_span, payload, tool_span
 from reliability.conftest import Report
 from reliability.load import request_of, resident_mib, send, stored, wait_until_stored
 from reliability.table import Row
+from reliability.test_disk import until_answered
 
 # Room for two of the largest requests at a time: so that few senders are too many.
 RECEIVERS = {
@@ -69,6 +73,61 @@ def says_when_to_come_back(error: grpc.RpcError) -> bool:
         and 1 <= info.retry_delay.seconds <= 2
         and trailers.get("google.rpc.retryinfo-bin") == info.SerializeToString()
     )
+
+
+SLOW_SECONDS = 4
+SLOW_STARTS = (b"", b"POST /v1/traces HTTP/1.1\r\nHost: x\r\n", b"\r\n")
+SLOW_CONNECTIONS = 3000  # three times as many as are allowed over HTTP, and a third more of them over gRPC
+
+
+def test_a_crowd_of_connections_that_say_nothing(tmp_path: Path, report: Report) -> None:
+    timeout = {"read_header_timeout": f"{SLOW_SECONDS}s"}
+    protocols = {name: {"endpoint": "127.0.0.1:0", **timeout} for name in ("grpc", "http")}
+    with (
+        running(tmp_path, receivers={"otlp": {"protocols": protocols}}, rules={"paths": []}) as server,
+        ExitStack() as stack,
+    ):
+        assert server.process is not None
+        before_mib = resident_mib(server.process.pid)
+        begun_s = time.monotonic()
+        crowd: list[socket.socket] = []
+        for number in range(SLOW_CONNECTIONS):
+            crowd.append(stack.enter_context(socket.create_connection(address(server, "http"))))
+            crowd[-1].sendall(SLOW_STARTS[number % 3])
+            if number % 3 == 0:
+                crowd.append(stack.enter_context(socket.create_connection(address(server, "grpc"))))
+        slowest_s = 0.0
+        for trace in range(1, 51):
+            asked_s = time.monotonic()
+            assert by_http(server, request_of([trace])) == 200
+            slowest_s = max(slowest_s, time.monotonic() - asked_s)
+        assert until_answered(server, request_of([100])) < 10  # by gRPC, which refuses while there are too many
+        grown_mib = resident_mib(server.process.pid) - before_mib
+        for connection in crowd:
+            connection.settimeout(30)
+            with suppress(ConnectionResetError):
+                while connection.recv(4096):  # gRPC says hello, and good-bye
+                    pass
+        took_s = time.monotonic() - begun_s
+        assert slowest_s < 5
+        assert grown_mib < 128
+        seen = f"{len(crowd):,} connections, all closed in {took_s:.0f} s; good senders answered in {slowest_s:.2f} s, "
+        report(Row("connections that say nothing", len(crowd), 0, 0, seen=f"{seen}{grown_mib:+.0f} MiB"))
+
+
+def address(server: Server, protocol: str) -> tuple[str, int]:
+    host, _, port = server.endpoints[protocol].rpartition(":")
+    return host, int(port)
+
+
+def by_http(server: Server, request: bytes) -> int:
+    """The status of one request over a connection of its own."""
+    connection = http.client.HTTPConnection(*address(server, "http"), timeout=20)
+    try:
+        connection.request("POST", "/v1/traces", request, {"Content-Type": "application/x-protobuf"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
 
 
 @pytest.mark.timeout(3600)
