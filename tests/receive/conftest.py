@@ -1,6 +1,7 @@
 """A receiver on loopback ports in a thread of its own, over a journal that does as the test says."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
@@ -139,6 +140,27 @@ def serve(loop: asyncio.AbstractEventLoop) -> Iterator[Callable[..., Served]]:
     yield start
     for served in started:
         served.run(served.stop(0))
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    turn = threading.Event()
+    for _ in range(1000):
+        if true():
+            return
+        turn.wait(0.01)
+    raise AssertionError("it never came true")
+
+
+def until_closed(connection: socket.socket) -> bytes:
+    """What the server says before it closes."""
+    connection.settimeout(20)
+    said = b""
+    try:
+        while part := connection.recv(65536):
+            said += part
+    except ConnectionResetError:
+        pass
+    return said
 
 
 TRACE_ID = bytes(range(1, 17))

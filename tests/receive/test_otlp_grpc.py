@@ -23,6 +23,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
+from receive.conftest import wait_until
 from tracegrade.journal.errors import JournalClosed, JournalFull, JournalUnavailable
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.answer import grpc_failure
@@ -289,15 +290,6 @@ def test_a_caller_that_hangs_up_gives_its_room_back(serve: Serve, wire: bytes) -
         wait_until(lambda: served.ingest.in_flight.taken_bytes == 0)
     served.loop.call_soon_threadsafe(served.journal.futures[0].set_result, 1)
     wait_until(lambda: served.requests(outcome="accepted") == 1)
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    turn = threading.Event()
-    for _ in range(1000):
-        if true():
-            return
-        turn.wait(0.01)
-    raise AssertionError("it never came true")
 
 
 def test_a_port_in_use_stops_the_start(serve: Serve) -> None:

@@ -20,6 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from receive.conftest import until_closed, wait_until
 from tracegrade.journal.errors import JournalFull, JournalUnavailable
 from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
@@ -318,15 +319,6 @@ def test_33_connections_are_kept_also_after_a_refusal(serve: Serve, wire: bytes)
     assert statuses == [200, 413, 400, 200]
 
 
-def until_closed(connection: socket.socket) -> bytes:
-    """What the server says before it closes."""
-    connection.settimeout(20)
-    said = b""
-    while part := connection.recv(65536):
-        said += part
-    return said
-
-
 def test_33_slow_senders_are_cut_off_and_hold_up_nobody(serve: Serve, wire: bytes) -> None:
     served = serve(http={"read_header_timeout": "300ms", "read_timeout": "300ms", "idle_timeout": "1s"})
     starts = [b"", b"POST /v1/tra", b"POST /v1/traces HTTP/1.1\r\nHost: x\r\n"]
@@ -372,15 +364,6 @@ def test_a_sender_that_goes_away_within_its_body_is_counted(serve: Serve, wire: 
     assert send(served, wire).status == 200
     wait_until(lambda: served.requests(reason="disconnected") == 1)
     assert served.ingest.in_flight.taken_bytes == 0
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    turn = threading.Event()
-    for _ in range(1000):
-        if true():
-            return
-        turn.wait(0.01)
-    raise AssertionError("it never came true")
 
 
 def test_34_no_answer_speaks_of_other_origins(serve: Serve, wire: bytes) -> None:

@@ -13,6 +13,8 @@ import grpc
 import pytest
 import trustme
 
+from receive.conftest import until_closed, wait_until
+
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 Serve = Callable[..., Any]
 
@@ -29,30 +31,9 @@ def status_of(served: Any, wire: bytes) -> int:
         connection.close()
 
 
-def until_closed(connection: socket.socket) -> bytes:
-    """What the server says before it closes."""
-    connection.settimeout(20)
-    said = b""
-    try:
-        while part := connection.recv(65536):
-            said += part
-    except ConnectionResetError:
-        pass
-    return said
-
-
 def closed(served: Any, **labels: str) -> float:
     count: float = served.telemetry.value("tracegrade.receiver.closed_connections", **labels)
     return count
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    turn = threading.Event()
-    for _ in range(1000):
-        if true():
-            return
-        turn.wait(0.01)
-    raise AssertionError("it never came true")
 
 
 def test_33_a_crowd_of_slow_senders_shuts_nobody_out(serve: Serve, wire: bytes) -> None:
