@@ -22,6 +22,14 @@ def test_the_page_is_started_by_the_first_call_and_again_when_it_ends(tmp_path: 
         eventually(lambda: not alive(web), "the web process to end with its parent")
 
 
+def test_the_judge_stores_what_its_rules_say_and_the_receiver_publishes_both_roles(tmp_path: Path) -> None:
+    with running(tmp_path) as server:
+        url = server.endpoints["web"]
+        rule = f"{url}/rules/order-steps-out-of-order"
+        eventually(lambda: "not known" not in _page(rule), "the rule's text in the store")
+        eventually(lambda: _page(f"{url}/ingest").count("● alive") == 2, "both roles' metrics")
+
+
 def _page(url: str) -> str:
     def look() -> str:
         # The store is being made, the process is being started again.

@@ -7,7 +7,7 @@ the stock.
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,16 @@ from tracegrade.deliver.record import JudgedTrace
 from tracegrade.extract.session import joined, part_of
 from tracegrade.judge import judge, judge_session
 from tracegrade.match.load import load_rules
+from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session
 from tracegrade.model.span import Resource, Span
 from tracegrade.model.trace import Trace
 from tracegrade.pipeline.judged_trace import judged_session, judged_trace
+from tracegrade.store.alerts import Facts, StoredAlert, Told, save_alert
 from tracegrade.store.open import open_store
+from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.store.write import StoreWriter
 
 RULES = Path(__file__).with_name("rules")
@@ -202,7 +205,7 @@ def traffic(count: int, now_ns: int, hours: float, seed: int = 1) -> Iterator[tu
                 calls = WRONG_QUANTITY
             elif drawn < (0.26 if worse else 0.04):
                 calls = UNFINISHED
-            session = f"conversation-{number // 40}" if kind < 0.05 else None
+            session = f"conversation-{number // 150}" if kind < 0.05 else None
             yield order(number, at_ns, release, calls, session), session
         elif kind < 0.75:
             calls = [_REFUND] if chance.random() < 0.06 else REFUNDED
@@ -221,7 +224,9 @@ def fill(folder: Path, traces: Iterator[tuple[Trace, str | None]], rules: RuleSe
     writer = StoreWriter(engine)
     sessions: dict[str, list[Extraction]] = {}
     batch: list[JudgedTrace] = []
+    first_ns = 0
     for trace, session in traces:
+        first_ns = first_ns or trace.first_received_ns
         trace.rule_set = rule_set.hash
         judgement = judge(trace, rule_set)
         batch.append(judged_trace(trace, judgement, "live", "settings"))
@@ -232,6 +237,8 @@ def fill(folder: Path, traces: Iterator[tuple[Trace, str | None]], rules: RuleSe
             batch = []
     batch += [_session(name, parts, rule_set) for name, parts in sessions.items()]
     writer.write(batch)
+    with engine.begin() as connection:
+        save_rule_texts(connection, rule_set.rules, first_ns)
     engine.dispose()
     return rule_set
 
@@ -247,3 +254,27 @@ def _session(name: str, extractions: list[Extraction], rule_set: RuleSet) -> Jud
         first_received_ns=first, closed_ns=last,
     )  # fmt: skip
     return judged_session(session, judge_session(session, rule_set), "live", "settings")
+
+
+def fire(folder: Path, rule_set: RuleSet, now_ns: int, worst: list[str]) -> None:
+    """Store an alert that fires, one that was resolved, and what the rule said a week ago."""
+    rule = rule_set.rule("order-steps-out-of-order")
+    assert rule is not None
+    facts = Facts(low=0.744, high=0.861, was=0.985, was_samples=912, since_ns=now_ns - 5 * HOUR, worst=worst)
+    told = {"pager": Told("firing", now_ns - 4 * HOUR), "slack": Told("", 0, 3, "answered 503")}
+    firing = StoredAlert(
+        "ab" * 16, now_ns - 4 * HOUR, None, "firing", "default", rule.id, "shop", "high", rule.title, "pass_rate", 0.95,
+        3600.0, 0.81, 142, now_ns, rule_hash=rule.hash, agent="order-agent", release="1.5.0", facts=facts,
+        notified=told,
+    )  # fmt: skip
+    resolved = replace(
+        firing, fingerprint="cd" * 16, starts_ns=now_ns - 12 * HOUR, ends_ns=now_ns - 11 * HOUR, state="resolved",
+        release="1.4.2", value=0.97, facts=replace(facts, was=None, ended_by="it passes again"), notified={},
+    )  # fmt: skip
+    old = Rule.model_validate({**rule.written, "level": "medium", "false_positives": []})
+    engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
+    with engine.begin() as connection:
+        save_alert(connection, firing)
+        save_alert(connection, resolved)
+        save_rule_texts(connection, [old], now_ns - 168 * HOUR)
+    engine.dispose()

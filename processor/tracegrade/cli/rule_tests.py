@@ -19,6 +19,7 @@ from pydantic import Discriminator, Field, RootModel, Tag
 
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.extract.registry import claim
+from tracegrade.match.load import tests_path
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.evaluation import Evaluation, Outcome
@@ -81,7 +82,7 @@ def run_tests(rule: Rule, rule_path: Path, settings: TracesSettings) -> Iterator
         FileError: mistakes in its tests.yaml.
         SourceError: a trace that cannot be read.
     """
-    path = _tests_path(rule_path)
+    path = tests_path(rule_path)
     if not path.exists():
         yield Result(rule.id, None, None, f"no {path.name} beside {rule_path.name}")
         return
@@ -122,10 +123,6 @@ class _Proof:
 
     def _is_few(self, outcome: Outcome) -> bool:
         return len(self._dialects[outcome]) < DIALECTS_OF_A_STABLE_RULE
-
-
-def _tests_path(rule_path: Path) -> Path:
-    return rule_path.with_name(rule_path.name.removesuffix("rule.yaml") + "tests.yaml")
 
 
 def _read_tests(path: Path, rule: Rule) -> list[tuple[RuleTest, list[str]]]:

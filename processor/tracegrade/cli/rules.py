@@ -111,7 +111,7 @@ def explain(name: str, paths: Sequence[str]) -> None:
 
     ID is looked for at each PATH; a rule file or a folder of rules in its place explains all of its rules.
     """
-    from tracegrade.cli.explained import explained
+    from tracegrade.match.explained import explained
 
     rule_set, chosen = _named(name, paths)
     click.echo("\n\n\n".join(explained(rule, rule_set.paths[rule.id]) for rule in chosen))

@@ -136,3 +136,8 @@ def _names(rule_file: Path) -> set[str]:
 
 def _problem(path: str, message: str) -> FileError:
     return FileError([Problem(path, 1, 1, message)])
+
+
+def tests_path(rule_path: Path) -> Path:
+    """Where the tests of the rule in that file stand, if it has any."""
+    return rule_path.with_name(rule_path.name.removesuffix("rule.yaml") + "tests.yaml")

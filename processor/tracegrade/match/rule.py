@@ -147,6 +147,7 @@ class Rule(FileModel):
     references: list[str] = Field(default=[], description="Where to read more.")
     tags: list[str] = Field(default=[], description="Words to find it by.")
     _hash: str = PrivateAttr()
+    _written: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -160,6 +161,8 @@ class Rule(FileModel):
             raise
         if nothing:
             raise refuse([mistake(_NOTHING_JUDGED)])
+        if isinstance(value, dict):
+            rule._written = value
         if not isinstance(value, Rule):
             packages = rule.packages
             # Without packages the file alone: it hashes the same wherever it is read.
@@ -208,6 +211,11 @@ class Rule(FileModel):
         The versions of the packages whose evaluators it names are part of it, since results depend on them.
         """
         return self._hash
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """The rule as it stands in its file."""
+        return self._written
 
     @cached_property
     def match_clauses(self) -> tuple[tuple[str, Patterns], ...]:

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import Engine
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from tracegrade.alert.events import AlertEvents
 from tracegrade.alert.loop import AlertLoop
@@ -54,6 +55,7 @@ from tracegrade.store.kept_spans import decode_spans
 from tracegrade.store.open import open_store
 from tracegrade.store.read import StoredSession, closed_traces, sessions_going_on, stored_session
 from tracegrade.store.retention import delete_older
+from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.telemetry import Labels, Telemetry, series
 
 POLL_S = 0.03
@@ -62,6 +64,7 @@ LOOK_FOR_DELETIONS_EVERY_S = 0.5
 RETRY_DELETIONS_AFTER_S = 30.0
 APPENDED_TOGETHER = 256  # judged traces; results leave while a burst of closings is still being judged
 SNAPSHOT_EVERY_S = 1.0
+KEEP_RULE_TEXTS_EVERY_S = 1.0
 RETENTION_EVERY_S = 60.0
 GARBAGE_EVERY_S = 60.0
 READ_BYTES = 1024 * 1024  # stays in the processor's cache while it is decoded
@@ -454,6 +457,7 @@ class _Delivery:
             asyncio.create_task(self._every(5.0, self._trim, halt)),
             asyncio.create_task(self._delete_old(halt)),
             asyncio.create_task(self._reload_rules(halt)),
+            asyncio.create_task(self._keep_rule_texts(halt)),
         ]
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
@@ -520,6 +524,19 @@ class _Delivery:
                 self._role._changed_rules = changed
         await halt.wait()
 
+    async def _keep_rule_texts(self, halt: asyncio.Event) -> None:
+        """What results name by its hash can be read in the store, however the files change later."""
+        role, kept = self._role, ""
+        while not await wait(halt, KEEP_RULE_TEXTS_EVERY_S):
+            rule_set = role._reload.in_force
+            if rule_set.hash == kept:
+                continue
+            try:
+                await asyncio.to_thread(_save_rule_texts, role._store, rule_set)
+                kept = rule_set.hash
+            except SQLAlchemyError as error:
+                logger.warning("the rules' texts are not stored, trying again: %s", error)
+
     async def _delete_old(self, halt: asyncio.Event) -> None:
         """The store's retention, a thousand traces at a time so that the writer never waits long."""
         retention_ns = round(self._role._config.store.retention * 1e9)
@@ -532,6 +549,11 @@ class _Delivery:
         while not halt.is_set():
             action()
             await wait(halt, seconds)
+
+
+def _save_rule_texts(store: Engine, rule_set: RuleSet) -> None:
+    with store.begin() as connection:
+        save_rule_texts(connection, rule_set.rules, time.time_ns())
 
 
 def _ignore(position: int) -> None:

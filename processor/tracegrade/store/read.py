@@ -93,6 +93,14 @@ class TraceHead:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionHead:
+    """One stored session, whose head has the trace id of its own, and of how many traces it is made."""
+
+    head: TraceHead
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
 class StoredTrace:
     """Everything stored of one trace: the record as it was delivered, and its kept spans, packed.
 
@@ -199,6 +207,28 @@ def trace_heads(connection: Connection, wanted: Filter, limit: int, *, before: i
             break
     parts = (query.where(traces.c.number.in_(some)) for some in _parts(list(numbers)))
     return [_head(row) for part in parts for row in connection.execute(part)]
+
+
+def session_heads(connection: Connection, wanted: Filter, limit: int) -> list[SessionHead]:
+    """The newest sessions that `wanted` lets through, at most `limit`; of it, service, tenant and times are read."""
+    query = select(*(column for column in traces.c if column.name not in _LARGE), traces.c.members)
+    query = query.where(traces.c.run == wanted.run, traces.c.session.is_not(None), traces.c.members.is_not(None))
+    for column, value in ((traces.c.service, wanted.service), (traces.c.tenant, wanted.tenant)):
+        if value is not None:
+            query = query.where(column == value)
+    if _has_times(wanted):
+        bounds = number_range(connection, wanted.since_ns, wanted.until_ns)
+        if bounds is None:
+            return []
+        query = query.where(traces.c.number.between(*bounds))
+    rows = connection.execute(_within_times(query, wanted).order_by(traces.c.number.desc()).limit(limit))
+    return [SessionHead(_head(row), sum(map(bool, orjson.loads(row.members)))) for row in rows]
+
+
+def newest_number(connection: Connection) -> int:
+    """The number of the trace that was stored last, which grows with every closing; 0 in an empty store."""
+    found: int = connection.execute(select(func.coalesce(func.max(traces.c.number), 0))).scalar_one()
+    return found
 
 
 def stored_traces(connection: Connection, trace_id: bytes, *, run: str = "live") -> list[StoredTrace]:

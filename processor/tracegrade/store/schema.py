@@ -38,7 +38,7 @@ SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
 ALERT_STATES = ("firing", "resolved", "pending")
 
 # The newest migration in migrations/versions.
-VERSION = "0004"
+VERSION = "0005"
 
 # `series.evaluation` of the series that hold a rule's decisions, which combine its evaluations.
 WHOLE_RULE = ""
@@ -188,4 +188,14 @@ silences = Table(
     Column("starts_ns", BigInteger, nullable=False),
     Column("ends_ns", BigInteger, nullable=False),
     Column("comment", Text, nullable=False),
+)
+
+# What judged, by the hash that results carry. Kept for good: a rule is a few kilobytes, and changes seldom.
+rule_texts = Table(
+    "rule_texts",
+    metadata,
+    Column("rule_hash", Text, primary_key=True),
+    Column("rule_id", Text, nullable=False),
+    Column("first_seen_ns", BigInteger, nullable=False),
+    Column("text", Text, nullable=False),
 )

@@ -11,9 +11,9 @@ from sqlalchemy import Connection, bindparam, text
 
 from tracegrade.store.rates import stretches
 from tracegrade.store.read import Filter
-from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, WHOLE_RULE
+from tracegrade.store.schema import EVERY_TRACE, WHOLE_RULE
 
-Dimension: TypeAlias = Literal["tenant", "rule_id", "service", "agent", "release"]
+Dimension: TypeAlias = Literal["tenant", "rule_id", "rule_hash", "service", "agent", "release"]
 Key: TypeAlias = tuple[str, ...]
 
 _CHOICES: tuple[tuple[str, str], ...] = (
@@ -146,14 +146,3 @@ def names_of(connection: Connection, dimension: Dimension, *, run: str = "live",
         f"AND s.{dimension} <> '' ORDER BY 1 LIMIT :limit"
     )
     return [str(name) for (name,) in connection.execute(query, {"run": run, "limit": limit})]
-
-
-def last_change_ns(connection: Connection, *, run: str = "live") -> dict[str, tuple[str, int]]:
-    """By rule id the hash of the content that judged last, and from which minute on it did, ns since 1970 UTC."""
-    query = text(
-        "SELECT s.rule_id, s.rule_hash, min(c.minute), max(c.minute) FROM series AS s CROSS JOIN counts AS c "
-        f"WHERE c.series = s.number AND s.run = :run AND s.evaluation = '{WHOLE_RULE}' "
-        f"AND s.rule_id <> '{EVERY_TRACE}' AND c.minutes = 60 GROUP BY 1, 2 ORDER BY 4, 3"
-    )
-    rows = connection.execute(query, {"run": run})
-    return {rule_id: (rule_hash, first * MINUTE_NS) for rule_id, rule_hash, first, _ in rows}

@@ -11,9 +11,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from tracegrade.store.open import StoreError
+from tracegrade.web import live
 from tracegrade.web.access import Access
 from tracegrade.web.api import api_app
-from tracegrade.web.pages import overview, trace, traces
+from tracegrade.web.pages import alerts, ingest, overview, rules, sessions, trace, traces
 from tracegrade.web.render import page
 from tracegrade.web.security import SecurityHeaders
 from tracegrade.web.sources import Sources
@@ -29,20 +30,28 @@ def build_app(sources: Sources) -> ASGIApp:
             Route("/traces", traces.show),
             Route("/traces/{trace_id}", trace.show),
             Route("/traces/{trace_id}/spans/{span_id}", trace.show_span),
+            Route("/rules", rules.show_all),
+            Route("/rules/{rule_id}", rules.show),
+            Route("/alerts", alerts.show),
+            Route("/sessions", sessions.show_all),
+            Route("/sessions/{trace_id}", sessions.show),
+            Route("/ingest", ingest.show),
+            Route("/live", live.stream),
             Mount("/static", StaticFiles(directory=_STATIC), name="static"),
             Mount("/api/v1", api_app(sources), name="api"),
         ],
         exception_handlers={HTTPException: _refused, StoreError: _no_store, Exception: _broken},
     )
     app.state.sources = sources
-    return SecurityHeaders(
-        Access(app, sources.config.web)
-    )  # around all of it: as middleware it would not see what answers a crash
+    app.state.newest = live.Newest(sources)
+    # Around all of it: as middleware they would not see what answers a crash.
+    return SecurityHeaders(Access(app, sources.config.web))
 
 
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return page(request, "error.html", status=error.status_code, title="Not found", message=error.detail)
+    title = {400: "This address says nothing", 404: "Not found"}.get(error.status_code, "Refused")
+    return page(request, "error.html", status=error.status_code, title=title, message=error.detail)
 
 
 def _no_store(request: Request, error: Exception) -> Response:

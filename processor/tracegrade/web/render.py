@@ -16,7 +16,14 @@ from tracegrade.words import count, elapsed_text, json_text, time_text
 
 _TEMPLATES = Path(__file__).with_name("templates")
 
-_SECTIONS = (("/", "Overview"), ("/traces", "Traces"))
+_SECTIONS = (
+    ("/", "Overview"),
+    ("/traces", "Traces"),
+    ("/sessions", "Sessions"),
+    ("/rules", "Rules"),
+    ("/alerts", "Alerts"),
+    ("/ingest", "Ingest"),
+)
 
 # What tells outcomes apart besides colour.
 _SIGNS = {
@@ -54,7 +61,7 @@ def _environment() -> Environment:
     environment.globals |= {"signs": _SIGNS, "range_names": list(RANGES)}
     environment.filters |= {
         "time": _time,
-        "elapsed": elapsed_text,
+        "elapsed": _elapsed,
         "percent": _percent,
         "interval": _interval,
         "json": json_text,
@@ -79,6 +86,14 @@ def _excerpt(value: Any, length: int = 160) -> str:
     """Compact JSON, cut."""
     text = json_text(value)
     return text if len(text) <= length else text[:length] + "…"
+
+
+def _elapsed(elapsed_ns: int) -> str:
+    """As on the command line; from 100 s on in minutes, from 100 min on in hours."""
+    seconds = elapsed_ns / 1_000_000_000
+    if seconds < 100:
+        return elapsed_text(elapsed_ns)
+    return f"{seconds / 60:.3g} min" if seconds < 6000 else f"{seconds / 3600:.3g} h"
 
 
 def _time(time_ns: int) -> Markup:

@@ -12,7 +12,8 @@ from tracegrade.alert.message import summary
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert, firing_alerts
-from tracegrade.store.trends import Sums, last_change_ns, names_of, traffic, trends
+from tracegrade.store.rule_texts import changes_of
+from tracegrade.store.trends import Sums, names_of, traffic, trends
 from tracegrade.web.charts import interval, share_bar, trend, volume
 from tracegrade.web.failures import failures
 from tracegrade.web.render import page
@@ -65,7 +66,7 @@ def show(request: Request) -> Response:
         places = trends(connection, view.filter, ["service", "agent", "release"], counting_incomplete=counting)
         came = traffic(connection, view.filter, step_minutes=view.window.step_minutes)
         alerts = [alert for alert in firing_alerts(connection)[::-1] if _is_in(alert, view)]
-        changes = last_change_ns(connection)
+        changes = changes_of(connection)
         failed = failures(connection, view.filter, _FAILURES)
         choices = choices_of(connection, rule_set)
     by_rule = {rule_id: of_rule for (rule_id,), of_rule in steps.items()}
@@ -111,7 +112,7 @@ def _rows(
     by_rule: dict[str, dict[int, Sums]],
     view: View,
     alerts: list[StoredAlert],
-    changes: dict[str, tuple[str, int]],
+    changes: dict[str, int],
 ) -> Iterator[RuleRow]:
     in_force = {rule.id: rule for rule in rule_set.rules}
     only = view.chosen.get("rule")
@@ -126,7 +127,7 @@ def _rows(
             sums,
             interval(sums),
             trend(steps, view.window),
-            changes.get(rule_id, ("", 0))[1],
+            changes.get(rule_id, 0),
             sum(alert.rule_id == rule_id for alert in alerts),
         )
 

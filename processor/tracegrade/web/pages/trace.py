@@ -1,7 +1,7 @@
 """``/traces/{trace_id}``: one trace, why it was judged so, its spans; or a session, by the trace id of its own."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from tracegrade.model.subject import Subject
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.store.kept_spans import decode_spans
 from tracegrade.store.read import StoredTrace, stored_traces
+from tracegrade.store.rule_texts import rules_of
 from tracegrade.web.alignment import Alignment, aligned
 from tracegrade.web.render import page
 from tracegrade.web.sources import Sources, sources_of
@@ -32,7 +33,7 @@ _MAX_LINES = 250
 _MAX_CALLS = 100
 _ORDER = {"fail": 0, "error": 1, "not_evaluable": 2, "pass": 3, "sampled_out": 4}
 
-_CLOSED = {
+CLOSED = {
     "settled": "its root had ended, no parent was missing, and it was quiet for traces.settle",
     "idle": "no span came for traces.idle_timeout",
     "end_attribute": "a span said that it ends",
@@ -57,17 +58,13 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One decision: what a rule came to on one subject."""
+    """One decision: what a rule came to on one subject; ``rule`` is what judged, None where that is not known."""
 
     decision: Decision
     rule: Rule | None
     outcome: str
     evaluations: list[Shown]
-
-    @property
-    def is_other_version(self) -> bool:
-        """Judged by another content of the rule than the one in force."""
-        return self.rule is not None and self.rule.hash != self.decision.pair.rule_hash
+    in_force: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +84,12 @@ class Run:
 def show(request: Request) -> Response:
     """The trace of that id, of the tenant in the address if several have it."""
     sources = sources_of(request)
-    trace_id = _trace_id(request)
     only = request.query_params.get("rule", "")
     everything = "all" in request.query_params
     with sources.store() as connection:
-        stored = _chosen(stored_traces(connection, trace_id), request.query_params.get("tenant"))
+        stored = chosen_trace(connection, request)
         if stored.members is not None:
-            return RedirectResponse(f"/sessions/{trace_id.hex()}")
+            return RedirectResponse(f"/sessions/{request.path_params['trace_id']}")
         values = _values(connection, sources, stored, everything)
     return page(request, "trace.html", title=stored.trace["root_name"] or "Trace", only=only, **values)
 
@@ -103,7 +99,7 @@ def show_span(request: Request) -> Response:
     sources = sources_of(request)
     span_id = request.path_params["span_id"]
     with sources.store() as connection:
-        stored = _chosen(stored_traces(connection, _trace_id(request)), request.query_params.get("tenant"))
+        stored = chosen_trace(connection, request)
     kept = decode_spans(stored.spans)
     span = next((span for span in join(kept.spans, kept.log_records) if span.span_id.hex() == span_id), None)
     if span is None:
@@ -112,18 +108,20 @@ def show_span(request: Request) -> Response:
     return page(request, "span.html", title=span.name, head=stored.trace, span=span, calls=calls)
 
 
-def _trace_id(request: Request) -> bytes:
-    written = request.path_params["trace_id"]
+def chosen_trace(connection: Connection, request: Request) -> StoredTrace:
+    """The trace, or session, that the path names, of the tenant in the address if several have it.
+
+    Raises:
+        HTTPException: 404, it is no trace id, or not stored.
+    """
+    written, tenant = request.path_params["trace_id"], request.query_params.get("tenant")
     try:
         trace_id = bytes.fromhex(written)
     except ValueError:
         trace_id = b""
     if len(trace_id) != 16:
         raise HTTPException(404, f"{written!r} is no trace id: expected 32 hex digits.")
-    return trace_id
-
-
-def _chosen(found: list[StoredTrace], tenant: str | None) -> StoredTrace:
+    found = stored_traces(connection, trace_id)
     stored = next((item for item in found if tenant in (None, item.trace["tenant"])), None)
     if stored is None:
         raise HTTPException(
@@ -139,15 +137,18 @@ def _values(connection: Connection, sources: Sources, stored: StoredTrace, every
     read = read_judgement(connection, stored, sources.config.traces)
     assert read.extraction is not None
     extraction = read.extraction
+    in_force = {rule.hash: rule for rule in rule_set.rules}
+    hashes = {decision.pair.rule_hash for decision in read.decisions}
+    by_hash = in_force | rules_of(connection, hashes - in_force.keys())
     judged = sorted(
-        (_judged(decision, rule_set.rule(decision.pair.rule_id), extraction) for decision in read.decisions),
+        (_judged(decision, by_hash.get(decision.pair.rule_hash), in_force, extraction) for decision in read.decisions),
         key=lambda item: _ORDER.get(item.outcome, 9),
     )
     lines = waterfall(extraction.trace.spans, extraction)
     shown = lines if everything else lines[:_MAX_LINES]
     return {
         "head": stored.trace,
-        "closed": _CLOSED.get(stored.trace["close_reason"], ""),
+        "closed": CLOSED.get(stored.trace["close_reason"], ""),
         "sessions": [(name, session_trace_id(stored.trace["tenant"], name).hex()) for name in stored.sessions],
         "judged": judged,
         "others": _alike(derived_pairs(read, rule_set)),
@@ -159,19 +160,18 @@ def _values(connection: Connection, sources: Sources, stored: StoredTrace, every
     }
 
 
-def _judged(decision: Decision, rule: Rule | None, extraction: Extraction) -> Judged:
+def _judged(decision: Decision, rule: Rule | None, in_force: Collection[str], extraction: Extraction) -> Judged:
     subject = _subject(decision, extraction)
-    same = rule is not None and rule.hash == decision.pair.rule_hash
     shown = []
     for evaluation in decision.evaluations:
-        spec = _spec(rule, evaluation) if same and rule is not None else None
+        spec = _spec(rule, evaluation) if rule is not None else None
         alignment = None
         if spec is not None and subject is not None and evaluation.score is not None:
             run_calls = subject.run.calls if subject.kind == "tool-call" and subject.run else ()
             evidence = Evidence(subject.calls, subject.prompt, subject.final_answer, None, run_calls)
             alignment = aligned(spec, evidence)
         shown.append(Shown(evaluation, spec, alignment))
-    return Judged(decision, rule, decision.outcome or decision.kind, shown)
+    return Judged(decision, rule, decision.outcome or decision.kind, shown, decision.pair.rule_hash in in_force)
 
 
 def _spec(rule: Rule, evaluation: Evaluation) -> EvaluationSpec | None:

@@ -2,16 +2,13 @@
 
 import textwrap
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from tracegrade.match.case import Case
+from tracegrade.match.evaluation_spec import EvaluationSpec
+from tracegrade.match.patterns import Patterns
+from tracegrade.match.rule import Clauses, Rule
 from tracegrade.model.json_value import JsonValue
 from tracegrade.words import count, json_text
-
-if TYPE_CHECKING:
-    from tracegrade.match.case import Case
-    from tracegrade.match.evaluation_spec import EvaluationSpec
-    from tracegrade.match.patterns import Patterns
-    from tracegrade.match.rule import Clauses, Rule
 
 _WIDTH = 100
 _SUBJECTS = {
@@ -32,9 +29,9 @@ _HEAD_KEYS = frozenset({"evaluator", "name", "threshold", "matchers", "id", "mat
 _MAX_SHOWN = 300  # characters of what is expected
 
 
-def explained(rule: "Rule", path: str) -> str:
+def explained(rule: Rule, path: str) -> str:
     """The rule in paragraphs, for a terminal."""
-    return "\n".join(line for paragraph in _paragraphs(rule, path) for line in _wrapped(paragraph))
+    return "\n".join(line for paragraph in paragraphs(rule, path) for line in _wrapped(paragraph))
 
 
 def _wrapped(paragraph: str) -> list[str]:
@@ -44,7 +41,8 @@ def _wrapped(paragraph: str) -> list[str]:
     ) or [""]
 
 
-def _paragraphs(rule: "Rule", path: str) -> Iterator[str]:
+def paragraphs(rule: Rule, path: str) -> Iterator[str]:
+    """The rule line by line; items of lists begin with two blanks and a dash, "" stands between paragraphs."""
     yield f"{rule.id} ({rule.level}, {rule.status}): {rule.title or 'no title'}"
     if rule.description:
         yield ""
@@ -64,7 +62,7 @@ def _paragraphs(rule: "Rule", path: str) -> Iterator[str]:
     yield f"Content hash {rule.hash}, written in {path}"
 
 
-def _judged(rule: "Rule") -> Iterator[str]:
+def _judged(rule: Rule) -> Iterator[str]:
     share = f"{rule.sample.share:.4g} of the traces"
     if rule.sample.share == 1:
         of = ""
@@ -81,7 +79,7 @@ def _judged(rule: "Rule") -> Iterator[str]:
         yield from (f"  - {clause}" for clause in _clauses(rule.unless, rule.unless_clauses))
 
 
-def _clauses(clauses: "Clauses", named: "tuple[tuple[str, Patterns], ...]") -> Iterator[str]:
+def _clauses(clauses: Clauses, named: tuple[tuple[str, Patterns], ...]) -> Iterator[str]:
     for name, patterns in named:
         written = _alternatives(patterns.written)
         attribute = name.removeprefix("attributes.")
@@ -99,7 +97,7 @@ def _alternatives(written: JsonValue) -> str:
     return "any" if written == "*" else written if isinstance(written, str) else json_text(written)
 
 
-def _passes(rule: "Rule") -> Iterator[str]:
+def _passes(rule: Rule) -> Iterator[str]:
     if rule.evaluate:
         yield "It passes when all of these pass:" if len(rule.evaluate) > 1 else "It passes when this passes:"
         yield from (f"  - {_evaluation(spec)}" for spec in rule.evaluate)
@@ -110,14 +108,14 @@ def _passes(rule: "Rule") -> Iterator[str]:
         yield from (f"  - {_case(case)}" for case in cases)
 
 
-def _evaluation(spec: "EvaluationSpec") -> str:
+def _evaluation(spec: EvaluationSpec) -> str:
     named = spec.name if spec.name == spec.evaluator.name else f"{spec.name} ({spec.evaluator.name})"
     least = "only the whole score, 1, passes" if spec.threshold == 1 else f"a score from {spec.threshold:g} on passes"
     expected = ", ".join(f"{key}: {_shown(value)}" for key, value in spec.written.items() if key not in _HEAD_KEYS)
     return f"{named}: {spec.evaluator.summary} With {expected or 'its defaults'}; {least}."
 
 
-def _case(case: "Case") -> str:
+def _case(case: Case) -> str:
     prompt = case.match.prompt
     for_whom = [f"the prompt {_alternatives(prompt.written)}"] if prompt is not None else []
     for_whom += [f"{name} {_alternatives(patterns.written)}" for name, patterns in case.match.attributes.items()]
@@ -129,7 +127,7 @@ def _shown(value: JsonValue) -> str:
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"
 
 
-def _told(rule: "Rule") -> Iterator[str]:
+def _told(rule: Rule) -> Iterator[str]:
     if rule.status == "experimental":
         yield "Its results are stored, and nobody is alerted: it is experimental."
     elif not rule.alert:

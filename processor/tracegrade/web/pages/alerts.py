@@ -1,0 +1,44 @@
+"""``/alerts``: what fires, what fired, and on what evidence; and who is not told."""
+
+import time
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tracegrade.alert.message import lines, summary
+from tracegrade.store.alerts import StoredAlert, recent_alerts, stored_silences
+from tracegrade.web.render import page
+from tracegrade.web.sources import sources_of
+from tracegrade.web.view import view_of
+
+_AT_MOST = 100
+_STATES = ("firing", "pending", "resolved")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An alert in words; the lines that only name traces are links instead."""
+
+    alert: StoredAlert
+    summary: str
+    lines: list[str]
+    traces: list[str]
+
+
+def told(alert: StoredAlert) -> Told:
+    """What people are told of `alert`."""
+    traces = [trace_id for trace_id in alert.facts.worst if len(trace_id) == 32]
+    shown = [line for line in lines(alert) if not (traces and line.startswith("Traces to look at"))]
+    return Told(alert, summary(alert), shown, traces)
+
+
+def show(request: Request) -> Response:
+    """Alerts that fire, are pending, or were resolved within the range shown."""
+    sources, view = sources_of(request), view_of(request)
+    with sources.store() as connection:
+        found = recent_alerts(connection, view.window.since_ns, _AT_MOST)
+        silences = stored_silences(connection, time.time_ns())
+    chosen = [alert for alert in found if view.chosen.get("rule") in (None, alert.rule_id)]
+    groups = [(state, [told(alert) for alert in chosen if alert.state == state]) for state in _STATES]
+    return page(request, "alerts.html", title="Alerts", view=view, groups=groups, silences=silences)

@@ -1,0 +1,143 @@
+"""``/rules``: the rules in force. ``/rules/{id}``: one, its results by content, its tests, and what changed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tracegrade.match.explained import paragraphs
+from tracegrade.match.load import tests_path
+from tracegrade.match.rule import Rule
+from tracegrade.store.alerts import recent_alerts
+from tracegrade.store.rule_texts import RuleText, changes_of, rule_versions
+from tracegrade.store.trends import Sums, trends
+from tracegrade.web.charts import interval, trend
+from tracegrade.web.failures import failures
+from tracegrade.web.pages.alerts import told
+from tracegrade.web.render import page
+from tracegrade.web.sources import sources_of
+from tracegrade.web.view import View, view_of
+from tracegrade.yaml_file import FileError, dumped, read
+
+_FAILURES = 8
+_ALERTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One content of the rule: since when it is known, and its results in the range shown."""
+
+    rule_hash: str
+    first_seen_ns: int
+    sums: Sums
+    in_force: bool
+    has_text: bool
+
+
+def show_all(request: Request) -> Response:
+    """All rules in force, by id."""
+    sources, view = sources_of(request), view_of(request)
+    rules = sources.rule_set().rules
+    counting = [rule.id for rule in rules if rule.incomplete == "count"]
+    with sources.store() as connection:
+        found = trends(connection, view.filter, ["rule_id"], counting_incomplete=counting)
+        changes = changes_of(connection)
+    sums = {rule_id: steps.get(0, Sums()) for (rule_id,), steps in found.items()}
+    rows = [(rule, sums.get(rule.id, Sums()), _evaluators(rule), changes.get(rule.id, 0)) for rule in rules]
+    return page(request, "rules.html", title="Rules", view=view, rows=rows)
+
+
+def show(request: Request) -> Response:
+    """One rule; ``from`` and ``to`` are the hashes of the two contents that are compared."""
+    sources, view = sources_of(request), view_of(request)
+    rule_id = request.path_params["rule_id"]
+    rule = sources.rule_set().rule(rule_id)
+    wanted = View(view.path, view.window, {**view.chosen, "rule": rule_id}).filter
+    counting = [rule_id] if rule is not None and rule.incomplete == "count" else []
+    step = view.window.step_minutes
+    with sources.store() as connection:
+        texts = rule_versions(connection, rule_id)
+        by_hash = trends(connection, wanted, ["rule_hash"], counting_incomplete=counting)
+        over_time = trends(connection, wanted, [], step_minutes=step, counting_incomplete=counting)
+        failed = failures(connection, wanted, _FAILURES)
+        alerts = [alert for alert in recent_alerts(connection, 0) if alert.rule_id == rule_id][:_ALERTS]
+    if rule is None and not texts and not by_hash:
+        raise HTTPException(404, f"No rule {rule_id!r} is in force, and none of that id has results here.")
+    steps = over_time.get((), {})
+    sums = sum(steps.values(), Sums())
+    path = sources.rule_set().paths.get(rule_id, "") if rule is not None else ""
+    return page(
+        request,
+        "rule.html",
+        title=rule_id,
+        view=view,
+        rule_id=rule_id,
+        rule=rule,
+        explained=list(_blocks(paragraphs(rule, path))) if rule is not None else [],
+        text=dumped(rule.written) if rule is not None else texts[0].text if texts else "",
+        tests=_tests(path),
+        versions=_versions(rule, texts, {key[0]: found.get(0, Sums()) for key, found in by_hash.items()}),
+        changes=_changes(texts, request.query_params.get("from"), request.query_params.get("to")),
+        sums=sums,
+        interval=interval(sums),
+        trend=trend(steps, view.window) if sums.judged else Markup(""),
+        failures=failed,
+        alerts=[told(alert) for alert in alerts],
+    )
+
+
+def _evaluators(rule: Rule) -> list[str]:
+    return list(dict.fromkeys(spec.evaluator.name for _, spec in rule.named_specs()))
+
+
+def _blocks(lines: Iterator[str]) -> Iterator[list[str]]:
+    """Paragraphs and lists: a list's items stand together, the line before them first."""
+    block: list[str] = []
+    for line in lines:
+        if not line.startswith("  - ") and block:
+            yield block
+            block = []
+        if line:
+            block.append(line.removeprefix("  - "))
+    if block:
+        yield block
+
+
+def _versions(rule: Rule | None, texts: Sequence[RuleText], sums: dict[str, Sums]) -> list[Version]:
+    """Every content that is known, the one in force first, then the latest."""
+    seen = {item.rule_hash: item.first_seen_ns for item in texts}
+    current = "" if rule is None else rule.hash
+    hashes = dict.fromkeys([*([current] if rule is not None else []), *seen, *sums])
+    return [
+        Version(found, seen.get(found, 0), sums.get(found, Sums()), found == current, found in seen) for found in hashes
+    ]
+
+
+def _tests(path: str) -> list[dict[str, Any]]:
+    """The rule's own tests as they are written; [] without any that can be read."""
+    written = tests_path(Path(path)) if path else None
+    if written is None or not written.exists():
+        return []
+    try:
+        found = read(written).value
+    except FileError:
+        return []
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def _changes(texts: Sequence[RuleText], old: str | None, new: str | None) -> dict[str, Any] | None:
+    """The lines that differ between two contents: those asked for, else the latest two."""
+    by_hash = {item.rule_hash: item for item in texts}
+    if old is None and new is None and len(texts) > 1:
+        new, old = texts[0].rule_hash, texts[1].rule_hash
+    if old not in by_hash or new not in by_hash:
+        return None
+    before, after = (by_hash[found].text.splitlines() for found in (old, new))
+    lines = [line for line in unified_diff(before, after, n=3, lineterm="")][2:]
+    return {"old": old, "new": new, "lines": [line for line in lines if not line.startswith("@@")]}

@@ -1,0 +1,86 @@
+"""``/sessions``: conversations. ``/sessions/{trace_id}``: one, by the trace id of its own, as a timeline."""
+
+from dataclasses import dataclass
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tracegrade.model.evaluation import Decision
+from tracegrade.store.read import StoredTrace, session_heads, traces_of
+from tracegrade.web.pages.trace import CLOSED, chosen_trace
+from tracegrade.web.render import page
+from tracegrade.web.sources import sources_of
+from tracegrade.web.view import view_of
+from tracegrade.web.waterfall import WIDTH
+
+_AT_MOST = 100
+_MAX_TRACES = 200
+_LEAST = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One trace of the session on its time axis; ``pause_ns`` since the one before it ended."""
+
+    stored: StoredTrace
+    x: float
+    width: float
+    pause_ns: int
+    outcomes: dict[str, int]
+    failing: list[str]
+
+
+def show_all(request: Request) -> Response:
+    """The newest sessions."""
+    sources, view = sources_of(request), view_of(request)
+    with sources.store() as connection:
+        found = session_heads(connection, view.filter, _AT_MOST)
+    return page(request, "sessions.html", title="Sessions", view=view, sessions=found)
+
+
+def show(request: Request) -> Response:
+    """One session: its own results, and its traces in order of time."""
+    sources = sources_of(request)
+    with sources.store() as connection:
+        stored = chosen_trace(connection, request)
+        if stored.members is None:
+            raise HTTPException(404, "This is the id of a trace, not of a session.")
+        traces = sorted(traces_of(connection, stored), key=lambda item: item.trace["start_ns"])
+    shown = traces[-_MAX_TRACES:]
+    return page(
+        request,
+        "session.html",
+        title=f"Session {stored.trace['session']}",
+        head=stored.trace,
+        closed=CLOSED.get(stored.trace["close_reason"], ""),
+        decisions=stored.decisions,
+        turns=_turns(shown),
+        hidden=len(traces) - len(shown),
+        gone=len([trace_id for trace_id in stored.members if trace_id]) - len(traces),
+    )
+
+
+def _turns(traces: list[StoredTrace]) -> list[Turn]:
+    if not traces:
+        return []
+    start = traces[0].trace["start_ns"]
+    length = max(1, max(item.trace["end_ns"] for item in traces) - start)
+    found, ended = [], start
+    for item in traces:
+        head = item.trace
+        x = min(WIDTH - _LEAST, WIDTH * (head["start_ns"] - start) / length)
+        width = max(_LEAST, WIDTH * (head["end_ns"] - head["start_ns"]) / length)
+        outcomes = _outcomes(item.decisions)
+        failing = [decision.pair.rule_id for decision in item.decisions if decision.outcome == "fail"]
+        found.append(Turn(item, x, width, max(0, head["start_ns"] - ended), outcomes, list(dict.fromkeys(failing))))
+        ended = max(ended, head["end_ns"])
+    return found
+
+
+def _outcomes(decisions: list[Decision]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for decision in decisions:
+        name = decision.outcome or decision.kind
+        found[name] = found.get(name, 0) + 1
+    return found

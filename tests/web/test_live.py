@@ -1,0 +1,72 @@
+"""New results are told to open pages, however many come, at most once a second."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from sqlalchemy import Connection
+
+from store.judged_traces import judged
+from tracegrade.store.open import open_store
+from tracegrade.store.read import newest_number
+from tracegrade.store.write import StoreWriter
+from web.site import Site, serving
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Site]:
+    open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}").dispose()
+    with serving(tmp_path) as site:
+        yield site
+
+
+def _numbers(site: Site, count: int) -> Iterator[int]:
+    """The numbers of the next events."""
+    with urlopen(f"{site.url}/live", timeout=20) as response:
+        assert response.headers["Content-Type"].startswith("text/event-stream")
+        for _ in range(count):
+            line = response.readline().decode()
+            while not line.startswith("data: "):
+                line = response.readline().decode()
+            yield int(line.removeprefix("data: "))
+
+
+def test_new_results_are_told_once_however_many_they_are(empty: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegrade.web.live.LOOK_EVERY_S", 0.2)
+    engine = open_store(empty.store_url)
+    writer = StoreWriter(engine)
+    numbers = _numbers(empty, 3)
+    assert next(numbers) == 0
+    written = 0
+    seen = [0]
+    for _ in range(2):
+        for _ in range(50):
+            written += 1
+            writer.write([judged(written)])
+        seen.append(next(numbers))
+    engine.dispose()
+    assert 0 < seen[1] <= 50
+    assert seen[1] < seen[2] <= 100
+
+
+def test_an_open_page_asks_the_store_once_a_second_and_a_closed_one_does_not(
+    empty: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracegrade.web.live.LOOK_EVERY_S", 0.05)
+    looked: list[float] = []
+
+    def counted(connection: Connection) -> int:
+        looked.append(time.monotonic())
+        return newest_number(connection)
+
+    monkeypatch.setattr("tracegrade.web.live.newest_number", counted)
+    with urlopen(f"{empty.url}/live", timeout=20) as response:
+        while not response.readline().startswith(b"data: "):
+            pass
+        assert looked
+    deadline = time.monotonic() + 20
+    while time.monotonic() - looked[-1] < 0.5:  # nobody waits any more, so nobody looks
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

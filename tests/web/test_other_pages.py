@@ -1,0 +1,101 @@
+import re
+import time
+from typing import Any
+
+import pytest
+
+from web.shop import RULES, fire
+from web.site import Site, text_of
+
+
+def _snapshot(role: str, age_ns: int, metrics: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    now_ns = time.time_ns()
+    return {"role": role, "started_ns": now_ns - 60_000_000_000, "time_ns": now_ns - age_ns, "metrics": metrics}
+
+
+def _point(value: float, **labels: str) -> dict[str, Any]:
+    return {"labels": labels, "value": value}
+
+
+def test_sessions_are_listed_with_their_own_results(shop: Site) -> None:
+    page = text_of(shop.get("/sessions").text)
+    assert "talk shop ✓ 1 pass 2 6" in page
+
+
+def test_a_session_is_a_timeline_of_its_traces(shop: Site) -> None:
+    (address,) = set(re.findall(r'href="(/sessions/[0-9a-f]{32})"', shop.get("/sessions").text))
+    html = shop.get(address).text
+    page = text_of(html)
+    assert "2 traces, 6 tool calls" in page
+    assert "✗ order-steps-out-of-order" in page
+    assert html.count("<rect") == 2
+    # The id of a session under /traces, as it stands in results, leads there too.
+    assert text_of(shop.get(address.replace("sessions", "traces")).text) == page
+
+
+def test_alerts_are_shown_with_their_evidence(shop: Site, tmp_path: Any) -> None:
+    assert "Nothing fires" in text_of(shop.get("/alerts?since=2020-01-01&until=2020-01-02").text)
+    folder = shop.config.data_path
+    fire(folder, shop.rules, time.time_ns(), [f"a1{1:030x}"])
+    page = text_of(shop.get("/alerts").text)
+    assert "▲ firing high order-steps-out-of-order at shop, agent order-agent, release 1.5.0" in page
+    assert "Value: 81.0% of 142 results, between 74.4% and 86.1%" in page
+    assert "! slack was not told: answered 503 (tried 3 times)" in page
+    assert "✓ resolved" in page
+    assert "▲ 1 alert" in text_of(shop.get("/").text)
+    assert RULES.exists()
+
+
+def test_ingest_says_that_nothing_was_published(shop: Site) -> None:
+    assert "Nothing was published yet" in text_of(shop.get("/ingest").text)
+
+
+def test_ingest_adds_up_what_both_roles_publish(shop: Site) -> None:
+    shop.snapshots[:] = [
+        _snapshot(
+            "receive",
+            500_000_000,
+            {
+                "tracegrade.receiver.accepted_items": [_point(700, signal="traces", transport="grpc")],
+                "tracegrade.receiver.requests": [
+                    _point(30, signal="traces", transport="grpc", outcome="accepted", reason=""),
+                    _point(2, signal="traces", transport="http", outcome="refused", reason="journal_full"),
+                ],
+                "tracegrade.spans.unread": [_point(40)],
+            },
+        ),
+        _snapshot(
+            "judge",
+            60_000_000_000,
+            {
+                "tracegrade.spans": [
+                    _point(600, fate="judged", reason=""),
+                    _point(3, fate="too_late", reason=""),
+                    _point(2, fate="dropped", reason="span_cap"),
+                ],
+                "tracegrade.spans.open": [_point(55)],
+                "tracegrade.traces.closed": [_point(20, close_reason="settled", complete="true")],
+            },
+        ),
+    ]
+    try:
+        page = text_of(shop.get("/ingest").text)
+    finally:
+        shop.snapshots.clear()
+    assert "Spans accepted 700" in page
+    assert "Requests refused 2" in page
+    assert "Spans waiting 95 40 unread, 55 in open traces" in page
+    assert "Lost after acceptance 5" in page
+    assert "● alive receive" in page
+    assert "▲ silent judge" in page
+    assert "! dropped span_cap 2" in page
+    assert "settled ● complete 20" in page
+
+
+@pytest.mark.parametrize("path", ["/", "/traces", "/sessions", "/rules", "/alerts", "/ingest"])
+def test_every_section_marks_itself_and_leads_to_the_others(shop: Site, path: str) -> None:
+    html = shop.get(path).text
+    nav = re.search(r'<nav aria-label="Sections">(.*?)</nav>', html, re.DOTALL)
+    assert nav is not None
+    assert len(re.findall(r"<a ", nav[1])) == 6
+    assert len(re.findall(r'aria-current="page"', nav[1])) == 1
