@@ -77,6 +77,23 @@ def test_an_exporter_told_to_come_back_does_and_loses_nothing(serve: Serve, span
     assert served.requests(outcome="refused", reason="journal_full") == 1
 
 
+@pytest.mark.parametrize("transport", ["grpc", "http"])
+def test_an_exporter_with_a_token_is_let_in_and_one_without_gives_up_at_once(
+    serve: Serve, spans: Any, transport: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve(**{transport: {"auth": {"tokens": ["secret-1"]}}})
+    exporter = span_exporter(served, transport, timeout=10)
+    assert exporter.export(spans) is SpanExportResult.FAILURE
+    exporter.shutdown()
+    assert served.requests() == served.requests(outcome="refused", reason="unauthenticated") == 1
+    # As the refusal says.
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20secret-1")
+    exporter = span_exporter(served, transport, timeout=10)
+    assert exporter.export(spans) is SpanExportResult.SUCCESS
+    exporter.shutdown()
+    assert len(served.journal.entries) == 1
+
+
 def test_an_exporter_whose_request_is_too_large_gives_up_at_once(serve: Serve) -> None:
     served = serve(http={"max_request_body_size_mib": 1})
     memory = InMemorySpanExporter()
