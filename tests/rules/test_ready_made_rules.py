@@ -83,3 +83,12 @@ def test_the_index_in_the_readme_is_the_one_of_the_rules() -> None:
 
 def plain(path: Path) -> Any:
     return yaml.load(path.read_text(), Loader=CoreLoader)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.parent.name)
+def test_its_traces_are_what_instrumentations_sent(path: Path) -> None:
+    for trace in (path.parent / "traces").iterdir():
+        text = trace.read_text(encoding="utf-8")
+        scopes = {part["scope"]["name"] for group in json.loads(text)["resourceSpans"] for part in group["scopeSpans"]}
+        assert scopes <= {"pydantic-ai", "openinference.instrumentation.openai_agents"}, trace.name
+        assert "stacktrace" not in text  # they name the folders of whoever ran the agent
