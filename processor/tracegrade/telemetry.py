@@ -93,6 +93,9 @@ METRICS: dict[str, Metric] = {
         "counter", "{trace}", "Closed traces by close reason", ("close_reason", "complete")
     ),
     "tracegrade.rules.loaded": Metric("gauge", "{rule}", "Rules in force"),
+    "tracegrade.rules.experimental": Metric(
+        "gauge", "1", "1 for each rule in force that never alerts, since it is experimental", ("rule", "rule_hash")
+    ),
     "tracegrade.rules.refused": Metric("gauge", "1", "1 while the rule files hold rules that are refused, else 0"),
     "tracegrade.rules.reloads": Metric("counter", "{reload}", "Changed rules: loaded, or refused", ("outcome",)),
     "tracegrade.judge.lag": Metric("gauge", "By", "Bytes journalled and not yet read by the judge"),

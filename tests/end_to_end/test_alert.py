@@ -2,14 +2,15 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from end_to_end.server import eventually, export, running
+from end_to_end.server import LOGS, Downstream, eventually, export, exporter, running
 from pipeline.harness import agent_span, payload, tool_span
 
 RULE = {
@@ -24,6 +25,8 @@ RULE = {
 
 class Webhook(ThreadingHTTPServer):
     """Keeps what is posted; refuses the first request, so that it has to be sent again."""
+
+    before_answer: Callable[[], object] | None = None
 
     def __init__(self) -> None:
         self.posted: list[dict[str, Any]] = []
@@ -42,12 +45,33 @@ class _Post(BaseHTTPRequestHandler):
             self.send_response(503)
         else:
             server.posted.append(json.loads(body))
+            if server.before_answer is not None:
+                server.before_answer()
             self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
         return
+
+
+def alert_events(downstream: Downstream) -> list[dict[str, str]]:
+    """The text attributes of each alert that came downstream as a log event."""
+    return [
+        {item.key: item.value.string_value for item in record.attributes}
+        for body in downstream.requests[LOGS]
+        for resource in ExportLogsServiceRequest.FromString(body).resource_logs
+        for scope in resource.scope_logs
+        for record in scope.log_records
+        if record.event_name == "tracegrade.alert"
+    ]
+
+
+@pytest.fixture
+def downstream() -> Iterator[Downstream]:
+    downstream = Downstream()
+    yield downstream
+    downstream.stop()
 
 
 @pytest.fixture
@@ -58,7 +82,9 @@ def webhook() -> Iterator[Webhook]:
     server.server_close()
 
 
-def test_a_fall_below_the_bound_is_told_and_its_end_too(tmp_path: Path, webhook: Webhook) -> None:
+def test_a_fall_below_the_bound_is_told_and_its_end_too(
+    tmp_path: Path, webhook: Webhook, downstream: Downstream
+) -> None:
     rules = tmp_path / "rules"
     rules.mkdir()
     (rules / "rule.yaml").write_text(json.dumps(RULE))
@@ -66,7 +92,8 @@ def test_a_fall_below_the_bound_is_told_and_its_end_too(tmp_path: Path, webhook:
         "interval": "200ms",
         "receivers": {"ops": {"webhook": {"url": f"http://127.0.0.1:{webhook.server_port}/hook"}}},
     }
-    with running(tmp_path, rules={"paths": [str(rules)]}, alerts=alerts) as server:
+    settings = {"rules": {"paths": [str(rules)]}, "alerts": alerts, "exporters": exporter(downstream)}
+    with running(tmp_path, **settings) as server:
         for trace in range(1, 9):
             bad = [agent_span(trace, 1), tool_span(trace, 2, 1, "create_order")]
             export(server.endpoints["grpc"], payload(bad))
@@ -89,3 +116,6 @@ def test_a_fall_below_the_bound_is_told_and_its_end_too(tmp_path: Path, webhook:
         (resolved,) = eventually(lambda: webhook.posted[1:2], "the end of the alert")
         assert resolved["status"] == "resolved"
         assert resolved["alerts"][0]["fingerprint"] == alert["fingerprint"]
+        events = eventually(lambda: found if len(found := alert_events(downstream)) == 2 else None, "both log events")
+        assert [event["tracegrade.alert.state"] for event in events] == ["firing", "resolved"]
+        assert {event["tracegrade.alert.key"] for event in events} == {alert["annotations"]["dedup_key"]}

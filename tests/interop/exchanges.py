@@ -4,7 +4,7 @@ import json
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ from tracegrade.cli.demo_agent import RUNS, DemoAgent
 
 MIB = 1024 * 1024
 AGENT = Path(__file__).with_name("agent.mjs")
-DEPLOY = Path(__file__).parents[2] / "deploy"
+HERE = Path(__file__).parent
+DEPLOY = HERE.parents[1] / "deploy"
 
 # A run is its agent's span, a chat and a tool for each step, and the last chat.
 SPANS = sum(2 + 2 * len(script.steps) for script in RUNS)
@@ -329,17 +330,28 @@ def metrics_page(place: Place) -> Iterator[Row]:
     assert not told.strip(), told
     families = page.count(b"# TYPE ")
     yield Row("promtool", "check metrics < our /metrics", f"{families} families, nothing to say")
-    for name in ("tracegrade.alerts.example.yaml", "tracegrade.score-alerts.example.yaml"):
-        checked = subprocess.run(
-            [linter, "check", "rules", DEPLOY / name], capture_output=True, timeout=60, check=False
-        )
-        told = checked.stderr.decode() + checked.stdout.decode()
-        assert checked.returncode == 0, told
-        yield Row("promtool", f"check rules deploy/{name}", told.strip().splitlines()[-1].strip())
+    for name in (b"tracegrade_evaluations_total", b"tracegrade_traces_closed_total"):
+        assert b"\n%s{" % name in page, "the alert rules on results read it"
+    for what, words in (
+        ("check config deploy/prometheus.example.yaml", ["check", "config", DEPLOY / "prometheus.example.yaml"]),
+        ("test rules tests/interop/score_alerts.yaml", ["test", "rules", HERE / "score_alerts.yaml"]),
+    ):
+        yield Row("promtool", what, _checked([linter, *words]).splitlines()[-1].strip())
+
+
+def _checked(command: Sequence[str | Path]) -> str:
+    """What a checker says that finds nothing wrong."""
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    told = (done.stderr + done.stdout).decode().strip()
+    assert done.returncode == 0, told
+    return told
 
 
 def alertmanager(place: Place) -> Iterator[Row]:
     """Our alerts through a real Alertmanager: taken, grouped, sent again while they fire, and resolved."""
+    checker = peers.amtool(place.installed)
+    _checked([checker, "check-config", DEPLOY / "alertmanager.example.yaml"])
+    yield Row("amtool", "check-config deploy/alertmanager.example.yaml", "nothing to say")
     hook = Webhook()
     hook.refusals = 0
     folder = place.new("alertmanager")

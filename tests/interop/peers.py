@@ -271,6 +271,11 @@ def promtool(work: Path) -> Path:
     return debian_package("prometheus", work) / "usr" / "bin" / "promtool"
 
 
+def amtool(work: Path) -> Path:
+    """Alertmanager's linter, from Debian's package."""
+    return debian_package("prometheus-alertmanager", work) / "usr" / "bin" / "amtool"
+
+
 def debian_package(name: str, work: Path) -> Path:
     """The folder into which a package was taken apart, without installing it."""
     folder = work / name

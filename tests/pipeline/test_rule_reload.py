@@ -84,7 +84,7 @@ class TestFiles:
         return {
             name.removeprefix("tracegrade.rules."): [value["value"] for value in values]
             for name, values in metrics.items()
-            if name.startswith("tracegrade.rules.")
+            if name.startswith("tracegrade.rules.") and values
         }
 
     def test_a_changed_file_is_read_once(self, file: Path) -> None:
@@ -99,6 +99,16 @@ class TestFiles:
         file.with_name("two.rule.yaml").write_text(RULE.format(id="two"))
         assert reload.look() is reload.in_force
         assert self.numbers(telemetry) == {"loaded": [2], "refused": [0], "reloads": [2]}
+
+    def test_experimental_rules_are_named_for_whoever_alerts_elsewhere(self, file: Path) -> None:
+        telemetry = Telemetry("judge")
+        file.write_text(RULE.format(id="one") + "\nstatus: experimental\n")
+        reload = RuleReload(RulesSettings(paths=[str(file.parent)]), telemetry)
+        (rule,) = reload.in_force.rules
+        assert telemetry.value("tracegrade.rules.experimental", rule="one", rule_hash=rule.hash[:8]) == 1
+        file.write_text(RULE.format(id="one") + "\nstatus: stable\n")
+        assert reload.look() is not None
+        assert telemetry.value("tracegrade.rules.experimental") == 0
 
     def test_a_wrong_file_leaves_the_rules_in_force(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
         telemetry = Telemetry("judge")

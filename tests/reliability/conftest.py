@@ -29,8 +29,8 @@ def report(request: pytest.FixtureRequest) -> Report:
     return request.config.stash.setdefault(_ROWS, []).append
 
 
-# Of overload, of evaluators that misbehave, of a stop: with them all other tests take half as long again.
-_MINUTES = ("test_overload.py", "test_inside.py", "test_stop.py")
+# Of alerts, of overload, of evaluators that misbehave, of a stop: with them all other tests take half as long again.
+_MINUTES = ("test_overload.py", "test_inside.py", "test_stop.py", "test_alert.py")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

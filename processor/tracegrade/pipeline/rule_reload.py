@@ -5,7 +5,9 @@ import logging
 from tracegrade.config import RulesSettings
 from tracegrade.match.load import RuleSet, load_rules, rules_stamp
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.telemetry import Telemetry
+from tracegrade.telemetry import Telemetry, series
+
+_EXPERIMENTAL = "tracegrade.rules.experimental"
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +55,15 @@ class RuleReload:
         return found
 
     def _note(self, *, refused: bool) -> None:
+        experimental = {
+            series(_EXPERIMENTAL, rule=rule.id, rule_hash=rule.hash[:8]): 1.0
+            for rule in self.in_force.rules
+            if rule.status == "experimental"
+        }
         self._telemetry.replace(
-            {"tracegrade.rules.loaded": {(): len(self.in_force)}, "tracegrade.rules.refused": {(): int(refused)}}
+            {
+                "tracegrade.rules.loaded": {(): len(self.in_force)},
+                "tracegrade.rules.refused": {(): int(refused)},
+                _EXPERIMENTAL: experimental,
+            }
         )
