@@ -65,6 +65,27 @@ def test_check_reads_the_rules_too(tmp_path: Path) -> None:
     assert f"{tmp_path}/wrong.rule.yaml:1:1: key 'evaluate' is missing" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (
+            "receivers: {otlp: {protocols: {grpc: {auth: {token_file: FILE}}}}}",
+            "protocols.grpc.auth.token_file: 'FILE': ",
+        ),
+        ("receivers: {otlp: {protocols: {http: {tls: {cert_file: FILE, key_file: FILE}}}}}", "protocols.http.tls: "),
+        ("web: {auth: {token_file: FILE}}", "web.auth.token_file: 'FILE': "),
+        ("exporters: {otlp: {endpoint: 'a:1', tls: {ca_file: FILE}}}", "exporter to a:1: tls: expected PEM files"),
+    ],
+)
+def test_check_reads_certificates_and_tokens_too(tmp_path: Path, settings: str, told: str) -> None:
+    file, path = tmp_path / "file", tmp_path / "config.yaml"
+    file.write_text("two words\n")
+    path.write_text(settings.replace("FILE", str(file)))
+    result = _run("check", str(path))
+    assert result.exit_code == 2
+    assert told.replace("FILE", str(file)) in result.stderr
+
+
 def test_show_masks_secrets(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(SECRETS)

@@ -24,7 +24,7 @@ def command() -> None:
 @config_option
 @reports_errors
 def check(path: Path | None, config_path: Path | None) -> None:
-    """Check a settings file, the rules it names, and what installed packages add.
+    """Check a settings file, the rules, certificates and tokens it names, and what installed packages add.
 
     Exit 2 with every mistake, each as file:line:column.
     """
@@ -32,8 +32,20 @@ def check(path: Path | None, config_path: Path | None) -> None:
     from tracegrade.evaluate.registry import custom
     from tracegrade.extract.registry import CUSTOM
     from tracegrade.match.load import load_rules
+    from tracegrade.receive.access import check_access
 
     config = load_config(path or config_path)
+    protocols = config.receivers.otlp.protocols
+    servers = {
+        "receivers.otlp.protocols.grpc": protocols.grpc,
+        "receivers.otlp.protocols.http": protocols.http,
+        "web": config.web,
+    }
+    for where, server in servers.items():
+        if server is not None:
+            check_access(where, server)
+    for exporter in config.exporters.values():
+        exporter.tls_context()
     rule_set = load_rules(config.rules.paths, semantic_model=config.rules.semantic_model)
     rules, exporters = count(len(rule_set), "rule"), count(len(config.exporters), "exporter")
     dialects = f", dialects of packages: {', '.join(plugin.name for plugin in CUSTOM)}" if CUSTOM else ""

@@ -87,15 +87,14 @@ def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int
 
     from tracegrade.pipeline.parent import stop_when_parent_ends
     from tracegrade.pipeline.web_role import WebRole
-    from tracegrade.receive.certificate import read_certificate
+    from tracegrade.receive.access import check_access
     from tracegrade.receive.listen import bound_socket
 
     _log_to_stderr("web")
     settings = config.web
     if settings is None:
         raise TraceGradeError("web: null turns the page off; give it an endpoint, or leave the key out")
-    if settings.tls is not None:
-        read_certificate("web", settings.tls)
+    check_access("web", settings)
     role = WebRole(config, settings)
     listening = bound_socket("web", settings.endpoint) if listens_on is None else socket.socket(fileno=listens_on)
 

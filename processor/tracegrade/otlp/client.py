@@ -8,7 +8,6 @@ import asyncio
 from importlib.metadata import version
 from typing import Protocol
 
-from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.answer import Answer, Exports
 from tracegrade.otlp.exporter_settings import ClientTls, ExporterSettings
@@ -75,18 +74,11 @@ class _Transport(Protocol):
 
 def _transport(settings: ExporterSettings, headers: dict[str, str]) -> _Transport:
     # Imported when used: reading settings loads neither gRPC nor HTTP.
-    try:
-        if not settings.is_plaintext:
-            settings.tls.context()  # gRPC would find what is wrong only at its first call, and tell its own log
-        if settings.protocol == "grpc":
-            from tracegrade.otlp.grpc_client import GrpcClient
+    if settings.protocol == "grpc":
+        from tracegrade.otlp.grpc_client import GrpcClient
 
-            return GrpcClient(settings, headers)
-        from tracegrade.otlp.http_client import HttpClient
+        settings.tls_context()  # gRPC would find what is wrong only at its first call, and tell its own log
+        return GrpcClient(settings, headers)
+    from tracegrade.otlp.http_client import HttpClient
 
-        return HttpClient(settings, headers, MAX_IN_FLIGHT)
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        raise TraceGradeError(
-            f"exporter to {settings.endpoint}: tls: expected PEM files, a certificate with its key, found something "
-            f"else: {error}"
-        ) from None
+    return HttpClient(settings, headers, MAX_IN_FLIGHT)

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.retry import RetrySettings
 from tracegrade.semconv import INSTANCE_HEADER
@@ -49,15 +50,6 @@ class ClientTls(FileModel):
         if self.insecure and (named := self.model_fields_set - {"insecure"}):
             raise ValueError(f"insecure: true sends in plaintext, but {', '.join(sorted(named))} needs TLS; remove one")
         return self
-
-    def context(self) -> "SSLContext":
-        """Made of the files as they are now; raises OSError or ValueError when they are not what they should be."""
-        import ssl  # needed by the commands that send alone
-
-        context = ssl.create_default_context(cafile=self.ca_file)
-        if self.cert_file is not None:
-            context.load_cert_chain(self.cert_file, self.key_file)
-        return context
 
 
 def _header_names(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
@@ -109,10 +101,26 @@ class ExporterSettings(FileModel):
         host, _, port = self.endpoint.rpartition(":")
         return host.strip("[]"), int(port)
 
-    @property
-    def is_plaintext(self) -> bool:
-        """Whether nothing is encrypted."""
-        return self.tls.insecure or self.endpoint.startswith("http://")
+    def tls_context(self) -> "SSLContext | None":
+        """Made of the files as they are now; None for plaintext.
+
+        Raises:
+            TraceGradeError: they are not what they should be.
+        """
+        import ssl  # needed by the commands that send alone
+
+        if self.tls.insecure or self.endpoint.startswith("http://"):
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.tls.ca_file)
+            if self.tls.cert_file is not None:
+                context.load_cert_chain(self.tls.cert_file, self.tls.key_file)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            raise TraceGradeError(
+                f"exporter to {self.endpoint}: tls: expected PEM files, a certificate with its key, found something "
+                f"else: {error}"
+            ) from None
+        return context
 
     def takes(self, signal: Signal) -> bool:
         """Whether requests of `signal` go to this exporter."""

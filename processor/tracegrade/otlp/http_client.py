@@ -77,7 +77,7 @@ def _pool(settings: ExporterSettings, connections: int) -> urllib3.PoolManager:
         "timeout": urllib3.Timeout(total=settings.timeout),
     }
     if url.scheme == "https":
-        options["ssl_context"] = settings.tls.context()
+        options["ssl_context"] = settings.tls_context()
         if name := settings.tls.server_name_override:
             options |= {"server_hostname": name, "assert_hostname": name}
     proxy = getproxies().get(url.scheme)

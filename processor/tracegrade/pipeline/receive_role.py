@@ -33,8 +33,7 @@ from tracegrade.pipeline.open_files import allow_connections
 from tracegrade.pipeline.status_page import status_app
 from tracegrade.pipeline.unread import Items, UnreadItems
 from tracegrade.pipeline.web_process import WebProcess
-from tracegrade.receive.auth import BearerTokens
-from tracegrade.receive.certificate import read_certificate
+from tracegrade.receive.access import check_access
 from tracegrade.receive.ingest import Ingest
 from tracegrade.receive.listen import bound_socket
 from tracegrade.receive.otlp_grpc import OtlpGrpcServer
@@ -131,10 +130,7 @@ class ReceiveRole:
         return endpoints
 
     def _listen_for_web(self, settings: WebSettings, stack: AsyncExitStack) -> str:
-        if settings.tls is not None:
-            read_certificate("web", settings.tls)
-        if settings.auth is not None:
-            BearerTokens("web.auth", settings.auth)  # a file that cannot be read stops the start, not the first call
+        check_access("web", settings)  # a file that cannot be read stops the start, not the first call
         listening = stack.enter_context(bound_socket("web", settings.endpoint))
         self._web = WebProcess(self._web_command, listening)
         scheme = "http" if settings.tls is None else "https"
