@@ -18,7 +18,7 @@ from pipeline.harness import agent_span, otlp_span, payload, tool_span
 from reliability.conftest import Report
 from reliability.load import request_of, resident_mib, send, stored, wait_until_stored
 from reliability.table import Row
-from reliability.test_disk import until_answered
+from reliability.test_disk import health, until_answered
 
 # Room for two of the largest requests at a time: so that few senders are too many.
 RECEIVERS = {
@@ -96,6 +96,12 @@ def test_a_crowd_of_connections_that_say_nothing(tmp_path: Path, report: Report)
             crowd[-1].sendall(SLOW_STARTS[number % 3])
             if number % 3 == 0:
                 crowd.append(stack.enter_context(socket.create_connection(address(server, "grpc"))))
+        for _ in range(200):  # the page of metrics and health has bounds of its own
+            crowd.append(stack.enter_context(socket.create_connection(address(server, "telemetry"))))
+        assert health(server) == "ok"
+        for connection in crowd[-200:]:
+            connection.close()
+        del crowd[-200:]
         slowest_s = 0.0
         for trace in range(1, 51):
             asked_s = time.monotonic()

@@ -17,7 +17,7 @@ from urllib.request import urlopen
 from tracegrade.config import Config
 from tracegrade.match.load import load_rules
 from tracegrade.match.rule_set import RuleSet
-from tracegrade.pipeline.embedded_server import EmbeddedServer
+from tracegrade.receive.http_server import HttpServer
 from tracegrade.store.open import open_store, reading
 from tracegrade.web.app import build_app
 from tracegrade.web.sources import Sources
@@ -71,7 +71,7 @@ def serving(folder: Path, *rules: str) -> Iterator[Site]:
         listening.bind(("127.0.0.1", 0))
         site.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         listening.listen()
-        server = EmbeddedServer(build_app(site.sources), timeout_graceful_shutdown=1)
+        server = HttpServer(build_app(site.sources), stop_within_s=1)
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
         thread.start()
         try:

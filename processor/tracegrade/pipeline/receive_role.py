@@ -27,13 +27,14 @@ from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import OtlpClient
 from tracegrade.otlp.metrics import export_request
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
-from tracegrade.pipeline.embedded_server import EmbeddedServer
 from tracegrade.pipeline.judge_process import JudgeProcess
 from tracegrade.pipeline.open_files import allow_connections
 from tracegrade.pipeline.status_page import status_app
 from tracegrade.pipeline.unread import Items, UnreadItems
 from tracegrade.pipeline.web_process import WebProcess
 from tracegrade.receive.access import check_access
+from tracegrade.receive.http_connection import Bounds
+from tracegrade.receive.http_server import HttpServer
 from tracegrade.receive.ingest import Ingest
 from tracegrade.receive.listen import bound_socket
 from tracegrade.receive.otlp_grpc import OtlpGrpcServer
@@ -139,7 +140,7 @@ class ReceiveRole:
     async def _start_status(self, stack: AsyncExitStack) -> str:
         endpoint = self._config.telemetry.endpoint
         listening = bound_socket("telemetry", endpoint)
-        server = EmbeddedServer(status_app(self._snapshots))
+        server = HttpServer(status_app(self._snapshots), Bounds(max_connections=100))
         task = asyncio.create_task(server.serve(sockets=[listening]))
 
         async def stop() -> None:

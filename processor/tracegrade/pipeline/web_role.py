@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Engine
 from tracegrade.config import Config, WebSettings
 from tracegrade.deliver.route import wait
 from tracegrade.pipeline.data_folder import DataFolder
-from tracegrade.pipeline.embedded_server import EmbeddedServer
 from tracegrade.pipeline.rule_reload import RuleReload
 from tracegrade.receive.certificate import server_context
+from tracegrade.receive.http_server import HttpServer
 from tracegrade.store.open import open_store, reading
 from tracegrade.telemetry import Telemetry
 from tracegrade.web.app import build_app
@@ -43,7 +43,7 @@ class WebRole:
         """Serve on `listening` until `stop` is set."""
         sources = Sources(self._store, lambda: self._reload.in_force, self._folder.read_published, self._config)
         tls = None if self._settings.tls is None else server_context("web", self._settings.tls)
-        server = EmbeddedServer(build_app(sources), tls, timeout_graceful_shutdown=STOP_WITHIN_S)
+        server = HttpServer(build_app(sources), tls=tls, stop_within_s=STOP_WITHIN_S)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         reloading = asyncio.create_task(self._reload_rules(stop))
         stopping = asyncio.create_task(stop.wait())

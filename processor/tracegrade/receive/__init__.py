@@ -7,5 +7,6 @@ spans are rejected by partial success and the rest of their call is taken.
 Order: as the journal stamps it.
 Cost: one parse and three ids read per span; requests are journalled as the bytes that came unless a span was rejected.
 
-``ingest.py`` is what both transports call, ``validate.py`` what it checks, ``answer.py`` the bodies that go back.
+``ingest.py`` is what both transports call, ``validate.py`` what it checks, ``reply.py`` the bodies that go back;
+``auth.py`` and ``certificate.py`` know senders, ``http_connection.py`` bounds what they may take.
 """

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tracegrade.receive.ingest import RETRY_AFTER_S
-from tracegrade.receive.settings import HttpSettings
 
 # Why a connection was closed: what did not come in time, or that there were too many.
 Closed: TypeAlias = Literal["headers", "headers_too_large", "body", "answer_not_read", "too_many"]
@@ -19,6 +19,16 @@ _WRITE_TIMEOUT_S = 30.0  # answers are short: who leaves 64 KiB of them unread f
 _TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: %d\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a client may take: of connections, and over headers (and a handshake), a body, and between requests."""
+
+    max_connections: int = 1000
+    read_header_timeout_s: float = 60.0
+    read_timeout_s: float = 30.0
+    idle_timeout_s: float = 60.0
+
+
 class Connections:
     """The connections of one server, and what each may take.
 
@@ -26,19 +36,16 @@ class Connections:
     server waiting longest makes room for the newcomer, so that slow senders shut nobody out.
     """
 
-    def __init__(self, settings: HttpSettings, closed: Callable[[Closed], None]) -> None:
-        self.read_header_timeout_s = settings.read_header_timeout
-        # A little more than the handler's own bound, which still has an answer for the sender.
-        self.read_timeout_s = settings.read_timeout + 1.0
+    def __init__(self, bounds: Bounds, closed: Callable[[Closed], None]) -> None:
+        self.bounds = bounds
         self.closed = closed
-        self._max = settings.max_connections
         self._waiting: dict[BoundedConnection, None] = {}
         self._open = 0
 
     def opened(self) -> bool:
         """Count one more, and make room for it; False when all others have requests in work."""
         self._open += 1
-        if self._open <= self._max:
+        if self._open <= self.bounds.max_connections:
             return True
         slowest = next(iter(self._waiting), None)
         if slowest is None:
@@ -82,7 +89,7 @@ class BoundedConnection(HttpToolsProtocol):
         """Begin with the clock running."""
         super().connection_made(transport)
         if self._among.opened():
-            self._await("headers", self._among.read_header_timeout_s)
+            self._await("headers", self._among.bounds.read_header_timeout_s)
         else:
             transport.write(_TOO_MANY % RETRY_AFTER_S)
             self.give_up("too_many")
@@ -106,19 +113,19 @@ class BoundedConnection(HttpToolsProtocol):
                 self.give_up("headers_too_large")
         elif self._timer is None and (self.cycle is None or self.cycle.response_complete):
             # Something that begins no request, such as a line's end, has stopped uvicorn's clock for idle connections.
-            self._await("headers", self._among.read_header_timeout_s)
+            self._await("headers", self._among.bounds.read_header_timeout_s)
 
     def on_message_begin(self) -> None:
         """A request's first bytes are here."""
         super().on_message_begin()
-        self._await("headers", self._among.read_header_timeout_s)
+        self._await("headers", self._among.bounds.read_header_timeout_s)
 
     def on_headers_complete(self) -> None:
         """Its headers are."""
         if self._http1.is_offer:
             self._stop_timer()
             return
-        self._await("body", self._among.read_timeout_s)
+        self._await("body", self._among.bounds.read_timeout_s)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:

@@ -1,28 +1,22 @@
 """OTLP over HTTP: protobuf and JSON, told apart by Content-Type, on Starlette and uvicorn in the caller's loop."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from math import ceil
-from socket import socket
-from ssl import SSLContext
-from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
 from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.body import Body, BodyRefusedError, too_large
 from tracegrade.receive.certificate import server_context
-from tracegrade.receive.http_connection import BoundedConnection, Connections
+from tracegrade.receive.http_connection import Bounds
+from tracegrade.receive.http_server import HttpServer
 from tracegrade.receive.ingest import Ingest, Refused, request_too_slow
 from tracegrade.receive.listen import bound_socket
 from tracegrade.receive.reply import (
@@ -71,7 +65,7 @@ class OtlpHttpServer:
         self.port = 0  # the one bound, also when the settings say 0
         self._settings = settings
         self._ingest = ingest
-        self._server: _EmbeddedServer | None = None
+        self._server: HttpServer | None = None
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -85,8 +79,14 @@ class OtlpHttpServer:
         tls = None if settings.tls is None else server_context(_WHERE, settings.tls)
         listener = bound_socket(_WHERE, settings.endpoint)
         self.port = listener.getsockname()[1]
-        connections = Connections(settings, partial(self._ingest.closed, "http"))
-        self._server = _EmbeddedServer(build_app(settings, self._ingest, tokens), settings, connections, tls)
+        bounds = Bounds(
+            settings.max_connections,
+            settings.read_header_timeout,
+            settings.read_timeout + 1.0,  # the handler's own bound comes first: it has an answer for the sender
+            settings.idle_timeout,
+        )
+        app = build_app(settings, self._ingest, tokens)
+        self._server = HttpServer(app, bounds, tls, partial(self._ingest.closed, "http"))
         self._running = asyncio.create_task(self._server.serve(sockets=[listener]), name="otlp-http")
         await self._server.listening.wait()
 
@@ -215,54 +215,3 @@ async def _not_served(request: Request, error: Exception) -> Response:
         return _status_response(405, UNIMPLEMENTED, message, encoding, {"Allow": "POST"})
     message = f"nothing is served at {request.url.path!r}; expected one of {', '.join(PATHS.values())}"
     return _status_response(404, NOT_FOUND, message, encoding, {})
-
-
-# uvicorn, embedded
-
-
-class _EmbeddedServer(uvicorn.Server):
-    """A uvicorn whose connections are bounded, that leaves signals to its host and says when it listens."""
-
-    def __init__(
-        self, app: Starlette, settings: HttpSettings, connections: Connections, tls: SSLContext | None
-    ) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                http=HttpToolsProtocol,
-                ws="none",
-                lifespan="off",
-                access_log=False,
-                log_config=None,
-                proxy_headers=False,
-                server_header=False,
-                timeout_keep_alive=ceil(settings.idle_timeout),
-            )
-        )
-        self.config.load()
-        self.listening = asyncio.Event()
-        self._connections = connections
-        self._handshake_timeout_s = settings.read_header_timeout
-        self._tls = tls
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket] | None = None) -> None:
-        loop = asyncio.get_running_loop()
-
-        def connection() -> BoundedConnection:
-            return BoundedConnection(
-                self._connections, config=self.config, server_state=self.server_state, app_state={}, _loop=loop
-            )
-
-        tls: dict[str, Any] = {}
-        if self._tls is not None:
-            tls = {"ssl": self._tls, "ssl_handshake_timeout": self._handshake_timeout_s}
-        backlog = self.config.backlog
-        self.servers = [
-            await loop.create_server(connection, sock=listener, backlog=backlog, **tls) for listener in sockets or []
-        ]
-        self.started = True
-        self.listening.set()
