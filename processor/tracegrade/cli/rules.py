@@ -307,25 +307,9 @@ def _rules(paths: Sequence[str]) -> "list[tuple[Rule, str]]":
 
 
 def _rule_rows(paths: Sequence[str]) -> list[dict[str, Any]]:
-    return [
-        {
-            "rule": rule.id,
-            "category": _category(rule, Path(path)),
-            "title": rule.title,
-            "level": rule.level,
-            "status": rule.status,
-            "scope": rule.scope,
-            "evaluators": list(dict.fromkeys(spec.evaluator.name for _, spec in rule.named_specs())),
-            "hash": rule.hash,
-            "path": path,
-        }
-        for rule, path in _rules(paths)
-    ]
+    from tracegrade.match.summary import rule_summary
 
-
-def _category(rule: "Rule", path: Path) -> str:
-    """The folder around the rule's own, "" where it has none of its own."""
-    return path.parent.parent.name if path.parent.name == rule.id else ""
+    return [{**rule_summary(rule, path), "path": path} for rule, path in _rules(paths)]
 
 
 def _evaluator_rows() -> list[dict[str, Any]]:

@@ -128,6 +128,7 @@ def show(config: "Config", output_format: str, trace_id: bytes) -> None:
     JSON: {trace, tool_calls, evaluations, decisions, spans}; log records are among the events of their spans. Exit code
     1 when the store does not hold it.
     """
+    from tracegrade.history.stored_json import stored_json
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
 
@@ -140,7 +141,7 @@ def show(config: "Config", output_format: str, trace_id: bytes) -> None:
         sys.exit(EXIT_FAILED)
     for stored in found:
         if output_format == "json":
-            print_json([_as_json(stored)])
+            print_json([stored_json(stored)])
         else:
             _print_trace(stored)
 
@@ -198,39 +199,6 @@ def kept_requests(stored: "StoredTrace") -> "list[Message]":
 
     kept = decode_spans(stored.spans)
     return [trace_request(kept.spans), *([logs_request(kept.log_records)] if kept.log_records else [])]
-
-
-def _as_json(stored: "StoredTrace") -> dict[str, Any]:
-    from tracegrade.extract.joining import join
-    from tracegrade.store.kept_spans import KeptSpans, decode_spans
-
-    kept = decode_spans(stored.spans) if stored.members is None else KeptSpans([], [], [])
-    return {
-        "trace": stored.trace,
-        "tool_calls": [call.to_json() for call in stored.tool_calls],
-        "evaluations": [evaluation.to_json() for evaluation in stored.evaluations],
-        "decisions": [decision.to_json() for decision in stored.decisions],
-        "spans": [_span_json(span) for span in join(kept.spans, kept.log_records)],
-    }
-
-
-def _span_json(span: "Span") -> dict[str, Any]:
-    return {
-        "span_id": span.span_id.hex(),
-        "parent_span_id": span.parent_span_id.hex() or None,
-        "name": span.name,
-        "kind": span.kind,
-        "start_ns": span.start_ns,
-        "end_ns": span.end_ns,
-        "status_code": span.status_code,
-        "status_message": span.status_message,
-        "attributes": span.attributes,
-        "events": [
-            {"name": event.name, "time_ns": event.time_ns, "attributes": event.attributes} for event in span.events
-        ],
-        "scope": span.scope,
-        "resource": span.resource.attributes,
-    }
 
 
 def _print_trace(stored: "StoredTrace") -> None:

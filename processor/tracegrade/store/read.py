@@ -17,6 +17,7 @@ from tracegrade.model.session import TURN, session_trace_id
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.store.arrivals import number_range
 from tracegrade.store.blocks import block_ranges
+from tracegrade.store.json_text import storable
 from tracegrade.store.judged import unpack_judged
 from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE, series, traces
 
@@ -41,6 +42,7 @@ class Filter:
     service: str | None = None
     agent: str | None = None
     release: str | None = None
+    session: str | None = None
     trace_id: bytes | None = None
     since_ns: int | None = None
     until_ns: int | None = None
@@ -323,8 +325,12 @@ def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> 
 
 def _traces_query(wanted: Filter) -> Select[Any]:
     """The heads of the traces that `wanted` lets through, as far as the trace itself says it; none of sessions."""
-    query = select(*(column for column in traces.c if column.name not in _LARGE)).where(traces.c.run == wanted.run)
-    query = query.where(traces.c.members.is_(None))
+    return chosen_by(select(*(column for column in traces.c if column.name not in _LARGE)), wanted)
+
+
+def chosen_by(query: Select[Any], wanted: Filter) -> Select[Any]:
+    """`query` of the traces that `wanted` lets through, as far as the trace itself says it; of no sessions."""
+    query = query.where(traces.c.run == wanted.run, traces.c.members.is_(None))
     for column, value in (
         (traces.c.trace_id, wanted.trace_id),
         (traces.c.service, wanted.service),
@@ -332,10 +338,13 @@ def _traces_query(wanted: Filter) -> Select[Any]:
     ):
         if value is not None:
             query = query.where(column == value)
-    return _within_times(query, wanted)
+    return _within(query, wanted)
 
 
-def _within_times(query: Select[Any], wanted: Filter) -> Select[Any]:
+def _within(query: Select[Any], wanted: Filter) -> Select[Any]:
+    """`query` of what came within times, and of one session: of its traces and of itself."""
+    if wanted.session is not None:
+        query = query.where(traces.c.session == storable(wanted.session))
     if wanted.since_ns is not None:
         query = query.where(traces.c.first_received_ns >= wanted.since_ns)
     if wanted.until_ns is not None:
@@ -377,7 +386,7 @@ def _matching(
     low, high = bounds
     if before is not None:
         high = min(high, before[0])
-    query = _within_times(select(*(traces.c[name] for name in _MATCHED)), wanted)
+    query = _within(select(*(traces.c[name] for name in _MATCHED)), wanted)
     query = query.where(traces.c.number.between(bindparam("first"), bindparam("last")))
     query = query.order_by(traces.c.number.desc())
     if wanted.trace_id is not None:

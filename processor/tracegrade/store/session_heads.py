@@ -1,0 +1,45 @@
+"""Which sessions there are, from the traces that say so."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, func, select
+
+from tracegrade.store.read import Filter, chosen_by
+from tracegrade.store.schema import traces
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHead:
+    """One session of one tenant, added up over its traces; ``number`` is that of the latest."""
+
+    id: str
+    tenant: str
+    trace_count: int
+    span_count: int
+    call_count: int
+    start_ns: int
+    end_ns: int
+    number: int
+
+
+def session_heads(connection: Connection, wanted: Filter, limit: int, *, before: int) -> list[SessionHead]:
+    """The sessions whose latest trace has a number below `before`, the latest first, at most `limit`.
+
+    Of `wanted`, what the trace itself says counts: service, tenant, session and times. O(traces).
+    """
+    last = func.max(traces.c.number)
+    query = select(
+        traces.c.session,
+        traces.c.tenant,
+        func.count(),
+        func.sum(traces.c.span_count),
+        func.sum(traces.c.call_count),
+        func.min(traces.c.start_ns),
+        func.max(traces.c.end_ns),
+        last,
+    ).where(traces.c.session.is_not(None))
+    query = chosen_by(query, wanted).group_by(traces.c.session, traces.c.tenant).having(last < before)
+    return [
+        SessionHead(row[0], row[1], *map(int, row[2:]))
+        for row in connection.execute(query.order_by(last.desc()).limit(limit))
+    ]

@@ -1,0 +1,124 @@
+"""What several operations answer with."""
+
+from typing import Any
+
+from pydantic import Field
+
+from tracegrade.web.api.operation import Document
+
+
+class SubjectDocument(Document):
+    """What was judged: an agent run or tool call by its span, a trace or session by its id."""
+
+    kind: str
+    id: str
+
+
+class EvaluationDocument(Document):
+    """One evaluation, as everywhere in JSON; `details` is the evaluator's justification."""
+
+    id: str
+    tenant: str
+    run: str
+    rule_id: str
+    rule_hash: str
+    evaluation: str
+    evaluator: str
+    case: str | None
+    subject: SubjectDocument
+    trace_id: str
+    span_id: str
+    session: str | None
+    agent: str
+    service: str
+    release: str | None
+    level: str
+    score: float | None = Field(description="null unless the outcome is pass or fail")
+    label: str
+    threshold: float
+    outcome: str = Field(description="pass, fail, not_evaluable or error")
+    reason: str
+    explanation: str
+    details: dict[str, Any]
+    close_reason: str
+    complete: bool
+    missing: list[str]
+    revision: int
+    probability: float = Field(description="The chance with which this result was kept")
+    time: int = Field(description="ns since 1970 UTC")
+
+
+class TraceDocument(Document):
+    """One stored trace without its spans and results."""
+
+    trace_id: str
+    tenant: str
+    service: str
+    session: str | None
+    root_name: str
+    close_reason: str
+    complete: bool
+    cut_by: str | None
+    revision: int
+    span_count: int
+    call_count: int
+    start_ns: int
+    end_ns: int
+    first_received_ns: int
+    outcomes: dict[str, int] = Field(description="How many evaluations had which outcome")
+
+
+class ToolErrorDocument(Document):
+    """A failed execution."""
+
+    type: str
+    message: str
+
+
+class ToolCallDocument(Document):
+    """One tool call; the statuses say how values were read."""
+
+    name: str
+    arguments: Any
+    arguments_status: str
+    output: Any
+    output_status: str
+    error: ToolErrorDocument | None
+    call_id: str | None
+    agent: str
+    span_id: str
+    batch: int | None
+    raw_name: str
+    agent_span_id: str
+    depth: int
+    attempt: int
+    start_ns: int
+    end_ns: int
+    read_from: str
+    dialect: str
+    message_path: str | None
+    also_seen_in: list[str]
+    duplicate_of: str | None
+
+
+class PairEvaluationDocument(Document):
+    """One evaluation in short."""
+
+    evaluation: str
+    case: str | None
+    outcome: str
+    score: float | None
+    threshold: float
+    explanation: str
+    reason: str
+
+
+class PairDocument(Document):
+    """What became of one rule on one subject, and why."""
+
+    rule_id: str
+    subject: SubjectDocument
+    decision: str
+    outcome: str | None
+    reason: str
+    evaluations: list[PairEvaluationDocument]

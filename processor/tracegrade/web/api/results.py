@@ -1,0 +1,195 @@
+"""Evaluations, and how often rules pass."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from time import time_ns
+from typing import Any, Literal
+
+from pydantic import Field
+
+from tracegrade.store.rates import rates
+from tracegrade.store.read import Filter, full_evaluations, results
+from tracegrade.store.schema import MINUTE_NS
+from tracegrade.store.trends import Dimension, trends
+from tracegrade.web.api.documents import EvaluationDocument
+from tracegrade.web.api.operation import (
+    MAX_NS,
+    Document,
+    Name,
+    Operation,
+    Page,
+    Paged,
+    Query,
+    Time,
+    TraceId,
+    cursor_of,
+    page_of,
+    read_cursor,
+)
+from tracegrade.web.sources import Sources
+
+_MOST_STEPS = 2000
+_STEP_MINUTES = {"1m": 1, "1h": 60, "1d": 1440}
+_DAY_NS = 24 * 3600 * 10**9
+
+
+class ResultsQuery(Paged):
+    """Which evaluations."""
+
+    rule: Name | None = Field(None, description="Only of this rule")
+    outcome: Literal["pass", "fail", "not_evaluable", "error"] | None = Field(
+        None, description="Only with this outcome"
+    )
+    service: Name | None = Field(None, description="Only of this service")
+    agent: Name | None = Field(None, description="Only of this agent")
+    release: Name | None = Field(None, description="Only of this release")
+    trace_id: TraceId | None = Field(None, description="Only of this trace")
+    session: Name | None = Field(None, description="Only of this session and of its traces")
+    since: Time | None = Field(None, description="Only of traces first received at this time or later")
+    until: Time | None = Field(None, description="Only of traces first received before this time")
+
+
+class Chosen(Query):
+    """Whose outcomes are added up."""
+
+    rule: Name | None = Field(None, description="Only of this rule")
+    service: Name | None = Field(None, description="Only of this service")
+    agent: Name | None = Field(None, description="Only of this agent")
+    since: Time | None = Field(None, description="Only of traces received since, by the minute; a day ago if omitted")
+    until: Time | None = Field(None, description="Only of traces received before, by the minute; now if omitted")
+
+
+class TrendsQuery(Chosen):
+    """Over which time, in which steps."""
+
+    by: Literal["rule", "service", "agent", "release"] = Field("rule", description="What each line is of")
+    step: Literal["1m", "1h", "1d"] = Field("1h", description="The length of a step")
+    release: Name | None = Field(None, description="Only of this release")
+
+
+class RateDocument(Document):
+    """Outcomes of one rule, or of one of its evaluations, at one service; no `pass_rate` when nothing was judged."""
+
+    tenant: str
+    rule_id: str
+    evaluation: str = Field(description='"" for the rule as a whole')
+    service: str
+    passed: int
+    failed: int
+    not_evaluable: int
+    errors: int
+    incomplete: int = Field(description="Results of incomplete traces, which are left out")
+    score_sum: float
+    passes: float = Field(description="Estimate for all subjects where only a sample is judged")
+    fails: float
+    pass_rate: float | None
+
+
+class Rates(Document):
+    """Outcomes by tenant, rule, evaluation and service."""
+
+    items: list[RateDocument]
+
+
+class StepDocument(Document):
+    """Outcomes of whole rules in one step; steps without any are left out."""
+
+    start_ns: int
+    passed: int
+    failed: int
+    not_evaluable: int
+    errors: int
+    incomplete: int
+    passes: float
+    fails: float
+    pass_rate: float | None
+
+
+class LineDocument(Document):
+    """The steps of one rule, service, agent or release."""
+
+    name: str
+    steps: list[StepDocument]
+
+
+class Trends(Document):
+    """Lines over time. `since_ns` is later than asked for where there would be more than 2000 steps."""
+
+    since_ns: int
+    until_ns: int
+    step_ns: int
+    items: list[LineDocument]
+
+
+def list_results(sources: Sources, query: ResultsQuery, path: Mapping[str, str]) -> dict[str, Any]:
+    """A page of evaluations."""
+    trace_id = None if query.trace_id is None else bytes.fromhex(query.trace_id)
+    chosen = query.model_dump(include={"rule", "outcome", "service", "agent", "release", "session"})
+    wanted = Filter(trace_id=trace_id, since_ns=query.since, until_ns=query.until, **chosen)
+    with sources.store() as connection:
+        found = results(connection, wanted, query.limit, before=read_cursor(query.cursor))
+        items = [evaluation.to_json() for evaluation in full_evaluations(connection, found)]
+    return page_of(items, query.limit, lambda: cursor_of(found[-1].number, found[-1].place))
+
+
+def list_rates(sources: Sources, query: Chosen, path: Mapping[str, str]) -> dict[str, Any]:
+    """What ``tracegrade results stats`` shows."""
+    since_ns, until_ns = _window(query)
+    wanted = Filter(rule=query.rule, service=query.service, agent=query.agent, since_ns=since_ns, until_ns=until_ns)
+    with sources.store() as connection:
+        found = rates(connection, wanted, evaluation=None)
+    return {"items": [{**asdict(rate), "pass_rate": rate.pass_rate} for rate in found]}
+
+
+def list_trends(sources: Sources, query: TrendsQuery, path: Mapping[str, str]) -> dict[str, Any]:
+    """Outcomes of rules over time."""
+    since_ns, until_ns = _window(query)
+    step_minutes = _STEP_MINUTES[query.step]
+    step_ns = step_minutes * MINUTE_NS
+    since_ns = max(since_ns - since_ns % step_ns, until_ns - _MOST_STEPS * step_ns, 0)
+    chosen = query.model_dump(include={"rule", "service", "agent", "release"})
+    by: Dimension = "rule_id" if query.by == "rule" else query.by
+    counting = [rule.id for rule in sources.rule_set().rules if rule.incomplete == "count"]
+    with sources.store() as connection:
+        found = trends(
+            connection,
+            Filter(since_ns=since_ns, until_ns=until_ns, **chosen),
+            (by,),
+            step_minutes=step_minutes,
+            counting_incomplete=counting,
+        )
+    lines = [
+        {
+            "name": name,
+            "steps": [
+                {"start_ns": number * step_ns, **asdict(sums), "pass_rate": sums.pass_rate}
+                for number, sums in sorted(steps.items())
+            ],
+        }
+        for (name,), steps in sorted(found.items())
+    ]
+    return {"since_ns": since_ns, "until_ns": until_ns, "step_ns": step_ns, "items": lines}
+
+
+def _window(query: Chosen) -> tuple[int, int]:
+    until_ns = time_ns() if query.until is None else query.until
+    since_ns = max(0, until_ns - _DAY_NS) if query.since is None else query.since
+    # Far from now there is nothing: databases count minutes in 32 bits.
+    return min(since_ns, MAX_NS), max(min(until_ns, MAX_NS), since_ns + 1)
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/results",
+        "listResults",
+        "Evaluations, the newest first",
+        list_results,
+        Page[EvaluationDocument],
+        query=ResultsQuery,
+    ),
+    Operation(
+        "GET", "/rates", "listRates", "How often rules and their evaluations pass", list_rates, Rates, query=Chosen
+    ),
+    Operation("GET", "/trends", "listTrends", "Outcomes of rules over time", list_trends, Trends, query=TrendsQuery),
+)

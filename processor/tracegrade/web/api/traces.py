@@ -1,0 +1,223 @@
+"""Stored traces, and why they were judged as they were."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Literal
+
+from pydantic import Field
+
+from tracegrade.history.stored_json import stored_json
+from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs
+from tracegrade.store.read import Filter, TraceHead, stored_traces, trace_heads
+from tracegrade.web.api.documents import EvaluationDocument, PairDocument, ToolCallDocument, TraceDocument
+from tracegrade.web.api.operation import (
+    MAX_NS,
+    Document,
+    Name,
+    Operation,
+    Page,
+    Paged,
+    Time,
+    TraceId,
+    cursor_of,
+    not_found,
+    page_of,
+    read_cursor,
+)
+from tracegrade.web.sources import Sources
+
+
+class TracesQuery(Paged):
+    """Which traces; rule, outcome and agent hold when one evaluation of the trace has them all."""
+
+    service: Name | None = Field(None, description="Only of this service")
+    agent: Name | None = Field(None, description="Only with an evaluation of this agent")
+    release: Name | None = Field(None, description="Only with an evaluation of this release")
+    rule: Name | None = Field(None, description="Only with an evaluation by this rule")
+    outcome: Literal["pass", "fail", "not_evaluable", "error"] | None = Field(
+        None, description="Only with an evaluation of this outcome"
+    )
+    session: Name | None = Field(None, description="Only of this session")
+    since: Time | None = Field(None, description="Only first received at this time or later")
+    until: Time | None = Field(None, description="Only first received before this time")
+
+
+class RunDocument(Document):
+    """One agent run of a trace."""
+
+    span_id: str
+    agent: str
+    parent_span_id: str | None
+    session: str | None
+    model: str | None = None
+
+
+class RecordDocument(Document):
+    """A judged trace, or session, as it was delivered; `members` are a session's traces with their revisions."""
+
+    tenant: str
+    run: str
+    trace_id: str
+    revision: int
+    supersedes: int | None
+    service: str
+    release: str | None
+    session: str | None
+    members: dict[str, int] | None = None
+    root_name: str | None
+    resource: dict[str, Any]
+    close_reason: str
+    complete: bool
+    missing: list[str]
+    cut_by: str | None
+    span_count: int
+    call_count: int
+    earliest_span_id: str | None
+    root_span_id: str | None
+    start_ns: int
+    end_ns: int
+    first_received_ns: int
+    last_received_ns: int
+    first_position: int
+    last_position: int
+    closed_ns: int
+    rule_set_hash: str
+    settings_hash: str
+    runs: list[RunDocument]
+
+
+class DecisionDocument(Document):
+    """What became of one (subject, rule) pair."""
+
+    rule_id: str
+    rule_hash: str
+    subject_kind: str
+    subject_id: str
+    kind: str
+    outcome: str | None
+    reason: str
+
+
+class EventDocument(Document):
+    """An event of a span, or a log record that was joined to it."""
+
+    name: str
+    time_ns: int
+    attributes: dict[str, Any]
+
+
+class SpanDocument(Document):
+    """One span with the attributes that were kept: those that a dialect or a rule reads."""
+
+    span_id: str
+    parent_span_id: str | None
+    name: str
+    kind: int
+    start_ns: int
+    end_ns: int
+    status_code: int
+    status_message: str
+    attributes: dict[str, Any]
+    events: list[EventDocument]
+    scope: str
+    resource: dict[str, Any]
+
+
+class StoredDocument(Document):
+    """Everything stored of one trace or session."""
+
+    trace: RecordDocument
+    tool_calls: list[ToolCallDocument]
+    evaluations: list[EvaluationDocument]
+    decisions: list[DecisionDocument]
+    spans: list[SpanDocument]
+
+
+class Stored(Document):
+    """The traces of one id: one for each tenant."""
+
+    items: list[StoredDocument]
+
+
+class WhyDocument(Document):
+    """What became of every rule on one trace: as stored, and derived with the rules in force."""
+
+    tenant: str
+    pairs: list[PairDocument]
+
+
+class Why(Document):
+    """One for each tenant."""
+
+    items: list[WhyDocument]
+
+
+def head_json(head: TraceHead) -> dict[str, Any]:
+    """A trace without its spans and results, as JSON."""
+    return {key: value for key, value in asdict(head).items() if key != "number"}
+
+
+def list_traces(sources: Sources, query: TracesQuery, path: Mapping[str, str]) -> dict[str, Any]:
+    """A page of traces."""
+    chosen = query.model_dump(include={"rule", "outcome", "service", "agent", "release", "session"})
+    after = read_cursor(query.cursor)
+    with sources.store() as connection:
+        found = trace_heads(
+            connection,
+            Filter(since_ns=query.since, until_ns=query.until, **chosen),
+            query.limit,
+            before=MAX_NS if after is None else after[0],
+        )
+    return page_of([head_json(head) for head in found], query.limit, lambda: cursor_of(found[-1].number))
+
+
+def show_trace(sources: Sources, query: object, path: Mapping[str, str]) -> dict[str, Any]:
+    """What ``tracegrade traces show`` shows."""
+    with sources.store() as connection:
+        found = stored_traces(connection, bytes.fromhex(path["trace_id"]))
+    if not found:
+        raise not_found(f"trace {path['trace_id']} in the store")
+    return {"items": [stored_json(stored) for stored in found]}
+
+
+def explain_trace(sources: Sources, query: object, path: Mapping[str, str]) -> dict[str, Any]:
+    """What ``tracegrade why`` says."""
+    rule_set = sources.rule_set()
+    with sources.store() as connection:
+        found = stored_traces(connection, bytes.fromhex(path["trace_id"]))
+        read = [read_judgement(connection, stored, sources.config.traces) for stored in found]
+    if not read:
+        raise not_found(f"trace {path['trace_id']} in the store")
+    return {
+        "items": [
+            {"tenant": item.stored.trace["tenant"], "pairs": [*stored_pairs(item), *derived_pairs(item, rule_set)]}
+            for item in read
+        ]
+    }
+
+
+_BY_ID: dict[str, Any] = {"path_types": {"trace_id": TraceId}, "may_be_missing": True}
+
+OPERATIONS = (
+    Operation(
+        "GET", "/traces", "listTraces", "Traces, the newest first", list_traces, Page[TraceDocument], query=TracesQuery
+    ),
+    Operation(
+        "GET",
+        "/traces/{trace_id}",
+        "showTrace",
+        "One trace, or session by a trace id of its own, with all its results",
+        show_trace,
+        Stored,
+        **_BY_ID,
+    ),
+    Operation(
+        "GET",
+        "/traces/{trace_id}/why",
+        "explainTrace",
+        "Why it was judged as it was, or not at all",
+        explain_trace,
+        Why,
+        **_BY_ID,
+    ),
+)

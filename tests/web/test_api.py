@@ -1,0 +1,305 @@
+"""The API: every answer is what its document says, and what the command line says."""
+
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import jsonschema_rs
+import pytest
+from click.testing import CliRunner
+
+from tracegrade.cli import main
+from tracegrade.config import Config
+from tracegrade.deletion.request import Deletions
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.store.alerts import Facts, Silence, StoredAlert, Told, save_alert, save_silence
+from tracegrade.store.open import open_store
+from tracegrade.web.api import OPERATIONS
+from tracegrade.web.api.openapi import openapi_document
+from tracegrade.web.app import build_app
+from tracegrade.web.problem import PREFIX
+from web.calls import Called, call
+from web.shop import GOOD, REFUNDED, RULES, SECOND, WRONG_ORDER, fill, order, refund
+from web.site import Site
+
+DOCUMENT = openapi_document(OPERATIONS)
+FAILING, PASSING, OTHER = 1, 2, 3
+
+
+class Api:
+    """The API over a small store; what it answers is held to the document."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.app = build_app(site.sources)
+
+    def call(self, method: str, address: str, **headers: str) -> Called:
+        answer = call(self.app, method, f"/api/v1{address}", **headers)
+        self._check(method, address.partition("?")[0], answer)
+        return answer
+
+    def get(self, address: str) -> Any:
+        answer = self.call("GET", address)
+        assert answer.status == 200, answer.body
+        return answer.json
+
+    def refused(self, address: str, status: int, type_: str) -> str:
+        answer = self.call("GET", address)
+        assert (answer.status, answer.json["type"]) == (status, PREFIX + type_), answer.body
+        return str(answer.json["detail"])
+
+    def command(self, *arguments: str) -> list[Any]:
+        shown = CliRunner().invoke(main, [*arguments, "--format", "json", "--data-dir", self.site.config.data_dir])
+        assert shown.exit_code == 0, shown.output
+        return [json.loads(line) for line in shown.stdout.splitlines()]
+
+    def _check(self, method: str, path: str, answer: Called) -> None:
+        (described,) = [
+            operations[method.lower()]
+            for template, operations in DOCUMENT["paths"].items()
+            if _fits(template, path) and method.lower() in operations
+        ] or [None]
+        if described is None:
+            return
+        content = described["responses"][str(answer.status)]["content"]
+        (media_type,) = content
+        assert answer.headers["content-type"] == media_type
+        schema = {**content[media_type]["schema"], "components": DOCUMENT["components"]}
+        jsonschema_rs.validator_for(schema).validate(answer.json)
+
+
+def _fits(template: str, path: str) -> bool:
+    parts, wanted = template.split("/"), path.split("/")
+    return len(parts) == len(wanted) and all(a.startswith("{") or a == b for a, b in zip(parts, wanted, strict=True))
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Api:
+    folder: Path = tmp_path_factory.mktemp("api")
+    now_ns = time.time_ns()
+    some = [
+        (order(FAILING, now_ns - 400 * SECOND, "1.5.0", WRONG_ORDER, "talk/1"), "talk/1"),
+        (order(PASSING, now_ns - 390 * SECOND, "1.4.2", GOOD, "talk/1"), "talk/1"),
+        (refund(OTHER, now_ns - 200 * SECOND, REFUNDED), None),
+    ]
+    rules = fill(folder, iter(some))
+    config = Config(data_dir=str(folder))
+    engine = open_store(config.store_url)
+    with engine.begin() as connection:
+        for number, state in enumerate(("firing", "resolved", "firing", "pending")):
+            ends_ns = now_ns if state == "resolved" else None
+            facts = Facts(worst=[trace_id(FAILING)])
+            # Two began at the same time.
+            alert = StoredAlert(
+                f"{number:032x}", now_ns - number // 2, ends_ns, state, "default", "r", "s", "high", "t", "pass_rate",
+                0.9, 60.0, 0.1, 9, now_ns, facts=facts, notified={"ops": Told(state="firing", time_ns=1)},
+            )  # fmt: skip
+            save_alert(connection, alert)
+        save_silence(connection, Silence("ab12", {"rule": "x*"}, now_ns, now_ns + 10**12, "why"))
+    engine.dispose()
+    snapshots = [{"role": "judge", "time_ns": now_ns, "metrics": {"tracegrade.spans": [{"labels": {}, "value": 3}]}}]
+    return Api(Site(config.store_url, rules, config, snapshots))
+
+
+def trace_id(number: int) -> str:
+    return f"{0xA1 << 120 | number:032x}"
+
+
+def test_the_document_is_valid_and_names_every_operation_once() -> None:
+    assert DOCUMENT["openapi"].startswith("3.1")
+    ids = [operation["operationId"] for path in DOCUMENT["paths"].values() for operation in path.values()]
+    assert len(ids) == len(set(ids)) == len(OPERATIONS)
+    for schema in DOCUMENT["components"]["schemas"].values():
+        jsonschema_rs.meta.validate({**schema, "$schema": "https://json-schema.org/draft/2020-12/schema"})
+
+
+def test_the_document_is_served_and_need_not_be_sent_twice(api: Api) -> None:
+    first = call(api.app, "GET", "/api/v1/openapi.json")
+    assert first.json == DOCUMENT
+    again = call(api.app, "GET", "/api/v1/openapi.json", if_none_match=first.headers["etag"])
+    assert (again.status, again.body) == (304, b"")
+
+
+def test_results_are_those_of_the_command_line(api: Api) -> None:
+    assert api.get("/results?limit=1000")["items"] == api.command("results", "list", "--limit", "1000")
+    fails = api.get("/results?outcome=fail&service=shop")["items"]
+    assert {item["outcome"] for item in fails} == {"fail"}
+    assert api.get(f"/results?trace_id={trace_id(OTHER)}")["items"] == [
+        item for item in api.get("/results?limit=1000")["items"] if item["trace_id"] == trace_id(OTHER)
+    ]
+    assert api.get("/results?agent=nobody")["items"] == []
+
+
+@pytest.mark.parametrize("choice", ["", "outcome=pass&", "session=talk%2F1&", "release=1.5.0&"])
+def test_pages_put_together_are_the_whole(api: Api, choice: str) -> None:
+    whole = api.get(f"/results?{choice}limit=1000")
+    assert whole["next"] is None
+    assert whole["items"]
+    found, address = [], f"/results?{choice}limit=2"
+    while True:
+        page = api.get(address)
+        found += page["items"]
+        if page["next"] is None:
+            break
+        address = f"/results?{choice}limit=2&cursor={page['next']}"
+    assert found == whole["items"]
+
+
+def test_a_session_chooses_its_traces_results_and_its_own(api: Api) -> None:
+    found = api.get("/results?session=talk%2F1&limit=1000")["items"]
+    assert {item["trace_id"] for item in found} >= {trace_id(FAILING), trace_id(PASSING)}
+    assert trace_id(OTHER) not in {item["trace_id"] for item in found}
+
+
+def test_traces_are_those_of_the_command_line(api: Api) -> None:
+    listed = api.get("/traces?limit=1000")["items"]
+    assert listed == api.command("traces", "list", "--limit", "1000")
+    first = api.get("/traces?limit=1")
+    assert [*first["items"], *api.get(f"/traces?limit=1000&cursor={first['next']}")["items"]] == listed
+    assert api.get(f"/traces/{trace_id(FAILING).upper()}")["items"] == api.command("traces", "show", trace_id(FAILING))
+
+
+def test_why_says_what_the_command_line_says(api: Api) -> None:
+    (item,) = api.get(f"/traces/{trace_id(FAILING)}/why")["items"]
+    said = api.command("why", trace_id(FAILING), "--rules", str(RULES))
+    assert item["pairs"] == said
+    assert {pair["decision"] for pair in said} >= {"evaluated", "not_matched"}
+
+
+def test_a_session_is_shown_with_its_traces(api: Api) -> None:
+    (session,) = api.get("/sessions")["items"]
+    assert (session["id"], session["trace_count"]) == ("talk/1", 2)
+    (whole,) = api.get("/sessions/talk/1")["items"]
+    assert {trace["trace_id"] for trace in whole["traces"]} == {trace_id(FAILING), trace_id(PASSING)}
+
+
+def test_rates_are_those_of_the_command_line(api: Api) -> None:
+    assert api.get("/rates")["items"] == api.command("results", "stats")
+
+
+@pytest.mark.parametrize("by", ["rule", "service", "agent", "release"])
+@pytest.mark.parametrize("step", ["1m", "1h", "1d"])
+def test_trends_add_up_to_the_rates(api: Api, by: str, step: str) -> None:
+    shown = api.get(f"/trends?by={by}&step={step}")
+    assert shown["items"]
+    assert (shown["until_ns"] - shown["since_ns"]) / shown["step_ns"] <= 2001
+    passed = sum(step["passed"] for line in shown["items"] for step in line["steps"])
+    whole = [rate for rate in api.get("/rates")["items"] if rate["evaluation"] == ""]
+    assert passed == sum(rate["passed"] for rate in whole) > 0
+
+
+def test_rules_are_those_in_force(api: Api) -> None:
+    rules = api.get("/rules")["items"]
+    assert [rule["rule"] for rule in rules] == [rule.id for rule in api.site.rules.rules]
+    shown = api.get(f"/rules/{rules[0]['rule']}")
+    assert shown["definition"]["id"] == rules[0]["rule"]
+    assert "no-such-rule" in api.refused("/rules/no-such-rule", 404, "not-found")
+
+
+def test_alerts_and_silences_are_those_of_the_command_line(api: Api) -> None:
+    listed = api.get("/alerts?limit=1000")["items"]
+    assert sorted(map(str, listed)) == sorted(map(str, api.command("alerts", "list", "--limit", "1000")))
+    assert [alert["state"] for alert in api.get("/alerts?firing=true")["items"]] == ["firing", "firing"]
+    found, cursor = [], ""
+    while True:
+        page = api.get(f"/alerts?limit=1{cursor}")
+        found += page["items"]
+        if page["next"] is None:
+            break
+        cursor = f"&cursor={page['next']}"
+    assert found == listed
+    assert [silence["id"] for silence in api.get("/silences")["items"]] == ["ab12"]
+
+
+def test_health_shows_what_the_roles_published(api: Api) -> None:
+    (role,) = api.get("/health")["roles"]
+    assert role["metrics"] == {"tracegrade.spans": [{"labels": {}, "value": 3}]}
+    assert role["age_s"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("address", "what"),
+    [(f"/traces/{trace_id(7)}", {}), ("/sessions/talk/1", {"session": "talk/1"}), ("/users/a%2Fb", {"user": "a/b"})],
+)
+def test_a_deletion_is_asked_for_and_can_be_followed(tmp_path: Path, address: str, what: dict[str, str]) -> None:
+    config = Config(data_dir=str(tmp_path))
+    app = build_app(Site(config.store_url, RuleSet([]), config).sources)
+    refused = call(app, "DELETE", f"/api/v1{address}")
+    assert (refused.status, refused.json["type"]) == (409, PREFIX + "not-possible")
+    (tmp_path / "journal").mkdir()
+    asked = call(app, "DELETE", f"/api/v1{address}".replace("%2F", "/"))
+    assert (asked.status, asked.json["state"]) == (202, "requested")
+    (waiting,) = Deletions(tmp_path).waiting("requested")
+    choice = waiting.choice
+    assert {"session": choice.session, "user": choice.user} == {"session": None, "user": None} | what
+    assert waiting.trace_ids == (frozenset() if what else {bytes.fromhex(trace_id(7))})
+    assert call(app, "GET", f"/api/v1/deletions/{asked.json['id']}").json == asked.json
+    assert call(app, "GET", "/api/v1/deletions").json == {"items": [asked.json]}
+    assert "talk" not in asked.body.decode()
+
+
+def test_times_are_taken_as_the_command_line_takes_them(api: Api) -> None:
+    whole = api.get("/traces")["items"]
+    middle_ns = whole[1]["first_received_ns"]
+    later = [trace for trace in whole if trace["first_received_ns"] >= middle_ns]
+    assert api.get(f"/traces?since={middle_ns}")["items"] == later
+    moment = datetime.fromtimestamp(middle_ns / 1e9, UTC)
+    assert api.get(f"/traces?since={quote(moment.isoformat(timespec='microseconds'))}&until=2999-01-01")["items"]
+    assert api.get("/traces?since=2d")["items"] == whole
+    assert api.get("/traces?until=1970-01-01T00:00:00Z")["items"] == []
+    assert api.get("/traces?since=2016-12-31T23:59:60Z")["items"] == whole
+
+
+@pytest.mark.parametrize(
+    ("address", "named"),
+    [
+        ("/results?limit=0", "limit: "),
+        ("/results?limit=1001", "limit: "),
+        ("/results?limit=x", "limit: "),
+        ("/results?outcome=maybe", "outcome: "),
+        ("/results?since=soon", "since: "),
+        ("/results?trace_id=12", "trace_id: "),
+        ("/results?cursor=x", "cursor: "),
+        ("/results?nothing=1", "nothing: is no parameter here"),
+        ("/results?rule=a&rule=b", "rule: expected it once"),
+        ("/results?rule=", "rule: "),
+        ("/traces/12", "trace_id: "),
+        ("/trends?step=1s", "step: "),
+    ],
+)
+def test_a_wrong_parameter_is_named(api: Api, address: str, named: str) -> None:
+    assert api.refused(address, 400, "invalid-parameter").startswith(named)
+
+
+def test_what_is_not_there_is_a_problem_too(api: Api) -> None:
+    api.refused(f"/traces/{trace_id(99)}", 404, "not-found")
+    api.refused(f"/traces/{trace_id(99)}/why", 404, "not-found")
+    api.refused("/sessions/nobody", 404, "not-found")
+    api.refused("/deletions/none", 404, "not-found")
+    api.refused("/nowhere", 404, "not-found")
+    wrong = api.call("DELETE", "/results")
+    assert (wrong.status, set(wrong.headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
+
+
+def test_without_a_store_results_are_not_there_yet(tmp_path: Path) -> None:
+    config = Config(data_dir=str(tmp_path))
+    empty = Api(Site(config.store_url, RuleSet([]), config))
+    empty.refused("/results", 503, "no-store")
+    assert empty.get("/rules") == {"items": []}
+    assert empty.get("/health") == {"roles": []}
+    assert empty.get("/deletions") == {"items": []}
+
+
+def test_a_crash_is_a_problem_that_tells_nothing(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api.site, "rules", None)
+    with pytest.raises(AttributeError):  # Starlette raises it again for the log
+        call(api.app, "GET", "/api/v1/rules")
+
+
+def test_answers_are_kept_by_no_cache(api: Api) -> None:
+    assert api.call("GET", "/rules").headers["cache-control"] == "no-store"
+    head = call(api.app, "HEAD", "/api/v1/rules")
+    assert (head.status, head.headers["content-type"]) == (200, "application/json")
