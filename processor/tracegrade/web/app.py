@@ -15,6 +15,7 @@ from tracegrade.web import live
 from tracegrade.web.access import Access
 from tracegrade.web.api import api_app
 from tracegrade.web.pages import alerts, ingest, overview, rules, sessions, trace, traces
+from tracegrade.web.problem import no_such_address
 from tracegrade.web.render import page
 from tracegrade.web.security import SecurityHeaders
 from tracegrade.web.sources import Sources
@@ -50,6 +51,8 @@ def build_app(sources: Sources) -> ASGIApp:
 
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if request.url.path.startswith("/api/"):
+        return no_such_address()
     title = {400: "This address says nothing", 404: "Not found"}.get(error.status_code, "Refused")
     return page(request, "error.html", status=error.status_code, title=title, message=error.detail)
 

@@ -31,3 +31,8 @@ def problem(
     assert type_ in TYPES, type_
     content = {"type": PREFIX + type_, "title": title, "status": status, "detail": detail, **more}
     return Response(orjson.dumps(content), status, dict(headers or {}), MEDIA_TYPE)
+
+
+def no_such_address() -> Response:
+    """What is said of an address that the API does not have."""
+    return problem(404, "not-found", "Not found", "there is no such address; /api/v1/openapi.json names all")

@@ -21,7 +21,7 @@ from tracegrade.store.open import StoreError
 from tracegrade.web.api.openapi import openapi_document
 from tracegrade.web.api.operation import Operation, Refusal, checked_path, checked_query
 from tracegrade.web.api.registry import OPERATIONS
-from tracegrade.web.problem import problem
+from tracegrade.web.problem import no_such_address, problem
 from tracegrade.web.sources import Sources
 from tracegrade.words import json_text
 
@@ -79,7 +79,7 @@ def _refused(request: Request, error: Exception) -> Response:
     if error.status_code == 405:
         detail = f"{request.method} is not what this address takes; the header 'allow' names what it does"
         return problem(405, "method-not-allowed", "Method not allowed", detail, error.headers)
-    return problem(404, "not-found", "Not found", "there is no such address; /api/v1/openapi.json names all")
+    return no_such_address()
 
 
 def _answered(request: Request, error: Exception) -> Response:

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from tracegrade.deletion.request import Choice, Deleted, Deletions
-from tracegrade.web.api.operation import Document, Name, Operation, Refusal, TraceId, not_found
+from tracegrade.web.api.operation import Document, Operation, PathName, Refusal, TraceId, not_found
 from tracegrade.web.sources import Sources
 
 
@@ -86,7 +86,7 @@ OPERATIONS = (
         "deleteSession",
         "Delete what is kept of all traces of a session",
         delete_session,
-        path_types={"session_id": Name},
+        path_types={"session_id": PathName},
         **_ASKED,
     ),
     Operation(
@@ -95,7 +95,7 @@ OPERATIONS = (
         "deleteUser",
         "Delete what is kept of all traces of a user",
         delete_user,
-        path_types={"user_id": Name},
+        path_types={"user_id": PathName},
         **_ASKED,
     ),
     Operation(
@@ -114,8 +114,7 @@ OPERATIONS = (
         "How far a deletion is",
         show_deletion,
         DeletionDocument,
-        path_types={"deletion_id": Name},
-        may_be_missing=True,
+        path_types={"deletion_id": PathName},
         needs_store=False,
     ),
 )

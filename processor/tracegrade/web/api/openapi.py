@@ -59,7 +59,7 @@ def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
 
 def _described(operation: Operation, reference: Mapping[str, Any]) -> dict[str, Any]:
     refused = dict(_REFUSED_ALWAYS)
-    if operation.may_be_missing:
+    if operation.path_types:
         refused["404"] = "There is no such thing"
     if operation.needs_store:
         refused["503"] = "There are no results yet"

@@ -45,7 +45,9 @@ def not_found(what: str) -> Refusal:
 def _time_ns(value: object) -> int:
     text = str(value).strip()
     if text.isascii() and text.isdecimal():
-        return min(int(text), MAX_NS)
+        if int(text) <= MAX_NS:
+            return int(text)
+        raise ValueError(f"expected at most {MAX_NS} ns since 1970 UTC")
     try:
         return max(0, time_ns() - round(duration_s(text) * 1e9))
     except (ValueError, OverflowError):
@@ -79,6 +81,8 @@ Time: TypeAlias = Annotated[
     ),
 ]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
+# In a path: a line break ends what a route looks at.
+PathName: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\n]+$")]
 
 
 def _trace_id(value: str) -> str:
@@ -170,7 +174,6 @@ class Operation:
     query: type[Query] = Query
     path_types: Mapping[str, Any] = field(default_factory=dict)
     status: int = 200
-    may_be_missing: bool = False
     needs_store: bool = True
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tracegrade.match.summary import rule_summary
-from tracegrade.web.api.operation import Document, Name, Operation, not_found
+from tracegrade.web.api.operation import Document, Operation, PathName, not_found
 from tracegrade.web.sources import Sources
 
 
@@ -58,8 +58,7 @@ OPERATIONS = (
         "One rule",
         show_rule,
         WholeRule,
-        path_types={"rule_id": Name},
-        may_be_missing=True,
+        path_types={"rule_id": PathName},
         needs_store=False,
     ),
 )

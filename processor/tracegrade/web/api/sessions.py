@@ -17,6 +17,7 @@ from tracegrade.web.api.operation import (
     Operation,
     Page,
     Paged,
+    PathName,
     Time,
     cursor_of,
     not_found,
@@ -112,7 +113,6 @@ OPERATIONS = (
         "One session",
         show_session,
         WholeSessions,
-        path_types={"session_id": Name},
-        may_be_missing=True,
+        path_types={"session_id": PathName},
     ),
 )

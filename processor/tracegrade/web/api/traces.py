@@ -196,7 +196,7 @@ def explain_trace(sources: Sources, query: object, path: Mapping[str, str]) -> d
     }
 
 
-_BY_ID: dict[str, Any] = {"path_types": {"trace_id": TraceId}, "may_be_missing": True}
+_BY_ID: dict[str, Any] = {"path_types": {"trace_id": TraceId}}
 
 OPERATIONS = (
     Operation(

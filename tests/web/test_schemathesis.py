@@ -1,0 +1,47 @@
+"""Schemathesis makes up requests from the OpenAPI document, right ones and wrong ones, and holds every answer to it."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tracegrade.config import Config
+from tracegrade.web.api import OPERATIONS
+from tracegrade.web.app import build_app
+from web.shop import GOOD, SECOND, WRONG_ORDER, fill, order
+from web.site import Site
+
+schemathesis = pytest.importorskip("schemathesis", reason="needs pip install -e '.[fuzz]'")
+
+
+@pytest.fixture(scope="module")
+def schema(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder: Path = tmp_path_factory.mktemp("schemathesis")
+    now_ns = time.time_ns()
+    some = [
+        (order(1, now_ns - 400 * SECOND, "1.5.0", WRONG_ORDER, "talk"), "talk"),
+        (order(2, now_ns - 390 * SECOND, "1.4.2", GOOD, "talk"), "talk"),
+    ]
+    rules = fill(folder, iter(some))
+    (folder / "journal").mkdir()
+    config = Config(data_dir=str(folder))
+    app = build_app(Site(config.store_url, rules, config).sources)
+    return schemathesis.openapi.from_asgi("/api/v1/openapi.json", app, headers={"host": "localhost"})
+
+
+@pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+def test_every_answer_is_as_documented(schema: Any, operation: Any, wrong: bool) -> None:
+    modes = schemathesis.GenerationMode
+    described = schema[operation.path][operation.method]
+    if wrong and not (operation.path_types or operation.query.model_fields):
+        pytest.skip("nothing to get wrong")
+
+    @settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(case=described.as_strategy(generation_mode=modes.NEGATIVE if wrong else modes.POSITIVE))
+    def check(case: Any) -> None:
+        case.call_and_validate(headers={"host": "localhost"})
+
+    check()
