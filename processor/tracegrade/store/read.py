@@ -223,7 +223,7 @@ def session_heads(connection: Connection, wanted: Filter, limit: int) -> list[Se
         if bounds is None:
             return []
         query = query.where(traces.c.number.between(*bounds))
-    rows = connection.execute(_within_times(query, wanted).order_by(traces.c.number.desc()).limit(limit))
+    rows = connection.execute(_within(query, wanted).order_by(traces.c.number.desc()).limit(limit))
     return [SessionHead(_head(row), sum(map(bool, orjson.loads(row.members)))) for row in rows]
 
 

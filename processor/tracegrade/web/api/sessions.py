@@ -8,7 +8,7 @@ from pydantic import Field
 
 from tracegrade.model.session import session_trace_id
 from tracegrade.store.read import Filter, stored_traces, trace_heads
-from tracegrade.store.session_heads import session_heads
+from tracegrade.store.session_sums import session_sums
 from tracegrade.web.api.documents import EvaluationDocument, TraceDocument
 from tracegrade.web.api.operation import (
     MAX_NS,
@@ -69,7 +69,7 @@ def list_sessions(sources: Sources, query: SessionsQuery, path: Mapping[str, str
     """A page of sessions, by their latest traces."""
     after = read_cursor(query.cursor)
     with sources.store() as connection:
-        found = session_heads(
+        found = session_sums(
             connection,
             Filter(service=query.service, since_ns=query.since, until_ns=query.until),
             query.limit,

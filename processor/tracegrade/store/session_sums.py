@@ -1,4 +1,4 @@
-"""Which sessions there are, from the traces that say so."""
+"""Which sessions there are, from the traces that say so: those too that no rule judges as a whole."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from tracegrade.store.schema import traces
 
 
 @dataclass(frozen=True, slots=True)
-class SessionHead:
+class SessionSums:
     """One session of one tenant, added up over its traces; ``number`` is that of the latest."""
 
     id: str
@@ -22,7 +22,7 @@ class SessionHead:
     number: int
 
 
-def session_heads(connection: Connection, wanted: Filter, limit: int, *, before: int) -> list[SessionHead]:
+def session_sums(connection: Connection, wanted: Filter, limit: int, *, before: int) -> list[SessionSums]:
     """The sessions whose latest trace has a number below `before`, the latest first, at most `limit`.
 
     Of `wanted`, what the trace itself says counts: service, tenant, session and times. O(traces).
@@ -40,6 +40,6 @@ def session_heads(connection: Connection, wanted: Filter, limit: int, *, before:
     ).where(traces.c.session.is_not(None))
     query = chosen_by(query, wanted).group_by(traces.c.session, traces.c.tenant).having(last < before)
     return [
-        SessionHead(row[0], row[1], *map(int, row[2:]))
+        SessionSums(row[0], row[1], *map(int, row[2:]))
         for row in connection.execute(query.order_by(last.desc()).limit(limit))
     ]
