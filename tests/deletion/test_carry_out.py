@@ -14,9 +14,10 @@ from sqlalchemy import select
 
 from deletion.kept import Kept, id_of, packed_rows, secret_trace
 from pipeline.harness import tool_span
+from tracegrade.deletion.carry_out import erase_from_journal, erase_from_results
 from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.deliver.record import decode, is_erased
-from tracegrade.journal import JournalReader
+from tracegrade.journal import JournalReader, LocalJournal
 from tracegrade.pipeline.deletion_here import carry_out_what_nobody_else_does
 from tracegrade.store.alerts import open_alerts
 from tracegrade.store.open import open_store
@@ -154,6 +155,24 @@ def test_rates_are_of_what_is_left(tmp_path: Path) -> None:
         counted = rates(connection, Filter(), evaluation=None, count_incomplete=True)
         assert sum(r.judged + r.not_evaluable + r.errors for r in counted if r.evaluation) == len(left) > 0
     engine.dispose()
+
+
+def test_many_that_wait_are_done_in_one_pass_and_each_says_what_was_its_own(tmp_path: Path) -> None:
+    kept = filled(tmp_path)
+    deletions = Deletions(kept.folder)
+    asked = [deletions.request(Choice(), frozenset({id_of(trace)})) for trace in (1, 2, 1)]
+    journal, results = LocalJournal.open(tmp_path / "journal"), LocalJournal.open(tmp_path / "results")
+    engine = open_store(kept.config.store_url)
+    url = kept.config.store_url
+    erased = erase_from_journal(asked, deletions, journal, tmp_path / "journal", store_url=url, remembered_s=3600)
+    done = erase_from_results(erased, deletions, results, engine)
+    journal.close()
+    results.close()
+    engine.dispose()
+    assert [item.deleted.spans for item in done] == [3, 3, 0]
+    assert [item.deleted.traces for item in done] == [1, 1, 0]
+    assert done == deletions.waiting("done")
+    assert done[2].found_nothing
 
 
 def test_before_a_time_takes_what_began_before_it(tmp_path: Path) -> None:

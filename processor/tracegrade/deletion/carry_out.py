@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,18 +95,18 @@ def _of_record(record: Record, choice: Choice) -> set[bytes]:
 
 
 def erase_from_journal(
-    deletion: Deletion,
+    waiting: Sequence[Deletion],
     deletions: Deletions,
     journal: LocalJournal,
     folder: Path,
     *,
     store_url: str,
     remembered_s: float,
-) -> Deletion:
-    """The journal's part of a deletion that is ``requested`` or ``resolved``; it is ``erased`` on return.
+) -> list[Deletion]:
+    """The journal's part of deletions that are ``requested`` or ``resolved``, in one pass; they are ``erased`` then.
 
     Args:
-        deletion: what is asked for.
+        waiting: what is asked for.
         deletions: where it is kept.
         journal: the one in `folder`, by its writer.
         folder: the journal's.
@@ -116,46 +116,57 @@ def erase_from_journal(
     Raises:
         OSError, JournalError: the disk refused, or the journal is closing; the next try goes on.
     """
-    if deletion.state == "requested":
-        found = deletion.trace_ids | journalled_traces_of(folder, deletion.choice)
-        found |= stored_traces_of(store_url, deletion.choice)
-        deletion = replace(deletion, trace_ids=found, trace_count=len(found), state="resolved")
-        # Which traces is known for good before anything is erased: what is left of them may not tell.
-        deletions.save(deletion)
+    # Which traces is known for good before anything is erased: what is left of them may not tell.
+    resolved = [_resolved(deletion, deletions, folder, store_url) for deletion in waiting]
+    # Where two want the same trace, the first says what became of it.
+    wanted = {trace_id: place for place, item in reversed([*enumerate(resolved)]) for trace_id in item.trace_ids}
     now_ns = time.time_ns()
-    deletions.tombstones().add(deletion.trace_ids, now_ns, forget_before_ns=now_ns - round(remembered_s * 1e9))
-    erased_items: Counter[Signal] = Counter()
-    wanted = deletion.trace_ids
+    deletions.tombstones().add(wanted, now_ns, forget_before_ns=now_ns - round(remembered_s * 1e9))
+    erased_items: Counter[tuple[int, Signal]] = Counter()
     searched = wanted if len(wanted) <= _MOST_SEARCHED else None
 
     def change(record: Record) -> bytes | None:
         if searched is not None and not any(trace_id in record.payload for trace_id in searched):
             return None
         payload, items = without(record.signal, record.payload, wanted)
-        erased_items[record.signal] += items
+        for trace_id, count in items.items():
+            erased_items[wanted[trace_id], record.signal] += count
         return payload if items else None
 
     if wanted:
         journal.erase(change)
-    counted = deletion.deleted.plus(spans=erased_items[Signal.TRACES], log_records=erased_items[Signal.LOGS])
-    deletion = replace(deletion, deleted=counted, state="erased")
+    erased_now = []
+    for place, deletion in enumerate(resolved):
+        spans, log_records = erased_items[place, Signal.TRACES], erased_items[place, Signal.LOGS]
+        counted = deletion.deleted.plus(spans=spans, log_records=log_records)
+        erased_now.append(replace(deletion, deleted=counted, state="erased"))
+        deletions.save(erased_now[-1])
+    return erased_now
+
+
+def _resolved(deletion: Deletion, deletions: Deletions, folder: Path, store_url: str) -> Deletion:
+    if deletion.state != "requested":
+        return deletion
+    found = deletion.trace_ids | journalled_traces_of(folder, deletion.choice)
+    found |= stored_traces_of(store_url, deletion.choice)
+    deletion = replace(deletion, trace_ids=found, trace_count=len(found), state="resolved")
     deletions.save(deletion)
     return deletion
 
 
 def erase_from_results(
-    deletion: Deletion,
+    waiting: Sequence[Deletion],
     deletions: Deletions,
     results: LocalJournal,
     engine: Engine,
     alive: Alive = lambda: None,
-) -> Deletion:
-    """The judge's part of a deletion that is ``erased`` from the journal; it is ``done`` on return.
+) -> list[Deletion]:
+    """The judge's part of deletions that are ``erased`` from the journal, in one pass; they are ``done`` on return.
 
     Call it when the store holds every record of the results journal, and read the journal again afterwards.
 
     Args:
-        deletion: what is asked for.
+        waiting: what is asked for.
         deletions: where it is kept.
         results: the results journal, by its writer.
         engine: a writer's, on the store.
@@ -164,7 +175,8 @@ def erase_from_results(
     Raises:
         OSError, JournalError, SQLAlchemyError: a disk or database refused; the next try goes on.
     """
-    hex_ids = {trace_id.hex() for trace_id in deletion.trace_ids}
+    wanted = {id_.hex(): place for place, item in reversed([*enumerate(waiting)]) for id_ in item.trace_ids}
+    records: Counter[int] = Counter()
 
     def change(record: Record) -> bytes | None:
         if is_erased(record.payload):
@@ -174,20 +186,23 @@ def erase_from_results(
             trace = decode(record.payload).trace
         except TraceGradeError:
             return None  # of another version: nobody reads it
-        named = {trace["trace_id"], *trace.get("members", ())}
-        return None if named.isdisjoint(hex_ids) else erased(record.payload)
+        named = wanted.keys() & {trace["trace_id"], *trace.get("members", ())}
+        if not named:
+            return None
+        records[min(wanted[trace_id] for trace_id in named)] += 1
+        return erased(record.payload)
 
-    records = results.erase(change) if hex_ids else 0
-    rows = delete_everywhere(engine, deletion.trace_ids, alive)
-    if hex_ids:
+    if wanted:
+        results.erase(change)
+    rows = [delete_everywhere(engine, deletion.trace_ids, alive) for deletion in waiting]
+    if wanted:
         overwrite_deleted(engine, alive)
-    deletion = replace(
-        deletion,
-        deleted=deletion.deleted.plus(results=records, **rows._asdict()),
-        state="done",
-        done_ns=time.time_ns(),
-        choice=Choice(),
-        trace_ids=frozenset(),
-    )
-    deletions.save(deletion)
-    return deletion
+    done = []
+    for place, deletion in enumerate(waiting):
+        counted = deletion.deleted.plus(results=records[place], **rows[place]._asdict())
+        now_ns = time.time_ns()
+        done.append(
+            replace(deletion, deleted=counted, state="done", done_ns=now_ns, choice=Choice(), trace_ids=frozenset())
+        )
+        deletions.save(done[-1])
+    return done

@@ -5,6 +5,7 @@ place and length, and becomes a field that no OTLP message has, of zeros. Scopes
 go as a whole.
 """
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from typing import NamedTuple
 
@@ -68,23 +69,24 @@ def trace_ids_with(signal: Signal, payload: bytes, matches: Matches) -> set[byte
     return found
 
 
-def without(signal: Signal, payload: bytes, traces: Container[bytes]) -> tuple[bytes, int]:
-    """`payload` without the spans or log records of `traces`, and how many that were."""
+def without(signal: Signal, payload: bytes, traces: Container[bytes]) -> tuple[bytes, Counter[bytes]]:
+    """`payload` without the spans or log records of `traces`, and how many that were of each."""
+    erased: Counter[bytes] = Counter()
     if signal not in _TRACE_ID:
-        return payload, 0
-    id_field, erased = _TRACE_ID[signal], 0
+        return payload, erased
+    id_field = _TRACE_ID[signal]
     changed = bytearray(payload)
     for resource in _fields(payload, 0, len(payload), _RESOURCES):
         gone_scopes = left_scopes = 0
         for scope in _fields(payload, resource.value, resource.end, _SCOPES):
             gone = left = 0
             for item in _fields(payload, scope.value, scope.end, _ITEMS):
-                if _trace_id(payload, item, id_field) in traces:
+                if (trace_id := _trace_id(payload, item, id_field)) in traces:
                     _erase(changed, item)
+                    erased[trace_id] += 1
                     gone += 1
                 else:
                     left += 1
-            erased += gone
             if gone and not left:
                 _erase(changed, scope)
                 gone_scopes += 1

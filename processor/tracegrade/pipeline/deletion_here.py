@@ -23,8 +23,8 @@ def carry_out_what_nobody_else_does(config: Config, deletion: Deletion) -> Delet
             consumed = folder.consumed((JUDGE, *config.exporters))
             journal = LocalJournal.open(folder.journal, config.journal, consumed=consumed)
             try:
-                deletion = erase_from_journal(
-                    deletion,
+                (deletion,) = erase_from_journal(
+                    [deletion],
                     deletions,
                     journal,
                     folder.journal,
@@ -39,7 +39,7 @@ def carry_out_what_nobody_else_does(config: Config, deletion: Deletion) -> Delet
             engine = open_store(config.store_url)
             try:
                 # What the store does not hold yet is not stored later: its records are erased first.
-                deletion = erase_from_results(deletion, deletions, results, engine)
+                (deletion,) = erase_from_results([deletion], deletions, results, engine)
             finally:
                 engine.dispose()
                 results.close()

@@ -158,10 +158,9 @@ class JudgeRole:
         """
         waiting = self._deletions.waiting("erased") if not self._stop.is_set() else []
         try:
-            for deletion in waiting:
-                done = erase_from_results(
-                    deletion, self._deletions, self._results, self._store, lambda: self._heartbeat.beat(0)
-                )
+            for done in erase_from_results(
+                waiting, self._deletions, self._results, self._store, lambda: self._heartbeat.beat(0)
+            ):
                 logger.info("deletion %s is done: %s", done.id, done.deleted)
         except (OSError, JournalRefused, OperationalError) as error:
             logger.warning("deletion: %s; trying again in %.0f s", error, RETRY_DELETIONS_AFTER_S)

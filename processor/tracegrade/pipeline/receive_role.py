@@ -45,6 +45,7 @@ TRIM_EVERY_S = 1.0
 PUBLISH_EVERY_S = 1.0
 RECENT_BYTES = 16 * 1024 * 1024  # twice what exporters that keep up have under way at a time
 STOP_WITHIN_S = 5.0
+RETRY_DELETIONS_AFTER_S = 30.0
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +155,7 @@ class ReceiveRole:
     def _start_tasks(self, stack: AsyncExitStack, stop: asyncio.Event) -> list[asyncio.Task[None]]:
         tasks = [
             asyncio.create_task(self._look_after_the_journal(stop)),
-            asyncio.create_task(_every(TRIM_EVERY_S, self._delete, stop)),
+            asyncio.create_task(_every(TRIM_EVERY_S, partial(self._delete, stop), stop)),
             asyncio.create_task(_every(self._config.telemetry.export_interval, self._export_metrics, stop)),
         ]
         for name, settings in self._config.exporters.items():
@@ -211,19 +212,22 @@ class ReceiveRole:
             )
         self._unread.tell(self._judge_read_to())
 
-    async def _delete(self) -> None:
+    async def _delete(self, stop: asyncio.Event) -> None:
         """What somebody asks to have deleted, as far as it is in the journal; the judge does the rest."""
-        for deletion in self._deletions.waiting("requested", "resolved"):
-            done = await asyncio.to_thread(
-                erase_from_journal,
-                deletion,
-                self._deletions,
-                self._journal,
-                self._folder.journal,
-                store_url=self._config.store_url,
-                remembered_s=self._config.remembers_deleted_for,
-            )
-            logger.info("deletion %s: %d spans erased from the journal", done.id, done.deleted.spans)
+        waiting = self._deletions.waiting("requested", "resolved")
+        if not waiting:
+            return
+        erase = partial(
+            erase_from_journal, store_url=self._config.store_url, remembered_s=self._config.remembers_deleted_for
+        )
+        try:
+            erased = await asyncio.to_thread(erase, waiting, self._deletions, self._journal, self._folder.journal)
+        except (OSError, TraceGradeError) as error:
+            logger.warning("deletion: %s; trying again in %.0f s", error, RETRY_DELETIONS_AFTER_S)
+            await wait(stop, RETRY_DELETIONS_AFTER_S)  # each try reads the whole journal
+            return
+        for deletion in erased:
+            logger.info("deletion %s: %d spans erased from the journal", deletion.id, deletion.deleted.spans)
 
     def _judge_read_to(self, snapshot: dict[str, Any] | None = None) -> int:
         """How far the judge had read when it wrote its last snapshot; without one, its committed position.
