@@ -27,8 +27,22 @@ from tracegrade.match.load import DEFAULT_RULES
 from tracegrade.match.schema import rule_schema
 from tracegrade.otlp.metrics import prometheus_name
 from tracegrade.telemetry import METRICS
+from tracegrade.web.api import OPERATIONS
+from tracegrade.web.problem import PREFIX, TYPES
 
 _WIDTH = 80
+
+
+def api_table() -> str:
+    """What the JSON API has."""
+    return markdown_table(
+        ["", "path", "what"], [(operation.method, f"`{operation.path}`", operation.summary) for operation in OPERATIONS]
+    )
+
+
+def problem_table() -> str:
+    """The types of its errors."""
+    return markdown_table(["type", "meaning"], [(f"`{PREFIX}{name}`", text) for name, text in TYPES.items()])
 
 
 def identity_table() -> str:

@@ -44,6 +44,7 @@ HEADINGS = (
     "Sinks",
     "Settings",
     "Metrics",
+    "JSON API",
     "Deleting data",
     "Commands",
     "Limits",

@@ -49,7 +49,11 @@ def call(
     async def send(message: Message) -> None:
         sent.append(message)
 
-    asyncio.run(app(scope, receive, send))
+    try:
+        asyncio.run(app(scope, receive, send))
+    except Exception:
+        if not sent:  # a crash that was answered is raised again, for the log
+            raise
     start = next(message for message in sent if message["type"] == "http.response.start")
     content = b"".join(message.get("body", b"") for message in sent if message["type"] == "http.response.body")
     return Called(start["status"], {k.decode(): v.decode("latin-1") for k, v in start["headers"]}, content)
