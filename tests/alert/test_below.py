@@ -100,6 +100,8 @@ def test_of_such_a_sample_fails_alone_say_little() -> None:
         (outcomes(5, 5, 0, 30), "error", "holds"),
         (outcomes(17, 0, 3), "not_evaluable", "between"),
         (outcomes(3, 2, 4), "not_evaluable", "unknown"),
+        (outcomes(57, 0, 3), "not_evaluable", "recovered"),
+        (outcomes(54, 0, 6), "not_evaluable", "recovered"),  # exactly the bound is not above it
     ],
 )
 def test_shares_of_what_could_not_be_judged_are_watched_too(seen: Outcomes, of: str, expected: str) -> None:
@@ -107,3 +109,9 @@ def test_shares_of_what_could_not_be_judged_are_watched_too(seen: Outcomes, of: 
     found = look_above(watched, 0.1, seen)
     assert found is not None
     assert found.verdict(found.p_value is not None and found.p_value <= 0.01) == expected
+
+
+def test_a_share_is_resolved_only_at_the_one_that_the_rule_names() -> None:
+    watched = alert(below=None, above=0.1, of="error", resolve_at=0.02)
+    found = [look_above(watched, 0.1, outcomes(judged, 0, 0, 60 - judged)) for judged in (57, 59)]
+    assert [item is not None and item.recovered for item in found] == [False, True]

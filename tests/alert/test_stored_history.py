@@ -68,4 +68,8 @@ def test_what_is_seen_is_what_was_stored(filled: Engine) -> None:
     assert complete.results == len(kept)
     assert complete.errors == sum(number % 6 == 5 for number in kept)
     assert complete.all_passed == sum(2 if number % 4 == 0 else 1 for number in kept if number % 6 in (0, 2, 4))
+    # A result that was kept with probability 1/2 weighs 2, and 4 in the sums of squares.
+    squares = {number: 4 if number % 4 == 0 else 1 for number in kept}
+    assert complete.judged_squares == sum(squares[number] for number in kept if number % 6 not in (3, 5))
+    assert complete.other_squares == sum(squares[number] for number in kept if number % 6 in (3, 5))
     assert traces.passed == 270

@@ -136,6 +136,21 @@ def below_alarms(bound: float, samples: int, runs: int, chance: random.Random, e
     return sum(share_p_value(count(bound, samples, chance), samples, bound) <= error for _ in range(runs)) / runs
 
 
+def days_with_alarms(share: float, bound: float, a_minute: int, runs: int, chance: random.Random) -> float:
+    """The part of days on which a look at the last hour, made each minute, fires for a pass rate that stays."""
+    fired = 0
+    for _ in range(runs):
+        minutes = [count(share, a_minute, chance) for _ in range(60)]
+        inside = sum(minutes)
+        for minute in range(24 * 60):
+            minutes.append(count(share, a_minute, chance))
+            inside += minutes[-1] - minutes[minute]
+            if share_p_value(inside, 60 * a_minute, bound) <= 0.01:
+                fired += 1
+                break
+    return fired / runs
+
+
 def table(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A table in Markdown."""
     lines = [heading, ["---"] * len(heading), *([str(cell) for cell in row] for row in rows)]
@@ -202,6 +217,14 @@ def main() -> None:
         table(
             ("bound", "results", "designed", "simulated"),
             [(b, n, "1.0%", f"{below_alarms(b, n, 10 * asked.runs, chance):.1%}") for b, n in looks],
+        )
+    )
+    print(f"\nDays on which below 0.9 over 1h fires, looked at each minute, {asked.runs // 5} days each\n")
+    steady_rates = [(share, a_minute) for share in (0.9, 0.91, 0.93, 0.95) for a_minute in (1, 10)]
+    print(
+        table(
+            ("pass rate that stays", "results an hour", "simulated"),
+            [(s, 60 * n, f"{days_with_alarms(s, 0.9, n, asked.runs // 5, chance):.1%}") for s, n in steady_rates],
         )
     )
 

@@ -1,17 +1,24 @@
 """A rule's alerts run over what is stored: when would people have been told?"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tracegrade.alert.check import History, check
 from tracegrade.match.rule import Rule
 from tracegrade.store.alerts import StoredAlert
 
 
-def preview(history: History, rules: Sequence[Rule], since_ns: int, until_ns: int, every_ns: int) -> list[StoredAlert]:
+def preview(
+    history: History,
+    rules: Sequence[Rule],
+    since_ns: int,
+    until_ns: int,
+    every_ns: int,
+    advance: Callable[[int], None] = lambda looks: None,
+) -> list[StoredAlert]:
     """Every firing that looks from `since_ns` to `until_ns`, `every_ns` apart, would have found, the earliest first.
 
     What would still fire at the end is firing; the rest is resolved. Experimental rules are previewed too: that is how
-    one finds out what they would do.
+    one finds out what they would do. `advance` is told of each look.
     """
     current: list[StoredAlert] = []
     found: list[StoredAlert] = []
@@ -21,5 +28,6 @@ def preview(history: History, rules: Sequence[Rule], since_ns: int, until_ns: in
         current = checked.open
         found += checked.resolved
         ended |= {alert.fingerprint: alert.ends_ns for alert in checked.resolved if alert.ends_ns is not None}
+        advance(1)
     found += [alert for alert in current if alert.state == "firing"]
     return sorted(found, key=lambda alert: (alert.starts_ns, alert.fingerprint))

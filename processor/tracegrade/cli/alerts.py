@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracegrade.cli.output import format_option, print_json, print_table, reports_errors
+from tracegrade.cli.output import format_option, print_json, print_table, progress, reports_errors
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
 from tracegrade.words import time_text
@@ -153,7 +153,9 @@ def preview(
     )
     with reading_store(config.store_url) as connection:
         history = ReadHistory(connection, chosen, since - round((reach_s + 7200) * _NS), until_ns)
-    found = fired(history, chosen, since, until_ns, round(_seconds(every) * _NS))
+    every_ns = round(_seconds(every) * _NS)
+    with progress("looks", max(0, until_ns - since) // every_ns) as advance:
+        found = fired(history, chosen, since, until_ns, every_ns, advance)
     if output_format == "json":
         print_json(alert.to_json() for alert in found)
         return
