@@ -1,5 +1,6 @@
 """Why a stored trace was judged as it was, or not at all: what ``tracegrade why`` and the page tell."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from tracegrade.extract.session import part_of, session_ids
 from tracegrade.history.stored_extraction import extract_stored, session_of, stored_session_of
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
-from tracegrade.match.select import explain, explain_session
+from tracegrade.match.select import Explanation, explain_each, explain_session
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session
@@ -68,12 +69,13 @@ def derived_pairs(read: StoredJudgement, rule_set: RuleSet) -> list[dict[str, An
         (pair.rule_id, pair.subject.kind, pair.subject.id) for pair in [decision.pair for decision in read.decisions]
     }
     pairs = []
-    for rule in rule_set.rules:
-        explained = [found for session in read.sessions for found in explain_session(rule, session)]
-        if read.extraction is not None:
-            explained += explain(rule, read.extraction)
-        elif rule.scope != "session":
-            continue
+    in_trace: Iterable[tuple[Rule, list[Explanation]]] = (
+        explain_each(rule_set.rules, read.extraction)
+        if read.extraction is not None
+        else ((rule, []) for rule in rule_set.rules if rule.scope == "session")
+    )
+    for rule, of_trace in in_trace:
+        explained = [found for session in read.sessions for found in explain_session(rule, session)] + of_trace
         if not explained:
             pairs.append(_pair(rule.id, rule.scope, "", "not_matched", f"no subject: the trace has no {rule.scope}"))
         for item in explained:

@@ -1,13 +1,13 @@
 """Which rules judge which subjects of a trace, and why the others do not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tracegrade.match.case import Case
 from tracegrade.match.cel import CelExpression
 from tracegrade.match.facts import FactReader, Facts, session_facts
 from tracegrade.match.index import Index
-from tracegrade.match.rule import Rule, TraceScope
+from tracegrade.match.rule import Rule, RuleScope, TraceScope
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
@@ -88,12 +88,19 @@ def explain(rule: Rule, extraction: Extraction) -> list[Explanation]:
 
     A trace has no subject of scope session, which may go on in others: `explain_session`.
     """
-    if rule.scope == "session":
-        return []
+    return next(explain_each([rule], extraction))[1]
+
+
+def explain_each(rules: Iterable[Rule], extraction: Extraction) -> Iterator[tuple[Rule, list[Explanation]]]:
+    """Each rule with what `explain` says of it; what is read of subjects is read once for all rules."""
     reader = FactReader(extraction.trace)
-    return [
-        Explanation(subject, *unmatched(rule, reader.read(subject))) for subject in SUBJECTS[rule.scope](extraction)
-    ]
+    known: dict[RuleScope, list[tuple[Subject, Facts]]] = {"session": []}
+    for rule in rules:
+        if (subjects := known.get(rule.scope)) is None and rule.scope != "session":
+            subjects = known[rule.scope] = [
+                (subject, reader.read(subject)) for subject in SUBJECTS[rule.scope](extraction)
+            ]
+        yield rule, [Explanation(subject, *unmatched(rule, facts)) for subject, facts in subjects or ()]
 
 
 def explain_session(rule: Rule, session: Session) -> list[Explanation]:

@@ -4,7 +4,7 @@ Added up by the database, from the sums by minute and hour: the rows that come b
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from sqlalchemy import Connection, bindparam, text
@@ -41,7 +41,15 @@ class Sums:
     fails: float = 0.0
 
     def __add__(self, other: "Sums") -> "Sums":
-        return Sums(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return Sums(
+            self.passed + other.passed,
+            self.failed + other.failed,
+            self.not_evaluable + other.not_evaluable,
+            self.errors + other.errors,
+            self.incomplete + other.incomplete,
+            self.passes + other.passes,
+            self.fails + other.fails,
+        )
 
     @property
     def judged(self) -> int:

@@ -1,4 +1,4 @@
-"""The newest fails, in words, those that say the same as one."""
+"""The newest fails, in words: of each evaluation at one agent the newest, and how many there were."""
 
 from dataclasses import dataclass, replace
 
@@ -6,28 +6,28 @@ from sqlalchemy import Connection
 
 from tracegrade.store.read import Filter, Result, full_evaluations, results
 
-_LOOKED_AT = 40
+LOOKED_AT = 100
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Failure:
-    """One result, the newest of ``times`` that say the same: of one evaluation, at one agent."""
+    """One result, the newest of ``times`` of the same evaluation at the same agent, and what was said of it."""
 
     result: Result
     explanation: str
-    times: int = 1
+    times: int
 
 
 def failures(connection: Connection, wanted: Filter, limit: int) -> list[Failure]:
     """The newest results that `wanted` lets through; fails, unless it names another outcome."""
-    found = results(connection, wanted if wanted.outcome else replace(wanted, outcome="fail"), _LOOKED_AT)
-    alike: dict[tuple[str, ...], Failure] = {}
-    # Each of them has its values: a connection reads all at one moment.
-    for result, evaluation in zip(found, full_evaluations(connection, found), strict=True):
-        explanation = evaluation.explanation or evaluation.reason
-        key = (result.rule_id, result.evaluation, result.service, result.agent, explanation)
-        if (known := alike.get(key)) is not None:
-            known.times += 1
-        else:
-            alike[key] = Failure(result, explanation)
-    return list(alike.values())[:limit]
+    found = results(connection, wanted if wanted.outcome else replace(wanted, outcome="fail"), LOOKED_AT)
+    alike: dict[tuple[str, ...], list[Result]] = {}
+    for result in found:
+        alike.setdefault((result.rule_id, result.evaluation, result.service, result.agent), []).append(result)
+    newest = list(alike.values())[:limit]
+    # Each has its values: a connection reads all at one moment.
+    full = full_evaluations(connection, [some[0] for some in newest])
+    return [
+        Failure(some[0], evaluation.explanation or evaluation.reason, len(some))
+        for some, evaluation in zip(newest, full, strict=True)
+    ]

@@ -1,9 +1,9 @@
 """``/traces/{trace_id}``: one trace, why it was judged so, its spans; or a session, by the trace id of its own."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection
 from starlette.exceptions import HTTPException
@@ -31,6 +31,7 @@ from tracegrade.web.waterfall import waterfall
 
 _MAX_LINES = 250
 _MAX_CALLS = 100
+_MAX_ALIKE = 5  # decisions of one rule with one outcome: a rule that judges calls has one for each
 _ORDER = {"fail": 0, "error": 1, "not_evaluable": 2, "pass": 3, "sampled_out": 4}
 
 CLOSED = {
@@ -45,6 +46,9 @@ CLOSED = {
     "turn": "one of its traces closed; it goes on",
     "quiet": "it was quiet for traces.session_quiet",
 }
+
+
+Subjects: TypeAlias = Mapping[tuple[str, str], Subject]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +144,13 @@ def _values(connection: Connection, sources: Sources, stored: StoredTrace, every
     in_force = {rule.hash: rule for rule in rule_set.rules}
     hashes = {decision.pair.rule_hash for decision in read.decisions}
     by_hash = in_force | rules_of(connection, hashes - in_force.keys())
-    judged = sorted(
-        (_judged(decision, by_hash.get(decision.pair.rule_hash), in_force, extraction) for decision in read.decisions),
-        key=lambda item: _ORDER.get(item.outcome, 9),
-    )
+    subjects: dict[tuple[str, str], Subject] = {
+        (subject.kind, subject.id): subject for find in SUBJECTS.values() for subject in find(extraction)
+    }  # none of sessions, whose calls are in other traces too
+    shown_decisions, alike = _shown(read.decisions)
+    judged = [
+        _judged(decision, by_hash.get(decision.pair.rule_hash), in_force, subjects) for decision in shown_decisions
+    ]
     lines = waterfall(extraction.trace.spans, extraction)
     shown = lines if everything else lines[:_MAX_LINES]
     return {
@@ -151,17 +158,19 @@ def _values(connection: Connection, sources: Sources, stored: StoredTrace, every
         "closed": CLOSED.get(stored.trace["close_reason"], ""),
         "sessions": [(name, session_trace_id(stored.trace["tenant"], name).hex()) for name in stored.sessions],
         "judged": judged,
+        "alike": alike,
+        "passes": sum(_outcome(decision) == "pass" for decision in read.decisions),
         "others": _alike(derived_pairs(read, rule_set)),
         "other_rules": stored.trace["rule_set_hash"] != rule_set.hash,
         "lines": shown,
         "hidden": len(lines) - len(shown),
-        "failing": _failing(judged),
+        "failing": _failing(read.decisions),
         "runs": _runs(extraction, everything),
     }
 
 
-def _judged(decision: Decision, rule: Rule | None, in_force: Collection[str], extraction: Extraction) -> Judged:
-    subject = _subject(decision, extraction)
+def _judged(decision: Decision, rule: Rule | None, in_force: Collection[str], subjects: Subjects) -> Judged:
+    subject = subjects.get((decision.pair.subject.kind, decision.pair.subject.id))
     shown = []
     for evaluation in decision.evaluations:
         spec = _spec(rule, evaluation) if rule is not None else None
@@ -171,7 +180,7 @@ def _judged(decision: Decision, rule: Rule | None, in_force: Collection[str], ex
             evidence = Evidence(subject.calls, subject.prompt, subject.final_answer, None, run_calls)
             alignment = aligned(spec, evidence)
         shown.append(Shown(evaluation, spec, alignment))
-    return Judged(decision, rule, decision.outcome or decision.kind, shown, decision.pair.rule_hash in in_force)
+    return Judged(decision, rule, _outcome(decision), shown, decision.pair.rule_hash in in_force)
 
 
 def _spec(rule: Rule, evaluation: Evaluation) -> EvaluationSpec | None:
@@ -181,26 +190,31 @@ def _spec(rule: Rule, evaluation: Evaluation) -> EvaluationSpec | None:
     return next((spec for spec in specs if (spec.name, spec.case) == (evaluation.evaluation, evaluation.case)), None)
 
 
-def _subject(decision: Decision, extraction: Extraction) -> Subject | None:
-    wanted = decision.pair.subject
-    for scope, subjects in SUBJECTS.items():
-        if scope == wanted.kind:
-            return next((subject for subject in subjects(extraction) if subject.id == wanted.id), None)
-    return None  # a session, whose calls are in other traces too
-
-
 def _alike(pairs: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, str, int]]:
     """Rule, decision, kind of subject and reason of `pairs`, and of how many subjects each is said."""
     found = Counter((pair["rule_id"], pair["decision"], pair["subject"]["kind"], pair["reason"]) for pair in pairs)
     return [(*key, times) for key, times in found.items()]
 
 
-def _failing(judged: Sequence[Judged]) -> dict[str, list[str]]:
+def _outcome(decision: Decision) -> str:
+    return decision.outcome or decision.kind
+
+
+def _shown(decisions: Sequence[Decision]) -> tuple[list[Decision], list[tuple[str, str, int]]]:
+    """What is shown in full, the worst first; and outcome, rule and number of those that are more of the same."""
+    groups: dict[tuple[str, str], list[Decision]] = {}
+    for decision in sorted(decisions, key=lambda decision: _ORDER.get(_outcome(decision), 9)):
+        groups.setdefault((_outcome(decision), decision.pair.rule_id), []).append(decision)
+    shown = [decision for group in groups.values() for decision in group[:_MAX_ALIKE]]
+    return shown, [(*key, len(group) - _MAX_ALIKE) for key, group in groups.items() if len(group) > _MAX_ALIKE]
+
+
+def _failing(decisions: Sequence[Decision]) -> dict[str, list[str]]:
     """By the hex id of a span the rules that fail on what it stands for."""
     found: dict[str, list[str]] = {}
-    for item in judged:
-        if item.outcome == "fail":
-            found.setdefault(item.decision.pair.subject.span_id, []).append(item.decision.pair.rule_id)
+    for decision in decisions:
+        if decision.outcome == "fail":
+            found.setdefault(decision.pair.subject.span_id, []).append(decision.pair.rule_id)
     return found
 
 

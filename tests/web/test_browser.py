@@ -1,0 +1,171 @@
+"""The page as people use it, in a real browser."""
+
+import re
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from web.browser import axe, browser
+from web.shop import SECOND, WRONG_ORDER, fill, fire, order
+from web.site import Site
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+FAILING = f"/traces/a1{1:030x}"
+PATHS = (
+    "/",
+    "/?agent=nobody",
+    "/traces",
+    FAILING,
+    f"/traces/a1{3:030x}",
+    f"/traces/a1{7:030x}",
+    "/sessions",
+    "/rules",
+    "/rules/order-steps-out-of-order",
+    "/alerts",
+    "/ingest",
+    "/nowhere",
+)
+
+
+@pytest.fixture(scope="module")
+def chrome() -> "Iterator[Browser]":
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture
+def page(chrome: "Browser") -> "Iterator[Page]":
+    """A page that must have nothing to complain of."""
+    opened = chrome.new_page(viewport={"width": 1280, "height": 900})
+    troubles: list[str] = []
+    opened.on("console", lambda said: troubles.append(said.text) if said.type in ("error", "warning") else None)
+    opened.on("pageerror", lambda error: troubles.append(str(error)))
+    yield opened
+    opened.close()
+    assert not [item for item in troubles if "404 (Not Found)" not in item]  # one of the addresses is nowhere
+
+
+def test_from_the_overview_to_a_failing_trace_to_what_differs(shop: Site, page: "Page") -> None:
+    page.goto(shop.url)
+    page.locator("#failures").get_by_role("link", name="order-steps-out-of-order").click()
+    page.wait_for_url(f"**{FAILING}?rule=*")
+    row = page.get_by_role("row", name="out of order").filter(has_text="create_order").first
+    assert row.is_visible()
+    page.goto(f"{shop.url}/traces/a1{7:030x}")
+    diff = page.locator(".diff").first
+    assert diff.get_by_role("rowheader", name="qty different").is_visible()
+    assert diff.locator("tr", has_text="qty").locator("td").all_inner_texts() == ["2", "5"]
+
+
+def test_new_results_appear_without_a_reload(shop: Site, page: "Page") -> None:
+    page.goto(f"{shop.url}/traces?service=shop&range=1h")
+    page.evaluate("window.unchanged = true")
+    before = page.locator("tbody tr").count()
+    number = 100 + int(time.time()) % 1_000_000
+    fill(
+        shop.config.data_path,
+        iter([(order(number, time.time_ns() - 5 * SECOND, "1.5.0", WRONG_ORDER), None)]),
+        shop.rules,
+    )
+    page.locator("tbody tr").nth(before).wait_for(timeout=20_000)
+    assert page.evaluate("window.unchanged")
+    assert re.fullmatch(r"updated \d\d:\d\d:\d\d UTC", page.locator("#live-state").inner_text())
+
+
+def test_live_updates_can_be_paused(shop: Site, page: "Page") -> None:
+    page.goto(shop.url)
+    button = page.get_by_role("button", name="Live")
+    assert button.get_attribute("aria-pressed") == "true"
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert page.locator("#live-state").inner_text() == "paused"
+
+
+def test_what_was_chosen_is_in_the_address_and_can_be_shared(shop: Site, page: "Page", chrome: "Browser") -> None:
+    page.goto(shop.url)
+    page.locator("select[name=agent]").select_option("crawler")
+    page.get_by_role("button", name="Apply").click()
+    page.get_by_role("link", name="6h").click()
+    assert "agent=crawler" in page.url
+    assert "range=6h" in page.url
+    other = chrome.new_context().new_page()
+    other.goto(page.url)
+    assert other.locator("#failures").inner_text() == page.locator("#failures").inner_text()
+    assert "Over the limit" in other.locator("#failures").inner_text()
+    other.context.close()
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1280, 1920])
+def test_every_page_fits_every_width(shop: Site, page: "Page", width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    for path in PATHS:
+        page.goto(shop.url + path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+
+
+def test_dark_and_light_follow_the_system(shop: Site, chrome: "Browser") -> None:
+    seen = set()
+    for scheme in ("light", "dark"):
+        opened = chrome.new_page(color_scheme=scheme)
+        opened.goto(shop.url)
+        seen.add(opened.evaluate("getComputedStyle(document.body).backgroundColor"))
+        opened.close()
+    assert len(seen) == 2
+
+
+def test_the_keyboard_is_enough(shop: Site, page: "Page") -> None:
+    page.goto(shop.url + FAILING)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    passed = page.locator("details.group").first
+    assert not passed.evaluate("element => element.open")
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.matches('details.group > summary')"):
+            break
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    page.keyboard.press("Enter")
+    assert passed.evaluate("element => element.open")
+    assert outline == "solid"
+
+
+def test_it_works_without_the_script(shop: Site, chrome: "Browser") -> None:
+    context = chrome.new_context(java_script_enabled=False)
+    opened = context.new_page()
+    opened.goto(shop.url)
+    assert not opened.locator("#live").is_visible()
+    opened.locator("select[name=agent]").select_option("crawler")
+    opened.get_by_role("button", name="Apply").click()
+    assert "Over the limit" in opened.locator("#failures").inner_text()
+    context.close()
+
+
+def test_nothing_is_asked_of_anybody_else_and_nothing_is_complained_of(shop: Site, page: "Page") -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    for path in PATHS:
+        page.goto(shop.url + path)
+    assert asked
+    assert all(url.startswith(shop.url) for url in asked)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_axe_finds_nothing(shop: Site, chrome: "Browser", scheme: Any, width: int) -> None:
+    script = axe()
+    fire(shop.config.data_path, shop.rules, time.time_ns(), [f"a1{1:030x}"])
+    opened = chrome.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    found = {}
+    for path in PATHS:
+        opened.goto(shop.url + path)
+        opened.evaluate("document.querySelectorAll('details').forEach(element => { element.open = true; })")
+        opened.evaluate(script)
+        for item in opened.evaluate("axe.run().then(results => results.violations)"):
+            found[path, item["id"]] = [node["html"] for node in item["nodes"]][:3]
+    opened.close()
+    assert found == {}
