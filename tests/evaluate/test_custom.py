@@ -184,6 +184,12 @@ BROKEN = [
         _changed("    case_sensitive:", "    argument:"), "", "is a field of both Criteria and Settings", id="both"
     ),
     pytest.param(
+        _changed("Settings=Settings", "Settings=Criteria"),
+        "",
+        "Criteria and Settings are one class, Criteria; expected a class for each",
+        id="one class",
+    ),
+    pytest.param(
         _changed("case_sensitive: bool = True", "case_sensitive: bool"),
         "",
         "expected a default for every setting, found none for 'case_sensitive'",

@@ -53,6 +53,8 @@ def _mistake(evaluator: Evaluator[Any, Any], name: str, taken: Collection[str]) 
             return f"{field}: expected a class derived from {ParameterModel.__module__}.ParameterModel, found {model!r}"
         if shared := sorted(_OF_EVERY_ITEM & model.model_fields.keys()):
             return f"{field}: {shared[0]!r} is a field of every item; give it another name"
+    if evaluator.Criteria is evaluator.Settings:
+        return f"Criteria and Settings are one class, {evaluator.Criteria.__name__}; expected a class for each"
     if both := sorted(evaluator.Criteria.model_fields.keys() & evaluator.Settings.model_fields.keys()):
         return f"{both[0]!r} is a field of both Criteria and Settings; an item of a rule holds it once"
     if needed := [field for field, info in evaluator.Settings.model_fields.items() if info.is_required()]:

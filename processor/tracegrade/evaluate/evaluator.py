@@ -142,7 +142,7 @@ class ParameterModel(FileModel):
 class NotedSettings(ParameterModel):
     """Base of settings that come with a note to people; in rules, the rule's own title is that."""
 
-    description: Annotated[str, Field(description="A note to people; nothing is judged by it.")] = ""
+    description: Annotated[str | None, Field(description="A note to people; nothing is judged by it.")] = None
 
 
 def _expected_in(value: object) -> Iterator[Criterion]:

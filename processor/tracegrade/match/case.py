@@ -1,7 +1,8 @@
 """The ``cases`` of a rule: many expectations in one rule, of which a subject meets at most one.
 
 A case is an item as under ``evaluate`` (`tool-case` unless it names another evaluator) with an ``id``, and a ``match``
-that says whom it is for. The first of these that finds one chooses, and of several the first in the file:
+that says whom it is for. Where the evaluator has a ``match`` of its own, its item stands under ``evaluate``. The first
+of these that finds one chooses, and of several the first in the file:
 
 1. the id in the attribute ``tracegrade.case.id`` or ``test.case.name``: then no other case is meant;
 2. ``attributes`` alone;
@@ -39,6 +40,10 @@ class CaseMatch(FileModel):
     prompt: Prompts = Field(default=None, description="The run's prompt: text, {$regex: ...} or a list of them.")
     attributes: dict[str, AttributeValues] = Field(default={}, description="As in the rule's match.")
     similarity: float = Field(default=0.9, gt=0, le=1, description="How like a prompt must be; 1: only the same.")
+
+
+# Under this key, the item stands by itself.
+_ITEM = "evaluate"
 
 
 class _Head(FileModel):
@@ -145,10 +150,17 @@ def _read_case(item: Any) -> Case:
     except ValidationError as error:
         mistakes += mistakes_of(error, _Head)
     rest = {key: member for key, member in item.items() if key not in _Head.model_fields}
+    inside: tuple[str, ...] = ()
+    if _ITEM in rest:
+        inside, own = (_ITEM,), rest.pop(_ITEM)
+        mistakes += [mistake(f"{key!r} stands beside {_ITEM!r}; an item stands at one place", key) for key in rest]
+        if not isinstance(own, dict):
+            raise refuse([*mistakes, mistake(f"expected an item such as {{evaluator: ...}}, found {own!r}", _ITEM)])
+        rest = own
     try:
         spec = read_item({"evaluator": DEFAULT_EVALUATOR, **rest})
     except ValidationError as error:
-        mistakes += [mistake(_message(detail), *detail["loc"]) for detail in error.errors()]
+        mistakes += [mistake(_message(detail), *inside, *detail["loc"]) for detail in error.errors()]
     if mistakes or spec is None:
         raise refuse(mistakes)
     return Case(head.id, head.match, replace(spec, case=head.id, written=item))
@@ -170,7 +182,14 @@ class _CasesSchema:
                 "id",
                 *(name for name in shape["required"] if name != "evaluator" or shape["title"] != DEFAULT_EVALUATOR),
             ]
-        return {"type": "array", "minItems": 1, "items": {"anyOf": shapes}}
+        apart = {
+            "title": "an item of its own",
+            "type": "object",
+            "properties": head | {_ITEM: {"type": "object", "description": "An item as under the rule's evaluate."}},
+            "required": ["id", _ITEM],
+            "additionalProperties": False,
+        }
+        return {"type": "array", "minItems": 1, "items": {"anyOf": [*shapes, apart]}}
 
 
 def _properties(model: type[BaseModel], handler: GetJsonSchemaHandler) -> dict[str, Any]:

@@ -139,6 +139,8 @@ def export_suite(rule: Rule, kept: JsonObject) -> JsonObject:
 def _exported(case: Case, kept: JsonObject) -> JsonObject:
     written: JsonObject = dict(case.spec.written)
     match = written.get("match")
+    if isinstance(apart := written.get("evaluate"), dict):
+        written = apart
     prompt = match.get("prompt") if isinstance(match, dict) else None
     if not isinstance(prompt, str):
         raise SuiteError(f"case {case.id!r}: a suite needs the exact prompt of each case")
