@@ -14,7 +14,9 @@ from sqlalchemy import select
 
 from deletion.kept import Kept, id_of, packed_rows, secret_trace
 from pipeline.harness import tool_span
+from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.deletion.carry_out import erase_from_journal, erase_from_results
+from tracegrade.deletion.late_spans import ASK_EVERY_S, LateSpans
 from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.deliver.record import decode, is_erased
 from tracegrade.journal import JournalReader, LocalJournal
@@ -196,6 +198,29 @@ def test_late_spans_of_a_deleted_trace_are_not_judged(tmp_path: Path) -> None:
     assert id_of(2) not in tombstones
     assert kept.replayed([id_of(1)]) == before
     assert kept.replayed() != before  # it would be, as a trace of its own
+
+
+def test_late_spans_of_a_deleted_trace_are_erased_from_the_journal_too(tmp_path: Path) -> None:
+    kept = filled(tmp_path)
+    carry_out(kept, Choice(), id_of(1))
+    kept.receive([tool_span(1, 9, 1, "create_order", f'{{"a": "{SECRET}-late"}}')], judge=False)
+    assert kept.files_with(SECRET.encode() + b"-late")
+    deletions = Deletions(kept.folder)
+    closed = ClosedTraces(deleted=deletions.tombstones())
+    late = LateSpans(deletions)
+    closed.came_deleted = late.trace_ids
+    late.ask(100.0)
+    assert deletions.waiting("requested") == []
+    closed.find([("default", id_of(1)), ("default", id_of(2))])
+    late.ask(100.0)
+    closed.find([("default", id_of(1))])
+    late.ask(100.0 + ASK_EVERY_S - 1)
+    (asked,) = deletions.waiting("requested")
+    done = carry_out_what_nobody_else_does(kept.config, asked)
+    assert (done.state, done.deleted.spans, done.deleted.results) == ("done", 1, 0)
+    assert kept.files_with(SECRET.encode() + b"-late") == []
+    late.ask(100.0 + ASK_EVERY_S)
+    assert len(deletions.waiting("requested")) == 1
 
 
 def test_results_that_no_sink_has_taken_yet_are_not_delivered(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_running_serve_deletes_judged_and_open_traces_and_judges_on(tmp_path: 
         assert files_with(server, SECRET) == []
         assert files_with(server, "ann") == []
         # What comes later of a deleted trace is not judged; what else comes is.
-        export(endpoint, payload([tool_span(3, 9, 1, "create_order"), agent_span(1, 8)]))
+        export(endpoint, payload([tool_span(3, 9, 1, SECRET), agent_span(1, 8)]))
         export(endpoint, payload(spans_of(secret_trace(4, "later"))))
         eventually(lambda: id_of(4).hex() in traces(server), "the later trace")
         assert traces(server) == {id_of(2).hex(), id_of(4).hex()}
@@ -58,6 +58,7 @@ def test_a_running_serve_deletes_judged_and_open_traces_and_judges_on(tmp_path: 
             lambda: server.metric("tracegrade_spans_total", "judge", fate="dropped", reason="deleted"), "dropped spans"
         )
         assert dropped >= 2
+        eventually(lambda: not files_with(server, SECRET), "the late spans to be erased, too")
         replayed = server.canonical("replay")
         assert [line for line in replayed if id_of(2).hex() in line] == before
         assert not any(id_of(trace).hex() in line for line in replayed for trace in (1, 3))

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from tracegrade.cli import main
 from tracegrade.config import Config
-from tracegrade.deletion.request import Deletions
+from tracegrade.deletion.request import Choice, Deletions
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.store.alerts import Facts, Silence, StoredAlert, Told, save_alert, save_silence
 from tracegrade.store.open import open_store
@@ -218,6 +218,16 @@ def test_health_shows_what_the_roles_published(api: Api) -> None:
     (role,) = api.get("/health")["roles"]
     assert role["metrics"] == {"tracegrade.spans": [{"labels": {}, "value": 3}]}
     assert role["age_s"] >= 0
+
+
+def test_all_before_a_time_are_asked_for_by_that_time_alone(tmp_path: Path) -> None:
+    config = Config(data_dir=str(tmp_path))
+    (tmp_path / "journal").mkdir()
+    app = build_app(Site(config.store_url, RuleSet([]), config).sources)
+    assert call(app, "DELETE", "/api/v1/traces").status == 400
+    assert call(app, "DELETE", "/api/v1/traces?before=1970-01-01T00:00:01Z").status == 202
+    (waiting,) = Deletions(tmp_path).waiting("requested")
+    assert waiting.choice == Choice(before_ns=10**9)
 
 
 @pytest.mark.parametrize(

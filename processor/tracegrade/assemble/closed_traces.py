@@ -93,7 +93,11 @@ class ClosedTraces:
     def __init__(
         self, lookup: Lookup = nothing_stored, max_held: int = 200_000, deleted: Container[bytes] = ()
     ) -> None:
-        """`deleted`: ids of traces of which nothing is to be judged; not asked while it is empty."""
+        """`deleted`: ids of traces of which nothing is to be judged; not asked while it is empty.
+
+        Of which something came all the same is put into ``came_deleted``.
+        """
+        self.came_deleted: set[bytes] = set()
         self._deleted = deleted or None
         self._lookup = lookup
         self._max_held = max_held
@@ -144,6 +148,7 @@ class ClosedTraces:
             held = self._held.get(key)
             if self._deleted is not None and key[1] in self._deleted:
                 found[key] = ClosedTrace(0, 0, [], [], DELETED, "", 0, 0)
+                self.came_deleted.add(key[1])
             elif held is not None:
                 found[key] = held[1]
             elif (closed_ns := self._expired.get(key)) is not None:

@@ -11,6 +11,7 @@ Order: whoever asks writes a small file; whoever writes a journal takes it from 
     erased      receive has left tombstones and erased them from its journal
     done        the judge has erased them from the results journal and the store, and reads what is open again
 
+What comes of a deleted trace later is dropped by its tombstone, and erased from the journal the same way, now and then.
 Every step can be done twice, so that a kill at any moment leaves one that the next start does again. Where nobody runs,
 whoever asks does both parts, under the same locks.
 Cost: a pass over the journal and one over the results journal; for a session, a user or a time, which have to be looked

@@ -139,7 +139,10 @@ def erase_from_journal(
     for place, deletion in enumerate(resolved):
         spans, log_records = erased_items[place, Signal.TRACES], erased_items[place, Signal.LOGS]
         counted = deletion.deleted.plus(spans=spans, log_records=log_records)
-        erased_now.append(replace(deletion, deleted=counted, state="erased"))
+        # Of what came late nothing was judged: the judge has no part in it.
+        erased_now.append(
+            deletion.done(counted) if deletion.late else replace(deletion, deleted=counted, state="erased")
+        )
         deletions.save(erased_now[-1])
     return erased_now
 
@@ -199,10 +202,6 @@ def erase_from_results(
         overwrite_deleted(engine, alive)
     done = []
     for place, deletion in enumerate(waiting):
-        counted = deletion.deleted.plus(results=records[place], **rows[place]._asdict())
-        now_ns = time.time_ns()
-        done.append(
-            replace(deletion, deleted=counted, state="done", done_ns=now_ns, choice=Choice(), trace_ids=frozenset())
-        )
+        done.append(deletion.done(deletion.deleted.plus(results=records[place], **rows[place]._asdict())))
         deletions.save(done[-1])
     return done

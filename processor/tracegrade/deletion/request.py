@@ -62,7 +62,10 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """One deletion. What it is about is forgotten when it is done: only the numbers stay, for a day."""
+    """One deletion. What it is about is forgotten when it is done: only the numbers stay, for a day.
+
+    One that is ``late`` is of what came of deleted traces afterwards: it is in the journal alone.
+    """
 
     id: str
     requested_ns: int
@@ -71,12 +74,19 @@ class Deletion:
     trace_ids: frozenset[bytes] = frozenset()
     trace_count: int = 0
     deleted: Deleted = field(default_factory=Deleted)
+    late: bool = False
     done_ns: int | None = None
 
     @property
     def found_nothing(self) -> bool:
         """Whether it is done, and there was nothing of these traces anywhere."""
         return self.state == "done" and self.deleted == Deleted()
+
+    def done(self, deleted: Deleted) -> "Deletion":
+        """It, done: of what it was about nothing is left."""
+        now_ns = time.time_ns()
+        forgotten = replace(self, choice=Choice(), trace_ids=frozenset())
+        return replace(forgotten, deleted=deleted, state="done", done_ns=now_ns)
 
     def to_json(self) -> dict[str, Any]:
         """The documented JSON object: id, state, how many traces are meant, times, what was deleted."""
@@ -105,20 +115,28 @@ class Deletions:
         """The tombstones as they are now."""
         return Tombstones(self.tombstones_path)
 
-    def request(self, choice: Choice, trace_ids: frozenset[bytes] = frozenset(), now_ns: int | None = None) -> Deletion:
+    def request(
+        self,
+        choice: Choice,
+        trace_ids: frozenset[bytes] = frozenset(),
+        now_ns: int | None = None,
+        *,
+        late: bool = False,
+    ) -> Deletion:
         """Ask for a deletion; it is durable on return.
 
         Args:
             choice: which traces are meant beside those named.
             trace_ids: those named.
             now_ns: the time, ns since 1970 UTC.
+            late: they were deleted before, and something came since.
 
         Raises:
             OSError: the disk refused.
         """
         now_ns = time.time_ns() if now_ns is None else now_ns
         wanted = Deletion(
-            f"{now_ns:019d}-{secrets.token_hex(4)}", now_ns, "requested", choice, trace_ids, len(trace_ids)
+            f"{now_ns:019d}-{secrets.token_hex(4)}", now_ns, "requested", choice, trace_ids, len(trace_ids), late=late
         )
         self.save(wanted)
         return wanted
@@ -132,6 +150,7 @@ class Deletions:
         content = deletion.to_json()
         if deletion.state != "done":
             content["choice"] = asdict(deletion.choice)
+            content["late"] = deletion.late
             content["trace_ids"] = sorted(trace_id.hex() for trace_id in deletion.trace_ids)
         replace_file(self._folder / (deletion.id + _SUFFIX), orjson.dumps(content))
 
@@ -171,6 +190,7 @@ def _read(path: Path) -> Deletion:
             frozenset(map(bytes.fromhex, content.get("trace_ids", ()))),
             content["trace_count"],
             Deleted(**content["deleted"]),
+            content.get("late", False),
             content["done_ns"],
         )
     except (ValueError, TypeError, KeyError) as error:

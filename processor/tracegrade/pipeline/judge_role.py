@@ -27,6 +27,7 @@ from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKe
 from tracegrade.assemble.sessions import MAX_TRACES, KnownSession, SessionKey
 from tracegrade.config import Config
 from tracegrade.deletion.carry_out import erase_from_results
+from tracegrade.deletion.late_spans import LateSpans
 from tracegrade.deletion.request import Deletions
 from tracegrade.deliver.recent import RecentResults
 from tracegrade.deliver.record import encode
@@ -105,6 +106,7 @@ class JudgeRole:
         self._heartbeat = Heartbeat(self._folder.heartbeat)
         self._deletions = Deletions(self._folder.path)
         self._deletions_due_s = 0.0
+        self._late_spans = LateSpans(self._deletions)
         self._judge = self._new_judge()
         self._settings_hash = config.settings_hash
         self._recent = RecentResults(self._results.end)
@@ -142,14 +144,22 @@ class JudgeRole:
 
     def _new_judge(self) -> RecordJudge:
         """One that has read nothing."""
+        closed = ClosedTraces(self._stored, deleted=self._deletions.tombstones())
+        closed.came_deleted = self._late_spans.trace_ids
         return RecordJudge(
             self._config.traces,
             self._rule_set,
-            ClosedTraces(self._stored, deleted=self._deletions.tombstones()),
+            closed,
             set_aside=self._folder.set_aside_pairs(),
             heartbeat=self._heartbeat,
             session=self._stored_session,
         )
+
+    def _ask_for_late_spans(self, now_s: float) -> None:
+        try:
+            self._late_spans.ask(now_s)
+        except OSError as error:  # a full disk must not end judging
+            logger.warning("what came of deleted traces stays in the journal: %s; asking again", error)
 
     def _carry_out_deletions(self) -> None:
         """Erase what somebody asks to have deleted and the journal no longer holds, and forget what was read of it.
@@ -221,6 +231,7 @@ class JudgeRole:
                 self._commit(position)
             if now_s >= self._deletions_due_s:
                 self._deletions_due_s = now_s + LOOK_FOR_DELETIONS_EVERY_S
+                self._ask_for_late_spans(now_s)
                 if self._deletions.waiting("erased"):
                     break
             if not records:

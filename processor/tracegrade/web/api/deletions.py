@@ -6,8 +6,14 @@ from typing import Any
 from pydantic import Field
 
 from tracegrade.deletion.request import Choice, Deleted, Deletions
-from tracegrade.web.api.operation import Document, Operation, PathName, Refusal, TraceId, not_found
+from tracegrade.web.api.operation import Document, Operation, PathName, Query, Refusal, Time, TraceId, not_found
 from tracegrade.web.sources import Sources
+
+
+class BeforeQuery(Query):
+    """Up to when."""
+
+    before: Time = Field(description="Traces first received before this time")
 
 
 class DeletionDocument(Document):
@@ -44,6 +50,11 @@ def delete_trace(sources: Sources, query: object, path: Mapping[str, str]) -> di
     return _asked(sources, Choice(), path["trace_id"])
 
 
+def delete_before(sources: Sources, query: BeforeQuery, path: Mapping[str, str]) -> dict[str, Any]:
+    """Ask for all traces first received before a time."""
+    return _asked(sources, Choice(before_ns=query.before))
+
+
 def delete_session(sources: Sources, query: object, path: Mapping[str, str]) -> dict[str, Any]:
     """Ask for all traces of a session."""
     return _asked(sources, Choice(session=path["session_id"]))
@@ -78,6 +89,15 @@ OPERATIONS = (
         "Delete what is kept of a trace",
         delete_trace,
         path_types={"trace_id": TraceId},
+        **_ASKED,
+    ),
+    Operation(
+        "DELETE",
+        "/traces",
+        "deleteTracesBefore",
+        "Delete what is kept of all traces first received before a time",
+        delete_before,
+        query=BeforeQuery,
         **_ASKED,
     ),
     Operation(

@@ -1,0 +1,28 @@
+"""What still comes of deleted traces: it is not judged, and asked to be erased from the journal now and then."""
+
+from tracegrade.deletion.request import Choice, Deletions
+
+ASK_EVERY_S = 30.0
+
+
+class LateSpans:
+    """Collects the ids of deleted traces of which something came, and asks for it to be erased."""
+
+    def __init__(self, deletions: Deletions) -> None:
+        self.trace_ids: set[bytes] = set()  # filled by whoever meets them
+        self._deletions = deletions
+        self._due_s = 0.0
+
+    def ask(self, now_s: float) -> None:
+        """Ask for what came since the last time, at most every half minute: each time the whole journal is read.
+
+        Args:
+            now_s: of any clock that goes on.
+
+        Raises:
+            OSError: the disk refused; nothing is forgotten.
+        """
+        if self.trace_ids and now_s >= self._due_s:
+            self._due_s = now_s + ASK_EVERY_S
+            self._deletions.request(Choice(), frozenset(self.trace_ids), late=True)
+            self.trace_ids.clear()
