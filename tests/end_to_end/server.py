@@ -180,13 +180,13 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
-def eventually(look: Callable[[], Any], what: str, within_s: float = 30.0) -> Any:
-    """The first true value that `look` gives; fails after `within_s`."""
+def eventually(look: Callable[[], Any], what: str, within_s: float = 30.0, every_s: float = 0.02) -> Any:
+    """The first true value that `look` gives, asked every so often; fails after `within_s`."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if value := look():
             return value
-        time.sleep(0.02)
+        time.sleep(every_s)
     raise AssertionError(f"waited {within_s} s for {what}")
 
 

@@ -73,6 +73,16 @@ def stored(server: Server) -> dict[int, tuple[int, int, int]]:
     return {int.from_bytes(trace_id, "big"): (spans, all_, distinct) for trace_id, spans, all_, distinct in rows}
 
 
+def count_stored(server: Server) -> int:
+    """How many traces are in the store."""
+    try:
+        with sqlite3.connect(f"file:{server.data}/tracegrade.db?mode=ro", uri=True) as store:
+            found: int = store.execute("SELECT count(*) FROM traces").fetchone()[0]
+            return found
+    except sqlite3.OperationalError:  # not made yet
+        return 0
+
+
 def wait_until_stored(server: Server, traces: Iterable[int], within_s: float = 60.0) -> None:
     """Until every one of `traces` is stored whole, each of its evaluations once."""
     wanted = dict.fromkeys(traces, (SPANS_PER_TRACE, 4, 4))

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -14,7 +15,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from end_to_end.server import LOGS, TRACES, Downstream, Server, alive, children, eventually, exporter
 from reliability.conftest import Report
-from reliability.load import SPANS_PER_TRACE, TRACES_PER_REQUEST, lost_and_doubled, request_of, stored
+from reliability.load import SPANS_PER_TRACE, TRACES_PER_REQUEST, count_stored, lost_and_doubled, request_of, stored
 from reliability.table import Row
 from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
@@ -139,7 +140,13 @@ def _kill_judge(server: Server) -> None:
 
 
 def wait_until_judged(server: Server, traces: int) -> None:
-    eventually(lambda: len(stored(server)) >= traces, "all answered traces in the store", within_s=60)
+    # A judge that was killed again and again may be far behind: as long as it gets on, it is waited for.
+    found = -1
+    while (more := count_stored(server)) < traces:
+        assert more > found, f"{more} of {traces} answered traces in the store, and no more for a minute"
+        found = more
+        with suppress(AssertionError):
+            eventually(lambda: count_stored(server) >= traces, "all answered traces in the store", 60, every_s=1.0)
     # The OTLP sink waits between attempts, as its peer refuses now and then; what it has not sent waits in the journal.
     reader, position = JournalReader(server.data / "results"), Position(server.data / "positions" / "results.otlp")
     eventually(lambda: (position.load() or 0) >= reader.durable().end, "the OTLP sink", within_s=90)
