@@ -134,7 +134,9 @@ class Access:
             max_age=int(SESSION_S),
             secure=self._secure,
             httponly=True,
-            samesite="strict",
+            # Not strict: who follows a link from an alert is signed in. What changes something is refused by
+            # `_is_from_another_site`, and lax keeps the cookie from it as well.
+            samesite="lax",
         )
         return answer
 
@@ -142,7 +144,7 @@ class Access:
         if session is not None:
             self._sessions.end(session)
         answer = RedirectResponse("/login", 303)
-        answer.delete_cookie(self._cookie, secure=self._secure, httponly=True, samesite="strict")
+        answer.delete_cookie(self._cookie, secure=self._secure, httponly=True, samesite="lax")
         return answer
 
     def _session_of(self, request: Request) -> str | None:
