@@ -43,6 +43,7 @@ def test_the_baseline_does_not_creep_after_a_fall_that_stays() -> None:
     stage.see(range(WEEK, 3 * WEEK, 60), passed=7, failed=3)
     for day in range(1, 14):
         assert stage.look(WEEK + day * DAY) == ["firing"], day
+        assert stage.alerts[0].facts.was == pytest.approx(0.9)
 
 
 def test_a_stated_baseline_needs_no_history() -> None:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from tracegrade.alert.below import look_above, look_below
 from tracegrade.alert.coverage import look_coverage
@@ -21,14 +21,15 @@ from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS
 _NS = 1_000_000_000
 _HOUR_NS = 60 * MINUTE_NS
 
-_Seen = TypeVar("_Seen")
-
 
 class History(Protocol):
     """Where outcomes come from."""
 
     def sums(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
-        """What every series of a rule comes to within `window`; those that count traces for `EVERY_TRACE`."""
+        """What every series of a rule, in the form that is in force, comes to within `window`.
+
+        For `EVERY_TRACE` in place of a rule's id: how many traces each service sent.
+        """
         ...
 
     def bins(self, rule_id: str, window: Window) -> Mapping[SeriesKey, list[Bin]]:
@@ -127,20 +128,20 @@ class _Look:
         if alert.drop is not None or alert.coverage is not None:
             # Whole hours, so that window and history meet where the sums by the hour do.
             self._since_ns -= self._since_ns % _HOUR_NS
-        self._bins: dict[SeriesKey, list[Bin]] = {}
-        self._now: dict[SeriesKey, Outcomes]
+        self._bins: Mapping[SeriesKey, list[Bin]] = {}
+        self._now: Mapping[SeriesKey, Outcomes]
         self._window = self._within(self._since_ns, now_ns + 1)
         if alert.drop is not None:
-            self._bins = self._watched(history.bins(rule.id, self._window))
+            self._bins = history.bins(rule.id, self._window)
             self._now = {key: total(item.outcomes for item in bins) for key, bins in self._bins.items()}
         else:
-            self._now = self._watched(history.sums(rule.id, self._window))
+            self._now = history.sums(rule.id, self._window)
         self._earlier: dict[SeriesKey, Outcomes] = {}
         against_s = alert.coverage.against if alert.coverage else alert.drop.against.history if alert.drop else None
         if against_s is not None:
             before_ns = self._since_ns - int(against_s * _NS)
             self._before = self._within(before_ns - before_ns % _HOUR_NS, self._since_ns)
-            self._earlier = _by_any_release(self._watched(history.sums(rule.id, self._before)))
+            self._earlier = _by_any_release(history.sums(rule.id, self._before))
         if alert.coverage is not None:
             # Releases are one here, and one agent that no longer sends any result is a series too.
             self._now = {**dict.fromkeys(self._earlier, NO_OUTCOMES), **_by_any_release(self._now)}
@@ -192,10 +193,6 @@ class _Look:
 
     def _within(self, since_ns: int, until_ns: int) -> Window:
         return Window(self.alert.series, since_ns, until_ns, self.rule.incomplete == "count")
-
-    def _watched(self, found: Mapping[SeriesKey, _Seen]) -> dict[SeriesKey, _Seen]:
-        """Of this very form of the rule."""
-        return {key: seen for key, seen in found.items() if key.rule_hash == self.rule.hash}
 
     def _traces(self, key: SeriesKey, window: Window) -> int:
         """How many traces the service sent, whatever judges them."""
