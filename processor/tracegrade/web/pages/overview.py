@@ -60,16 +60,25 @@ def show(request: Request) -> Response:
     rule_set = sources.rule_set()
     counting = [rule.id for rule in rule_set.rules if rule.incomplete == "count"]
     with sources.store() as connection:
-        steps = trends(
-            connection, view.filter, ["rule_id"], step_minutes=view.window.step_minutes, counting_incomplete=counting
+        found = trends(
+            connection,
+            view.filter,
+            ["rule_id", "service", "agent", "release"],
+            step_minutes=view.window.step_minutes,
+            counting_incomplete=counting,
         )
-        places = trends(connection, view.filter, ["service", "agent", "release"], counting_incomplete=counting)
         came = traffic(connection, view.filter, step_minutes=view.window.step_minutes)
         alerts = [alert for alert in firing_alerts(connection)[::-1] if _is_in(alert, view)]
         changes = changes_of(connection)
         failed = failures(connection, view.filter, _FAILURES)
         choices = choices_of(connection, rule_set)
-    by_rule = {rule_id: of_rule for (rule_id,), of_rule in steps.items()}
+    by_rule: dict[str, dict[int, Sums]] = {}
+    by_place: dict[tuple[str, ...], Sums] = {}
+    for (rule_id, *place), steps in found.items():
+        of_rule = by_rule.setdefault(rule_id, {})
+        for number, sums in steps.items():
+            of_rule[number] = of_rule.get(number, Sums()) + sums
+        by_place[tuple(place)] = sum(steps.values(), by_place.get(tuple(place), Sums()))
     rows = sorted(_rows(rule_set, by_rule, view, alerts, changes), key=lambda row: row.order)
     counts = [came.get(number, 0) for number in view.window.steps]
     return page(
@@ -80,7 +89,7 @@ def show(request: Request) -> Response:
         choices=choices,
         rows=rows,
         without=sum(row.sums.results == 0 for row in rows),
-        places=_places(places),
+        places=_places(by_place),
         traces=sum(counts),
         volume=volume(counts, f"{sum(counts)} traces in {view.window.text}"),
         total=sum((row.sums for row in rows), Sums()),
@@ -132,10 +141,7 @@ def _rows(
         )
 
 
-def _places(found: dict[tuple[str, ...], dict[int, Sums]]) -> list[Place]:
+def _places(found: dict[tuple[str, ...], Sums]) -> list[Place]:
     """Where most fails are, the most first."""
-    places = []
-    for (service, agent, release), steps in found.items():
-        sums = sum(steps.values(), Sums())
-        places.append(Place(service, agent, release, sums, share_bar(sums)))
-    return sorted(places, key=lambda place: (-place.sums.failed, -place.sums.results))[:_PLACES]
+    most = sorted(found.items(), key=lambda item: (-item[1].failed, -item[1].results))[:_PLACES]
+    return [Place(service, agent, release, sums, share_bar(sums)) for (service, agent, release), sums in most]

@@ -1,0 +1,84 @@
+"""Outcomes over time: by rule, place and step, worked by hand."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+
+from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged
+from tracegrade.store.open import reading
+from tracegrade.store.read import Filter
+from tracegrade.store.trends import Sums, names_of, traffic, trends
+from tracegrade.store.write import StoreWriter
+
+START = START_NS // MINUTE_NS
+
+
+@pytest.fixture
+def filled(sqlite: Engine) -> Engine:
+    """Traces 1 to 5 come a minute apart, 61 an hour later; 4 is incomplete, of 5 every tenth was kept."""
+    another: dict[str, Any] = {"rule_id": "another", "agent": "billing"}
+    StoreWriter(sqlite).write(
+        [
+            judged(1),
+            judged(2, "fail"),
+            judged(3, "not_evaluable"),
+            judged(4, "fail", complete=False, missing=["root"], close_reason="idle"),
+            judged(5, evaluations=[evaluation(5, probability=0.1, **another), evaluation(5, "error")]),
+            judged(61, "fail", service="bank"),
+        ]
+    )
+    return sqlite
+
+
+def test_outcomes_are_added_up_by_rule(filled: Engine) -> None:
+    with reading(filled) as connection:
+        found = trends(connection, Filter(), ["rule_id"])
+    assert found == {
+        ("checkout-order",): {0: Sums(1, 2, 1, 1, 1, 1.0, 2.0)},
+        ("another",): {0: Sums(1, 0, 0, 0, 0, 10.0, 0.0)},
+    }
+    assert found["checkout-order",][0].pass_rate == pytest.approx(1 / 3)
+    assert found["checkout-order",][0].coverage == pytest.approx(3 / 5)
+
+
+def test_incomplete_traces_count_where_their_rule_says_so(filled: Engine) -> None:
+    with reading(filled) as connection:
+        found = trends(connection, Filter(), ["rule_id"], counting_incomplete=["checkout-order"])
+    assert found["checkout-order",][0] == Sums(1, 3, 1, 1, 0, 1.0, 3.0)
+
+
+def test_steps_begin_at_whole_ones(filled: Engine) -> None:
+    with reading(filled) as connection:
+        found = trends(connection, Filter(rule="checkout-order"), [], step_minutes=60)
+        some = Filter(rule="checkout-order", since_ns=START_NS, until_ns=START_NS + 3 * MINUTE_NS)
+        by_minute = trends(connection, some, [], step_minutes=1)
+    assert {step: (sums.passed, sums.failed) for step, sums in found[()].items()} == {
+        START // 60: (1, 1),
+        START // 60 + 1: (0, 1),
+    }
+    assert {step - START: (sums.passed, sums.failed) for step, sums in by_minute[()].items()} == {1: (1, 0), 2: (0, 1)}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "keys"),
+    [
+        (Filter(), {("shop", "support", "1.0"), ("shop", "billing", "1.0"), ("bank", "support", "1.0")}),
+        (Filter(service="bank"), {("bank", "support", "1.0")}),
+        (Filter(agent="billing"), {("shop", "billing", "1.0")}),
+        (Filter(release="2.0"), set()),
+        (Filter(rule="nobody"), set()),
+        (Filter(run="an experiment"), set()),
+    ],
+)
+def test_filters_choose_and_names_are_told_apart(filled: Engine, wanted: Filter, keys: set[tuple[str, ...]]) -> None:
+    with reading(filled) as connection:
+        assert trends(connection, wanted, ["service", "agent", "release"]).keys() == keys
+
+
+def test_traffic_counts_traces_whatever_judges_them(filled: Engine) -> None:
+    with reading(filled) as connection:
+        assert traffic(connection, Filter()) == {0: 6}
+        assert traffic(connection, Filter(service="bank", rule="nobody")) == {0: 1}
+        assert names_of(connection, "service") == ["bank", "shop"]
+        assert names_of(connection, "release") == ["1.0"]
