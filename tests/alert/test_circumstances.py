@@ -71,3 +71,9 @@ def test_incomplete_traces_are_looked_at_where_they_count(stage: Stage) -> None:
     stage.receive(0, "fail", "fail", complete=False)
     alert = fired(stage, 1)
     assert (alert.facts.traces, alert.facts.worst) == (2, [trace_id(1), trace_id(0)])
+
+
+def test_of_very_many_traces_only_the_latest_are_counted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegrade.alert.circumstances._MOST_COUNTED", 3)
+    stage.receive(0, *["fail"] * 4)
+    assert "Found on at least 3 traces" in lines(fired(stage, 1))

@@ -1,7 +1,7 @@
 """What people want to see beside an alert: the worst traces, and what changed near the time when it began."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, func, select
 
 from tracegrade.match.alert import SCORE, UNJUDGED, series_of
-from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.alerts import Facts, StoredAlert
 from tracegrade.store.history import SeriesHistory, Window
 from tracegrade.store.read import Filter, Result, results, stored_traces, trace_heads
 from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, counts, series
@@ -36,12 +36,9 @@ def with_circumstances(connection: Connection, alert: StoredAlert, count_incompl
     since_ns = alert.facts.since_ns
     if since_ns is None:
         since_ns = _since(connection, alert, window)
-    traces, worst = _traces(connection, alert, window)
     facts = replace(
-        alert.facts,
+        _traces(connection, alert, window),
         since_ns=since_ns,
-        traces=traces,
-        worst=worst,
         changed=[
             *_releases(connection, alert, since_ns),
             *_rule(connection, alert),
@@ -100,8 +97,8 @@ def _judged_and_traces(history: SeriesHistory, alert: StoredAlert, window: Windo
     return judged, traces
 
 
-def _traces(connection: Connection, alert: StoredAlert, window: Window) -> tuple[int, list[str]]:
-    """How many traces were looked at, as far as the latest results tell; ids of the worst, lowest scores first."""
+def _traces(connection: Connection, alert: StoredAlert, window: Window) -> Facts:
+    """The facts with how many traces were looked at, and the ids of the worst, lowest scores first."""
     outcome = alert.of if alert.of in UNJUDGED else "not_evaluable" if alert.kind == "coverage" else "fail"
     wanted = replace(
         _place(alert),
@@ -113,13 +110,18 @@ def _traces(connection: Connection, alert: StoredAlert, window: Window) -> tuple
         since_ns=window.since_ns,
     )
 
-    def counted(wanted: Filter, limit: int) -> list[Result]:
-        return [found for found in results(connection, wanted, limit) if found.complete or window.count_incomplete]
+    def counted(found: Sequence[Result]) -> list[Result]:
+        return [result for result in found if result.complete or window.count_incomplete]
 
-    looked_at = {result.trace_id for result in counted(wanted, _MOST_COUNTED)}
-    bad = counted(replace(wanted, outcome=outcome), _LOOKED_AT)
+    latest = results(connection, wanted, _MOST_COUNTED)
+    bad = counted(results(connection, replace(wanted, outcome=outcome), _LOOKED_AT))
     bad.sort(key=lambda result: 0.0 if result.score is None else result.score)
-    return len(looked_at), list(dict.fromkeys(result.trace_id for result in bad))[:_WORST]
+    return replace(
+        alert.facts,
+        traces=len({result.trace_id for result in counted(latest)}),
+        more_traces=len(latest) == _MOST_COUNTED,
+        worst=list(dict.fromkeys(result.trace_id for result in bad))[:_WORST],
+    )
 
 
 def _releases(connection: Connection, alert: StoredAlert, since_ns: int) -> Iterator[str]:

@@ -38,7 +38,8 @@ def lines(alert: StoredAlert, links: Links = NO_LINKS) -> list[str]:
     began = f"Since: {time_text(facts.since_ns if facts.since_ns is not None else alert.starts_ns)}"
     found.append(f"{began}, until {time_text(alert.ends_ns)}" if alert.ends_ns is not None else began)
     if facts.traces:
-        found.append(f"Found on {facts.traces} traces")
+        least = "at least " if facts.more_traces else ""
+        found.append(f"Found on {least}{facts.traces:,} {'trace' if facts.traces == 1 else 'traces'}")
     if facts.changed:
         found.append(f"Changed near that time: {'; '.join(facts.changed)}")
     if facts.worst:

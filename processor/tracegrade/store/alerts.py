@@ -28,8 +28,8 @@ class Facts:
 
     The value lies between ``low`` and ``high``. ``was`` is the baseline, None where there is only a bound, measured on
     ``was_samples`` results (0: stated). ``chance``: how likely this is by chance. ``since_ns``: when it began, as far
-    as results tell. ``traces``: how many were looked at when it began to fire, 0 for unknown. ``worst``: ids of traces
-    to look at. ``changed``: sentences on what changed near that time.
+    as results tell. ``traces``: how many were looked at when it began to fire, 0 for unknown; ``more_traces``: that
+    is the least. ``worst``: ids of traces to look at. ``changed``: sentences on what changed near that time.
     """
 
     low: float = 0.0
@@ -39,6 +39,7 @@ class Facts:
     chance: float | None = None
     since_ns: int | None = None
     traces: int = 0
+    more_traces: bool = False
     worst: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     ended_by: str = ""
