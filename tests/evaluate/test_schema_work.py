@@ -47,6 +47,34 @@ def test_what_would_take_forever_is_refused_at_once(schema: Any, value: Any) -> 
     assert process_time() - started < 1
 
 
+SIXTEEN = {"properties": {letter: {} for letter in "abcdefghijklmnop"}}  # with itself 17 parts: 1 + 17 // 8 steps
+
+
+@pytest.mark.parametrize(
+    ("schema", "values_at_depth", "steps"),
+    [
+        ({}, [], 0),
+        ({}, [1], 1),
+        ({}, [1, 3], 4),  # what is reached above is reached by every value below as well: 1 + 3
+        ({}, [2, 3, 4], 9),
+        (SIXTEEN, [1], 3),
+        (SIXTEEN, [1, 16], 51),  # 3 + 16 * 3
+        ({"items": REF}, [1, 1, 1], 6),  # one visit more at each depth: 1 + 2 + 3
+        (DOUBLING, [1, 1, 1], 11),  # twice as many more at each depth: 1 + 3 + 7
+        ({"allOf": [{"$ref": "#/$defs/x"}] * 2, "$defs": {"x": SIXTEEN}}, [1], 7),  # 1 + 2 * 3
+        ({"not": {"items": {"$ref": "#/$defs/x"}}, "$defs": {"x": SIXTEEN}}, [1, 2], 9),  # 1 + 2 * (1 + 3)
+    ],
+)
+def test_steps_are_visits_of_values_times_the_parts_visited(
+    schema: Any, values_at_depth: list[int], steps: int
+) -> None:
+    assert SchemaWork(schema).steps(values_at_depth) == steps
+
+
+def test_counting_ends_where_there_are_too_many() -> None:
+    assert 10**12 < SchemaWork(DOUBLING).steps([1] * 200) < 10**13  # and not 2**200
+
+
 def test_everyday_schemas_are_not_refused() -> None:
     tree: Any = {"name": "leaf"}
     for _ in range(12):

@@ -67,9 +67,9 @@ CONTENTS: list[Content] = [
 ]
 
 
-def clean_results(rule_set: RuleSet) -> list[str]:
+def clean_results(rule_set: RuleSet, contents: list[Content]) -> list[str]:
     run = Run(rule_set, SETTINGS)
-    run.read(records([(0.0, CONTENTS)]))
+    run.read(records([(0.0, contents)]))
     run.end()
     return run.store.canonical()
 
@@ -107,7 +107,46 @@ def test_order_batches_duplicates_lateness_and_kills_change_no_result(rule_set: 
                 run.kill()
     run.read(journal)
     run.end()
-    assert run.store.canonical() == clean_results(rule_set)
+    assert run.store.canonical() == clean_results(rule_set, CONTENTS)
+
+
+# Turns of conversations, and of none: session, tool and start, so that several start together.
+turns = st.lists(
+    st.tuples(
+        st.sampled_from(["chat-1", "chat-2", ""]),
+        st.sampled_from(["find_order", "refund", "other"]),
+        st.sampled_from([1000, 1005, 2000, 3000]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(turns, st.booleans(), st.data())
+def test_any_conversations_are_judged_alike_however_they_arrive_once_they_are_quiet(
+    rule_set: RuleSet, conversations: list[tuple[str, str, int]], is_quiet: bool, data: st.DataObject
+) -> None:
+    contents = [
+        content
+        for trace, (session, tool, start) in enumerate(conversations, 1)
+        for content in turn(trace, session, tool, start)
+    ]
+    again = data.draw(st.lists(st.sampled_from(contents), max_size=4), label="sent again")
+    journal = records(batches_of(data.draw(st.permutations([*contents, *again]), label="arrival order"), data))
+    run = Run(rule_set, SETTINGS)
+    for seen in range(1, len(journal) + 1):
+        run.read(journal[:seen])
+        if data.draw(st.booleans(), label="looked at before more comes"):
+            run.tick(journal[seen - 1].received_ns / 1e9)
+    if is_quiet:
+        run.tick(journal[-1].received_ns / 1e9 + 1000)
+    else:
+        run.end()
+    assert run.store.canonical() == clean_results(rule_set, contents)
+    ended = [found for session, found in session_results(run).items() if session]
+    assert len(ended) == len({session for session, _, _ in conversations if session})
+    assert all(complete for _, complete in ended)
 
 
 @settings(max_examples=60, deadline=None)
