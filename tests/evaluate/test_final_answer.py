@@ -81,6 +81,9 @@ def test_contains(text: str, answer: Any, settings: Any, there: bool) -> None:
         ({"a": None}, {}, 0.0, 1),
         ({"a": {"b": [1, 2, 3]}}, '{"a": {"b": [1, 2]}}', 2.0, 3),
         ({"a": {"b": [1, 2, 3]}}, {"a": 1}, 0.0, 3),
+        ({"a": [1, 2]}, {"a": 5}, 0.0, 2),
+        ({"a": [1, 2]}, {"a": "12"}, 0.0, 2),
+        ({"a": {"b": 1}}, {"a": "b"}, 0.0, 1),
         ({"a": 1}, {"a": 1, "b": 2}, 1.0, 1),
         ({"a": {"$regex": "^x"}, "b": 1}, {"a": "xy", "b": 1}, 2.0, 2),
     ],
@@ -114,5 +117,7 @@ def test_a_key_that_is_not_expected_is_a_mistake() -> None:
     with pytest.raises(EvaluatorError, match="no part 'x'") as error:
         _judged("exact-match", {"expected_output": {"a": 1}}, {"x": 1}, target_output_key="x")
     assert error.value.type == "invalid_criteria"
+    with pytest.raises(EvaluatorError, match=r"no part 'a\[1\]'"):
+        _judged("exact-match", {"expected_output": {"a": [1]}}, {"a": [1, 2]}, target_output_key="a[1]")
     with pytest.raises(EvaluatorError, match="expected a path"):
         EVALUATORS["exact-match"].read_settings({"target_output_key": "."})

@@ -132,6 +132,13 @@ def test_a_call_as_expected_is_shown_as_it_was_made(score: Any, args: dict[str, 
     assert found.details["explained_tool_calls_args"] == {"a_0": f"Actual: {shown}, Expected: {wanted}, Score: 1.0"}
 
 
+@pytest.mark.parametrize("found", ["p", ["p"], 1, None])
+def test_what_is_no_object_where_one_is_expected_differs_as_a_whole(score: Any, found: Any) -> None:
+    judged = score("tool-call-args", _expect(("a", {"x": {"p": {"$gte": 1}}})), [("a", {"x": found})])
+    [difference] = judged.details["differences"]
+    assert (difference["path"], difference["problem"]) == ("args.x", "different")
+
+
 def test_details_are_bounded(score: Any) -> None:
     expected = [("a", {f"k{j}": "x" * 5000 for j in range(50)}) for _ in range(500)]
     found = score("tool-call-args", _expect(*expected), [("a", {"long": "y" * 5000, "list": [[0] * 5000]})] * 500)
