@@ -72,3 +72,9 @@ def test_no_compiled_module_defines_what_pydantic_reads() -> None:
         imported = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
         names = {alias.name for node in imported for alias in node.names} | {node.module for node in imported}
         assert names.isdisjoint({"pydantic", "BaseModel", "FileModel", "ParameterModel"}), path
+
+
+def test_the_page_finds_its_templates_and_static_files_beside_its_code() -> None:
+    web = Path(tracegrade.__file__).with_name("web")
+    assert {path.suffix for path in (web / "templates").iterdir()} == {".html"}
+    assert {path.suffix for path in (web / "static").iterdir()} == {".css", ".js", ".svg"}

@@ -39,6 +39,7 @@ class Site:
     config: Config
     snapshots: list[dict[str, Any]] = field(default_factory=list)
     url: str = ""
+    stopping: bool = False
 
     @contextmanager
     def store(self) -> Iterator[Any]:
@@ -51,7 +52,7 @@ class Site:
 
     @property
     def sources(self) -> Sources:
-        return Sources(self.store, lambda: self.rules, lambda: self.snapshots, self.config)
+        return Sources(self.store, lambda: self.rules, lambda: self.snapshots, self.config, lambda: self.stopping)
 
     def get(self, path: str) -> Answer:
         try:
@@ -77,7 +78,7 @@ def serving(folder: Path, *rules: str) -> Iterator[Site]:
         try:
             yield site
         finally:
-            server.should_exit = True
+            site.stopping = server.should_exit = True
             thread.join()
 
 

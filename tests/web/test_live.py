@@ -70,3 +70,11 @@ def test_an_open_page_asks_the_store_once_a_second_and_a_closed_one_does_not(
     while time.monotonic() - looked[-1] < 0.5:  # nobody waits any more, so nobody looks
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_an_open_page_does_not_hold_up_the_end(empty: Site) -> None:
+    with urlopen(f"{empty.url}/live", timeout=20) as response:
+        while not response.readline().startswith(b"data: "):
+            pass
+        empty.stopping = True
+        assert b"data" not in response.read()  # it ends

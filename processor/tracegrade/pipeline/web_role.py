@@ -41,7 +41,9 @@ class WebRole:
 
     async def run(self, stop: asyncio.Event, listening: socket.socket) -> None:
         """Serve on `listening` until `stop` is set."""
-        sources = Sources(self._store, lambda: self._reload.in_force, self._folder.read_published, self._config)
+        sources = Sources(
+            self._store, lambda: self._reload.in_force, self._folder.read_published, self._config, stop.is_set
+        )
         tls = None if self._settings.tls is None else server_context("web", self._settings.tls)
         server = HttpServer(build_app(sources), tls=tls, stop_within_s=STOP_WITHIN_S)
         serving = asyncio.create_task(server.serve(sockets=[listening]))

@@ -6,7 +6,8 @@ what is sent does not grow with traffic, and one look at the store each second s
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
@@ -14,10 +15,11 @@ from starlette.responses import StreamingResponse
 
 from tracegrade.store.open import StoreError
 from tracegrade.store.read import newest_number
-from tracegrade.web.sources import Sources
+from tracegrade.web.sources import Sources, sources_of
 
 LOOK_EVERY_S = 1.0
 KEEP_ALIVE_S = 15.0
+END_WITHIN_S = 0.25  # of the moment when the server stops
 
 logger = logging.getLogger(__name__)
 
@@ -65,17 +67,22 @@ class Newest:
 async def stream(request: Request) -> StreamingResponse:
     """One event now, and one whenever there are new results."""
     newest: Newest = request.app.state.newest
-    return StreamingResponse(_events(newest), media_type="text/event-stream")
+    return StreamingResponse(_events(newest, sources_of(request).is_stopping), media_type="text/event-stream")
 
 
-async def _events(newest: Newest) -> AsyncIterator[str]:
-    number = -1
+async def _events(newest: Newest, is_stopping: Callable[[], bool]) -> AsyncIterator[str]:
+    number, said_s = -1, time.monotonic()
     yield "retry: 3000\n\n"
-    while True:
+    while not is_stopping():
         try:
-            number = await asyncio.wait_for(newest.after(number), KEEP_ALIVE_S)
+            number = await asyncio.wait_for(newest.after(number), END_WITHIN_S)
         except TimeoutError:
-            yield ": still here\n\n"
+            if time.monotonic() - said_s > KEEP_ALIVE_S:
+                said_s = time.monotonic()
+                yield ": still here\n\n"
             continue
+        said_s = time.monotonic()
         yield f"event: results\ndata: {number}\n\n"
-        await asyncio.sleep(LOOK_EVERY_S)
+        for _ in range(round(LOOK_EVERY_S / END_WITHIN_S)):
+            if not is_stopping():
+                await asyncio.sleep(END_WITHIN_S)

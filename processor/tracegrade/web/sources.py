@@ -17,13 +17,15 @@ class Sources:
     """Where everything shown comes from; each call gives what is true now.
 
     ``store`` gives a connection that only reads, and raises `StoreError` while there is no store; ``snapshots`` gives
-    the roles' published metrics, of one moment; [] while nothing was published.
+    the roles' published metrics, of one moment; [] while nothing was published. ``is_stopping`` says that answers that
+    go on should end.
     """
 
     store: Callable[[], AbstractContextManager[Connection]]
     rule_set: Callable[[], RuleSet]
     snapshots: Callable[[], list[dict[str, Any]]]
     config: Config
+    is_stopping: Callable[[], bool] = lambda: False
 
 
 def sources_of(request: Request) -> Sources:
