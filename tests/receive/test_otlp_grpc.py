@@ -73,6 +73,8 @@ def test_2_empty_requests_succeed_and_are_not_journalled(serve: Serve) -> None:
     served = serve()
     for wire in (b"", b"\x0a\x00", b"\x0a\x02\x12\x00"):
         assert export(served, wire) == b""
+    with channel_to(served) as channel:
+        assert channel.stream_unary(EXPORT)(iter([]), timeout=20) == b""  # no message at all
     assert served.journal.entries == []
 
 

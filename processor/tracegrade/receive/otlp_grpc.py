@@ -158,12 +158,12 @@ class _Export:
         self._tokens = tokens
         self._read_timeout_s = read_timeout_s
 
-    async def answer(self, requests: AsyncIterator[bytes], context: _Context) -> bytes:
+    async def answer(self, _requests: AsyncIterator[bytes], context: _Context) -> bytes:
         """Take a request and say what became of it."""
         metadata = context.invocation_metadata() or ()
         if self._tokens is not None and (refused := self._tokens.refusal(_value(metadata, "authorization"))):
             await self._refuse(refused, context)
-        request = await self._read(requests, context)
+        request = await self._read(context)
         ingest, signal = self._ingest, self._signal
         if not ingest.in_flight.take(len(request)):
             await self._refuse(ingest.in_flight.refusal(), context)
@@ -176,14 +176,14 @@ class _Export:
             await _abort(context, outcome)
         return export_response(signal, Encoding.PROTOBUF, outcome)
 
-    async def _read(self, requests: AsyncIterator[bytes], context: _Context) -> bytes:
+    async def _read(self, context: _Context) -> bytes:
         try:
             async with asyncio.timeout(self._read_timeout_s):
-                async for request in requests:
-                    return request
+                # Not by iterating over `requests`: a generator left at its first message keeps it for a while.
+                request = await context.read()
         except TimeoutError:
             await self._refuse(request_too_slow(self._read_timeout_s), context)
-        return b""  # a call without a message, as an empty one
+        return request if isinstance(request, bytes) else b""  # EOF: a call without a message is as an empty one
 
     async def _refuse(self, refused: Refused, context: _Context) -> NoReturn:
         await _abort(context, self._ingest.refuse(self._signal, "grpc", refused))
