@@ -107,8 +107,10 @@ def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the receiver ends us when it is done
             stop_when_parent_ends(lambda: loop.call_soon_threadsafe(stop.set))
         else:
-            host, port = listening.getsockname()[:2]
-            click.echo(f"Listening: web {'https' if settings.tls else 'http'}://{host}:{port}.", err=True)
+            host = settings.endpoint.rpartition(":")[0]
+            scheme = "http" if settings.tls is None else "https"
+            shown = f"{scheme}://{host}:{listening.getsockname()[1]}"
+            click.echo(f"Listening: web {shown}. Data in {config.data_dir}.", err=True)
         await role.run(stop, listening)
         return 0
 
