@@ -30,7 +30,7 @@ def filled(engine: Engine) -> Engine:
         trace = judged(number, OUTCOMES[number % len(OUTCOMES)], complete=complete, release=release)
         for decision in trace.decisions:
             decision.pair.rule_hash = RULE.hash if number % 50 else "an earlier form"
-            decision.pair.probability = 0.5 if number % 4 == 0 else 1.0
+            decision.pair.probability = 0.5 if number % 5 == 0 else 1.0
         traces.append(trace)
     StoreWriter(engine).write(traces)
     return engine
@@ -61,15 +61,20 @@ def test_what_is_seen_is_what_was_stored(filled: Engine) -> None:
         assert {key.release for key in found} == {"1.0", "1.1"}
         assert {key.rule_hash for key in found} == {RULE.hash}
         complete, whole = total(found.values()), total(live.sums(RULE.id, Window("", *everything, True)).values())
+        scores = total(live.sums(RULE.id, Window("tool-call-order", *everything, False)).values())
         (traces,) = live.sums(EVERY_TRACE, Window("", *everything, False)).values()
     numbers = [number for number in range(300) if number % 50]
     kept = [number for number in numbers if number % 10 != 9]
     assert whole.results == len(numbers)
     assert complete.results == len(kept)
     assert complete.errors == sum(number % 6 == 5 for number in kept)
-    assert complete.all_passed == sum(2 if number % 4 == 0 else 1 for number in kept if number % 6 in (0, 2, 4))
+    assert complete.all_passed == sum(2 if number % 5 == 0 else 1 for number in kept if number % 6 in (0, 2, 4))
     # A result that was kept with probability 1/2 weighs 2, and 4 in the sums of squares.
-    squares = {number: 4 if number % 4 == 0 else 1 for number in kept}
+    squares = {number: 4 if number % 5 == 0 else 1 for number in kept}
     assert complete.judged_squares == sum(squares[number] for number in kept if number % 6 not in (3, 5))
     assert complete.other_squares == sum(squares[number] for number in kept if number % 6 in (3, 5))
+    assert (scores.all_scores, scores.all_score_squares) == (
+        complete.all_passed + complete.all_failed * 0.25,
+        complete.all_passed + complete.all_failed * 0.25**2,
+    )
     assert traces.passed == 270

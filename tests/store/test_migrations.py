@@ -8,7 +8,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from click.testing import CliRunner
-from sqlalchemy import Connection, MetaData, Table, create_engine, select
+from sqlalchemy import Connection, MetaData, Table, create_engine, func, select
 
 from store.engines import BACKENDS, POSTGRESQL, without_tables
 from store.judged_traces import judged
@@ -83,7 +83,11 @@ def test_a_store_of_any_earlier_version_is_brought_up_to_date_and_read(version: 
     engine = open_store(url)
     with reading(engine) as connection:
         (rate,) = rates(connection, Filter())
+        by_minute = select(func.sum(schema.counts.c.score_squares)).where(schema.counts.c.minutes == 1)
+        squares = connection.execute(by_minute).scalar_one()
     assert (rate.passed, rate.failed, rate.not_evaluable, rate.passes) == (1, 1, 1, 1.0)
+    # Scores of 1 and 0.25; where squares were not yet kept, as if scores lay as far apart as they can.
+    assert squares == (1.25 if version < "0003" else 1.0625)
     StoreWriter(engine).write([judged(2, "pass", revision=3), judged(4)])
     with reading(engine) as connection:
         (rate,) = rates(connection, Filter())
