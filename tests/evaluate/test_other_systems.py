@@ -16,7 +16,7 @@ LINES = yaml.safe_load((Path(__file__).parent / "other_systems.yaml").read_text(
 
 def test_every_system_has_lines_and_what_cannot_be_said_says_why() -> None:
     first = ["promptfoo", "Mastra", "BFCL", "pydantic-evals", "DeepEval"]
-    others = ["ADK", "Strands", "agentevals", "MLflow", "Ragas"]
+    others = ["ADK", "Strands", "agentevals", "MLflow", "Ragas", "Vertex AI", "AgentCore", "Azure AI Evaluation"]
     assert list(dict.fromkeys(line["system"] for line in LINES)) == first + others
     for line in LINES:
         assert bool(line["here"]) == bool(line.get("scores")), line["there"]
