@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.evaluate.conftest import _call
 
@@ -97,15 +97,16 @@ few_calls = st.lists(
 
 
 @given(few_calls, few_calls, st.booleans(), st.booleans())
+@example([("a", {"x": 1})] * 2, [("a", {"x": True}), ("a", {"x": 1})], False, False)
 def test_each_expected_call_takes_the_first_that_matches(expected: Any, made: Any, subset: bool, same: bool) -> None:
     made = [*expected, *made] if same else made  # often called as expected, one by one
     free = list(made)
     matched = 0
     for name, args in expected:
-        for call in free:
-            found = {key: value for key, value in call[1].items() if key in args} if subset else call[1]
-            if call[0] == name and json_equal(args, found, Work()):
-                free.remove(call)
+        for place, (called, given_args) in enumerate(free):
+            found = {key: value for key, value in given_args.items() if key in args} if subset else given_args
+            if called == name and json_equal(args, found, Work()):
+                del free[place]  # by its place: to Python, true and 1 are equal
                 matched += 1
                 break
     evaluator = EVALUATORS["tool-call-args"]
