@@ -103,7 +103,7 @@ class Server:
     def judge_pid(self) -> int:
         """The judge's process id."""
         assert self.process is not None
-        return eventually(lambda: (children(self.process.pid) or [0])[0], "a judge process")
+        return eventually(lambda: next(filter(_is_judge, children(self.process.pid)), 0), "a judge process")
 
     def kill(self) -> None:
         """kill -9 of the receive process, and wait until its judge has noticed."""
@@ -169,6 +169,14 @@ def children(pid: int) -> list[int]:
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         found += map(int, task.read_text().split())
     return found
+
+
+def _is_judge(pid: int) -> bool:
+    """Whether the process has become a judge: stopped before its exec, it would stop its parent too (vfork)."""
+    try:
+        return b"\0--role\0judge\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def alive(pid: int) -> bool:
