@@ -110,6 +110,7 @@ def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int
             host = settings.endpoint.rpartition(":")[0]
             scheme = "http" if settings.tls is None else "https"
             shown = f"{scheme}://{host}:{listening.getsockname()[1]}"
+            listening.listen()  # else whoever reads the next line may be refused
             click.echo(f"Listening: web {shown}. Data in {config.data_dir}.", err=True)
         await role.run(stop, listening)
         return 0
