@@ -1,6 +1,7 @@
 """The keeper of the judge, with small stand-ins for the judge."""
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 
@@ -30,6 +31,10 @@ KILLED_ON_A_RULE = PREAMBLE + "beat.working(bytes(15) + b'\\x07', 'fatal-rule');
 LEAVES_ON_A_RULE = PREAMBLE + "beat.working(bytes(15) + b'\\x07', 'fatal-rule'); os._exit(3)"
 REFUSES_TO_START_AGAIN = PREAMBLE + "sys.exit(1 if (folder / 'starts').read_text() == 'x' else 2)"
 FINDS_NO_STORE = PREAMBLE + "sys.exit(75 if (folder / 'starts').read_text() in ('x', 'xx') else 2)"
+READS_ON_AND_IS_KILLED = (
+    PREAMBLE + "beat.beat(10 * len((folder / 'starts').read_text())); os.kill(os.getpid(), signal.SIGKILL)"
+)
+READS_AGAIN_AND_IS_KILLED = PREAMBLE + "beat.beat(10); os.kill(os.getpid(), signal.SIGKILL)"
 LEAVES_WITH_ITS_PIPE = PREAMBLE + "sys.stdin.read(); (folder / 'left').touch()"
 
 
@@ -94,6 +99,18 @@ def test_a_judge_whose_store_is_away_is_tried_until_it_has_started_or_is_wrong(t
     assert (tmp_path / "starts").read_text() == "xxx"
     assert telemetry.value("tracegrade.judge.restarts", reason="store_unreachable") == 2
     assert process.refused_to_start
+
+
+@pytest.mark.parametrize(
+    ("script", "pauses"),
+    [(READS_ON_AND_IS_KILLED, ["0.2", "0.2", "0.2"]), (READS_AGAIN_AND_IS_KILLED, ["0.2", "0.4", "0.8"])],
+    ids=["reads on", "reads the same again"],
+)
+def test_pauses_before_a_start_grow_while_judges_get_no_further(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, script: str, pauses: list[str]
+) -> None:
+    keep(tmp_path, script, 3)
+    assert re.findall(r"next start in (\S+) s", caplog.text) == pauses
 
 
 def test_stopping_ends_the_pipe_and_the_judge_leaves_by_itself(tmp_path: Path) -> None:

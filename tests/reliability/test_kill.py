@@ -24,7 +24,7 @@ from tracegrade.semconv import EVALUATION_EVENT
 
 REQUESTS_PER_S = 40  # 800 spans a second
 LONG_REQUESTS_PER_S = 100  # 2,000 spans a second
-LONGEST_S = 25 * 60.0
+LONGEST_S = 60 * 60.0
 
 
 class Load(threading.Thread):
@@ -77,7 +77,7 @@ class Load(threading.Thread):
         self._close()
 
 
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(5400)
 def test_nothing_answered_is_lost_and_nothing_is_doubled(
     tmp_path: Path, kills: int, is_long: bool, report: Report
 ) -> None:

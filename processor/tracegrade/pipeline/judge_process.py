@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 from tracegrade.config import JudgeSettings
 from tracegrade.deliver.route import wait
@@ -20,6 +21,7 @@ from tracegrade.telemetry import Telemetry
 
 LOOK_EVERY_S = 0.25
 SHORT_LIFE_S = 10.0
+SHORTEST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 30.0
 STOP_WITHIN_S = 20.0
 STARTS_WITHIN_S = 60.0
@@ -55,9 +57,10 @@ class JudgeProcess:
         not end with it. They do not wait for the store's server either: it is tried until it answers.
         """
         first = True
-        pause_s = 0.2
+        pause_s = SHORTEST_PAUSE_S
+        furthest = 0
         while not stop.is_set():
-            started_s = time.monotonic()
+            started_ns = time.monotonic_ns()
             # Not asyncio's: uvloop forks for it, and gRPC minds; this one uses vfork and exec.
             process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
             self.pid = process.pid
@@ -74,8 +77,15 @@ class JudgeProcess:
             else:
                 first = False
             self._telemetry.add("tracegrade.judge.restarts", reason=reason)
-            lived_s = time.monotonic() - started_s
-            pause_s = 0.2 if lived_s > SHORT_LIFE_S else min(pause_s * 2, LONGEST_PAUSE_S)
+            lived_s = (time.monotonic_ns() - started_ns) / 1e9
+            last = self._last_beat(started_ns)
+            reached = last.position if last is not None else 0
+            # One that was killed while it got on is no loop: what waits to be judged would only grow.
+            if lived_s > SHORT_LIFE_S or reached > furthest:
+                pause_s = SHORTEST_PAUSE_S
+            else:
+                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            furthest = max(furthest, reached)
             logger.warning(
                 "the judge ended (%s, exit code %s); next start in %.1f s; receiving and forwarding go on",
                 reason,
@@ -100,8 +110,16 @@ class JudgeProcess:
                 process.kill()
                 process.wait()
                 return HUNG
-        self._count_crash(exit_code, started_ns)
+        self._count_crash(exit_code, self._last_beat(started_ns))
         return CRASHED
+
+    def _last_beat(self, started_ns: int) -> Beat | None:
+        """Of the judge that began then; None if it gave none, or no file descriptor is left to read it by."""
+        with suppress(OSError):
+            beat = read_heartbeat(self._folder.heartbeat)
+            if beat is not None and beat.changed_ns >= started_ns:
+                return beat
+        return None
 
     async def _end(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None
@@ -118,11 +136,10 @@ class JudgeProcess:
             return time.monotonic_ns() - started_ns > max(self._settings.hang_timeout, STARTS_WITHIN_S) * 1e9
         return time.monotonic_ns() - beat.changed_ns > self._settings.hang_timeout * 1e9
 
-    def _count_crash(self, exit_code: int, started_ns: int) -> None:
+    def _count_crash(self, exit_code: int, beat: Beat | None) -> None:
         """Set aside what this judge was working on when it ended, if it has ended others before."""
-        beat = read_heartbeat(self._folder.heartbeat)
-        if beat is None or beat.changed_ns < started_ns or beat.trace_id is None or beat.rule_id is None:
-            return  # it was working on nothing, or what is there is an earlier one's
+        if beat is None or beat.trace_id is None or beat.rule_id is None:
+            return
         ended_by = signal.Signals(-exit_code).name if exit_code < 0 else f"exit code {exit_code}"
         logger.warning("the judge was ended by %s on trace %s, rule %s", ended_by, beat.trace_id, beat.rule_id)
         pair = (beat.trace_id, beat.rule_id)
