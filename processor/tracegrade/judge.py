@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.evaluator import Evidence, Score, Surroundings
+from tracegrade.evaluate.evidence import Evidence, Score, Surroundings
 from tracegrade.evaluate.gate import gate
 from tracegrade.extract.registry import extract
 from tracegrade.extract.surroundings import SessionSurroundings, SubjectSurroundings
@@ -26,6 +26,7 @@ from tracegrade.model.evaluation import (
     Pair,
     evaluation_id,
     pair_key,
+    subject_key,
 )
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session, session_trace_id
@@ -199,7 +200,7 @@ class _Judged:
     ``trace_id`` (hex) is that within which its id is unique, "" when it is so by itself.
     """
 
-    __slots__ = ("evidence", "facts", "subject", "trace_id")
+    __slots__ = ("evidence", "facts", "key", "subject")
 
     def __init__(self, matched: Match, surroundings: Surroundings, facts: JudgedSubject, trace_id: str) -> None:
         subject = matched.subject
@@ -207,7 +208,7 @@ class _Judged:
         self.subject = subject
         self.evidence = Evidence(subject.calls, subject.prompt, subject.final_answer, surroundings, run_calls)
         self.facts = facts
-        self.trace_id = trace_id
+        self.key = subject_key(facts.tenant, facts.run, trace_id, facts.kind, facts.id)
 
 
 class _JudgedPair:
@@ -220,9 +221,7 @@ class _JudgedPair:
         self.evidence = judged.evidence
         self._rule = rule
         self._pair = Pair(facts, rule.id, rule.hash, rule.level, rule.sample.share)
-        self._key = pair_key(
-            facts.tenant, facts.run, judged.trace_id, facts.kind, facts.id, rule.id, rule.hash, facts.revision
-        )
+        self._key = pair_key(judged.key, rule.id, rule.hash, facts.revision)
 
     def unscored(self, spec: EvaluationSpec, outcome: Outcome, reason: str) -> Evaluation:
         """The evaluation of which nothing but `reason` is known."""
@@ -265,7 +264,7 @@ class _JudgedPair:
 def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, gated: bool) -> Evaluation:
     evaluator, evidence = spec.evaluator, pair.evidence
     try:
-        if gated and (lack := gate(evaluator, spec.criteria, spec.settings, evidence)) is not None:
+        if gated and evaluator.reads and (lack := gate(evaluator, spec.criteria, spec.settings, evidence)) is not None:
             return pair.unscored(spec, "not_evaluable", lack)
         score = evaluator.evaluate(evidence, spec.criteria, spec.settings)
     except EvaluatorError as error:

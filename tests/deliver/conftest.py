@@ -6,7 +6,7 @@ import pytest
 
 from judged_records import decisions_of
 from tracegrade.deliver.record import JudgedTrace
-from tracegrade.model.evaluation import evaluation_id, pair_key
+from tracegrade.model.evaluation import evaluation_id, pair_key, subject_key
 
 TRACE_ID = "5b8e9d3c17a0f2e15b8e9d3c17a0f2e1"
 SPAN_ID = "00f067aa0ba902b7"
@@ -43,16 +43,9 @@ def _evaluation(revision: int, **changes: Any) -> dict[str, Any]:
         "time": 1_700_000_000_000_000_009,
     } | changes
     found["label"] = found["outcome"]
-    pair = pair_key(
-        tenant=found["tenant"],
-        run=found["run"],
-        trace_id=found["trace_id"],
-        subject_kind=found["subject"]["kind"],
-        subject_id=found["subject"]["id"],
-        rule_id=found["rule_id"],
-        rule_hash=found["rule_hash"],
-        revision=revision,
-    )
+    kind, subject_id = found["subject"]["kind"], found["subject"]["id"]
+    subject = subject_key(found["tenant"], found["run"], found["trace_id"], kind, subject_id)
+    pair = pair_key(subject, found["rule_id"], found["rule_hash"], revision)
     found["id"] = evaluation_id(pair, found["evaluation"], found["case"])
     return found
 

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
 from tracegrade.evaluate.calls import ArgumentExcerpts
-from tracegrade.evaluate.evaluator import Evidence, Justification, Score
+from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.evaluate.tool_call_output import ActualOutput
 from tracegrade.evaluate.work import Work

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tracegrade.evaluate.errors import EvaluatorError
@@ -120,3 +120,23 @@ def test_bands_cover_every_score(value: float) -> None:
     lower = {"excellent": 0.9, "good": 0.7, "moderate": 0.5, "poor": 0.0}[band(value)]
     upper = {"excellent": 1.1, "good": 0.9, "moderate": 0.7, "poor": 0.5}[band(value)]
     assert lower <= value < upper
+
+
+_CALLS = st.lists(
+    st.tuples(st.sampled_from("ab"), st.dictionaries(st.sampled_from("xy"), st.integers(0, 1), max_size=2)), max_size=4
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_CALLS.filter(bool), _CALLS, st.sampled_from(["strict", "flexible"]))
+def test_calls_as_expected_one_by_one_are_aligned_as_any_are(
+    score: Any, reference: Any, further: Any, mode: str
+) -> None:
+    criteria = {"reference_tool_calls": [{"name": name, "args": args} for name, args in reference]}
+    made = [(name, {**args, "z": 0} if mode == "flexible" and args else args) for name, args in reference]
+    whole = score("tool-call-accuracy", criteria, [*made, *further], mode=mode)
+    # With a call before them that fits nothing, the calls are no longer compared one by one.
+    shifted = score("tool-call-accuracy", criteria, ["other", *made, *further], mode=mode)
+    assert whole.details["true_positives"] == shifted.details["true_positives"] == len(reference)
+    assert [False, *whole.details["matched"]] == shifted.details["matched"]
+    assert (whole.score == 1.0) is (not further)

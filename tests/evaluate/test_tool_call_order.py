@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
+from tracegrade.evaluate.evidence import Score
 from tracegrade.evaluate.tool_call_order import EVALUATOR, Criteria, Settings
 from tracegrade.model.tool_call import ToolCall
 
@@ -158,3 +159,26 @@ def test_further_calls_never_lower_the_score(expected: list[str], actual: list[s
 
     assert 0 <= share(actual) <= share([*more, *actual]) <= 1
     assert share(actual) <= share([*actual, *more])
+
+
+def test_names_seen_before_are_looked_up(score: Any, call: Any) -> None:
+    criteria = EVALUATOR.read_criteria({"tool_calls_order": list("abcd")})
+
+    def judged(calls: list[ToolCall], **settings: Any) -> Score:
+        return EVALUATOR.evaluate(Evidence(calls), criteria, EVALUATOR.read_settings(settings))
+
+    calls = _made(call, "a (c b) d")
+    first = judged(calls)
+    assert judged(_made(call, "a (c b) d")) is first
+    others = [judged(_made(call, "a c b d")), judged(calls, concurrency="sequential"), judged(calls, strict=True)]
+    assert [found.score for found in (first, *others)] == [1.0, 0.75, 0.75, 1.0]
+    assert others[0] is others[1]
+    assert score("tool-call-order", {"tool_calls_order": list("abdc")}, calls).score == 0.75
+
+
+@pytest.mark.parametrize("names", [["a"] * 65, ["a" * 2049]])
+def test_many_or_long_names_are_not_kept_to_be_looked_up(call: Any, names: list[str]) -> None:
+    criteria = EVALUATOR.read_criteria({"tool_calls_order": names[:1]})
+    first, second = (EVALUATOR.evaluate(Evidence(list(map(call, names))), criteria, Settings()) for _ in range(2))
+    assert first == second
+    assert first is not second

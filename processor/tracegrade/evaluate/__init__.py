@@ -5,7 +5,7 @@ what cannot be judged is not_evaluable with a reason (`gate`), what cannot be sc
 Order: the gate, then the evaluator. Cost: bounded by work (`work.WORK_LIMIT` steps), never by time; no clock, no
 network, no log, no server is loaded.
 
-    from tracegrade.evaluate.evaluator import Evidence
+    from tracegrade.evaluate.evidence import Evidence
     from tracegrade.evaluate.registry import EVALUATORS
 
     order = EVALUATORS["tool-call-order"]

@@ -5,7 +5,8 @@ from typing import Annotated
 from pydantic import Field
 
 from tracegrade.evaluate.calls import counted
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
+from tracegrade.evaluate.evidence import Evidence, Score
 
 
 class Criteria(ParameterModel):

@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from tracegrade.evaluate.calls import arguments, counted, detailed, listed, names
-from tracegrade.evaluate.evaluator import CallPart, Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
+from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.json_schema import JsonSchema, JsonSchemaError
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue

@@ -9,7 +9,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.model.json_value import JsonValue
 from tracegrade.semconv import TOKEN_USAGE
 from tracegrade.yaml_file import Duration

@@ -6,10 +6,9 @@ from itertools import islice
 from typing import Generic
 
 from tracegrade.evaluate.calls import all_of, counted, listed, positions_of
-from tracegrade.evaluate.calls import names as names_of
-from tracegrade.evaluate.evaluator import Evidence, Justification, Score
+from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.expected import Difference
-from tracegrade.evaluate.pairing import ByPosition, Found, Matches, Pairing, nearest_unpaired
+from tracegrade.evaluate.pairing import ByPosition, Found, Matches, Pairing, in_step, nearest_unpaired
 from tracegrade.evaluate.values import excerpt, written
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -109,33 +108,21 @@ class Comparison(Generic[Found]):
         names = self._expected.names
         if not names:
             return self._score_nothing_expected()
-        self._pairs = self._in_step() or pair(names, self._expected.wanted, self._evidence, self._found, self._work)
+        wanted, evidence, found = self._expected.wanted, self._evidence, self._found
+        if in_step(names, wanted, evidence, found, self._work, steps=1):
+            self._pairs = range(len(names))
+            return Score(1.0, justify=self._justify_all)
+        self._work = Work(evidence=evidence)  # nothing that led nowhere is counted
+        self._pairs = pair(names, wanted, evidence, found, self._work)
         if None not in self._pairs:
             return Score(1.0, justify=self._justify_all)
         matched = len(names) - self._pairs.count(None)
         shown = nearest_unpaired(names, self._evidence, self._pairs)
-        found = listed_differences(self._compared.root, self._failed(shown))
-        details: dict[str, JsonValue] = {self._compared.key: self._explained(shown), "differences": found}
+        differ = listed_differences(self._compared.root, self._failed(shown))
+        details: dict[str, JsonValue] = {self._compared.key: self._explained(shown), "differences": differ}
         uncalled = [name for name, position in zip(names, shown, strict=True) if position is None]
         score = 0.0 if all_or_nothing else matched / len(names)
-        return Score(score, details, self._explain_failed(matched, uncalled, found))
-
-    def _in_step(self) -> Sequence[int]:
-        """All positions, if the calls made are as expected one by one, which is soon seen; else none.
-
-        Every pairing starts by comparing so, so what this takes is not counted when it leads nowhere.
-        """
-        wanted, found, work = self._expected.wanted, self._found, self._work
-        if self._evidence.once(names_of) == self._expected.names:
-            for position, matches in enumerate(wanted):
-                work.left -= 1
-                work.position = position
-                if not matches(found[position], work):
-                    break
-            else:
-                return range(len(wanted))
-            self._work = Work(evidence=self._evidence)
-        return ()
+        return Score(score, details, self._explain_failed(matched, uncalled, differ))
 
     def _justify_all(self) -> Justification:
         text = f"{all_of(len(self._expected.names), 'expected call')} made with the expected {self._compared.words}."

@@ -5,7 +5,7 @@ Functions and classes of an `Evidence` alone are for `Evidence.once`.
 
 from collections.abc import Iterable, Sequence
 
-from tracegrade.evaluate.evaluator import Evidence
+from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.values import excerpt
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
@@ -15,10 +15,27 @@ _MAX_NAME = 80  # characters, in a sentence
 _MAX_NAMES = 3  # in a sentence
 _MAX_NAME_IN_DETAILS = 256
 
+REMEMBERED = 1024  # scores that follow from the names of calls alone, of all rules together, by evaluator
+# A longer sequence is judged anew each time: what is remembered stays within some megabytes.
+_MAX_CALLS_REMEMBERED = 64
+_MAX_CHARACTERS_REMEMBERED = 2048
+
 
 def names(evidence: Evidence) -> list[str]:
     """The names of the calls."""
     return [call.name for call in evidence.calls]
+
+
+class NamesMade:
+    """The names of the calls; ``key`` is them as what scores are remembered by, None when they are many or long."""
+
+    __slots__ = ("key", "names")
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.names = evidence.once(names)
+        self.key: tuple[str, ...] | None = None
+        if len(self.names) <= _MAX_CALLS_REMEMBERED and sum(map(len, self.names)) <= _MAX_CHARACTERS_REMEMBERED:
+            self.key = tuple(self.names)
 
 
 def positions_by_name(evidence: Evidence) -> dict[str, list[int]]:
@@ -108,11 +125,6 @@ def detailed(names: Sequence[str]) -> list[JsonValue]:
     if max(map(len, shown), default=0) <= _MAX_NAME_IN_DETAILS:
         return list(shown)
     return [_cut(name, _MAX_NAME_IN_DETAILS) for name in shown]
-
-
-def detailed_names(evidence: Evidence) -> list[JsonValue]:
-    """The names of the calls for the details."""
-    return detailed(evidence.once(names))
 
 
 def _cut(text: str, length: int) -> str:

@@ -16,7 +16,8 @@ from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, mod
 
 from tracegrade.evaluate.calls import detailed, listed
 from tracegrade.evaluate.criteria import ExpectedArguments
-from tracegrade.evaluate.evaluator import CallPart, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import ParameterModel
+from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.expected import ExpectedObject, LiteralValue
 from tracegrade.evaluate.expressions import regex_expression
 from tracegrade.evaluate.matchers import LITERAL, MATCHERS

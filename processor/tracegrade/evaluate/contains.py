@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.final_answer import Absent, AnswerSettings, absent_score, answered, judge_lines, shown
 from tracegrade.evaluate.values import json_text
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any, get_args
 
-from tracegrade.evaluate.evaluator import CallPart, Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
+from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.plugins import Plugin, load
 

@@ -26,7 +26,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
 
 if TYPE_CHECKING:
-    from tracegrade.evaluate.evaluator import Evidence
+    from tracegrade.evaluate.evidence import Evidence
 
 Which: TypeAlias = Literal["any", "first", "last"]
 _WHICH: tuple[Which, ...] = ("any", "first", "last")

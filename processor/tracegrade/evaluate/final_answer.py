@@ -17,7 +17,8 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from tracegrade.evaluate.criteria import as_written, compiled_by
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.evaluator import Evidence, NotedSettings, ParameterModel, Score
+from tracegrade.evaluate.evaluator import NotedSettings, ParameterModel
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.expected import Expected, ExpectedList, ExpectedObject, LiteralValue, Path
 from tracegrade.evaluate.matchers import compile_expected
 from tracegrade.evaluate.values import decoded_container, excerpt, json_text

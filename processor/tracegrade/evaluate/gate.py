@@ -14,7 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tracegrade.evaluate.calls import listed
-from tracegrade.evaluate.evaluator import CallPart, Evaluator, Evidence, ParameterModel
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
+from tracegrade.evaluate.evidence import CallPart, Evidence
 
 _LACKING_ARGUMENTS = {
     "absent": "were not recorded",

@@ -10,7 +10,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, Score
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.expected import Expected, ExpectedList, ExpectedObject, LiteralValue
 from tracegrade.evaluate.final_answer import AnswerSettings, OutputCriteria, absent_score, compared, judge_lines
 from tracegrade.evaluate.work import Work

@@ -13,7 +13,8 @@ from typing import Annotated
 from pydantic import Field
 
 from tracegrade.evaluate.calls import arguments, detailed, listed, names
-from tracegrade.evaluate.evaluator import CallPart, Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
+from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.values import Identities
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue

@@ -26,7 +26,8 @@ from tracegrade.evaluate.case_scoring import (
     scored_calls,
     tool_score,
 )
-from tracegrade.evaluate.evaluator import CallPart, Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
+from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.tool_names import listed_names
 from tracegrade.evaluate.work import Work
 

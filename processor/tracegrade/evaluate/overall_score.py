@@ -14,7 +14,8 @@ from tracegrade.evaluate.case_scoring import (
     reads_params,
     score_case,
 )
-from tracegrade.evaluate.evaluator import CallPart, Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
+from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.work import Work
 
 

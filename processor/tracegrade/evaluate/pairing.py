@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias, TypeVar
 
+from tracegrade.evaluate.calls import names as names_of
 from tracegrade.evaluate.calls import positions_by_name
-from tracegrade.evaluate.evaluator import Evidence
+from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.work import Work
 
 Found = TypeVar("Found")
@@ -24,6 +25,40 @@ class ByPosition(Protocol[_Held]):
 Pairing: TypeAlias = Callable[
     [Sequence[str], Sequence[Matches[Found]], Evidence, ByPosition[Found], Work], list[int | None]
 ]
+
+
+def in_step(
+    names: Sequence[str],
+    wanted: Sequence[Matches[Found]],
+    evidence: Evidence,
+    found: ByPosition[Found],
+    work: Work,
+    *,
+    steps: int,
+) -> bool:
+    """Whether the calls made are as expected one by one, and no others: soon seen, and so it is mostly.
+
+    Then all that pair by name and by what matches, in order, pair so, too.
+
+    Args:
+        names: of the expected calls.
+        wanted: what each matches.
+        evidence: the calls made.
+        found: what was found of each.
+        work: counts what is compared, and `steps` for each call beside.
+        steps: as many as the pairing counts that this stands for.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
+    if evidence.once(names_of) != names:
+        return False
+    for position, matches in enumerate(wanted):
+        work.left -= steps
+        work.position = position
+        if not matches(found[position], work):
+            return False
+    return True
 
 
 def pair_first(

@@ -18,7 +18,8 @@ from pydantic import Field
 
 from tracegrade.evaluate.call_by_call import MAX_EXPLAINED, line
 from tracegrade.evaluate.calls import ArgumentExcerpts, all_of, arguments, counted, listed, names
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score, calls_named
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel, calls_named
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.expected import Expected, LiteralValue
 from tracegrade.evaluate.reference_calls import ReferenceCall
 from tracegrade.evaluate.values import excerpt, scalar_text

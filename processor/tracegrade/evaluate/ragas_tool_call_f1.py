@@ -13,7 +13,8 @@ from typing import Annotated
 from pydantic import Field
 
 from tracegrade.evaluate.calls import arguments, listed, names
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score, calls_named
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel, calls_named
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.reference_calls import ReferenceCall
 from tracegrade.evaluate.values import Identities
 from tracegrade.evaluate.work import Work

@@ -14,7 +14,8 @@ from pydantic import Field
 
 from tracegrade.evaluate.calls import detailed, listed
 from tracegrade.evaluate.case_scoring import Occurrence, scored_calls
-from tracegrade.evaluate.evaluator import CallPart, Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
+from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 

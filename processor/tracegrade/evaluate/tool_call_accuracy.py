@@ -19,9 +19,10 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from tracegrade.evaluate.call_by_call import ExpectedNames, listed_differences, paths_of
 from tracegrade.evaluate.calls import MAX_LISTED, all_of, arguments, counted, listed
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score, calls_named
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel, calls_named
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.expected import Difference, ExpectedObject, differences
-from tracegrade.evaluate.pairing import nearest_unpaired
+from tracegrade.evaluate.pairing import Matches, in_step, nearest_unpaired
 from tracegrade.evaluate.reference_calls import ReferenceCall
 from tracegrade.evaluate.value_modes import ComparedValues
 from tracegrade.evaluate.work import Work
@@ -29,8 +30,9 @@ from tracegrade.model.json_value import JsonValue
 
 Band: TypeAlias = Literal["excellent", "good", "moderate", "poor"]
 
+Arguments: TypeAlias = dict[str, JsonValue]
 # How well the arguments of a call made fit, from 0 to 1.
-Fit: TypeAlias = Callable[[dict[str, JsonValue], Work], float]
+Fit: TypeAlias = Callable[[Arguments, Work], float]
 
 # What a call with arguments is worth to a reference without.
 _UNASKED_ARGUMENTS = 0.5
@@ -60,14 +62,26 @@ class Criteria(ComparedValues):
         return ExpectedNames([call.name for call in self.reference_tool_calls or ()])
 
     @cached_property
-    def wholly(self) -> Sequence[Fit]:
-        """How well arguments fit each call, strictly: 1 or 0."""
+    def wholly(self) -> Sequence[Matches[Arguments]]:
+        """Whether arguments fit each call, strictly."""
         return [call.args.matches for call in self.reference_tool_calls or ()]
 
     @cached_property
     def partly(self) -> Sequence[Fit]:
         """How well arguments fit each call, flexibly."""
         return [partial(_share, call.args) for call in self.reference_tool_calls or ()]
+
+    @cached_property
+    def partly_whole(self) -> Sequence[Matches[Arguments]]:
+        """Whether arguments fit each call as well as can be, flexibly."""
+        references = [call.args for call in self.reference_tool_calls or ()]
+        return [args.matches_within if args.members else args.matches for args in references]
+
+    @cached_property
+    def all_made(self) -> Score:
+        """The score of these calls and no others."""
+        count = len(self.expected.names)
+        return _score_of([*range(count)], count, [], [])
 
 
 class Settings(ParameterModel):
@@ -92,13 +106,12 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     references = criteria.reference_tool_calls
     if not references:
         return Score(None, {}, "There are no reference calls, so there is nothing to score.")
-    work = Work(evidence=evidence)
     actual = evidence.once(arguments)
+    whole = criteria.partly_whole if settings.mode == "flexible" else criteria.wholly
+    if in_step(criteria.expected.names, whole, evidence, actual, Work(evidence=evidence), steps=0):
+        return criteria.all_made
+    work = Work(evidence=evidence)  # nothing that led nowhere is counted
     taken_by = _align(criteria, evidence, actual, settings, work)
-    matched = len(references) - taken_by.count(None)
-    precision = matched / len(actual) if actual else 0.0
-    recall = matched / len(references)
-    score = 2 * precision * recall / (precision + recall) if matched else 0.0
     uncalled: list[str] = []
     found: list[JsonValue] = []
     if None in taken_by:
@@ -113,16 +126,26 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
                 if position is not None and taken_by[i] is None
             ),
         )
+    return _score_of(taken_by, len(actual), uncalled, found)
+
+
+def _score_of(taken_by: Sequence[int | None], calls: int, uncalled: list[str], found: list[JsonValue]) -> Score:
+    """The score of that many calls made, when each reference call was taken by the call at that position."""
+    references = len(taken_by)
+    matched = references - taken_by.count(None)
+    precision = matched / calls if calls else 0.0
+    recall = matched / references
+    score = 2 * precision * recall / (precision + recall) if matched else 0.0
     takers = set(taken_by)
     details: dict[str, JsonValue] = {
         "true_positives": matched,
         "precision": precision,
         "recall": recall,
-        "matched": [position in takers for position in range(min(len(actual), MAX_LISTED))],
+        "matched": [position in takers for position in range(min(calls, MAX_LISTED))],
         "band": band(score),
         "differences": found,
     }
-    return Score(score, details, _explain(matched, len(actual), len(references), uncalled, paths_of(found)))
+    return Score(score, details, _explain(matched, calls, references, uncalled, paths_of(found)))
 
 
 def _align(
@@ -134,7 +157,8 @@ def _align(
 ) -> list[int | None]:
     """For each reference call the position of the call that took it."""
     free = {name: list(indexes) for name, indexes in criteria.expected.by_name.items()}
-    fits, enough = criteria.wholly, 1.0
+    fits: Sequence[Fit] = criteria.wholly
+    enough = 1.0
     if settings.mode == "flexible":
         fits, enough = criteria.partly, settings.argument_match_threshold
     taken_by: list[int | None] = [None] * len(criteria.expected.names)

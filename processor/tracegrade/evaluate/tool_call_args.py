@@ -18,7 +18,8 @@ from pydantic import Field
 from tracegrade.evaluate.call_by_call import Compared, Comparison, ExpectedCalls
 from tracegrade.evaluate.calls import ArgumentExcerpts, arguments
 from tracegrade.evaluate.criteria import ExpectedArguments
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, NotedSettings, ParameterModel, Score, calls_named
+from tracegrade.evaluate.evaluator import Evaluator, NotedSettings, ParameterModel, calls_named
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.expected import Difference, differences
 from tracegrade.evaluate.pairing import Matches, pair_first, pair_in_turn
 from tracegrade.evaluate.value_modes import ComparedValues

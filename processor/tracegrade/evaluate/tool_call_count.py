@@ -6,18 +6,30 @@ called counts 0, also in a trace without any calls. Nothing listed and nothing c
 called is 0.
 """
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import Annotated
 
 from pydantic import Field
 
 from tracegrade.evaluate.call_by_call import MAX_EXPLAINED, line
-from tracegrade.evaluate.calls import all_of, counted, listed, positions_by_name
-from tracegrade.evaluate.counts import Count
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, NotedSettings, ParameterModel, Score
+from tracegrade.evaluate.calls import REMEMBERED, NamesMade, all_of, counted, listed
+from tracegrade.evaluate.counts import Count, ExpectedCount
+from tracegrade.evaluate.evaluator import Evaluator, NotedSettings, ParameterModel
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.model.json_value import JsonValue
 
 _KEY = "explained_tool_calls_count"
+
+
+class ExpectedCounts:
+    """How often each tool is expected to be called."""
+
+    __slots__ = ("by_name",)
+
+    def __init__(self, by_name: Mapping[str, ExpectedCount]) -> None:
+        self.by_name = by_name
 
 
 class Criteria(ParameterModel):
@@ -26,6 +38,11 @@ class Criteria(ParameterModel):
     tool_calls_count: Annotated[
         dict[str, Count], Field(description='Per tool an operator (= == != > < >= <=) and a number: ["<=", 3].')
     ]
+
+    @cached_property
+    def expected(self) -> ExpectedCounts:
+        """The counts, ready to compare."""
+        return ExpectedCounts(self.tool_calls_count)
 
 
 class Settings(NotedSettings):
@@ -37,19 +54,28 @@ class Settings(NotedSettings):
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
-    expected = criteria.tool_calls_count
+    made = evidence.once(NamesMade)
+    if made.key is None:
+        return _compare(criteria.expected, made.names, settings.strict)
+    return _compared(criteria.expected, made.key, settings.strict)
+
+
+def _compare(counts: ExpectedCounts, made: Sequence[str], strict: bool) -> Score:
+    expected = counts.by_name
     if not expected:
-        return _score_nothing_expected(len(evidence.calls))
-    positions = evidence.once(positions_by_name)
-    actual = {name: len(positions.get(name, ())) for name in expected}
+        return _score_nothing_expected(len(made))
+    actual = Counter(made)
     failed = {name: count for name, count in expected.items() if not count.holds(actual[name])}
-    shown = list(failed)[:1] if settings.strict and failed else list(expected)[:MAX_EXPLAINED]
+    shown = list(failed)[:1] if strict and failed else list(expected)[:MAX_EXPLAINED]
     lines: dict[str, JsonValue] = {
         name: line(str(actual[name]), str(expected[name]), name not in failed) for name in shown
     }
     held = len(expected) - len(failed)
-    score = float(not failed) if settings.strict else held / len(expected)
+    score = float(not failed) if strict else held / len(expected)
     return Score(score, {_KEY: lines}, _explain(len(expected), failed))
+
+
+_compared = lru_cache(REMEMBERED)(_compare)  # as the order of calls is, see `tool_call_order`
 
 
 def _score_nothing_expected(calls: int) -> Score:

@@ -9,26 +9,27 @@ were made together when they are adjacent and share a batch of one agent run.
 """
 
 from collections.abc import Sequence
-from functools import cached_property
-from typing import Annotated, Literal
+from functools import cached_property, lru_cache
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
 from tracegrade.evaluate.calls import (
     MAX_LISTED,
+    REMEMBERED,
+    NamesMade,
     all_of,
     any_together,
     batches,
     counted,
     detailed,
-    detailed_names,
     listed,
     names,
 )
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, NotedSettings, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, NotedSettings, ParameterModel
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.subsequence import (
     ExpectedOrder,
-    Groups,
     contains_in_order,
     is_arrangement,
     longest_common_subsequence,
@@ -37,6 +38,19 @@ from tracegrade.evaluate.subsequence import (
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
+NameGroups: TypeAlias = tuple[tuple[str, ...], ...]
+
+
+class Expected:
+    """The names expected, ready to compare, and what is said of them."""
+
+    __slots__ = ("all_in_order", "order", "shown")
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.order = ExpectedOrder(names)
+        self.shown = detailed(names)
+        self.all_in_order = f"{all_of(len(names), 'expected call')} made in the expected order."
+
 
 class Criteria(ParameterModel):
     """What is expected."""
@@ -44,19 +58,9 @@ class Criteria(ParameterModel):
     tool_calls_order: Annotated[list[str], Field(min_length=1, description="The names, in the order expected.")]
 
     @cached_property
-    def expected(self) -> ExpectedOrder:
-        """The names, ready to compare."""
-        return ExpectedOrder(self.tool_calls_order)
-
-    @cached_property
-    def shown(self) -> list[JsonValue]:
-        """The names for the details."""
-        return detailed(self.tool_calls_order)
-
-    @cached_property
-    def all_in_order(self) -> str:
-        """What there is to say when all were called in their order."""
-        return f"{all_of(len(self.tool_calls_order), 'expected call')} made in the expected order."
+    def expected(self) -> Expected:
+        """The names, compiled."""
+        return Expected(self.tool_calls_order)
 
 
 class Settings(NotedSettings):
@@ -72,47 +76,53 @@ class Settings(NotedSettings):
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
-    expected = criteria.expected.names
-    actual = evidence.once(names)
+    made = evidence.once(NamesMade)
     together = settings.concurrency == "batches" and evidence.once(any_together)
-    if not settings.strict and not together and contains_in_order(actual, expected):
-        details = _details(evidence, criteria, criteria.shown, len(expected))
-        return Score(1.0, details, criteria.all_in_order)
-    groups = evidence.once(_batches) if together else ()
-    if settings.strict:
-        alike = is_arrangement(expected, groups) if together else actual == expected
-        matched = list(range(len(expected))) if alike else []
-    elif together:
-        matched = longest_common_subsequence(criteria.expected, groups, Work())
-    else:
-        matched = longest_of_single_calls(criteria.expected, actual, Work())
-    details = _details(evidence, criteria, detailed([expected[position] for position in matched]), len(matched))
-    if together:
-        several = [group for group in groups if len(group) > 1]
-        details["called_together"] = [detailed(group) for group in several[:MAX_LISTED]]
-    explain = _explain_strict if settings.strict else _explain
-    return Score(len(matched) / len(expected), details, explain(criteria, actual, matched))
+    groups = evidence.once(_groups) if together else ()
+    if made.key is None:
+        return _compare(criteria.expected, made.names, groups, settings.strict)
+    return _compared(criteria.expected, made.key, groups, settings.strict)
 
 
-def _details(evidence: Evidence, criteria: Criteria, lcs: list[JsonValue], length: int) -> dict[str, JsonValue]:
-    return {
-        "actual_tool_calls_order": evidence.once(detailed_names),
-        "expected_tool_calls_order": criteria.shown,
-        "lcs": lcs,
-        "lcs_length": length,
-    }
-
-
-def _batches(evidence: Evidence) -> Groups:
+def _groups(evidence: Evidence) -> NameGroups:
     """The names, grouped where several calls were made together."""
     made = evidence.once(names)
-    return [[made[position] for position in group] for group in evidence.once(batches)]
+    return tuple([tuple([made[position] for position in group]) for group in evidence.once(batches)])
 
 
-def _explain(criteria: Criteria, actual: Sequence[str], matched: Sequence[int]) -> str:
-    expected = criteria.tool_calls_order
+def _compare(wanted: Expected, made: Sequence[str], groups: NameGroups, strict: bool) -> Score:
+    expected = wanted.order.names
+    if strict:
+        alike = is_arrangement(expected, groups) if groups else list(made) == expected
+        matched = list(range(len(expected))) if alike else []
+    elif groups:
+        matched = longest_common_subsequence(wanted.order, groups, Work())
+    elif contains_in_order(made, expected):
+        matched = list(range(len(expected)))
+    else:
+        matched = longest_of_single_calls(wanted.order, made, Work())
+    details: dict[str, JsonValue] = {
+        "actual_tool_calls_order": detailed(made),
+        "expected_tool_calls_order": wanted.shown,
+        "lcs": detailed([expected[position] for position in matched]),
+        "lcs_length": len(matched),
+    }
+    if groups:
+        several = [group for group in groups if len(group) > 1]
+        details["called_together"] = [detailed(group) for group in several[:MAX_LISTED]]
+    explain = _explain_strict if strict else _explain
+    return Score(len(matched) / len(expected), details, explain(wanted, made, matched))
+
+
+# Nothing else decides, and agents repeat themselves: finding the longest common subsequence, and what to say of it,
+# takes ten times as long as looking it up.
+_compared = lru_cache(REMEMBERED)(_compare)
+
+
+def _explain(wanted: Expected, actual: Sequence[str], matched: Sequence[int]) -> str:
+    expected = wanted.order.names
     if len(matched) == len(expected):
-        return criteria.all_in_order
+        return wanted.all_in_order
     held, called = set(matched), set(actual)
     absent = [name for position, name in enumerate(expected) if position not in held]
     missing = [name for name in absent if name not in called]
@@ -122,15 +132,15 @@ def _explain(criteria: Criteria, actual: Sequence[str], matched: Sequence[int]) 
     return f"{len(matched)} of {counted(len(expected), 'expected call')} in the expected order; {'; '.join(reasons)}."
 
 
-def _explain_strict(criteria: Criteria, actual: Sequence[str], matched: Sequence[int]) -> str:
-    expected = criteria.tool_calls_order
+def _explain_strict(wanted: Expected, actual: Sequence[str], matched: Sequence[int]) -> str:
+    expected = wanted.order.names
     if matched:
         return f"{all_of(len(expected), 'expected call')} made in exactly the expected order, and no other."
     pairs = zip(expected, actual, strict=False)
-    at = next((i for i, (wanted, found) in enumerate(pairs) if wanted != found), min(len(expected), len(actual)))
+    at = next((i for i, (name, made) in enumerate(pairs) if name != made), min(len(expected), len(actual)))
     found = f"{listed([actual[at]])} was called" if at < len(actual) else "nothing more was called"
-    wanted = f"{listed([expected[at]])} was expected" if at < len(expected) else "nothing more was expected"
-    return f"Not exactly the expected order: as call {at + 1}, {found} where {wanted}."
+    sought = f"{listed([expected[at]])} was expected" if at < len(expected) else "nothing more was expected"
+    return f"Not exactly the expected order: as call {at + 1}, {found} where {sought}."
 
 
 EVALUATOR = Evaluator(

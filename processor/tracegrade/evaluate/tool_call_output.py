@@ -19,7 +19,8 @@ from pydantic import Field, WithJsonSchema
 from tracegrade.evaluate.call_by_call import Compared, Comparison, ExpectedCalls
 from tracegrade.evaluate.calls import OutputExcerpts
 from tracegrade.evaluate.criteria import as_written, compiled_by
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, NotedSettings, ParameterModel, Score, calls_named
+from tracegrade.evaluate.evaluator import Evaluator, NotedSettings, ParameterModel, calls_named
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.expected import Criterion, Difference, Expected, LiteralValue, differences
 from tracegrade.evaluate.matchers import compile_expected
 from tracegrade.evaluate.pairing import pair_first, pair_in_turn

@@ -14,7 +14,8 @@ from typing import Annotated
 from pydantic import Field
 
 from tracegrade.evaluate.calls import MAX_LISTED, counted, detailed, listed, names
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.tool_names import NameComparison, NameTable, ToolName
 
 

@@ -12,7 +12,8 @@ from tracegrade.evaluate.case_scoring import (
     the_call,
     tool_score,
 )
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.tool_names import listed_names
 from tracegrade.model.json_value import JsonValue
 

@@ -39,7 +39,8 @@ from tracegrade.evaluate.calls import ArgumentExcerpts, arguments, batches, coun
 from tracegrade.evaluate.conditions import Conditions, Efficiency
 from tracegrade.evaluate.criteria import ExpectedArguments
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.evaluator import CallPart, Evaluator, Evidence, ParameterModel, Score
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
+from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.expected import Difference
 from tracegrade.evaluate.subsequence import align, arrange
 from tracegrade.evaluate.tool_call_output import ActualOutputs, Output

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tracegrade.evaluate.errors import EvaluatorError
 
 if TYPE_CHECKING:
-    from tracegrade.evaluate.evaluator import Evidence
+    from tracegrade.evaluate.evidence import Evidence
 
 # Steps, each well under a microsecond: the largest evaluation takes about a second, an everyday one some hundred steps.
 WORK_LIMIT = 5_000_000

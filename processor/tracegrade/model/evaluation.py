@@ -13,24 +13,29 @@ Outcome: TypeAlias = Literal["pass", "fail", "not_evaluable", "error"]
 DecisionKind: TypeAlias = Literal["evaluated", "not_matched", "sampled_out", "not_evaluable", "error"]
 
 
-def pair_key(
-    tenant: str,
-    run: str,
-    trace_id: str,
-    subject_kind: str,
-    subject_id: str,
-    rule_id: str,
-    rule_hash: str,
-    revision: int,
-) -> "blake2b":
-    """What makes a (subject, rule) pair in one revision this one and no other: what its evaluations' ids share.
+def subject_key(tenant: str, run: str, trace_id: str, kind: str, id: str) -> "blake2b":
+    """What makes a subject this one and no other: what the ids of all its evaluations share.
 
     The trace id is part of it because span ids, which most subject ids are, are unique within a trace only; it is ""
     for a session.
     """
-    # NUL cannot be in any part: all come from YAML or OTLP text where it is refused or hex.
-    text = f"{tenant}\0{run}\0{trace_id}\0{subject_kind}\0{subject_id}\0{rule_id}\0{rule_hash}\0{revision}\0"
+    # NUL cannot be in any part of an id: all come from YAML or OTLP text where it is refused or hex.
+    text = f"{tenant}\0{run}\0{trace_id}\0{kind}\0{id}\0"
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
+
+
+def pair_key(subject: "blake2b", rule_id: str, rule_hash: str, revision: int) -> "blake2b":
+    """What makes a (subject, rule) pair in one revision this one and no other: what its evaluations' ids share.
+
+    Args:
+        subject: the `subject_key`; not changed.
+        rule_id: of the rule.
+        rule_hash: of its content.
+        revision: of the trace.
+    """
+    key = subject.copy()
+    key.update(f"{rule_id}\0{rule_hash}\0{revision}\0".encode())
+    return key
 
 
 def evaluation_id(pair: "blake2b", evaluation: str, case_id: str | None) -> str:

@@ -1,0 +1,113 @@
+"""What evaluators take and give: what happened to one subject, and a score with its justification."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolCall
+
+CallPart: TypeAlias = Literal["arguments", "output"]
+Justification: TypeAlias = tuple[dict[str, JsonValue], str]
+Fact = TypeVar("Fact")
+
+
+class Surroundings(Protocol):
+    """What a trace says of a subject beside its calls; worked out when asked, since few evaluators ask."""
+
+    def tool_definitions(self) -> Mapping[str, JsonValue]:
+        """The tools that the model was told of: name to the JSON Schema of its arguments."""
+
+    def duration_ns(self) -> int | None:
+        """From the start of the subject to its end, ns; None without times."""
+
+    def tokens(self) -> int | None:
+        """The tokens that model calls took, in and out; None when none were recorded."""
+
+
+class Evidence:
+    """What happened: the calls in their total order, and the run's prompt and final answer (None: not readable).
+
+    The final answer of a trace is a text; by hand, any JSON value. ``run_calls`` are the calls among which earlier ones
+    are looked for: all of the run's, where only one is judged. One evidence serves all evaluations of a subject: what
+    follows from it is worked out `once` for all of them, and it is never changed.
+    """
+
+    __slots__ = ("_known", "calls", "final_answer", "prompt", "run_calls", "surroundings")
+
+    def __init__(
+        self,
+        calls: Sequence[ToolCall],
+        prompt: str | None = None,
+        final_answer: JsonValue = None,
+        surroundings: Surroundings | None = None,
+        run_calls: Sequence[ToolCall] = (),
+    ) -> None:
+        self.calls = calls
+        self.prompt = prompt
+        self.final_answer = final_answer
+        self.surroundings = surroundings
+        self.run_calls = run_calls or calls
+        self._known: dict[Any, Any] = {}
+
+    def once(self, work_out: "Callable[[Evidence], Fact]") -> "Fact":
+        """What `work_out` says of this evidence; asked once, so only what is never changed afterwards."""
+        fact: Fact | None = self._known.get(work_out)
+        if fact is None:
+            fact = self._known[work_out] = work_out(self)
+        return fact
+
+
+class Score:
+    """What an evaluator says.
+
+    ``score`` is within 0..1, or None: there was nothing to score, and ``explanation`` says why. ``details`` is the
+    justification, with values, bounded in size. ``explanation`` is one sentence that names tools and paths, never
+    values.
+
+    Either both are given, or ``justify``, which gives both when somebody asks for one: writing them often takes longer
+    than judging. It must not raise. A score may be that of several subjects, so nobody changes its details.
+    """
+
+    __slots__ = ("_details", "_explanation", "_justify", "score")
+
+    def __init__(
+        self,
+        score: float | None,
+        details: dict[str, JsonValue] | None = None,
+        explanation: str = "",
+        *,
+        justify: Callable[[], Justification] | None = None,
+    ) -> None:
+        self.score = score
+        self._details: dict[str, JsonValue] = {} if details is None else details
+        self._explanation = explanation
+        self._justify = justify
+
+    @property
+    def details(self) -> dict[str, JsonValue]:
+        """The justification as JSON."""
+        if self._justify is not None:
+            self._write()
+        return self._details
+
+    @property
+    def explanation(self) -> str:
+        """The justification in one sentence."""
+        if self._justify is not None:
+            self._write()
+        return self._explanation
+
+    def _write(self) -> None:
+        if self._justify is not None:
+            self._details, self._explanation = self._justify()
+            self._justify = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Score):
+            return NotImplemented
+        return (self.score, self.details, self.explanation) == (other.score, other.details, other.explanation)
+
+    __hash__ = None  # type: ignore[assignment]  # as of all that compares by what it holds and can change
+
+    def __repr__(self) -> str:
+        return f"Score({self.score!r}, {self.details!r}, {self.explanation!r})"
