@@ -144,3 +144,27 @@ def test_memory_keeps_the_newest_batches_only(monkeypatch: pytest.MonkeyPatch) -
     assert (names(found[0]), found[1]) == (["b", "c"], 20)
     assert recent.after(20) is None
     assert recent.after(15) is None
+
+
+def test_memory_lets_go_of_what_every_sink_has_taken() -> None:
+    recent = RecentResults(0)
+    recent.taken("sql", 0)
+    recent.taken("otlp", 0)
+    recent.add([judged("a")], 10)
+    recent.add([judged("b")], 20)
+    recent.taken("sql", 20)
+    assert recent.after(0) is not None
+    recent.taken("otlp", 10)
+    assert recent.after(0) is None
+    assert recent.after(10) is not None
+
+
+def test_a_route_says_what_it_has_taken(journalled: Journalled) -> None:
+    sink = Recorder()
+    route = journalled.route(sink)
+    journalled.append("a")
+    begin = route.position
+    assert journalled.recent.after(begin) is not None
+    asyncio.run(route.drain(asyncio.Event()))
+    assert sink.batches == [["a"]]
+    assert journalled.recent.after(begin) is None

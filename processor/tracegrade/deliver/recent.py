@@ -1,7 +1,8 @@
 """The results that this process has just journalled, kept for sinks that are up to date.
 
 Reading, checking and decoding a record costs more than making it. A sink whose position is the end of one of these
-batches takes the next one from here; one that is behind, and every sink after a start, reads the journal.
+batches takes the next one from here; one that is behind, and every sink after a start, reads the journal. A batch goes
+once every sink has taken it: its memory is used for the next ones, and is still in the processor's cache.
 """
 
 import threading
@@ -22,6 +23,7 @@ class RecentResults:
         self._end = end
         self._batches: deque[tuple[int, int, Sequence[JudgedTrace]]] = deque()  # begin, end, records
         self._records = 0
+        self._taken: dict[str, int] = {}  # by sink: its position
 
     def add(self, batch: Sequence[JudgedTrace], end: int) -> None:
         """`batch` is durable now and ends at `end`."""
@@ -30,6 +32,14 @@ class RecentResults:
             self._end = end
             self._records += len(batch)
             while self._records > MAX_RECORDS and len(self._batches) > 1:
+                self._records -= len(self._batches.popleft()[2])
+
+    def taken(self, sink: str, position: int) -> None:
+        """`sink` needs nothing before `position`; say so once before it takes anything, so that it is known of."""
+        with self._lock:
+            self._taken[sink] = position
+            oldest = min(self._taken.values())
+            while self._batches and self._batches[0][1] <= oldest:
                 self._records -= len(self._batches.popleft()[2])
 
     def forget(self) -> None:

@@ -46,6 +46,7 @@ class Route:
         self._committed = position
         self._telemetry = telemetry
         self._delivered = delivered
+        recent.taken(sink.name, self.position)
         delivered(self.position)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -118,6 +119,7 @@ class Route:
     def _advance(self, position: int) -> None:
         self.position = position
         self._committed.commit(position)
+        self._recent.taken(self.sink.name, position)
         self._telemetry.set("tracegrade.sink.position", position, sink=self.sink.name)
         self._delivered(position)
 
