@@ -1,5 +1,6 @@
 """``tracegrade serve``: the two roles."""
 
+import gc
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -50,10 +51,13 @@ def command(
     if no_watchdog:
         config = config.model_copy(update={"judge": config.judge.model_copy(update={"watchdog": False})})
     if role == "judge":
-        sys.exit(_judge(config, ends_with_stdin))
-    if role == "web":
-        sys.exit(_web(config, ends_with_stdin, listens_on))
-    sys.exit(_receive(config, config_path, with_judge=role == "all"))
+        exit_code = _judge(config, ends_with_stdin)
+    elif role == "web":
+        exit_code = _web(config, ends_with_stdin, listens_on)
+    else:
+        exit_code = _receive(config, config_path, with_judge=role == "all")
+    gc.freeze()  # all is closed: the interpreter would look several times for garbage among what ends with it
+    sys.exit(exit_code)
 
 
 def _judge(config: "Config", ends_with_stdin: bool) -> int:
