@@ -4,7 +4,7 @@ A request is made once and then stamped with fresh ids for every use, in place, 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -15,17 +15,81 @@ TOOLS = ("validate_user", "check_inventory", "check_inventory", "reserve_stock",
 START_NS = 1_795_000_000_000_000_000
 MS = 1_000_000
 
-# Marks that are replaced by fresh ids: bytes that occur nowhere else in a request.
+# Trace ids that are replaced by fresh ones: bytes that occur nowhere else in a request.
 _TRACE_MARK = b"\xf5TRACEGRADE-%04d"
 _ID_BYTES = 16
 
 
-def template(traces: int, service: str = "bench-shop") -> bytes:
+def template(traces: int) -> bytes:
     """One serialised request of `traces` whole traces, with marks where the trace ids go."""
+    return _request(span for number in range(traces) for span in _trace(_TRACE_MARK % number))
+
+
+def templates(spans: int) -> list[bytes]:
+    """Requests of about so many spans: one of whole traces, or several that make one trace together, its root last."""
+    if spans >= SPANS_PER_TRACE:
+        return [template(round(spans / SPANS_PER_TRACE))]
+    trace = list(_trace(_TRACE_MARK % 0))[::-1]
+    return [_request(trace[place : place + spans]) for place in range(0, len(trace), spans)]
+
+
+def marks(traces: int) -> list[bytes]:
+    """The ids that stand for those of so many traces."""
+    return [_TRACE_MARK % number for number in range(traces)]
+
+
+class Stamper:
+    """Gives templates fresh trace ids: each call is another request, never seen before."""
+
+    def __init__(self, templates: Sequence[bytes], trace_ids: Sequence[bytes], salt: int) -> None:
+        """Look for the places.
+
+        Args:
+            templates: requests, sent one after the other and again from the first; each time round they are other
+                traces.
+            trace_ids: those that are replaced in them, 16 bytes each.
+            salt: of this sender: others with another one send other traces.
+        """
+        self._trace_ids = trace_ids
+        self._salt = salt.to_bytes(4, "big")
+        self._count = 0  # of the traces so far
+        self._next = 0
+        self._requests = [
+            (bytearray(request), [list(_occurrences(request, trace_id)) for trace_id in trace_ids])
+            for request in templates
+        ]
+        assert any(places for _, traces in self._requests for places in traces)
+
+    def next(self) -> bytes:
+        """The next request; ``first_trace`` is then its round's first trace's id in hex, whose successors follow it."""
+        buffer, traces = self._requests[self._next]
+        for number, places in enumerate(traces):
+            trace_id = self._trace_id(number)
+            for place in places:
+                buffer[place : place + _ID_BYTES] = trace_id
+        self.first_trace = self._trace_id(0).hex()
+        self._next += 1
+        if self._next == len(self._requests):
+            self._next = 0
+            self._count += len(self._trace_ids)
+        return bytes(buffer)
+
+    def _trace_id(self, number: int) -> bytes:
+        return b"\x01" + self._salt + (self._count + number + 1).to_bytes(11, "big")
+
+
+def _occurrences(data: bytes, mark: bytes) -> Iterator[int]:
+    place = data.find(mark)
+    while place >= 0:
+        yield place
+        place = data.find(mark, place + 1)
+
+
+def _request(spans: Iterable[Span]) -> bytes:
     request = ExportTraceServiceRequest()
     resource_spans = request.resource_spans.add()
     for key, value in {
-        "service.name": service,
+        "service.name": "bench-shop",
         "service.version": "1.2.3",
         "telemetry.sdk.language": "python",
         "telemetry.sdk.name": "opentelemetry",
@@ -34,38 +98,8 @@ def template(traces: int, service: str = "bench-shop") -> bytes:
         resource_spans.resource.attributes.append(_attribute(key, value))
     scope_spans = resource_spans.scope_spans.add()
     scope_spans.scope.name = "bench-agent"
-    for number in range(traces):
-        scope_spans.spans.extend(_trace(_TRACE_MARK % number))
+    scope_spans.spans.extend(spans)
     return request.SerializeToString()
-
-
-class Stamper:
-    """Gives a template fresh trace ids: each call is another request, never seen before."""
-
-    def __init__(self, template: bytes, traces: int, salt: int) -> None:
-        self._buffer = bytearray(template)
-        self._salt = salt.to_bytes(4, "big")
-        self._count = 0
-        self._places = [list(_occurrences(template, _TRACE_MARK % number)) for number in range(traces)]
-        assert all(len(places) == SPANS_PER_TRACE for places in self._places)
-
-    def next(self) -> bytes:
-        """The next request; ``first_trace`` is then its first trace's id in hex."""
-        buffer = self._buffer
-        self.first_trace = (b"\x01" + self._salt + (self._count + 1).to_bytes(11, "big")).hex()
-        for places in self._places:
-            self._count += 1
-            trace_id = b"\x01" + self._salt + self._count.to_bytes(11, "big")
-            for place in places:
-                buffer[place : place + _ID_BYTES] = trace_id
-        return bytes(buffer)
-
-
-def _occurrences(data: bytes, mark: bytes) -> Iterator[int]:
-    place = data.find(mark)
-    while place >= 0:
-        yield place
-        place = data.find(mark, place + 1)
 
 
 def _trace(trace_id: bytes) -> Iterator[Span]:

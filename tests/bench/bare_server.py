@@ -1,6 +1,7 @@
 """The least an OTLP/gRPC server can do. Prints its port.
 
-``sink`` answers, ``parse`` also parses, ``times`` prints at its end when the first request of each first trace came.
+``sink`` answers, ``parse`` also parses. What came is printed at the end: with ``times`` when the first request of each
+first trace came, with ``results`` when the last carrier span and the last event of each generated trace did.
 """
 
 import asyncio
@@ -8,21 +9,40 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Iterator
 
 import grpc
 import grpc.aio
 import uvloop
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 
 class _Any(grpc.GenericRpcHandler):
     def __init__(self, what: str) -> None:
-        self.times: dict[str, float] = {}
+        self._times: dict[str, float] = {}
+        self._came: list[tuple[float, bool, bytes]] = []
+        if what == "results":
+            self._by_service = {"TraceService": self._keeping(logs=False), "LogsService": self._keeping(logs=True)}
+            what = "sink"  # of our own metrics
+        else:
+            self._by_service = {}
         handlers = {"sink": self._take, "parse": self._parse, "times": self._note}
-        self._handler = grpc.unary_unary_rpc_method_handler(handlers[what])
+        self._otherwise = grpc.unary_unary_rpc_method_handler(handlers[what])
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
-        return self._handler
+        service = handler_call_details.method.split("/")[1].rpartition(".")[2]
+        return self._by_service.get(service, self._otherwise)
+
+    def found(self) -> dict[str, float] | dict[str, dict[str, float]]:
+        """What is printed at the end."""
+        if not self._came:
+            return self._times
+        last: dict[str, dict[str, float]] = {"carriers": {}, "events": {}}
+        for at, logs, request in self._came:  # read only now, so that what is measured has the processor
+            trace_ids = _trace_ids_of_logs(request) if logs else _trace_ids(request)
+            last["events" if logs else "carriers"].update(dict.fromkeys(trace_ids, at))
+        return last
 
     async def _take(self, request: bytes, context: object) -> bytes:
         return b""
@@ -33,14 +53,26 @@ class _Any(grpc.GenericRpcHandler):
 
     async def _note(self, request: bytes, context: object) -> bytes:
         now_s = time.monotonic()
-        self.times.setdefault(first_trace(request), now_s)
+        self._times.setdefault(next(_trace_ids(request), ""), now_s)
         return b""
 
+    def _keeping(self, *, logs: bool) -> grpc.RpcMethodHandler:
+        async def keep(request: bytes, context: object) -> bytes:
+            if b"bench-agent" not in request[:2000]:  # the scope of what is forwarded
+                self._came.append((time.monotonic(), logs, request))
+            return b""
 
-def first_trace(request: bytes) -> str:
-    """The id of the first span's trace, in hex."""
+        return grpc.unary_unary_rpc_method_handler(keep)
+
+
+def _trace_ids(request: bytes) -> Iterator[str]:
     parsed = ExportTraceServiceRequest.FromString(request)
-    return next((s.trace_id.hex() for r in parsed.resource_spans for c in r.scope_spans for s in c.spans), "")
+    return (span.trace_id.hex() for r in parsed.resource_spans for scope in r.scope_spans for span in scope.spans)
+
+
+def _trace_ids_of_logs(request: bytes) -> Iterator[str]:
+    parsed = ExportLogsServiceRequest.FromString(request)
+    return (log.trace_id.hex() for r in parsed.resource_logs for scope in r.scope_logs for log in scope.log_records)
 
 
 async def main() -> None:
@@ -55,7 +87,7 @@ async def main() -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     await stop.wait()
     await server.stop(None)
-    print(json.dumps(handler.times), flush=True)
+    print(json.dumps(handler.found()), flush=True)
 
 
 if __name__ == "__main__":

@@ -21,17 +21,16 @@ from typing import TypeVar
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from bench.agent_traces import SPANS_PER_TRACE, Stamper, template  # noqa: E402  # importable by the line above
+from bench import captures  # noqa: E402  # importable by the line above
+from bench.agent_traces import SPANS_PER_TRACE, Stamper, marks, template  # noqa: E402
 from tracegrade.assemble.closed_traces import ClosedTraces  # noqa: E402
 from tracegrade.assemble.decode import Decoder  # noqa: E402
 from tracegrade.assemble.live_traces import LiveTraces  # noqa: E402
 from tracegrade.assemble.settings import TracesSettings  # noqa: E402
 from tracegrade.extract.registry import extract  # noqa: E402
 from tracegrade.match.load import RuleSet  # noqa: E402
-from tracegrade.model.signal import Signal  # noqa: E402
 from tracegrade.model.span import Span  # noqa: E402
 from tracegrade.model.trace import Trace  # noqa: E402
-from tracegrade.otlp.file import read_sources  # noqa: E402
 from tracegrade.pipeline.record_judge import wanted_by  # noqa: E402
 from tracegrade.pipeline.replay import without_bounds  # noqa: E402
 
@@ -119,23 +118,15 @@ def _assemble(decoded: Sequence[list[Span]]) -> list[Trace]:
 
 def _generated(spans: int) -> list[bytes]:
     traces = 26
-    stamper = Stamper(template(traces), traces, salt=1)
+    stamper = Stamper([template(traces)], marks(traces), salt=1)
     return [stamper.next() for _ in range(-(-spans // (traces * SPANS_PER_TRACE)))]
 
 
 def _captured(folder: Path, spans: int) -> list[bytes]:
-    sources = [str(path) for path in sorted(folder.glob("*.binpb")) if ".logs." not in path.name]
-    once = [request.payload for request in read_sources(sources) if request.signal == Signal.TRACES]
-    decoder = Decoder(wanted_by(RuleSet([]), SETTINGS))
-    found = [span for payload in once for span in decoder.spans(payload)]
-    trace_ids = sorted({span.trace_id for span in found})
-    payloads = []
-    for copy in range(-(-spans // len(found))):
-        for payload in once:
-            for place, trace_id in enumerate(trace_ids):
-                payload = payload.replace(trace_id, b"\x02" + place.to_bytes(5, "big") + copy.to_bytes(10, "big"))
-            payloads.append(payload)
-    return payloads
+    once = captures.read([folder])
+    stamper = Stamper(once, captures.trace_ids(once), salt=2)
+    copies = -(-spans // sum(map(captures.span_count, once)))
+    return [stamper.next() for _ in range(copies * len(once))]
 
 
 def _print(measured: dict[str, dict[str, Times]]) -> None:

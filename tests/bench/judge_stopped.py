@@ -12,17 +12,14 @@ import json
 import os
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.agent_traces import SPANS_PER_TRACE  # noqa: E402  # the line above makes it importable
-from bench.throughput import BareServer, child_of, endpoint_of, wait_until, write_rules  # noqa: E402
+from bench.serving import BareServer, exporter, send, serving  # importable by the line above
 
 
 def main() -> None:
@@ -41,23 +38,19 @@ def main() -> None:
 
 
 def _phase(name: str, options: argparse.Namespace, *, watchdog: bool, stop: bool) -> dict[str, float]:
+    downstream = BareServer("times")
+    settings = "judge: {hang_timeout: 2s}\n" + exporter(downstream.port)
+    flags = [] if watchdog else ["--no-watchdog"]
     with tempfile.TemporaryDirectory(prefix="tracegrade-bench-") as folder:
-        downstream = BareServer("times")
-        serve = _serve(Path(folder), downstream.port, watchdog=watchdog)
-        try:
-            endpoint = endpoint_of(serve)
-            judge = child_of(serve.pid)
-            wait_until(lambda: (Path(folder) / "data" / "judge.snapshot.json").exists())
+        with serving(Path(folder), settings=settings, flags=flags) as served:
             if stop:
-                os.kill(judge, signal.SIGSTOP)
-            sent = _send(endpoint, options)
+                os.kill(served.judge, signal.SIGSTOP)
+            load = ("--spans", options.spans, "--rate", options.rate, "--concurrency", 4, "--times")
+            sent = send(served.endpoint, options.seconds, *load)
             time.sleep(1)
             if stop and not watchdog:
-                os.kill(judge, signal.SIGCONT)
-        finally:
-            serve.terminate()
-            serve.wait(60)
-            arrived = json.loads(downstream.end())
+                os.kill(served.judge, signal.SIGCONT)
+        arrived = json.loads(downstream.end())
     latencies = sorted(arrived[key] - begun for key, begun in sent["begun"].items() if key in arrived)
     assert len(latencies) == len(sent["begun"]), f"{len(sent['begun']) - len(latencies)} requests were not forwarded"
     took = max(arrived.values()) - min(sent["begun"].values())
@@ -68,31 +61,6 @@ def _phase(name: str, options: argparse.Namespace, *, watchdog: bool, stop: bool
     }
     print(f"{name:34} {len(latencies):>9} {found['rate']:>12.2f} {found['p50']:>8.1f} {found['p99']:>8.1f}")
     return found
-
-
-def _serve(folder: Path, port: int, *, watchdog: bool) -> "subprocess.Popen[str]":
-    write_rules(folder / "rules", 50)
-    config = folder / "bench.yaml"
-    config.write_text(
-        f"data_dir: {folder / 'data'}\n"
-        "receivers: {otlp: {protocols: {grpc: {endpoint: '127.0.0.1:0'}}}}\n"
-        "telemetry: {endpoint: '127.0.0.1:0'}\nweb: null\n"
-        f"rules: {{paths: ['{folder / 'rules'}']}}\n"
-        "judge: {hang_timeout: 2s}\n"
-        f'exporters: {{otlp: {{endpoint: "127.0.0.1:{port}", tls: {{insecure: true}}, compression: none}}}}\n'
-    )
-    flags = [] if watchdog else ["--no-watchdog"]
-    command = [sys.executable, "-m", "tracegrade", "serve", "-c", str(config), *flags]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-
-
-def _send(endpoint: str, options: argparse.Namespace) -> dict[str, dict[str, float]]:
-    traces = max(1, round(options.spans / SPANS_PER_TRACE))
-    command = [sys.executable, str(HERE / "load.py"), endpoint, str(traces), str(options.seconds)]
-    command += ["4", str(options.rate), "times"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    result: dict[str, dict[str, float]] = json.loads(done.stdout)
-    return result
 
 
 if __name__ == "__main__":

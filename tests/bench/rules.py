@@ -19,7 +19,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from bench.agent_traces import Stamper, template  # noqa: E402  # importable by the line above
+from bench.agent_traces import Stamper, marks, template  # noqa: E402  # importable by the line above
 from tracegrade.assemble.closed_traces import ClosedTraces  # noqa: E402
 from tracegrade.assemble.decode import Decoder  # noqa: E402
 from tracegrade.assemble.live_traces import LiveTraces  # noqa: E402
@@ -92,7 +92,7 @@ def _traces(count: int) -> Iterator[Trace]:
     rules = RuleSet([*_matching(), *_others("mixed", 1000)])
     decoder = Decoder(wanted_by(rules, settings))
     live = LiveTraces(settings, ClosedTraces(), "")
-    stamper = Stamper(template(TRACES_A_REQUEST), TRACES_A_REQUEST, 1)
+    stamper = Stamper([template(TRACES_A_REQUEST)], marks(TRACES_A_REQUEST), 1)
     for place in range(-(-count // TRACES_A_REQUEST)):
         live.add(decoder.spans(stamper.next()), "default", 0, place, place + 1)
     yield from live.close_all()

@@ -27,8 +27,8 @@ from unittest import mock
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from bench.agent_traces import SPANS_PER_TRACE, Stamper, template  # noqa: E402  # the line above makes it importable
-from bench.throughput import write_rules  # noqa: E402
+from bench.agent_traces import SPANS_PER_TRACE, Stamper, marks, template  # noqa: E402  # the line above makes it importable
+from bench.serving import write_rules  # noqa: E402
 from tracegrade.assemble.closed_traces import ClosedTraces  # noqa: E402
 from tracegrade.assemble.settings import TracesSettings  # noqa: E402
 from tracegrade.deliver.carriers import carriers  # noqa: E402
@@ -80,7 +80,7 @@ class Stages:
         self._results = LocalJournal.open(folder / "results", name="results")
         self._reader = JournalReader(folder / "journal")
         self._position = self._reader.first()
-        self._stamper = Stamper(template(TRACES), TRACES, 1)
+        self._stamper = Stamper([template(TRACES)], marks(TRACES), 1)
         self._judge = RecordJudge(TracesSettings(), self._rule_set, ClosedTraces(lambda keys: {}))
         self._store = open_store(f"sqlite:///{folder / 'store.db'}")
         self._writer = StoreWriter(self._store)
