@@ -172,6 +172,12 @@ def records(batches: Iterable[tuple[float, Sequence[Content]]]) -> list[Record]:
     return made
 
 
+def packing(traces: TracesSettings, data: st.DataObject) -> TracesSettings:
+    """`traces`, under which what is held is packed at once, now and then or never: it must not matter."""
+    spans = data.draw(st.sampled_from([0, 4, 100_000]), label="spans held unpacked")
+    return traces.model_copy(update={"max_unpacked_spans": spans})
+
+
 def batches_of(arrivals: list[Content], data: st.DataObject) -> list[tuple[float, list[Content]]]:
     """`arrivals` in requests, with pauses between them that close traces or not."""
     batches: list[tuple[float, list[Content]]] = []
@@ -259,7 +265,7 @@ class Run:
         self.judge = self._start()
 
     def _start(self) -> RecordJudge:
-        closed = ClosedTraces(self.store.lookup)
+        closed = ClosedTraces(self.store.lookup, max_unpacked_spans=self._settings.max_unpacked_spans)
         judge = RecordJudge(self._settings, self._rule_set, closed, session=self.store.session)
         judge.resume(self.store.sessions_going_on())
         return judge

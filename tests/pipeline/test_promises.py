@@ -22,6 +22,7 @@ from pipeline.harness import (
     logged_trace,
     otlp_log,
     otlp_span,
+    packing,
     records,
     tool_span,
 )
@@ -95,7 +96,7 @@ def test_order_batches_duplicates_lateness_and_kills_change_no_result(rule_set: 
     again = data.draw(st.lists(st.sampled_from(CONTENTS), max_size=8), label="sent again")
     arrivals = data.draw(st.permutations([*CONTENTS, *again]), label="arrival order")
     journal = records(batches_of(arrivals, data))
-    run = Run(rule_set, SETTINGS)
+    run = Run(rule_set, packing(SETTINGS, data))
     seen = 0
     while seen < len(journal):
         seen += data.draw(st.integers(1, 4), label="durable records more")
@@ -127,6 +128,7 @@ def test_replay_gives_the_lines_of_a_live_run_for_which_much_came_too_late(
 
 def check_replay(rule_set: RuleSet, traces: TracesSettings, journal: list[Record], data: st.DataObject) -> None:
     """That replaying `journal` gives the canonical results of a live run over it."""
+    traces = packing(traces, data)
     live = Run(rule_set, traces)
     for record, following in pairwise([*journal, None]):
         live.read([record])
@@ -147,7 +149,8 @@ def test_every_span_and_log_record_has_one_fate_at_every_moment(rule_set: RuleSe
     again = data.draw(st.lists(st.sampled_from(CONTENTS), max_size=8), label="sent again")
     journal = records(batches_of(data.draw(st.permutations([*CONTENTS, *again])), data))
     tight = TracesSettings(settle="1s", idle_timeout="3s", max_age="20s", reopen_for="4s", max_spans_per_trace=5)
-    judge = RecordJudge(tight, rule_set, ClosedTraces())
+    tight = packing(tight, data)
+    judge = RecordJudge(tight, rule_set, ClosedTraces(max_unpacked_spans=tight.max_unpacked_spans))
     for record in journal:
         list(judge.read(record))
         assert sum(judge.fates.values()) + judge.live.open_spans == judge.read_spans

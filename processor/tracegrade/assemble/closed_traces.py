@@ -1,17 +1,19 @@
 """Traces that were closed and judged: a late span finds its trace again here.
 
 Recently closed ones are held in memory, until a store is known to hold them (live) or until they can no longer be
-reopened (replay, which has no store). Older ones are looked up in the store, many ids in one query; in replay only when
-they closed is remembered, so that a span which comes too late opens no trace of its own there either.
+reopened (replay, which has no store); beyond a number of spans the oldest of them as bytes. Older ones are looked up in
+the store, many ids in one query; in replay only when they closed is remembered, so that a span which comes too late
+opens no trace of its own there either.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span
 from tracegrade.model.trace import Trace
+from tracegrade.store.kept_spans import decode_spans, encode_spans
 
 TraceKey = tuple[str, bytes]  # tenant, trace id
 
@@ -34,6 +36,7 @@ class ClosedTrace:
     log_records: list[LogRecord] = field(default_factory=list)
     wanted: str = ""  # hash of what was kept of its spans
     in_session: bool = False  # a session may go on for longer than the trace can be opened again
+    packed: bytes = b""  # all spans, digests and log records, which are then held nowhere else
 
     @classmethod
     def of(cls, trace: Trace) -> "ClosedTrace":
@@ -50,6 +53,20 @@ class ClosedTrace:
             trace.log_records,
             trace.wanted,
         )
+
+    def as_bytes(self) -> "ClosedTrace":
+        """It with its spans packed: itself, if they are."""
+        if self.packed:
+            return self
+        packed = encode_spans(self.spans, self.replaced, self.log_records, self.wanted)
+        return replace(self, spans=[], replaced=[], log_records=[], packed=packed)
+
+    def unpacked(self) -> "ClosedTrace":
+        """It with its spans as they were: itself, if they are."""
+        if not self.packed:
+            return self
+        kept = decode_spans(self.packed)
+        return replace(self, spans=kept.spans, replaced=kept.replaced, log_records=kept.log_records, packed=b"")
 
     def trace(self, key: TraceKey) -> Trace:
         """The trace as it was when it closed, but for why and when."""
@@ -91,11 +108,20 @@ class ClosedTraces:
     """Closed traces by (tenant, trace id), the memory in front of the store."""
 
     def __init__(
-        self, lookup: Lookup = nothing_stored, max_held: int = 200_000, deleted: Container[bytes] = ()
+        self,
+        lookup: Lookup = nothing_stored,
+        max_held: int = 200_000,
+        deleted: Container[bytes] = (),
+        max_unpacked_spans: int = 100_000,
     ) -> None:
-        """`deleted`: ids of traces of which nothing is to be judged; not asked while it is empty.
+        """With nothing closed yet.
 
-        Of which something came all the same is put into ``came_deleted``.
+        Args:
+            lookup: finds what is held here no longer.
+            max_held: so many traces are held at most.
+            deleted: ids of traces of which nothing is to be judged; not asked while it is empty. Of which something
+                came all the same is put into ``came_deleted``.
+            max_unpacked_spans: beyond so many spans, the traces that closed first are held as bytes.
         """
         self.came_deleted: set[bytes] = set()
         self._deleted = deleted or None
@@ -103,16 +129,30 @@ class ClosedTraces:
         self._max_held = max_held
         self._held: OrderedDict[TraceKey, tuple[int, ClosedTrace]] = OrderedDict()
         self._expired: dict[TraceKey, int] = {}  # when it closed
+        self._max_unpacked_spans = max_unpacked_spans
+        self._unpacked: OrderedDict[TraceKey, int] = OrderedDict()  # spans of those of `_held` that are no bytes yet
+        self._unpacked_spans = 0
         self.forgotten = 0  # closed traces let go because of `max_held`, which no store holds
 
     def add(self, key: TraceKey, closed: ClosedTrace, token: int = 0) -> None:
         """Hold `closed`; `token` (growing) is what `release` will name once a store holds it."""
-        self._held.pop(key, None)
+        self._let_go(key)
         self._expired.pop(key, None)
         self._held[key] = (token, closed)
         if len(self._held) > self._max_held:
-            self._held.popitem(last=False)
+            self._let_go(next(iter(self._held)))
             self.forgotten += 1
+        self._unpacked[key] = len(closed.spans)
+        self._unpacked_spans += len(closed.spans)
+        while self._unpacked_spans > self._max_unpacked_spans:
+            first, spans = self._unpacked.popitem(last=False)
+            self._unpacked_spans -= spans
+            first_token, first_closed = self._held[first]
+            self._held[first] = first_token, first_closed.as_bytes()
+
+    def _let_go(self, key: TraceKey) -> None:
+        self._held.pop(key, None)
+        self._unpacked_spans -= self._unpacked.pop(key, 0)
 
     def release(self, up_to_token: int) -> None:
         """Let go of everything added with a token of at most `up_to_token`: a store holds it now."""
@@ -120,7 +160,7 @@ class ClosedTraces:
             key, (token, _) = next(iter(self._held.items()))
             if token > up_to_token:
                 return
-            del self._held[key]
+            self._let_go(key)
 
     def expire(self, before_ns: int) -> list[tuple[TraceKey, ClosedTrace]]:
         """Remember only when it closed of what closed before `before_ns`, for runs without a store.
@@ -133,7 +173,7 @@ class ClosedTraces:
             key, (_, closed) = next(iter(self._held.items()))
             if closed.closed_ns >= before_ns:
                 break
-            del self._held[key]
+            self._let_go(key)
             if closed.in_session:
                 in_sessions.append((key, closed))
             else:
@@ -150,7 +190,7 @@ class ClosedTraces:
                 found[key] = ClosedTrace(0, 0, [], [], DELETED, "", 0, 0)
                 self.came_deleted.add(key[1])
             elif held is not None:
-                found[key] = held[1]
+                found[key] = held[1].unpacked()
             elif (closed_ns := self._expired.get(key)) is not None:
                 found[key] = ClosedTrace(closed_ns, 0, [], [], None, "", 0, 0)
             else:

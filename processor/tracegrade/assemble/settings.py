@@ -48,6 +48,11 @@ class TracesSettings(FileModel):
     max_mib_per_trace: int = Field(64, ge=1, description="A larger trace is closed, the rest dropped")
     max_live_traces: int = Field(200_000, ge=1, description="Beyond it, the longest quiet trace is closed")
     max_live_spans: int = Field(1_000_000, ge=1, description="Beyond it, the longest quiet trace is closed")
+    max_unpacked_spans: int = Field(
+        100_000,
+        ge=0,
+        description="Beyond so many spans of traces that closed and are not stored yet, the oldest are held compressed",
+    )
     ignore_scopes: list[str] = Field(
         default_factory=list, description="Scopes of a second instrumentation, dropped before extraction"
     )

@@ -1,11 +1,13 @@
 """``tracegrade replay``: stored traces judged again."""
 
+import os
+import pickle
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -13,7 +15,6 @@ from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
     EXIT_FAILED,
     outcome_text,
-    print_json,
     print_table,
     progress,
     reports_errors,
@@ -21,9 +22,10 @@ from tracegrade.cli.output import (
 from tracegrade.cli.reports import OUTCOMES, Check, report, report_format_option
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
-from tracegrade.words import count
+from tracegrade.words import count, json_text
 
 if TYPE_CHECKING:
+    from tracegrade.assemble.closed_traces import TraceKey
     from tracegrade.config import Config
     from tracegrade.match.rule_set import RuleSet
     from tracegrade.model.evaluation import Evaluation
@@ -31,6 +33,12 @@ if TYPE_CHECKING:
     from tracegrade.pipeline.replay import Selection
 
 RUN = "replay"
+_MAX_LISTED = 50
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @click.command()
@@ -47,6 +55,13 @@ RUN = "replay"
     metavar="PASS_RATE",
     help="A gate: exit 1 when the pass rate over all rules is below, 3 when nothing could be judged.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=_cores,
+    show_default="all cores",
+    help="Processes that judge; 1: this one alone. What is small is judged by this one.",
+)
 @settings_options
 @report_format_option
 @reports_errors
@@ -59,6 +74,7 @@ def command(
     agent: str | None,
     trace_id: str | None,
     fail_under: float | None,
+    jobs: int,
     config: "Config",
     output_format: str,
 ) -> None:
@@ -70,33 +86,46 @@ def command(
     from tracegrade.journal.errors import SegmentDeleted
     from tracegrade.match.load import load_rules
     from tracegrade.pipeline.replay import Selection
+    from tracegrade.pipeline.replay_workers import ReplayJob, WorkerEnded, shown_by_workers
 
-    rule_set = load_rules(rule_paths or config.rules.paths, semantic_model=config.rules.semantic_model)
+    paths = tuple(rule_paths or config.rules.paths)
+    rule_set = load_rules(paths, semantic_model=config.rules.semantic_model)
     if not len(rule_set):
         raise click.UsageError("no rules to judge by: give --rules PATH, or rules.paths in the settings")
-    selection = Selection(since, until, service, agent, trace_id)
+    show = partial(_replayed, Selection(since, until, service, agent, trace_id), output_format)
+    judged = _judged(sources, config, rule_set, judges_traces=jobs == 1)
+    if jobs == 1:
+        replayed: Iterable[tuple[TraceKey, bytes]] = filter(None, map(show, judged))
+    else:
+        job = ReplayJob(paths, config.rules.semantic_model, rule_set.hash, RUN, config.traces.tool_aliases, show)
+        replayed = shown_by_workers(judged, job, rule_set, jobs)
     try:
-        tally = _show(_judged(sources, config, rule_set), selection, output_format, rule_set)
-    except SegmentDeleted as error:
+        tally = _show(replayed, output_format, rule_set)
+    except (SegmentDeleted, WorkerEnded) as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_CANNOT_TELL)
     _gate(tally, fail_under)
 
 
-def _judged(sources: tuple[str, ...], config: "Config", rule_set: "RuleSet") -> "Iterator[Judged]":
+def _judged(
+    sources: tuple[str, ...], config: "Config", rule_set: "RuleSet", *, judges_traces: bool
+) -> "Iterator[Judged]":
     from tracegrade.deletion.request import Deletions
     from tracegrade.otlp.file import read_sources
     from tracegrade.pipeline.data_folder import JOURNAL
     from tracegrade.pipeline.replay import replay_journal, replay_sources
 
     if sources:
-        yield from replay_sources(read_sources(sources, sys.stdin.buffer), config.traces, rule_set, RUN)
+        requests = read_sources(sources, sys.stdin.buffer)
+        with progress("traces and sessions", None) as advance:
+            for judged in replay_sources(requests, config.traces, rule_set, RUN, judges_traces=judges_traces):
+                yield judged
+                advance(1)
         return
     folder = config.data_path / JOURNAL
     with progress("bytes read", _journal_bytes(folder)) as advance:
-        yield from replay_journal(
-            folder, config.traces, rule_set, RUN, advance, Deletions(config.data_path).tombstones()
-        )
+        deleted = Deletions(config.data_path).tombstones()
+        yield from replay_journal(folder, config.traces, rule_set, RUN, advance, deleted, judges_traces=judges_traces)
 
 
 def _journal_bytes(folder: Path) -> int:
@@ -109,6 +138,79 @@ def _journal_bytes(folder: Path) -> int:
         reader.close()
 
 
+class _Replayed(NamedTuple):
+    """What is shown of one judged trace or session; ``shown`` depends on the format."""
+
+    is_trace: bool
+    complete: bool
+    rule_outcomes: list[str]
+    outcomes: list[tuple[str, str, str]]  # rule id, evaluation, outcome
+    shown: list[Any]
+
+
+def _replayed(selection: "Selection", output_format: str, judged: "Judged") -> "tuple[TraceKey, bytes] | None":
+    """What is shown of `judged`, if it is selected, by its key; packed, since all is held until the last is judged."""
+    from tracegrade.pipeline.record_judge import JudgedClosing, evaluations_of
+    from tracegrade.store.packing import pack
+
+    if not selection.takes(judged):
+        return None
+    evaluations = evaluations_of(judged)
+    is_trace = isinstance(judged, JudgedClosing)
+    replayed = _Replayed(
+        is_trace,
+        (judged.trace if isinstance(judged, JudgedClosing) else judged.session).complete,
+        [decision.outcome or decision.kind for decision in judged.decisions],
+        [(evaluation.rule_id, evaluation.evaluation, evaluation.outcome) for evaluation in evaluations],
+        _shown(evaluations, output_format),
+    )
+    return judged.key, pack(pickle.dumps(tuple(replayed)))
+
+
+def _shown(evaluations: "list[Evaluation]", output_format: str) -> list[Any]:
+    match output_format:
+        case "json":
+            return [json_text(evaluation.to_json()) for evaluation in evaluations]
+        case "table":
+            return _failed_rows(evaluations)
+        case _:
+            return _findings(evaluations)
+
+
+def _failed_rows(evaluations: "list[Evaluation]") -> list[tuple[Any, ...]]:
+    return [
+        (
+            evaluation.outcome,
+            f"{evaluation.rule_id}/{evaluation.evaluation}",
+            evaluation.score,
+            evaluation.subject.agent,
+            evaluation.subject.trace_id,
+            evaluation.explanation,
+        )
+        for evaluation in evaluations
+        if evaluation.outcome in ("fail", "error")
+    ]
+
+
+def _findings(evaluations: "list[Evaluation]") -> list[tuple[str, dict[str, Any]]]:
+    """For reports: the rule's id, and the fields of a `Check` but for the rule."""
+    found = []
+    for evaluation in evaluations:
+        subject = evaluation.subject
+        named = evaluation.evaluation + (f" · {evaluation.case}" if evaluation.case else "")
+        where = f"trace {subject.trace_id}"
+        where += f", {subject.kind} {subject.id}" if subject.kind != "trace" else ""
+        fields = {
+            "name": f"{named}, {where}",
+            "outcome": evaluation.outcome,
+            "message": evaluation.explanation or evaluation.reason,
+            "place": subject.trace_id,
+            "key": evaluation.id,
+        }
+        found.append((evaluation.rule_id, fields))
+    return found
+
+
 class _Tally:
     """What the summary says: outcomes by evaluation, and rule outcomes for the gate."""
 
@@ -118,77 +220,52 @@ class _Tally:
         self.by_evaluation: dict[tuple[str, str], Counter[str]] = {}
         self.rules: Counter[str] = Counter()
 
-    def add(self, shown: "_Replayed") -> None:
-        if shown.is_trace:
+    def add(self, replayed: _Replayed) -> None:
+        if replayed.is_trace:
             self.traces += 1
-            self.incomplete += not shown.complete
-        self.rules.update(shown.rule_outcomes)
-        for evaluation in shown.evaluations:
-            key = (evaluation.rule_id, evaluation.evaluation)
-            self.by_evaluation.setdefault(key, Counter())[evaluation.outcome] += 1
+            self.incomplete += not replayed.complete
+        self.rules.update(replayed.rule_outcomes)
+        for rule_id, name, outcome in replayed.outcomes:
+            self.by_evaluation.setdefault((rule_id, name), Counter())[outcome] += 1
 
 
-@dataclass(slots=True)
-class _Replayed:
-    """What is shown of one judged trace or session; its spans are let go."""
-
-    is_trace: bool
-    complete: bool
-    rule_outcomes: list[str]
-    evaluations: "list[Evaluation]"
-
-    @classmethod
-    def of(cls, judged: "Judged", with_details: bool) -> "_Replayed":
-        from tracegrade.pipeline.record_judge import JudgedClosing, evaluations_of
-
-        evaluations = evaluations_of(judged)
-        if not with_details:
-            for evaluation in evaluations:
-                evaluation.details = {}
-        outcomes: list[str] = [decision.outcome or decision.kind for decision in judged.decisions]
-        if isinstance(judged, JudgedClosing):
-            return cls(True, judged.trace.complete, outcomes, evaluations)
-        return cls(False, judged.session.complete, outcomes, evaluations)
-
-
-def _show(judged: "Iterable[Judged]", selection: "Selection", output_format: str, rule_set: "RuleSet") -> _Tally:
-    as_json = output_format == "json"
+def _show(replayed: "Iterable[tuple[TraceKey, bytes]]", output_format: str, rule_set: "RuleSet") -> _Tally:
     # The highest revision of each trace and session, in the order in which they were first judged.
-    latest: dict[tuple[str, bytes], _Replayed] = {}
-    for item in judged:
-        if selection.takes(item):
-            latest[item.key] = _Replayed.of(item, with_details=as_json)
+    latest = dict(replayed)
     tally = _Tally()
-    for shown in latest.values():
-        tally.add(shown)
-        if as_json:
-            print_json(evaluation.to_json() for evaluation in shown.evaluations)
-    if output_format == "table":
-        _print_summary(tally, list(latest.values()))
-    elif not as_json:
-        checks = [_check(evaluation, rule_set) for shown in latest.values() for evaluation in shown.evaluations]
+    if output_format == "json":
+        for item in _added_up(latest, tally):
+            if item.shown:
+                click.echo("\n".join(item.shown))
+    elif output_format == "table":
+        failed: list[tuple[Any, ...]] = []
+        failures = 0
+        for item in _added_up(latest, tally):
+            failed += item.shown[: _MAX_LISTED - len(failed)]
+            failures += len(item.shown)
+        _print_summary(tally, failed, failures)
+    else:
+        checks = [_check(rule_set, *found) for item in _added_up(latest, tally) for found in item.shown]
         click.echo(report(output_format, checks, f"{count(tally.traces, 'trace')} judged"))
     return tally
 
 
-def _check(evaluation: "Evaluation", rule_set: "RuleSet") -> Check:
-    rule = rule_set.rule(evaluation.rule_id)
+def _added_up(latest: "dict[TraceKey, bytes]", tally: _Tally) -> Iterator[_Replayed]:
+    from tracegrade.store.packing import unpack
+
+    for packed in latest.values():
+        replayed = _Replayed(*pickle.loads(unpack(packed)))
+        tally.add(replayed)
+        yield replayed
+
+
+def _check(rule_set: "RuleSet", rule_id: str, fields: dict[str, Any]) -> Check:
+    rule = rule_set.rule(rule_id)
     assert rule is not None, "an evaluation is of a rule of the set that judged it"
-    subject = evaluation.subject
-    named = evaluation.evaluation + (f" · {evaluation.case}" if evaluation.case else "")
-    where = f"trace {subject.trace_id}" + (f", {subject.kind} {subject.id}" if subject.kind != "trace" else "")
-    return Check(
-        rule=rule,
-        rule_path=rule_set.paths[rule.id],
-        name=f"{named}, {where}",
-        outcome=evaluation.outcome,
-        message=evaluation.explanation or evaluation.reason,
-        place=subject.trace_id,
-        key=evaluation.id,
-    )
+    return Check(rule=rule, rule_path=rule_set.paths[rule.id], **fields)
 
 
-def _print_summary(tally: _Tally, replayed: list[_Replayed]) -> None:
+def _print_summary(tally: _Tally, failed: list[tuple[Any, ...]], failures: int) -> None:
     print_table(
         f"{count(tally.traces, 'trace')} judged, {tally.incomplete} of them incomplete",
         ["rule", "evaluation", *OUTCOMES, "pass rate"],
@@ -198,29 +275,16 @@ def _print_summary(tally: _Tally, replayed: list[_Replayed]) -> None:
         ],
         empty=f"{count(tally.traces, 'trace')} read, no rule matched any of them ('tracegrade why' names the clauses)",
     )
-    failed = [
-        [
-            outcome_text(e.outcome),
-            f"{e.rule_id}/{e.evaluation}",
-            e.score,
-            e.subject.agent,
-            e.subject.trace_id,
-            e.explanation,
-        ]
-        for shown in replayed
-        for e in shown.evaluations
-        if e.outcome in ("fail", "error")
-    ]
     if failed:
         print_table(
             "What failed",
             ["outcome", "evaluation", "score", "agent", "trace", "why"],
-            failed[:50],
+            [[outcome_text(outcome), *rest] for outcome, *rest in failed],
             whole=["outcome", "score", "trace"],
             spare=["agent"],
         )
-        if len(failed) > 50:
-            click.echo(f"... and {len(failed) - 50} more; --format json prints all")
+        if failures > len(failed):
+            click.echo(f"... and {failures - len(failed)} more; --format json prints all")
 
 
 def _rate(counts: Counter[str]) -> str | None:

@@ -144,7 +144,11 @@ class JudgeRole:
 
     def _new_judge(self) -> RecordJudge:
         """One that has read nothing."""
-        closed = ClosedTraces(self._stored, deleted=self._deletions.tombstones())
+        closed = ClosedTraces(
+            self._stored,
+            deleted=self._deletions.tombstones(),
+            max_unpacked_spans=self._config.traces.max_unpacked_spans,
+        )
         closed.came_deleted = self._late_spans.trace_ids
         return RecordJudge(
             self._config.traces,

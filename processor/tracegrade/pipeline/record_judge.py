@@ -85,7 +85,13 @@ class RecordJudge:
         set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
         heartbeat: Heartbeat | None = None,
         session: LookupSession = none_stored,
+        judges_traces: bool = True,
     ) -> None:
+        """A judge that has read nothing.
+
+        Without `judges_traces`, traces that close are given without decisions, for somebody else to judge; sessions,
+        which are made of several, are judged all the same.
+        """
         wanted = wanted_by(rule_set, settings)
         self.live = LiveTraces(settings, closed, rule_set.hash, wanted.hash)
         self.read_spans = 0  # spans of all records read so far, whatever became of them
@@ -104,6 +110,7 @@ class RecordJudge:
         self._run = run
         self._set_aside = dict(set_aside)
         self._heartbeat = heartbeat
+        self._judges_traces = judges_traces
         self._sequence = 0
 
     def resume(self, going_on: Iterable[KnownSession]) -> None:
@@ -197,7 +204,17 @@ class RecordJudge:
             # A stored trace may name a rule set that this process never had: a start counts as a new reading.
             rule_set = self._rule_sets.get(trace.rule_set, self._rule_set)
             trace.rule_set = rule_set.hash
-            judgement = judge(
+            judgement = self._judgement(trace, rule_set)
+            if "session" in rule_set.indexes:
+                yield from self._judge_sessions_of(trace, judgement.extraction)
+            else:
+                self._closed.add((trace.tenant, trace.trace_id), ClosedTrace.of(trace), self._sequence + 1)
+            self._sequence += 1
+            yield JudgedClosing(self._sequence, trace, judgement)
+
+    def _judgement(self, trace: Trace, rule_set: RuleSet) -> Judgement:
+        if self._judges_traces:
+            return judge(
                 trace,
                 rule_set,
                 run=self._run,
@@ -205,12 +222,10 @@ class RecordJudge:
                 working_on=self._working_on(trace.trace_id),
                 tool_name=self._tool_name,
             )
-            if "session" in rule_set.indexes:
-                yield from self._judge_sessions_of(trace, judgement.extraction)
-            else:
-                self._closed.add((trace.tenant, trace.trace_id), ClosedTrace.of(trace), self._sequence + 1)
-            self._sequence += 1
-            yield JudgedClosing(self._sequence, trace, judgement)
+        # Which sessions it is of is read out of it; nobody else asks.
+        return Judgement(
+            extract(trace, self._tool_name) if "session" in rule_set.indexes else Extraction(trace, [], [])
+        )
 
     def _judge_sessions_of(self, trace: Trace, extraction: Extraction) -> Iterator[JudgedSession]:
         """What becomes of the sessions of a trace that just closed.

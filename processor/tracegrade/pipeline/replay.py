@@ -1,7 +1,7 @@
 """Stored traces judged again: the judge's own objects over files or a stored journal, with other ends."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
@@ -17,7 +17,6 @@ from tracegrade.model.trace import Trace
 from tracegrade.otlp.file import SourceRequest
 from tracegrade.pipeline.record_judge import Judged, JudgedSession, RecordJudge, wanted_by
 from tracegrade.receive.validate import check
-from tracegrade.store.kept_spans import decode_spans, encode_spans
 
 _NO_BOUND = 2**62
 Advance = Callable[[int], None]
@@ -61,6 +60,8 @@ def replay_journal(
     run: str,
     advance: Advance = lambda read_bytes: None,
     deleted: Container[bytes] = (),
+    *,
+    judges_traces: bool = True,
 ) -> Iterator[Judged]:
     """Judge everything in the journal at `folder` up to its durable end at the start.
 
@@ -73,6 +74,7 @@ def replay_journal(
         run: the name under which evaluations get their ids.
         advance: told how many bytes were read, for a progress bar.
         deleted: ids of traces that somebody had deleted: nothing that came of them later is judged.
+        judges_traces: as of `RecordJudge`.
 
     Raises:
         JournalNotFound: there is none.
@@ -80,7 +82,7 @@ def replay_journal(
     """
     reader = JournalReader(folder)
     try:
-        yield from replay_records(_read(reader, advance), settings, rule_set, run, deleted)
+        yield from replay_records(_read(reader, advance), settings, rule_set, run, deleted, judges_traces=judges_traces)
     finally:
         reader.close()
 
@@ -102,11 +104,13 @@ def replay_records(
     rule_set: RuleSet,
     run: str,
     deleted: Container[bytes] = (),
+    *,
+    judges_traces: bool = True,
 ) -> Iterator[Judged]:
     """Judge `records`, in the order of their journal, as they were judged live."""
     in_sessions = _Packed()
-    closed = ClosedTraces(in_sessions.lookup, deleted=deleted)
-    judge = RecordJudge(settings, rule_set, closed, run=run)
+    closed = ClosedTraces(in_sessions.lookup, deleted=deleted, max_unpacked_spans=settings.max_unpacked_spans)
+    judge = RecordJudge(settings, rule_set, closed, run=run, judges_traces=judges_traces)
     reopen_ns = round(settings.reopen_for * 1e9)
     for record in records:
         yield from judge.read(record)
@@ -116,28 +120,28 @@ def replay_records(
 
 
 class _Packed:
-    """Traces of sessions, which may go on when a trace can no longer be opened again; packed as in the store."""
+    """Traces of sessions, which may go on when a trace can no longer be opened again."""
 
     def __init__(self) -> None:
-        self._packed: dict[TraceKey, tuple[ClosedTrace, bytes]] = {}
+        self._packed: dict[TraceKey, ClosedTrace] = {}
 
     def add(self, key: TraceKey, closed: ClosedTrace) -> None:
-        packed = encode_spans(closed.spans, closed.replaced, closed.log_records, closed.wanted)
-        self._packed[key] = (replace(closed, spans=[], replaced=[], log_records=[]), packed)
+        self._packed[key] = closed.as_bytes()
 
     def lookup(self, keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
-        return {key: self._unpacked(*self._packed[key]) for key in keys if key in self._packed}
-
-    def _unpacked(self, closed: ClosedTrace, packed: bytes) -> ClosedTrace:
-        kept = decode_spans(packed)
-        return replace(closed, spans=kept.spans, replaced=kept.replaced, log_records=kept.log_records)
+        return {key: self._packed[key].unpacked() for key in keys if key in self._packed}
 
 
 def replay_sources(
-    requests: Iterable[SourceRequest], settings: TracesSettings, rule_set: RuleSet, run: str
+    requests: Iterable[SourceRequest],
+    settings: TracesSettings,
+    rule_set: RuleSet,
+    run: str,
+    *,
+    judges_traces: bool = True,
 ) -> Iterator[Judged]:
     """Judge what files hold: one input without receive times, so every trace closes at its end."""
-    judge = RecordJudge(without_bounds(settings), rule_set, ClosedTraces(), run=run)
+    judge = RecordJudge(without_bounds(settings), rule_set, ClosedTraces(), run=run, judges_traces=judges_traces)
     for record in records_of(requests):
         yield from judge.read(record)
     yield from judge.end()
