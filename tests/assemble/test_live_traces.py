@@ -1,5 +1,5 @@
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -40,10 +40,11 @@ def close(live: LiveTraces, at: float) -> list[Trace]:
     return remembered(live, live.close_due(round(at * S)))
 
 
-def remembered(live: LiveTraces, traces: list[Trace]) -> list[Trace]:
-    for trace in traces:
+def remembered(live: LiveTraces, traces: Iterable[Trace]) -> list[Trace]:
+    closed = list(traces)
+    for trace in closed:
         live._closed.add((trace.tenant, trace.trace_id), ClosedTrace.of(trace))
-    return traces
+    return closed
 
 
 def test_a_whole_trace_closes_when_it_was_quiet_for_settle() -> None:
@@ -358,6 +359,47 @@ def test_time_that_goes_backwards_is_refused() -> None:
         live.close_due(4)
 
 
+def trace_id(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def test_beyond_a_number_of_open_spans_the_longest_quiet_traces_are_bytes() -> None:
+    live = assembler(max_unpacked_spans=6)
+    for number in range(1, 4):
+        add(live, span(1, trace=trace_id(number)), span(2, 1, trace=trace_id(number)), at=number / 10)
+    assert not any(held.packed for held in live._live.values()), "up to that number nothing is"
+    add(live, span(3, 1, trace=trace_id(1)), at=0.4)  # 2 and 3 are the longest quiet now
+    assert [bool(held.packed) for held in live._live.values()] == [False, True, True]
+    assert live._unpacked == 3
+    assert (live.open_spans, len(live)) == (7, 3)
+
+
+def test_a_span_is_packed_as_often_as_its_trace_doubles() -> None:
+    live = assembler(max_unpacked_spans=0)
+    pieces = []
+    for number in range(1, 65):
+        add(live, span(number, 99), at=0)
+        (held,) = live._live.values()
+        pieces.append([packed.contents for packed in held.packed])
+    assert pieces[:4] == [[1], [2], [2, 1], [4]]
+    assert pieces[62:] == [[32, 16, 8, 4, 2, 1], [64]]
+    add(live, span(7, 99), span(7, 99, name="other"), at=0)
+    assert (live.fates, live.open_spans) == ({("duplicate", ""): 1}, 65)
+    (closed,) = live.close_all()
+    assert closed.revision == 65
+    assert [s.name for s in closed.spans if s.span_id[-1] == 7] == ["span 7"]
+
+
+def test_closed_traces_are_unpacked_as_they_are_asked_for() -> None:
+    live = assembler(max_unpacked_spans=0)
+    for number in range(1, 4):
+        add(live, span(1, trace=trace_id(number)), at=0)
+    closing = live.close_due(10 * S)
+    assert next(closing).spans == [span(1, trace=trace_id(1))]
+    assert all(held.packed for held in live._live.values())
+    assert len(list(closing)) == 2
+
+
 CONTENTS: list[Span | LogRecord] = [
     span(1, end=30),
     span(2, 1, end=20),
@@ -392,11 +434,12 @@ def seen(trace: Trace) -> object:
     ),
     st.lists(st.floats(0, 30), min_size=25, max_size=25),
     st.integers(1, 4),
+    st.sampled_from([0, 3, 100_000]),
 )
-def test_any_order_batching_duplication_and_lateness_gives_the_same_highest_revision(
-    arrivals: list[Span | LogRecord], gaps_s: list[float], batch_size: int
+def test_any_order_batching_duplication_lateness_and_packing_gives_the_same_highest_revision(
+    arrivals: list[Span | LogRecord], gaps_s: list[float], batch_size: int, max_unpacked_spans: int
 ) -> None:
-    live = assembler(settle="1s", idle_timeout="5s")
+    live = assembler(settle="1s", idle_timeout="5s", max_unpacked_spans=max_unpacked_spans)
     now_s = 0.0
     closed: list[Trace] = []
     batches = [arrivals[i : i + batch_size] for i in range(0, len(arrivals), batch_size)]

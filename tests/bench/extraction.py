@@ -113,7 +113,7 @@ def _assemble(decoded: Sequence[list[Span]]) -> list[Trace]:
     live = LiveTraces(SETTINGS, ClosedTraces(), "")
     for position, spans in enumerate(decoded):
         live.add(spans, "default", 0, position, position + 1)
-    return live.close_all()
+    return list(live.close_all())
 
 
 def _generated(spans: int) -> list[bytes]:

@@ -109,7 +109,7 @@ class Stages:
         self._now_ns += self._every_ns
 
         def assemble() -> list[Trace]:
-            closed = self._judge.live.close_due(self._now_ns)
+            closed = list(self._judge.live.close_due(self._now_ns))
             self._judge.live.add(spans, "default", self._now_ns, record.position, record.end, len(record.payload))
             return closed
 
@@ -117,7 +117,7 @@ class Stages:
 
     def end(self, run: Run) -> None:
         """The traces that are still open."""
-        self._take_traces(self._judge.live.close_all(), run)
+        self._take_traces(list(self._judge.live.close_all()), run)
 
     def _take_traces(self, traces: list[Trace], run: Run) -> None:
         if not traces:

@@ -1,20 +1,14 @@
 """Spans and log records to traces. Time is an argument: live and in replay it is the journal records' own time."""
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush, nsmallest
 from typing import TypeVar
 
 from tracegrade.assemble.closed_traces import DELETED, ClosedTrace, ClosedTraces, TraceKey
-from tracegrade.assemble.completion import Deadlines, Overrides
-from tracegrade.assemble.content import (
-    digest,
-    in_order_written,
-    is_preferred,
-    is_same_otherwise_kept,
-    log_record_digest,
-)
+from tracegrade.assemble.completion import Overrides
+from tracegrade.assemble.content import in_order_written, log_record_digest
+from tracegrade.assemble.live_trace import LiveTrace
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span
@@ -22,99 +16,6 @@ from tracegrade.model.trace import Trace
 
 Content = TypeVar("Content", Span, LogRecord)
 Fates = Counter[tuple[str, str]]  # (fate, reason) -> how many of them
-
-
-@dataclass(slots=True)
-class LiveTrace:
-    """The spans and log records of one trace so far, and what decides when it closes."""
-
-    first_ns: int  # when it opened, or opened again: max_age counts from here
-    last_ns: int
-    first_position: int  # the first record that would have to be read again
-    last_position: int
-    rule_set: str
-    deadlines: Deadlines
-    origin: tuple[int, int] = (0, 0)  # receive time and position of its very first record
-    spans: dict[bytes, Span] = field(default_factory=dict)
-    replaced: set[bytes] = field(default_factory=set)
-    missing_parents: set[bytes] = field(default_factory=set)
-    log_records: dict[bytes, LogRecord] = field(default_factory=dict)  # by digest
-    local_roots: int = 0
-    byte_count: int = 0
-    unjudged: int = 0  # distinct contents of spans that came since it was last judged
-    unjudged_log_records: list[LogRecord] = field(default_factory=list)
-    judged_revision: int | None = None
-    cut_by: str | None = None
-    ended: bool = False
-    kept_otherwise: bool = False  # other attributes were kept of its first spans than are of its next
-    overrides: int = 0  # those that apply to it, by what its spans say
-    queued_due_ns: int = 0  # due time of its earliest entry in the queue
-
-    @property
-    def revision(self) -> int:
-        """The number of distinct contents seen, replaced ones included."""
-        return len(self.spans) + len(self.replaced) + len(self.log_records)
-
-    @property
-    def structurally_complete(self) -> bool:
-        """A local root is here and no span's parent is missing."""
-        return self.local_roots > 0 and not self.missing_parents
-
-    def add(self, span: Span) -> bool:
-        """Take in one span; False when its content is known already."""
-        held = self.spans.get(span.span_id)
-        if held is None:
-            self.spans[span.span_id] = span
-            self.missing_parents.discard(span.span_id)
-            self._count(span, +1)
-            self.unjudged += 1
-            return True
-        if self.is_known(span):
-            return False
-        return self._settle_conflict(span, held)
-
-    def add_log_record(self, record: LogRecord) -> None:
-        """Take in one log record, if it is not known already."""
-        key = log_record_digest(record)
-        if key not in self.log_records:
-            self.log_records[key] = record
-            self.unjudged_log_records.append(record)
-
-    def is_known_log_record(self, record: LogRecord) -> bool:
-        """Whether this very log record was seen before."""
-        return log_record_digest(record) in self.log_records
-
-    def is_known(self, span: Span) -> bool:
-        """Whether this very content was seen before."""
-        held = self.spans.get(span.span_id)
-        if held is None:
-            return False
-        if span == held or (self.kept_otherwise and is_same_otherwise_kept(span, held)):
-            return True
-        return bool(self.replaced) and digest(span) in self.replaced
-
-    def _settle_conflict(self, span: Span, held: Span) -> bool:
-        self.unjudged += 1
-        if not is_preferred(span, held):
-            self.replaced.add(digest(span))
-            return True
-        self.replaced.add(digest(held))
-        self.spans[span.span_id] = span
-        if span.parent_span_id != held.parent_span_id or span.flags != held.flags:
-            self._count_anew()
-        return True
-
-    def _count(self, span: Span, step: int) -> None:
-        if span.is_local_root:
-            self.local_roots += step
-        elif span.parent_span_id not in self.spans:
-            self.missing_parents.add(span.parent_span_id)
-
-    def _count_anew(self) -> None:
-        self.local_roots = 0
-        self.missing_parents = set()
-        for span in self.spans.values():
-            self._count(span, +1)
 
 
 class LiveTraces:
@@ -135,6 +36,7 @@ class LiveTraces:
         self._queue: list[tuple[int, TraceKey]] = []
         self._ready: list[Trace] = []
         self._clock_ns = 0
+        self._unpacked = 0  # contents of live traces that are not packed
         self._max_bytes = settings.max_mib_per_trace * 1024 * 1024
 
     def use(self, rule_set: str, wanted: str) -> None:
@@ -228,11 +130,13 @@ class LiveTraces:
             live.byte_count += share * len(group)
             take(key, live, group)
         self._close_over_bounds()
+        if self._unpacked > self._settings.max_unpacked_spans:
+            self._pack_quiet_ones()
 
     def _recall(self, live: LiveTrace, closed: ClosedTrace) -> None:
         for span in closed.spans:
             live.add(span)
-        live.log_records = {log_record_digest(record): record for record in closed.log_records}
+        live.log_records.update((log_record_digest(record), record) for record in closed.log_records)
         live.replaced.update(closed.replaced)
         live.unjudged = 0
         live.judged_revision = closed.revision
@@ -269,7 +173,7 @@ class LiveTraces:
         if (end_attribute := live.deadlines.end_attribute) is not None:
             # The end may have come before the span that says which attribute ends this trace; one that is open again
             # was ended before, and settles.
-            asked = live.spans.values() if changed and live.judged_revision is None else added
+            asked = live.all_spans() if changed and live.judged_revision is None else added
             live.ended = live.ended or any(span.attributes.get(end_attribute) is True for span in asked)
         self.open_spans += len(added)
         if duplicates := len(group) - len(added):
@@ -293,6 +197,21 @@ class LiveTraces:
             self._cut(key, live, "byte_cap")
         else:
             self._queue_due(key, live)
+            self._count_unpacked(live)
+
+    def _count_unpacked(self, live: LiveTrace) -> None:
+        unpacked = live.unpacked
+        self._unpacked += unpacked - live.counted
+        live.counted = unpacked
+
+    def _pack_quiet_ones(self) -> None:
+        """Pack the longest quiet traces, until half of what may be unpacked is."""
+        # So many at a time, since finding them looks at every live trace.
+        for live in sorted((live for live in self._live.values() if live.counted), key=lambda live: live.last_ns):
+            if self._unpacked <= self._settings.max_unpacked_spans // 2:
+                return
+            live.pack()
+            self._count_unpacked(live)
 
     def _override(self, live: LiveTrace, spans: list[Span]) -> bool:
         """Note which overrides `spans` make apply; whether the deadlines changed."""
@@ -319,7 +238,7 @@ class LiveTraces:
             live.first_ns, live.last_ns, structurally_complete=live.structurally_complete, ended=live.ended
         )
 
-    def close_due(self, now_ns: int) -> list[Trace]:
+    def close_due(self, now_ns: int) -> Iterator[Trace]:
         """Close every live trace whose time has come.
 
         Args:
@@ -327,7 +246,7 @@ class LiveTraces:
 
         Returns:
             Closed traces in order of their due times, those cut by a bound first; spans sorted by (start_ns, end_ns,
-            span_id). Empty when nothing is due.
+            span_id). Each is closed, and unpacked, when it is asked for; take all before anything else is added.
 
         Raises:
             ValueError: `now_ns` went backwards.
@@ -335,7 +254,11 @@ class LiveTraces:
         if now_ns < self._clock_ns:
             raise ValueError(f"time went backwards: {now_ns} after {self._clock_ns}")
         self._clock_ns = now_ns
+        return self._close_what_is_due(now_ns)
+
+    def _close_what_is_due(self, now_ns: int) -> Iterator[Trace]:
         ready, self._ready = self._ready, []
+        yield from ready
         while self._queue and self._queue[0][0] <= now_ns:
             queued_ns, key = heappop(self._queue)
             live = self._live.get(key)
@@ -352,19 +275,17 @@ class LiveTraces:
             reason = live.deadlines.reason(
                 live.first_ns, live.last_ns, structurally_complete=live.structurally_complete, ended=live.ended
             )
-            ready.append(self._close(key, live, reason, due_ns))
-        return ready
+            yield self._close(key, live, reason, due_ns)
 
-    def close_all(self) -> list[Trace]:
+    def close_all(self) -> Iterator[Trace]:
         """Close what is still live because the input ended: first what is due by now, then the rest by age."""
-        ready = self.close_due(self._clock_ns)
+        yield from self.close_due(self._clock_ns)
         for key, live in sorted(self._live.items(), key=lambda item: (item[1].first_ns, item[0])):
             if live.spans:
-                ready.append(self._close(key, live, "end_of_input", self._clock_ns))
+                yield self._close(key, live, "end_of_input", self._clock_ns)
             else:
                 self._give_up(key, live, "unjoined", "")
         self._queue.clear()
-        return ready
 
     def _cut(self, key: TraceKey, live: LiveTrace, bound: str) -> None:
         if not live.spans:
@@ -375,9 +296,13 @@ class LiveTraces:
 
     def _give_up(self, key: TraceKey, live: LiveTrace, fate: str, reason: str) -> None:
         """Let go of log records for which no span came."""
-        del self._live[key]
+        self._let_go(key, live)
         self.log_record_fates[fate, reason] += len(live.log_records)
         self.open_log_records -= len(live.log_records)
+
+    def _let_go(self, key: TraceKey, live: LiveTrace) -> None:
+        del self._live[key]
+        self._unpacked -= live.counted
 
     def _close_over_bounds(self) -> None:
         settings = self._settings
@@ -388,19 +313,21 @@ class LiveTraces:
                 self._cut(key, self._live[key], "memory")
 
     def _close(self, key: TraceKey, live: LiveTrace, reason: str, closed_ns: int) -> Trace:
-        del self._live[key]
+        self._let_go(key, live)
         tenant, trace_id = key
+        log_records = live.all_log_records()
         missing = ["root"] if not live.local_roots else []
         missing += [f"parent:{parent.hex()}" for parent in sorted(live.missing_parents)]
         self.fates["judged", ""] += live.unjudged
         self.open_spans -= live.unjudged
-        for record in live.unjudged_log_records:
-            self.log_record_fates["joined" if record.span_id in live.spans else "unjoined", ""] += 1
+        for unjudged in live.unjudged_log_records:
+            fate = "joined" if log_records[unjudged].span_id in live.spans else "unjoined"
+            self.log_record_fates[fate, ""] += 1
         self.open_log_records -= len(live.unjudged_log_records)
         return Trace(
             trace_id=trace_id,
             tenant=tenant,
-            spans=sorted(live.spans.values(), key=_span_order),
+            spans=sorted(live.all_spans(), key=_span_order),
             close_reason=reason,
             missing=missing,
             revision=live.revision,
@@ -414,7 +341,7 @@ class LiveTraces:
             rule_set=live.rule_set,
             wanted="" if live.kept_otherwise else self.wanted,
             closed_ns=closed_ns,
-            log_records=in_order_written(live.log_records) if live.log_records else [],
+            log_records=in_order_written(log_records) if log_records else [],
         )
 
 

@@ -51,7 +51,8 @@ class TracesSettings(FileModel):
     max_unpacked_spans: int = Field(
         100_000,
         ge=0,
-        description="Beyond so many spans of traces that closed and are not stored yet, the oldest are held compressed",
+        description="Beyond so many open spans, those of the longest quiet traces are held compressed; "
+        "so are those of traces that closed and are not stored yet",
     )
     ignore_scopes: list[str] = Field(
         default_factory=list, description="Scopes of a second instrumentation, dropped before extraction"

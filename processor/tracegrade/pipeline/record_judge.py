@@ -197,7 +197,7 @@ class RecordJudge:
         yield from self._judge(self.live.close_all())
         yield from self._end_sessions(self._sessions.end())
 
-    def _judge(self, traces: list[Trace]) -> Iterator[Judged]:
+    def _judge(self, traces: Iterable[Trace]) -> Iterator[Judged]:
         for trace in traces:
             if trace.supersedes == trace.revision:
                 continue  # opened again by spans that turned out to be known

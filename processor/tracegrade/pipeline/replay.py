@@ -157,7 +157,7 @@ def read_traces(requests: Iterable[SourceRequest], rule_set: RuleSet | None = No
             live.add(decoder.spans(record.payload), record.tenant, 0, record.position, record.end)
         elif record.signal == Signal.LOGS:
             live.add_log_records(decoder.log_records(record.payload), record.tenant, 0, record.position, record.end)
-    return live.close_all()
+    return list(live.close_all())
 
 
 def records_of(requests: Iterable[SourceRequest]) -> Iterator[Record]:

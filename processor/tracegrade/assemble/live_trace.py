@@ -1,0 +1,168 @@
+"""One trace that is still open: what has come of it, as it is or, when there is much and it is quiet, as bytes."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tracegrade.assemble.completion import Deadlines
+from tracegrade.assemble.content import digest, is_preferred, is_same_otherwise_kept, log_record_digest
+from tracegrade.model.log_record import LogRecord
+from tracegrade.model.span import Span
+from tracegrade.store.kept_spans import decode_spans, encode_spans
+
+
+class _Packed(NamedTuple):
+    """Spans and log records as bytes, and how many they are."""
+
+    contents: int
+    blob: bytes
+
+
+@dataclass(slots=True)
+class LiveTrace:
+    """The spans and log records of one trace so far, and what decides when it closes.
+
+    Spans and log records that are packed are held as bytes; of each its key is left, with None for it.
+    """
+
+    first_ns: int  # when it opened, or opened again: max_age counts from here
+    last_ns: int
+    first_position: int  # the first record that would have to be read again
+    last_position: int
+    rule_set: str
+    deadlines: Deadlines
+    origin: tuple[int, int] = (0, 0)  # receive time and position of its very first record
+    spans: dict[bytes, Span | None] = field(default_factory=dict)
+    replaced: set[bytes] = field(default_factory=set)
+    missing_parents: set[bytes] = field(default_factory=set)
+    log_records: dict[bytes, LogRecord | None] = field(default_factory=dict)  # by digest
+    packed: tuple[_Packed, ...] = ()  # each holds fewer than the one before it
+    local_roots: int = 0
+    byte_count: int = 0
+    unjudged: int = 0  # distinct contents of spans that came since it was last judged
+    unjudged_log_records: list[bytes] = field(default_factory=list)
+    judged_revision: int | None = None
+    cut_by: str | None = None
+    ended: bool = False
+    kept_otherwise: bool = False  # other attributes were kept of its first spans than are of its next
+    overrides: int = 0  # those that apply to it, by what its spans say
+    queued_due_ns: int = 0  # due time of its earliest entry in the queue
+    counted: int = 0  # of the contents that all live traces hold unpacked, those that are this one's
+
+    @property
+    def revision(self) -> int:
+        """The number of distinct contents seen, replaced ones included."""
+        return len(self.spans) + len(self.replaced) + len(self.log_records)
+
+    @property
+    def structurally_complete(self) -> bool:
+        """A local root is here and no span's parent is missing."""
+        return self.local_roots > 0 and not self.missing_parents
+
+    def add(self, span: Span) -> bool:
+        """Take in one span; False when its content is known already."""
+        held = self._held(span.span_id)
+        if held is None:
+            self.spans[span.span_id] = span
+            self.missing_parents.discard(span.span_id)
+            self._count(span, +1)
+            self.unjudged += 1
+            return True
+        if self.is_known(span):
+            return False
+        return self._settle_conflict(span, held)
+
+    def add_log_record(self, record: LogRecord) -> None:
+        """Take in one log record, if it is not known already."""
+        key = log_record_digest(record)
+        if key not in self.log_records:
+            self.log_records[key] = record
+            self.unjudged_log_records.append(key)
+
+    def is_known_log_record(self, record: LogRecord) -> bool:
+        """Whether this very log record was seen before."""
+        return log_record_digest(record) in self.log_records
+
+    def is_known(self, span: Span) -> bool:
+        """Whether this very content was seen before."""
+        held = self._held(span.span_id)
+        if held is None:
+            return False
+        if span == held or (self.kept_otherwise and is_same_otherwise_kept(span, held)):
+            return True
+        return bool(self.replaced) and digest(span) in self.replaced
+
+    def _settle_conflict(self, span: Span, held: Span) -> bool:
+        self.unjudged += 1
+        if not is_preferred(span, held):
+            self.replaced.add(digest(span))
+            return True
+        self.replaced.add(digest(held))
+        self.spans[span.span_id] = span
+        if span.parent_span_id != held.parent_span_id or span.flags != held.flags:
+            self._count_anew()
+        return True
+
+    def _count(self, span: Span, step: int) -> None:
+        if span.is_local_root:
+            self.local_roots += step
+        elif span.parent_span_id not in self.spans:
+            self.missing_parents.add(span.parent_span_id)
+
+    def _count_anew(self) -> None:
+        self.local_roots = 0
+        self.missing_parents = set()
+        for span in self.all_spans():
+            self._count(span, +1)
+
+    def _held(self, span_id: bytes) -> Span | None:
+        held = self.spans.get(span_id)
+        if held is None and self.packed and span_id in self.spans:
+            self.unpack()
+            return self.spans[span_id]
+        return held
+
+    @property
+    def unpacked(self) -> int:
+        """How many spans and log records are held as they are."""
+        held = len(self.spans) + len(self.log_records)
+        return held - sum(packed.contents for packed in self.packed) if self.packed else held
+
+    def pack(self) -> None:
+        """Hold as bytes what is not yet.
+
+        What comes later is packed by itself, and with what was packed before once it is as much: each span is packed
+        as often as the trace doubles, and they never are in many pieces.
+        """
+        while self.packed and self.packed[-1].contents <= self.unpacked:
+            self._unpack_last()
+        spans = [span for span in self.spans.values() if span is not None]
+        log_records = [record for record in self.log_records.values() if record is not None]
+        piece = _Packed(len(spans) + len(log_records), encode_spans(spans, [], log_records))
+        if piece.contents:
+            self.packed = (*self.packed, piece)
+            self.spans = dict.fromkeys(self.spans)
+            self.log_records = dict.fromkeys(self.log_records)
+
+    def unpack(self) -> None:
+        """Hold everything as it is."""
+        while self.packed:
+            self._unpack_last()
+
+    def _unpack_last(self) -> None:
+        *rest, last = self.packed
+        kept = decode_spans(last.blob)
+        for span in kept.spans:
+            self.spans[span.span_id] = span
+        for record in kept.log_records:
+            self.log_records[log_record_digest(record)] = record
+        self.packed = tuple(rest)
+
+    def all_spans(self) -> list[Span]:
+        """All of them, unpacked; in no order."""
+        self.unpack()
+        return [span for span in self.spans.values() if span is not None]
+
+    def all_log_records(self) -> dict[bytes, LogRecord]:
+        """All of them, unpacked, by digest."""
+        self.unpack()
+        return {key: record for key, record in self.log_records.items() if record is not None}
