@@ -74,6 +74,14 @@ def test_no_compiled_module_defines_what_pydantic_reads() -> None:
         assert names.isdisjoint({"pydantic", "BaseModel", "FileModel", "ParameterModel"}), path
 
 
+def test_no_compiled_class_is_an_abc() -> None:
+    """A compiled ABC and its subclasses share what `isinstance` remembers: one's instances are taken for another's."""
+    for path in _compiled():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                assert {"ABC", "ABCMeta"}.isdisjoint(map(ast.unparse, node.bases)), f"{path}:{node.lineno}"
+
+
 def test_the_page_finds_its_templates_and_static_files_beside_its_code() -> None:
     web = Path(tracegrade.__file__).with_name("web")
     assert {path.suffix for path in (web / "templates").iterdir()} == {".html"}

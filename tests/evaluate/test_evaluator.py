@@ -2,8 +2,8 @@ from collections.abc import Callable
 
 from tracegrade.evaluate.calls import ArgumentExcerpts
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
+from tracegrade.evaluate.outputs import ActualOutput
 from tracegrade.evaluate.registry import EVALUATORS
-from tracegrade.evaluate.tool_call_output import ActualOutput
 from tracegrade.evaluate.work import Work
 from tracegrade.model.tool_call import ToolCall
 

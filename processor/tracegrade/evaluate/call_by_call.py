@@ -183,8 +183,13 @@ def listed_differences(root: str, found: Iterable[tuple[str, Iterator[Difference
         root: what paths begin with, such as ``args``.
         found: the key of each call and where it differs; read no further than needed.
     """
-    objects = (_as_object(root, key, difference) for key, differences in found for difference in differences)
-    return list(islice(objects, MAX_DIFFERENCES))
+    objects: list[JsonValue] = []
+    for key, differences in found:
+        for difference in differences:
+            objects.append(_as_object(root, key, difference))
+            if len(objects) == MAX_DIFFERENCES:  # each is work: no further one is looked for
+                return objects
+    return objects
 
 
 def _as_object(root: str, key: str, difference: Difference) -> JsonValue:

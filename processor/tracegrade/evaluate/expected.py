@@ -1,6 +1,6 @@
 """What a criterion expects of a value, compiled: does a value match, and where does it differ?"""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -22,8 +22,11 @@ class MatcherError(ValueError):
         super().__init__(message)
 
 
-class Criterion(ABC):
-    """What is expected, compiled; ``source`` is the criterion as written."""
+class Criterion:
+    """What is expected, compiled; ``source`` is the criterion as written.
+
+    Abstract, and no ABC: compiled, an ABC takes an instance of one of its subclasses for one of any other.
+    """
 
     __slots__ = ("_text", "source")
 

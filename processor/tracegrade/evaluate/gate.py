@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracegrade.evaluate.calls import listed
-from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
+from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import CallPart, Evidence
 
 _LACKING_ARGUMENTS = {
@@ -30,9 +30,7 @@ _LACKING_OUTPUT = {
 }
 
 
-def gate(
-    evaluator: Evaluator[Any, Any], criteria: ParameterModel | None, settings: ParameterModel, evidence: Evidence
-) -> str | None:
+def gate(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence: Evidence) -> str | None:
     """Why the calls of `evidence` cannot be judged by `evaluator`, None when they can.
 
     Returns:

@@ -42,8 +42,9 @@ from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.expected import Difference
+from tracegrade.evaluate.outputs import ActualOutputs
 from tracegrade.evaluate.subsequence import align, arrange
-from tracegrade.evaluate.tool_call_output import ActualOutputs, Output
+from tracegrade.evaluate.tool_call_output import Output
 from tracegrade.evaluate.tool_names import NameComparison, NameTable, ToolNames, listed_names
 from tracegrade.evaluate.value_modes import ComparedValues
 from tracegrade.evaluate.work import Work

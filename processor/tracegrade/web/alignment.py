@@ -27,8 +27,8 @@ from tracegrade.evaluate.calls import arguments, batches
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.expected import Difference, Expected, differences
+from tracegrade.evaluate.outputs import ActualOutput, ExpectedOutput
 from tracegrade.evaluate.subsequence import align
-from tracegrade.evaluate.tool_call_output import ActualOutput, ExpectedOutput
 from tracegrade.evaluate.tool_names import NameTable, listed_names
 from tracegrade.evaluate.work import Work
 from tracegrade.match.evaluation_spec import EvaluationSpec
