@@ -9,7 +9,6 @@ Put together from encoded blocks that are kept, field by field in the order in w
 
 from functools import lru_cache
 from hashlib import blake2b
-from operator import attrgetter
 from typing import Any
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
@@ -100,13 +99,25 @@ def _attributes(decision: Decision, supersedes: int | None, include_values: bool
         failed = next(evaluation for evaluation in decision.evaluations if evaluation.outcome == "error")
         parts.append(attribute(SPAN_ATTRIBUTES, semconv.ERROR_TYPE, error_type(failed)))
     scope = semconv.EVALUATIONS_PREFIX.get(kind, semconv.EVALUATIONS_SPAN_PREFIX)
+    rule_id, rule_hash, revision = decision.pair.rule_id, decision.pair.rule_hash, subject.revision
     for index, evaluation in enumerate(decision.evaluations):
-        known, before_id, after_id = _known(scope, index, _KNOWN(evaluation))
+        values = (
+            rule_id,
+            evaluation.evaluation,
+            evaluation.case,
+            evaluation.score,
+            evaluation.outcome,
+            evaluation.evaluator,
+            evaluation.threshold,
+            rule_hash,
+            revision,
+        )
+        known, before_id, after_id = _known(scope, index, values)
         parts.append(known)
         if text := explanation(evaluation, include_values):
             parts.append(attribute(SPAN_ATTRIBUTES, _key(scope, index, "explanation"), text))
         if include_values:
-            metadata = _metadata(_KNOWN(evaluation)) | {"id": evaluation.id, "details": details_json(evaluation)}
+            metadata = _metadata(values) | {"id": evaluation.id, "details": details_json(evaluation)}
             parts.append(unkept_attribute(SPAN_ATTRIBUTES, _key(scope, index, "metadata"), json_text(metadata)))
         else:
             parts += (before_id, evaluation.id.encode(), after_id)
@@ -129,19 +140,6 @@ def _ids(ids: list[str]) -> tuple[bytes, bytes]:
 def _before_ids(count: int) -> bytes:
     whole = unkept_attribute(SPAN_ATTRIBUTES, semconv.EVALUATION_IDS, [ANY_ID] * count)
     return whole[: len(whole) - count * (len(_BEFORE_ID) + len(ANY_ID))]
-
-
-_KNOWN = attrgetter(
-    "pair.rule_id",
-    "evaluation",
-    "case",
-    "score",
-    "outcome",
-    "evaluator",
-    "threshold",
-    "pair.rule_hash",
-    "pair.subject.revision",
-)
 
 
 @lru_cache(maxsize=8192)

@@ -4,7 +4,6 @@ Put together from encoded blocks that are kept, field by field in the order in w
 """
 
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any
 
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, SeverityNumber
@@ -41,11 +40,21 @@ def events(judged: JudgedTrace, include_values: bool) -> list[bytes]:
     supersedes = judged.trace["supersedes"]
     for decision in judged.decisions:
         shared = _shared(decision, supersedes) if decision.evaluations else b""
+        rule_id = decision.pair.rule_id
         for evaluation in decision.evaluations:
             text = explanation(evaluation, include_values)
+            values = (
+                rule_id,
+                evaluation.evaluation,
+                evaluation.case,
+                evaluation.score,
+                evaluation.outcome,
+                evaluation.evaluator,
+                evaluation.threshold,
+            )
             parts = [
                 shared,
-                _known(_KNOWN(evaluation)),
+                _known(values),
                 evaluation.id.encode(),
                 attribute(LOG_RECORD_ATTRIBUTES, semconv.EVALUATION_EXPLANATION, text) if text else b"",
             ]
@@ -82,9 +91,6 @@ def _place(trace_id: str, span_id: str) -> bytes:
 @lru_cache(maxsize=256)
 def _session(session: str | None) -> bytes:
     return unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.CONVERSATION_ID, session) if session else b""
-
-
-_KNOWN = attrgetter("pair.rule_id", "evaluation", "case", "score", "outcome", "evaluator", "threshold")
 
 
 @lru_cache(maxsize=8192)

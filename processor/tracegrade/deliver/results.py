@@ -2,7 +2,6 @@
 
 import json
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -67,23 +66,22 @@ def _json(value: Any, sort_keys: bool = False) -> bytes:
         return json.dumps(value, sort_keys=sort_keys, separators=(",", ":")).encode()
 
 
-_SHARED = attrgetter(
-    "rule_id",
-    "rule_hash",
-    "level",
-    "subject.kind",
-    "subject.run",
-    "subject.revision",
-    "subject.complete",
-    "subject.close_reason",
-    "subject.agent",
-)
-
-
 def shared_attributes(number: int, decision: Decision, supersedes: int | None) -> bytes:
     """Our attributes of the (subject, rule, revision), as elements of the field `number`."""
-    subject = decision.pair.subject
-    known = _shared_block(number, supersedes, _SHARED(decision.pair)) + _subject(number, subject.id)
+    pair = decision.pair
+    subject = pair.subject
+    shared = (
+        pair.rule_id,
+        pair.rule_hash,
+        pair.level,
+        subject.kind,
+        subject.run,
+        subject.revision,
+        subject.complete,
+        subject.close_reason,
+        subject.agent,
+    )
+    known = _shared_block(number, supersedes, shared) + _subject(number, subject.id)
     if missing := subject.missing:
         return known + unkept_attribute(number, semconv.MISSING, _few(missing))
     return known

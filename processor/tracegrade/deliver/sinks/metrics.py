@@ -2,26 +2,17 @@
 
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import chain
-from operator import attrgetter
 from typing import Any
 
 from tracegrade.deliver.record import JudgedTrace
 from tracegrade.deliver.sink import DONE, Delivery
-from tracegrade.model.evaluation import Evaluation
+from tracegrade.model.evaluation import Decision
 from tracegrade.telemetry import Telemetry
 
 _MOST_REMEMBERED = 100_000  # outcomes; about 30 MB
 _UNKNOWN = "unknown"
 
 Key = tuple[str, ...]
-
-# The key of every call below is read in C: this sink looks at each evaluation of each trace.
-_LABELS_OUTCOME_SCORE = attrgetter(
-    "pair.rule_id", "pair.rule_hash", "evaluation", "pair.subject.agent", "pair.subject.service", "outcome", "score"
-)
-_RULE_KIND = attrgetter("pair.rule_id", "kind")
-_IDENTITY_OUTCOME = attrgetter("pair.rule_id", "evaluation", "case", "pair.subject.kind", "pair.subject.id", "outcome")
 
 
 class MetricsSink:
@@ -47,9 +38,10 @@ class MetricsSink:
             else:
                 changes.update(self._earlier.changes(judged))
             self._earlier.remember(judged)
-        self._count_evaluations(chain.from_iterable([judged.evaluations for judged in first]))
-        decisions = chain.from_iterable([judged.decisions for judged in first])
-        for (rule, kind), amount in Counter(map(_RULE_KIND, decisions)).items():
+        decisions = [decision for judged in first for decision in judged.decisions]
+        self._count_evaluations(decisions)
+        kinds = Counter([(decision.pair.rule_id, decision.kind) for decision in decisions])
+        for (rule, kind), amount in kinds.items():
             self._telemetry.add("tracegrade.decisions", amount, rule=rule, kind=kind)
         for (rule, before, after), amount in changes.items():
             self._telemetry.add("tracegrade.revisions", amount, rule=rule, **{"from": before, "to": after})
@@ -58,10 +50,16 @@ class MetricsSink:
     async def close(self) -> None:
         """Nothing to let go of."""
 
-    def _count_evaluations(self, evaluations: Iterable[Evaluation]) -> None:
+    def _count_evaluations(self, decisions: Iterable[Decision]) -> None:
         outcomes: Counter[Key] = Counter()
         scores: defaultdict[Key, list[float]] = defaultdict(list)
-        for (*labels, outcome, score), amount in Counter(map(_LABELS_OUTCOME_SCORE, evaluations)).items():
+        found: list[tuple[Any, ...]] = [
+            (pair.rule_id, pair.rule_hash, e.evaluation, pair.subject.agent, pair.subject.service, e.outcome, e.score)
+            for decision in decisions
+            for pair in (decision.pair,)
+            for e in decision.evaluations
+        ]
+        for (*labels, outcome, score), amount in Counter(found).items():
             outcomes[*labels, outcome] += amount
             if score is not None:
                 scores[*labels,] += [float(score)] * amount
@@ -82,7 +80,7 @@ class _EarlierOutcomes:
     def remember(self, judged: JudgedTrace) -> None:
         """Keep the outcomes in mind, instead of those that are oldest."""
         key = _trace(judged)
-        outcomes = list(map(_IDENTITY_OUTCOME, judged.evaluations))
+        outcomes = _outcomes(judged)
         self._remembered += len(outcomes) - len(self._traces.pop(key, ()))
         self._traces[key] = outcomes
         while self._remembered > self._most:
@@ -93,11 +91,20 @@ class _EarlierOutcomes:
         key = _trace(judged)
         before = {tuple(identity): outcome for *identity, outcome in self._traces.get(key, ())}
         found = []
-        for *identity, after in map(_IDENTITY_OUTCOME, judged.evaluations):
+        for *identity, after in _outcomes(judged):
             earlier = before.get(tuple(identity), _UNKNOWN)
             if earlier != after:
                 found.append((identity[0], earlier, after))
         return found
+
+
+def _outcomes(judged: JudgedTrace) -> list[tuple[Any, ...]]:
+    """What tells each evaluation from others of the trace, and its outcome."""
+    return [
+        (decision.pair.rule_id, e.evaluation, e.case, decision.pair.subject.kind, decision.pair.subject.id, e.outcome)
+        for decision in judged.decisions
+        for e in decision.evaluations
+    ]
 
 
 def _trace(judged: JudgedTrace) -> Key:
