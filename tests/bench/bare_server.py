@@ -1,7 +1,8 @@
 """The least an OTLP/gRPC server can do. Prints its port.
 
-``sink`` answers, ``parse`` also parses. What came is printed at the end: with ``times`` when the first request of each
-first trace came, with ``results`` when the last carrier span and the last event of each generated trace did.
+``sink`` answers, ``parse`` also parses. What came is printed at the end: with ``count`` how many generated spans, with
+``times`` when the first request of each first trace came, with ``results`` when the last carrier span and the last
+event of each generated trace did.
 """
 
 import asyncio
@@ -17,25 +18,30 @@ import uvloop
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+GENERATED = b"bench-agent"  # the scope of generated spans
+
 
 class _Any(grpc.GenericRpcHandler):
     def __init__(self, what: str) -> None:
         self._times: dict[str, float] = {}
+        self._spans = 0
         self._came: list[tuple[float, bool, bytes]] = []
         if what == "results":
             self._by_service = {"TraceService": self._keeping(logs=False), "LogsService": self._keeping(logs=True)}
             what = "sink"  # of our own metrics
         else:
             self._by_service = {}
-        handlers = {"sink": self._take, "parse": self._parse, "times": self._note}
+        handlers = {"sink": self._take, "parse": self._parse, "count": self._count, "times": self._note}
         self._otherwise = grpc.unary_unary_rpc_method_handler(handlers[what])
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         service = handler_call_details.method.split("/")[1].rpartition(".")[2]
         return self._by_service.get(service, self._otherwise)
 
-    def found(self) -> dict[str, float] | dict[str, dict[str, float]]:
+    def found(self) -> int | dict[str, float] | dict[str, dict[str, float]]:
         """What is printed at the end."""
+        if self._spans:
+            return self._spans
         if not self._came:
             return self._times
         last: dict[str, dict[str, float]] = {"carriers": {}, "events": {}}
@@ -51,6 +57,11 @@ class _Any(grpc.GenericRpcHandler):
         ExportTraceServiceRequest.FromString(request)
         return b""
 
+    async def _count(self, request: bytes, context: object) -> bytes:
+        if GENERATED in request:  # neither results nor another signal
+            self._spans += sum(1 for _ in _trace_ids(request))
+        return b""
+
     async def _note(self, request: bytes, context: object) -> bytes:
         now_s = time.monotonic()
         self._times.setdefault(next(_trace_ids(request), ""), now_s)
@@ -58,7 +69,7 @@ class _Any(grpc.GenericRpcHandler):
 
     def _keeping(self, *, logs: bool) -> grpc.RpcMethodHandler:
         async def keep(request: bytes, context: object) -> bytes:
-            if b"bench-agent" not in request[:2000]:  # the scope of what is forwarded
+            if GENERATED not in request[:2000]:  # it is not forwarded
                 self._came.append((time.monotonic(), logs, request))
             return b""
 

@@ -6,7 +6,7 @@
 
 Each stage (`stages.py`) is measured in turns with a fixed piece of work of the same nature (`reference_work.py`), in
 one process: its ratio is its CPU time over that of the work just before and after it, and the median over some hundred
-requests counts. A slower machine, another process on the same cores or another interpreter changes both alike. What is
+requests counts; what fails is measured a second time, and fails if it does so again. A slower machine, another process on the same cores or another interpreter changes both alike. What is
 left is small against what is looked for: under two busy processes on two cores the medians stay within a tenth.
 Interpreters (3.11 with and without profile-guided optimisation, 3.12, 3.13) are within a fifth of their middle, so a
 build has ratios of its own, and one that was not measured is held against the middle of those that were.
@@ -56,7 +56,7 @@ def main() -> int:
     """Measure and judge; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", type=int, default=120, help="of two requests (494 spans each); their median counts")
-    parser.add_argument("--seconds", type=float, default=60, help="no longer than this, with fewer groups if need be")
+    parser.add_argument("--seconds", type=float, default=40, help="no longer than this, with fewer groups if need be")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--update", action="store_true", help="write what is measured here as what is expected")
     what.add_argument("--prove", action="store_true", help="try the gate itself: takes four times as long")
@@ -70,6 +70,9 @@ def main() -> int:
     if options.prove:
         return 0 if prove(expected, options.groups, options.seconds) else 1
     measured = measure(options.groups, options.seconds)
+    if failures(measured, expected):  # what is dearer is dearer twice
+        again = measure(options.groups, options.seconds)
+        measured = {stage: min(ratio, again[stage]) for stage, ratio in measured.items()}
     against = "its own ratios" if build() in committed else "the middle of the builds that were measured"
     print(f"{build()}, against {against}; a stage may cost {TOLERANCE} times what is expected")
     dearer = failures(measured, expected)

@@ -117,9 +117,9 @@ class BareServer:
         return self.process.communicate(timeout=60)[0]
 
 
-def send(endpoint: str, seconds: float, *options: object) -> dict[str, Any]:
-    """Have `load.py` send for so long; what it says of it."""
-    command = [sys.executable, HERE / "load.py", endpoint, "--seconds", seconds, *options]
+def send(endpoint: str, seconds: float, *options: object, through: Sequence[str] = ()) -> dict[str, Any]:
+    """Have `load.py` send for so long, started by the command `through` if any; what it says of it."""
+    command = [*through, sys.executable, HERE / "load.py", endpoint, "--seconds", seconds, *options]
     done = subprocess.run([str(part) for part in command], check=True, stdout=subprocess.PIPE, text=True)
     result: dict[str, Any] = json.loads(done.stdout)
     return result

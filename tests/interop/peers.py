@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 INSTALL_WITHIN_S = 300
-READY_WITHIN_S = 30
+READY_WITHIN_S = 90
 
 
 class NotInstalled(Exception):
@@ -57,28 +57,35 @@ class Forwarder:
         """The ports on which it listens."""
         folder.mkdir(parents=True, exist_ok=True)
         ports = {"grpc": free_port(), "http": free_port()}
-        with _process(self.command(folder, ports, target, protocol), folder, ports.values()):
+        with process(self.command(folder, ports, target, protocol), folder, ports.values()):
             yield ports
 
 
 @contextmanager
-def _process(command: Sequence[str | Path], folder: Path, ports: Iterable[int]) -> Iterator[None]:
+def process(
+    command: Sequence[str | Path], folder: Path, ports: Iterable[int], **environment: str
+) -> Iterator["subprocess.Popen[bytes]"]:
     """A program that runs in `folder` and listens on `ports`; ended at the end."""
     with (folder / "output.txt").open("w") as output:
-        process = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=folder
+        running = subprocess.Popen(
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            cwd=folder,
+            env=os.environ | environment,
         )
     try:
         for port in ports:
-            _wait_listening(process, port, folder / "output.txt")
-        yield
+            _wait_listening(running, port, folder / "output.txt")
+        yield running
     finally:
-        process.terminate()
+        running.terminate()
         try:
-            process.wait(10)
+            running.wait(10)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            running.kill()
+            running.wait()
 
 
 def free_port() -> int:
@@ -150,12 +157,18 @@ def node_modules(work: Path) -> Path:
     return folder
 
 
-def rotel(work: Path) -> Forwarder:
-    """The rotel collector (Rust). It has only pre-releases, and its own environment."""
-    environment = work / "rotel"
+def python_package(name: str, work: Path, *options: str) -> Path:
+    """An environment of its own with a package in it."""
+    environment = work / name
     if not (environment / "bin").exists():
         install([sys.executable, "-m", "venv", environment], work)
-        install([environment / "bin" / "pip", "install", "-q", "--pre", "rotel"], work)
+        install([environment / "bin" / "pip", "install", "-q", *options, name], work)
+    return environment
+
+
+def rotel(work: Path) -> Forwarder:
+    """The rotel collector (Rust). It has only pre-releases, and its own environment."""
+    environment = python_package("rotel", work, "--pre")
     found = list(environment.glob("lib/python3*/site-packages/rotel/rotel-agent"))
     if not found:
         raise NotInstalled("the rotel package holds no agent for this platform")
@@ -179,20 +192,13 @@ def rotel(work: Path) -> Forwarder:
 
 
 # The newest release all of whose modules the module proxy had when this was written.
-COLLECTOR = "v0.150.0"
-COLLECTOR_STABLE = "v1.56.0"
+COLLECTOR = "v0.149.0"
+COLLECTOR_STABLE = "v1.55.0"
 
 
 def otel_collector(work: Path) -> Forwarder:
-    """The OpenTelemetry Collector (Go), built with its own builder: some minutes the first time."""
-    folder = work / "collector"
-    binary = folder / "dist" / "otelcol"
-    if not binary.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "builder.yaml").write_text(_builder_config())
-        builder = f"go.opentelemetry.io/collector/cmd/builder@{COLLECTOR}"
-        install(["go", "install", builder], folder, GOBIN=str(folder), GOFLAGS="-p=2")
-        install([folder / "builder", "--config", "builder.yaml"], folder, GOFLAGS="-p=2")
+    """The OpenTelemetry Collector (Go)."""
+    binary = collector_binary(work)
 
     def command(run_folder: Path, ports: Mapping[str, int], target: int, protocol: str) -> Sequence[str]:
         config = run_folder / "config.yaml"
@@ -202,12 +208,29 @@ def otel_collector(work: Path) -> Forwarder:
     return Forwarder("OpenTelemetry Collector", command)
 
 
+def collector_binary(work: Path) -> Path:
+    """The Collector, built with its own builder: some minutes the first time."""
+    folder = work / "collector"
+    binary = folder / "dist" / "otelcol"
+    if not binary.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "builder.yaml").write_text(_builder_config())
+        builder = f"go.opentelemetry.io/collector/cmd/builder@{COLLECTOR}"
+        install(["go", "install", builder], folder, GOBIN=str(folder), GOFLAGS="-p=2")
+        install([folder / "builder", "--config", "builder.yaml"], folder, GOFLAGS="-p=2")
+    return binary
+
+
 def _builder_config() -> str:
     core = "go.opentelemetry.io/collector"
+    contrib = "github.com/open-telemetry/opentelemetry-collector-contrib"
     return f"""\
 dist: {{name: otelcol, output_path: ./dist}}
 receivers: [{{gomod: {core}/receiver/otlpreceiver {COLLECTOR}}}]
-processors: [{{gomod: {core}/processor/batchprocessor {COLLECTOR}}}]
+extensions: [{{gomod: {contrib}/extension/storage/filestorage {COLLECTOR}}}]
+processors:
+  - gomod: {core}/processor/batchprocessor {COLLECTOR}
+  - gomod: {contrib}/processor/groupbytraceprocessor {COLLECTOR}
 exporters:
   - gomod: {core}/exporter/otlpexporter {COLLECTOR}
   - gomod: {core}/exporter/otlphttpexporter {COLLECTOR}
@@ -262,7 +285,7 @@ receivers: [{{name: hook, webhook_configs: [{{url: "{webhook}"}}]}}]
         f"--web.listen-address=127.0.0.1:{port}",
         "--cluster.listen-address=",
     ]
-    with _process(command, folder, [port]):
+    with process(command, folder, [port]):
         yield f"http://127.0.0.1:{port}"
 
 
