@@ -1,0 +1,128 @@
+"""Whether memory stays flat: resident MiB of each process of the server over a long run at a steady rate.
+
+    python tests/bench/soak.py [--minutes 60] [--rate 10] [--journal-mib 1024] [--json]
+
+The server of `throughput.py`, everything on, is sent so many requests of 494 spans a second. The journal's size is
+bounded, so that deleting old segments is part of the run. The first tenth is not looked at: pools and caches fill. A
+line a minute goes to standard error; at the end come, by process, the least and the most that were seen and the slope
+of a line fitted through all readings, in MiB an hour.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import linear_regression
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+from bench.throughput import BareServer, child_of, write_rules  # noqa: E402  # the line above makes it importable
+from reliability.load import resident_mib  # noqa: E402
+
+READ_EVERY_S = 5.0
+TRACES_PER_REQUEST = 26
+
+
+def main() -> None:
+    """Run, print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--rate", type=float, default=10, help="requests a second")
+    parser.add_argument("--journal-mib", type=int, default=1024, help="at most, of each journal")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="tracegrade-bench-") as folder:
+        readings = _run(Path(folder), options)
+    settled = [reading for reading in readings if reading["seconds"] > options.minutes * 6]
+    figures = {role: _figures(settled, role) for role in ("receive", "judge")}
+    if options.json:
+        print(json.dumps({"settled": figures, "readings": readings}))
+        return
+    for role, found in figures.items():
+        print(f"{role:8} {found['least']:8.1f} to {found['most']:8.1f} MiB, {found['mib_an_hour']:+8.2f} MiB an hour")
+
+
+def _run(folder: Path, options: argparse.Namespace) -> list[dict[str, float]]:
+    downstream = BareServer("sink")
+    write_rules(folder / "rules", 50)
+    config = folder / "soak.yaml"
+    config.write_text(
+        f"data_dir: {folder / 'data'}\n"
+        "receivers: {otlp: {protocols: {grpc: {endpoint: '127.0.0.1:0'}}}}\n"
+        "telemetry: {endpoint: '127.0.0.1:0'}\nweb: null\n"
+        f"rules: {{paths: ['{folder / 'rules'}']}}\n"
+        f"journal: {{max_size_mib: {options.journal_mib}}}\n"
+        f'exporters: {{otlp: {{endpoint: "127.0.0.1:{downstream.port}", tls: {{insecure: true}}}}}}\n'
+    )
+    with (folder / "serve.log").open("w+") as log:
+        serve = subprocess.Popen([sys.executable, "-m", "tracegrade", "serve", "-c", str(config)], stderr=log)
+        load = None
+        try:
+            endpoint = _endpoint(folder / "serve.log")
+            pids = {"receive": serve.pid, "judge": child_of(serve.pid)}
+            arguments = [endpoint, str(TRACES_PER_REQUEST), str(options.minutes * 60), "8", str(options.rate)]
+            load = subprocess.Popen([sys.executable, str(HERE / "load.py"), *arguments], stdout=subprocess.PIPE)
+            return _read_until(load, pids, folder)
+        except ProcessLookupError as error:
+            raise SystemExit(f"a process of the server ended:\n{(folder / 'serve.log').read_text()}") from error
+        finally:
+            for process in (load, serve):
+                if process is not None and process.poll() is None:
+                    process.terminate()
+                    process.wait(60)
+            downstream.end()
+
+
+def _endpoint(log: Path) -> str:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for line in log.read_text().splitlines():
+            if line.startswith("Listening: grpc "):
+                return line.split()[2].rstrip(",")
+        time.sleep(0.2)
+    raise SystemExit(f"serve did not start: {log.read_text()}")
+
+
+def _read_until(load: "subprocess.Popen[bytes]", pids: dict[str, int], folder: Path) -> list[dict[str, float]]:
+    """A reading every so often, until the load ends."""
+    begun_s = time.monotonic()
+    readings: list[dict[str, float]] = []
+    shown_s = -60.0
+    while load.poll() is None:
+        time.sleep(READ_EVERY_S)
+        seconds = time.monotonic() - begun_s
+        reading = {"seconds": seconds, **{role: _resident_mib(pid) for role, pid in pids.items()}}
+        readings.append(reading)
+        if seconds - shown_s >= 60:
+            shown_s = seconds
+            sizes = {name: _mib(folder / "data" / name) for name in ("journal", "results", "tracegrade.db")}
+            numbers = {**reading, **sizes}
+            print("  ".join(f"{name} {value:,.0f}" for name, value in numbers.items()), file=sys.stderr, flush=True)
+    return readings
+
+
+def _resident_mib(pid: int) -> float:
+    try:
+        return resident_mib(pid)
+    except FileNotFoundError as error:
+        raise ProcessLookupError(pid) from error
+
+
+def _mib(path: Path) -> float:
+    files = [path] if path.is_file() else [Path(top, name) for top, _, names in os.walk(path) for name in names]
+    return sum(file.stat().st_size for file in files if file.exists()) / 1024**2
+
+
+def _figures(readings: list[dict[str, float]], role: str) -> dict[str, float]:
+    values = [reading[role] for reading in readings]
+    slope, _ = linear_regression([reading["seconds"] / 3600 for reading in readings], values)
+    return {"least": min(values), "most": max(values), "mib_an_hour": round(slope, 2)}
+
+
+if __name__ == "__main__":
+    main()
