@@ -138,13 +138,15 @@ def by_http(server: Server, request: bytes) -> int:
 
 @pytest.mark.timeout(3600)
 def test_ten_times_as_many_senders_as_it_can_take(tmp_path: Path, is_long: bool, report: Report) -> None:
-    seconds = 600.0 if is_long else 6.0
+    seconds, seconds_alone = (1800.0, 60.0) if is_long else (6.0, 3.0)
     with running(tmp_path, receivers=RECEIVERS, rules={"paths": []}, journal={"max_size_mib": 4096}) as server:
         assert server.process is not None
-        alone = Senders(server, 4, 3.0)
+        first = Senders(server, 4, 3.0)
         before_mib = resident_mib(server.process.pid, peak=True)
         many = Senders(server, 40, seconds)
         grown_mib = resident_mib(server.process.pid, peak=True) - before_mib
+        # After it, when the journal is as full and the judge as far behind: what can be taken for long, not at first.
+        alone = Senders(server, 4, seconds_alone)
         refused = many.answers["UNAVAILABLE"]
         assert set(many.answers) <= {"OK", "UNAVAILABLE"}, many.answers
         assert many.not_retryable == []
@@ -152,12 +154,12 @@ def test_ten_times_as_many_senders_as_it_can_take(tmp_path: Path, is_long: bool,
         assert grown_mib < 128
         share = many.goodput / alone.goodput
         assert share > 0.5  # 0.9 on a quiet machine; the senders share its cores
-        accepted = alone.answers["OK"] + many.answers["OK"]
+        senders = (first, many, alone)
+        accepted = sum(some.answers["OK"] for some in senders)
         page, requests = server.page(), "tracegrade_receiver_requests_total"
         assert server.metric(requests, "receive", page=page, outcome="accepted") == accepted
-        assert (
-            server.metric(requests, "receive", page=page, outcome="refused") == alone.answers["UNAVAILABLE"] + refused
-        )
+        refused_in_all = sum(some.answers["UNAVAILABLE"] for some in senders)
+        assert server.metric(requests, "receive", page=page, outcome="refused") == refused_in_all
         seen = f"goodput {share:.0%} of that of 4 senders, {grown_mib:+.0f} MiB; {refused:,} refused, all retryable"
         report(Row(f"40 senders without a pause, {seconds:.0f} s", sum(many.answers.values()), 0, 0, seen=seen))
 
