@@ -17,7 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from bench.agent_traces import SPANS_PER_TRACE, Stamper, template  # noqa: E402  # importable by the line above
+from bench.agent_traces import SPANS_PER_TRACE, Stamper, marks, template  # noqa: E402  # importable by the line above
 from tracegrade.assemble.closed_traces import ClosedTraces  # noqa: E402
 from tracegrade.assemble.settings import TracesSettings  # noqa: E402
 from tracegrade.journal import Encoding, Signal  # noqa: E402
@@ -65,7 +65,7 @@ class _Requests:
     def __init__(self) -> None:
         self._chance = random.Random(1)
         whole = template(TRACES_A_REQUEST)
-        self._stamper = Stamper(whole, TRACES_A_REQUEST, 1)
+        self._stamper = Stamper([whole], marks(TRACES_A_REQUEST), 1)
         self._places = [found.span() for found in _FILLING.finditer(whole)]
         words = ["".join(self._chance.choices("etaoinshrdlu", k=self._chance.randint(2, 9))) for _ in range(5000)]
         self._text = " ".join(self._chance.choices(words, k=200_000)).encode()

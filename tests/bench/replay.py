@@ -19,8 +19,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from bench.agent_traces import SPANS_PER_TRACE, Stamper, template  # noqa: E402  # importable by the line above
-from bench.throughput import write_rules  # noqa: E402
+from bench.agent_traces import SPANS_PER_TRACE, Stamper, marks, template  # noqa: E402  # importable by the line above
+from bench.serving import write_rules  # noqa: E402
 from tracegrade.journal import Encoding, Entry, JournalReader, JournalSettings, LocalJournal, Signal  # noqa: E402
 
 TRACES_A_REQUEST = 26
@@ -58,7 +58,7 @@ def main() -> None:
 
 def _write_journal(folder: Path, traces: int) -> None:
     journal = LocalJournal.open(folder, JournalSettings(max_size_mib=8192))
-    stamper = Stamper(template(TRACES_A_REQUEST), TRACES_A_REQUEST, 1)
+    stamper = Stamper([template(TRACES_A_REQUEST)], marks(TRACES_A_REQUEST), 1)
     spans = TRACES_A_REQUEST * SPANS_PER_TRACE
     for _ in range(-(-traces // TRACES_A_REQUEST)):
         journal.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", spans, stamper.next())).result()
