@@ -7,10 +7,10 @@
 Each stage (`stages.py`) is measured in turns with a fixed piece of work of the same nature (`reference_work.py`), in
 one process: its ratio is its CPU time over that of the work just before and after it, and the median over some hundred
 requests counts; when a stage fails all is measured again, and what fails twice fails. A slower machine, another process
-on the same cores or another interpreter changes both alike. What is left is small against what is looked for: under two
-busy processes on two cores the medians stay within a tenth. Interpreters (3.11 with and without profile-guided
+on the same cores or another interpreter changes both alike. What is left is small against what is looked for: on busy
+cores the medians stay within a fifth, most within a tenth. Interpreters (3.11 with and without profile-guided
 optimisation, 3.12, 3.13) are within a fifth of their middle, so a build has ratios of its own, and one that was not
-measured is held against the middle of those that were.
+measured is held against the middle of those that were, with more tolerance: half as much again may then be missed.
 
 Files are kept in memory where the system has such a folder (/dev/shm): the CPU that a disk costs is the kernel's, and
 differs between disks. Where it has none, the stages that write are shown and not judged.
@@ -41,6 +41,7 @@ from bench.stages import Stages  # noqa: E402
 
 EXPECTED = HERE / "expected_ratios.json"
 TOLERANCE = 1.25  # half of what is looked for, a stage that costs 1.5 times as much
+TOLERANCE_OF_OTHERS = 1.3  # of a build that has no ratios of its own
 GROUP = 2  # requests that give one ratio
 WARM_UP = 4  # groups: traces begin to settle, and what is learnt once a process is learnt
 RULES = 50
@@ -70,13 +71,15 @@ def main() -> int:
     expected = expected_ratios(committed, build())
     if options.prove:
         return 0 if prove(expected, options.groups, options.seconds) else 1
+    own = build() in committed
+    tolerance = TOLERANCE if own else TOLERANCE_OF_OTHERS
     measured = measure(options.groups, options.seconds)
-    if failures(measured, expected):  # what is dearer is dearer twice
+    if failures(measured, expected, tolerance):  # what is dearer is dearer twice
         again = measure(options.groups, options.seconds)
         measured = {stage: min(ratio, again[stage]) for stage, ratio in measured.items()}
-    against = "its own ratios" if build() in committed else "the middle of the builds that were measured"
-    print(f"{build()}, against {against}; a stage may cost {TOLERANCE} times what is expected")
-    dearer = failures(measured, expected)
+    against = "its own ratios" if own else "the middle of the builds that were measured"
+    print(f"{build()}, against {against}; a stage may cost {tolerance} times what is expected")
+    dearer = failures(measured, expected, tolerance)
     for stage, ratio in measured.items():
         share = ratio / expected[stage] if stage in expected else float("inf")
         print(f"{stage:26} {ratio:7.3f} {share:6.2f} times expected{'  FAILED' if stage in dearer else ''}")
@@ -102,9 +105,9 @@ def expected_ratios(committed: Mapping[str, Ratios], name: str) -> Ratios:
     return {stage: (min(ratios) * max(ratios)) ** 0.5 for stage, ratios in found.items()}
 
 
-def failures(measured: Ratios, expected: Ratios) -> set[str]:
-    """The stages that cost more than `TOLERANCE` times what is expected, and those of which nothing is."""
-    return {stage for stage, ratio in measured.items() if ratio > TOLERANCE * expected.get(stage, 0)}
+def failures(measured: Ratios, expected: Ratios, tolerance: float = TOLERANCE) -> set[str]:
+    """The stages that cost more than `tolerance` times what is expected, and those of which nothing is."""
+    return {stage for stage, ratio in measured.items() if ratio > tolerance * expected.get(stage, 0)}
 
 
 def measure(groups: int, seconds: float, *, half_again: bool = False) -> Ratios:
