@@ -16,6 +16,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # Below processor/. Only what was measured to gain, and nothing that pydantic reads: mypyc keeps no annotations. Nor
 # classes that modules which are not compiled derive from, such as evaluators' own criteria: compiled ones refuse it.
+# Nor scores: other packages' evaluators make them too, and what is wrong with those is said by what checks them.
 COMPILED = (
     "tracegrade/extract/*.py",
     "tracegrade/extract/dialects/*.py",
@@ -29,7 +30,6 @@ COMPILED = (
     "tracegrade/evaluate/calls.py",
     "tracegrade/evaluate/data_flow.py",
     "tracegrade/evaluate/errors.py",
-    "tracegrade/evaluate/evidence.py",
     "tracegrade/evaluate/expected.py",
     "tracegrade/evaluate/gate.py",
     "tracegrade/evaluate/matcher.py",

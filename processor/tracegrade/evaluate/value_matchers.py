@@ -35,7 +35,8 @@ class NumericToleranceMatcher(Matcher):
         super().__init__({"value": expected, "epsilon": epsilon})
         self._exact = expected
         self._value = as_float(expected)
-        self._epsilon = epsilon
+        # Any: compared as Python compares; compiled, a float would make floats of the integers beside it.
+        self._epsilon: Any = epsilon
 
     @classmethod
     def read(cls, argument: JsonValue, path: Path, compile: Compile) -> Self:
@@ -50,9 +51,9 @@ class NumericToleranceMatcher(Matcher):
         """Whether `actual` is a number, or the text of one, near enough."""
         work.spend()
         if isinstance(actual, int) and isinstance(self._exact, int) and not isinstance(actual, bool):
-            return abs(actual - self._exact) <= self._epsilon  # exact at any size
+            return bool(abs(actual - self._exact) <= self._epsilon)  # exact at any size
         value = as_float(actual)
-        return value is not None and self._value is not None and abs(value - self._value) <= self._epsilon
+        return value is not None and self._value is not None and bool(abs(value - self._value) <= self._epsilon)
 
 
 def as_float(value: JsonValue) -> float | None:
