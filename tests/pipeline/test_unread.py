@@ -31,6 +31,8 @@ def test_what_is_behind_a_position_is_counted_across_a_restart(tmp_path: Path) -
     # A judge that dies here has read more than it has committed: the next one reads that again.
     assert unread.behind(third, first) == Items(0, 0)
     assert unread.behind(first, first) == Items(9, 50)
+    # One that has committed more than its last snapshot tells: it is asked about that snapshot until the next.
+    assert [unread.behind(first, third) for _ in range(2)] == [Items(9, 50)] * 2
     assert unread.between(first, second) == Items(4, 50)
     assert unread.behind(second, second) == Items(5, 0)
     assert unread.behind(third, third) == Items(0, 0)

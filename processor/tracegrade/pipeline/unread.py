@@ -102,15 +102,17 @@ class UnreadItems:
         return future
 
     def behind(self, position: int, committed: int) -> Items | None:
-        """What is in records that end after `position`; forgets what lies before `committed`, where a judge begins.
+        """What is in records that end after `position`; forgets what lies before that and before `committed`.
 
-        None while it is not counted.
+        A judge begins at `committed`, which may be further than what its last snapshot tells, the `position` that is
+        asked for until the next one. None while it is not counted.
         """
+        known_from = min(position, committed)
         with self._lock:
             found = self._after(position)
-            self._since.forget(committed)
+            self._since.forget(known_from)
             if self._before is not None:
-                self._before.forget(committed)
+                self._before.forget(known_from)
             return found
 
     def between(self, begin: int, end: int) -> Items | None:
