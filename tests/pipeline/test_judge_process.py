@@ -3,6 +3,8 @@
 import asyncio
 import re
 import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -131,4 +133,26 @@ def test_a_heartbeat_says_what_is_judged_and_that_nothing_is(tmp_path: Path) -> 
     assert later is not None
     assert (later.position, later.trace_id, later.rule_id) == (1234, None, None)
     assert later.changed_ns >= beat.changed_ns
+    heartbeat.close()
+
+
+def test_who_waits_for_a_slow_disk_is_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegrade.pipeline.heartbeat.BEAT_EVERY_S", 0.01)
+    path = tmp_path / "judge.heartbeat"
+    heartbeat = Heartbeat(path)
+    durable: Future[int] = Future()
+
+    def slow_disk() -> None:
+        while (beat := read_heartbeat(path)) is None or beat.position != 7:
+            time.sleep(0.01)
+        durable.set_result(42)
+
+    with ThreadPoolExecutor() as pool:
+        disk = pool.submit(slow_disk)
+        assert heartbeat.beat_until(durable, 7) == 42
+        disk.result()
+    refused: Future[int] = Future()
+    refused.set_exception(TimeoutError("by the disk itself"))
+    with pytest.raises(TimeoutError, match="by the disk itself"):
+        heartbeat.beat_until(refused, 7)
     heartbeat.close()

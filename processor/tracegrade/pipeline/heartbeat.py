@@ -7,12 +7,16 @@ judge that hangs, and on what.
 import mmap
 import struct
 import time
+from concurrent.futures import Future
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 _LAYOUT = struct.Struct("<QQ16s200s")
 _PAIR = struct.Struct("<16s200s")
 _PAIR_AT = 16
+BEAT_EVERY_S = 1.0
+
+Result = TypeVar("Result")
 
 
 class Beat(NamedTuple):
@@ -39,6 +43,20 @@ class Heartbeat:
     def beat(self, position: int) -> None:
         """Alive, nothing is being evaluated, the journal is read up to `position`."""
         _LAYOUT.pack_into(self._map, 0, time.monotonic_ns(), position, b"", b"")
+
+    def beat_until(self, done: Future[Result], position: int) -> Result:
+        """What `done` gives, alive meanwhile: who waits for a slow disk does not hang, and the next one would wait too.
+
+        Raises:
+            Exception: what `done` raises.
+        """
+        while True:
+            try:
+                return done.result(BEAT_EVERY_S)
+            except TimeoutError:
+                if done.done():
+                    raise
+                self.beat(position)
 
     def working(self, trace_id: bytes, rule_id: str) -> None:
         """About to evaluate this trace by this rule."""

@@ -261,7 +261,7 @@ class JudgeRole:
         entries = [Entry(Signal.RESULTS, Encoding.PROTOBUF, item.trace["tenant"], 1, encode(item)) for item in batch]
         while True:
             try:
-                end = self._results.append_all(entries).result()
+                end = self._heartbeat.beat_until(self._results.append_all(entries), self._judge.read_position)
                 break
             except JournalRefused:
                 # Sinks are behind, or the disk is full: wait for them, alive in the eyes of the watchdog.
