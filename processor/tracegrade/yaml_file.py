@@ -59,7 +59,8 @@ class FileError(TraceGradeError):
 class FileModel(BaseModel):
     """Base of everything a YAML file may hold: frozen, unknown keys refused, no guessing between types."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+    # Deferred: of the many models there are, one process uses few.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True, defer_build=True)
 
 
 _UNITS_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}

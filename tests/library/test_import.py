@@ -34,6 +34,20 @@ def test_the_front_door_loads_nothing_that_it_does_not_need() -> None:
     assert loaded == "[]"
 
 
+@pytest.mark.parametrize(
+    ("role", "others"), [("receive_role", ("sqlalchemy", "requests", "jinja2")), ("judge_role", ("requests", "jinja2"))]
+)
+def test_a_role_starts_without_what_it_may_never_need(role: str, others: tuple[str, ...]) -> None:
+    loaded = _run(
+        f"""
+        import sys
+        import tracegrade.pipeline.{role}
+        print([name for name in {others!r} if name in sys.modules])
+        """
+    )
+    assert loaded == "[]"
+
+
 def test_evaluators_work_without_anything_around_them(capsys: pytest.CaptureFixture[str]) -> None:
     seconds, score = _run(
         """

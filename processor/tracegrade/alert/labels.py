@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import AfterValidator
 
-from tracegrade.store.alerts import StoredAlert
+if TYPE_CHECKING:  # whoever reads settings does not wait for SQL
+    from tracegrade.store.alerts import StoredAlert
 
 LABELS = ("rule", "level", "service", "agent", "release", "tenant", "kind", "of")
 """The labels that the settings may name."""
@@ -29,7 +30,7 @@ Labels: TypeAlias = Annotated[dict[str, Globs], AfterValidator(_known)]
 """Label -> glob, or several of which any may match."""
 
 
-def matches(alert: StoredAlert, labels: Mapping[str, Globs]) -> bool:
+def matches(alert: "StoredAlert", labels: Mapping[str, Globs]) -> bool:
     """Whether each label of `alert` matches its glob."""
     own = alert.labels
     return all(_matches(own[label], globs) for label, globs in labels.items())

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field
 
 from tracegrade.alert.labels import Labels, matches
-from tracegrade.store.alerts import Silence, StoredAlert
 from tracegrade.yaml_file import FileModel
+
+if TYPE_CHECKING:  # whoever reads settings does not wait for SQL
+    from tracegrade.store.alerts import Silence, StoredAlert
 
 Day: TypeAlias = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
@@ -43,7 +45,7 @@ class Maintenance(FileModel):
         return (today in self.days and clock >= self.start) or (yesterday in self.days and clock < self.end)
 
 
-def is_muted(alert: StoredAlert, silences: Iterable[Silence], windows: Iterable[Maintenance], now_ns: int) -> bool:
+def is_muted(alert: "StoredAlert", silences: "Iterable[Silence]", windows: Iterable[Maintenance], now_ns: int) -> bool:
     """Whether nobody is to be told of `alert` at `now_ns`."""
     return any(
         silence.starts_ns <= now_ns < silence.ends_ns and matches(alert, silence.labels) for silence in silences

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 
-import requests
-
 
 class Poster:
     """Posts JSON to one place over one connection."""
 
     def __init__(self, timeout_s: float) -> None:
+        import requests  # here, and not at every start: few are told of alerts this way
+
         self._timeout_s = timeout_s
+        self._failure = requests.RequestException
         self._session = requests.Session()
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> str | None:
@@ -22,7 +23,7 @@ class Poster:
                 timeout=self._timeout_s,
                 allow_redirects=False,
             )
-        except requests.RequestException as error:
+        except self._failure as error:
             return f"cannot be reached: {type(error).__name__}"
         return None if response.ok and not response.is_redirect else f"answered {response.status_code}"
 

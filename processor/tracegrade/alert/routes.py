@@ -1,12 +1,15 @@
 """Which alert goes to which receivers."""
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from tracegrade.alert.labels import Labels, matches
-from tracegrade.store.alerts import StoredAlert
 from tracegrade.yaml_file import FileModel
+
+if TYPE_CHECKING:  # whoever reads settings does not wait for SQL
+    from tracegrade.store.alerts import StoredAlert
 
 
 class Route(FileModel):
@@ -19,7 +22,7 @@ class Route(FileModel):
     continue_: bool = Field(default=False, alias="continue", description="Later routes are looked at as well")
 
 
-def routed(alert: StoredAlert, routes: Sequence[Route], everyone: Collection[str]) -> set[str]:
+def routed(alert: "StoredAlert", routes: Sequence[Route], everyone: Collection[str]) -> set[str]:
     """The names of the receivers that `alert` goes to.
 
     Those of the first route that it matches, and while that one says ``continue`` of the next; everyone when it matches

@@ -7,15 +7,14 @@ more, and shows both roles' metrics. It never waits for the judge.
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tracegrade.config import Config, WebSettings
-from tracegrade.deletion.carry_out import erase_from_journal
-from tracegrade.deletion.request import Deletions
+from tracegrade.deletion.request import Deletion, Deletions
 from tracegrade.deliver.route import wait
 from tracegrade.forward.forwarder import Forwarder
 from tracegrade.journal.local import LocalJournal
@@ -217,17 +216,27 @@ class ReceiveRole:
         waiting = self._deletions.waiting("requested", "resolved")
         if not waiting:
             return
-        erase = partial(
-            erase_from_journal, store_url=self._config.store_url, remembered_s=self._config.remembers_deleted_for
-        )
         try:
-            erased = await asyncio.to_thread(erase, waiting, self._deletions, self._journal, self._folder.journal)
+            erased = await asyncio.to_thread(self._erase, waiting)
         except (OSError, TraceGradeError) as error:
             logger.warning("deletion: %s; trying again in %.0f s", error, RETRY_DELETIONS_AFTER_S)
             await wait(stop, RETRY_DELETIONS_AFTER_S)  # each try reads the whole journal
             return
         for deletion in erased:
             logger.info("deletion %s: %d spans erased from the journal", deletion.id, deletion.deleted.spans)
+
+    def _erase(self, waiting: Sequence[Deletion]) -> list[Deletion]:
+        # Here, because it loads SQL: every start would wait for it, a third of what loading this role takes.
+        from tracegrade.deletion.carry_out import erase_from_journal
+
+        return erase_from_journal(
+            waiting,
+            self._deletions,
+            self._journal,
+            self._folder.journal,
+            store_url=self._config.store_url,
+            remembered_s=self._config.remembers_deleted_for,
+        )
 
     def _judge_read_to(self, snapshot: dict[str, Any] | None = None) -> int:
         """How far the judge had read when it wrote its last snapshot; without one, its committed position.
