@@ -46,7 +46,9 @@ def command(
     done at the next start.
     """
     from tracegrade.config import load_config
+    from tracegrade.pipeline.allocator import keep_freed_memory
 
+    keep_freed_memory()
     config = load_config(config_path, data_dir=data_dir)
     if no_watchdog:
         config = config.model_copy(update={"judge": config.judge.model_copy(update={"watchdog": False})})
