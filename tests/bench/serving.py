@@ -63,7 +63,9 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, *, rules: int = 50, settings: str = "", flags: Sequence[str] = ()) -> Iterator[Served]:
+def serving(
+    folder: Path, *, rules: int = 50, settings: str = "", flags: Sequence[str] = (), journal_mib: int = 16384
+) -> Iterator[Served]:
     """Run `serve`, both roles, until the end of the block.
 
     Args:
@@ -71,6 +73,7 @@ def serving(folder: Path, *, rules: int = 50, settings: str = "", flags: Sequenc
         rules: how many are loaded; five of them match.
         settings: further lines of the configuration.
         flags: further flags of the command.
+        journal_mib: what each journal may hold.
     """
     write_rules(folder / "rules", rules)
     config = folder / "bench.yaml"
@@ -80,7 +83,7 @@ def serving(folder: Path, *, rules: int = 50, settings: str = "", flags: Sequenc
         "telemetry: {endpoint: '127.0.0.1:0'}\nweb: null\n"
         f"traces: {{idle_timeout: {IDLE_S}s}}\n"
         f"rules: {{paths: ['{folder / 'rules'}']}}\n"
-        "journal: {max_size_mib: 16384}\n" + settings
+        f"journal: {{max_size_mib: {journal_mib}}}\n" + settings
     )
     command = [sys.executable, "-m", "tracegrade", "serve", "-c", str(config), *flags]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)

@@ -21,11 +21,10 @@ from statistics import linear_regression
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from bench.throughput import BareServer, child_of, write_rules  # noqa: E402  # the line above makes it importable
+from bench.serving import BareServer, Served, exporter, serving  # noqa: E402  # the line above makes it importable
 from reliability.load import resident_mib  # noqa: E402
 
 READ_EVERY_S = 5.0
-TRACES_PER_REQUEST = 26
 
 
 def main() -> None:
@@ -49,46 +48,19 @@ def main() -> None:
 
 def _run(folder: Path, options: argparse.Namespace) -> list[dict[str, float]]:
     downstream = BareServer("sink")
-    write_rules(folder / "rules", 50)
-    config = folder / "soak.yaml"
-    config.write_text(
-        f"data_dir: {folder / 'data'}\n"
-        "receivers: {otlp: {protocols: {grpc: {endpoint: '127.0.0.1:0'}}}}\n"
-        "telemetry: {endpoint: '127.0.0.1:0'}\nweb: null\n"
-        f"rules: {{paths: ['{folder / 'rules'}']}}\n"
-        f"journal: {{max_size_mib: {options.journal_mib}}}\n"
-        f'exporters: {{otlp: {{endpoint: "127.0.0.1:{downstream.port}", tls: {{insecure: true}}}}}}\n'
-    )
-    with (folder / "serve.log").open("w+") as log:
-        serve = subprocess.Popen([sys.executable, "-m", "tracegrade", "serve", "-c", str(config)], stderr=log)
-        load = None
+    with serving(folder, settings=exporter(downstream.port), journal_mib=options.journal_mib) as served:
+        command = [sys.executable, str(HERE / "load.py"), served.endpoint]
+        command += ["--seconds", str(options.minutes * 60), "--rate", str(options.rate)]
+        load = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
-            endpoint = _endpoint(folder / "serve.log")
-            pids = {"receive": serve.pid, "judge": child_of(serve.pid)}
-            arguments = [endpoint, str(TRACES_PER_REQUEST), str(options.minutes * 60), "8", str(options.rate)]
-            load = subprocess.Popen([sys.executable, str(HERE / "load.py"), *arguments], stdout=subprocess.PIPE)
-            return _read_until(load, pids, folder)
-        except ProcessLookupError as error:
-            raise SystemExit(f"a process of the server ended:\n{(folder / 'serve.log').read_text()}") from error
+            return _read_until(load, served)
         finally:
-            for process in (load, serve):
-                if process is not None and process.poll() is None:
-                    process.terminate()
-                    process.wait(60)
+            load.terminate()
+            load.wait(60)
             downstream.end()
 
 
-def _endpoint(log: Path) -> str:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        for line in log.read_text().splitlines():
-            if line.startswith("Listening: grpc "):
-                return line.split()[2].rstrip(",")
-        time.sleep(0.2)
-    raise SystemExit(f"serve did not start: {log.read_text()}")
-
-
-def _read_until(load: "subprocess.Popen[bytes]", pids: dict[str, int], folder: Path) -> list[dict[str, float]]:
+def _read_until(load: "subprocess.Popen[bytes]", served: Served) -> list[dict[str, float]]:
     """A reading every so often, until the load ends."""
     begun_s = time.monotonic()
     readings: list[dict[str, float]] = []
@@ -96,12 +68,12 @@ def _read_until(load: "subprocess.Popen[bytes]", pids: dict[str, int], folder: P
     while load.poll() is None:
         time.sleep(READ_EVERY_S)
         seconds = time.monotonic() - begun_s
-        reading = {"seconds": seconds, **{role: _resident_mib(pid) for role, pid in pids.items()}}
-        readings.append(reading)
+        receive, judge = (_resident_mib(pid) for pid in served.pids)
+        readings.append({"seconds": seconds, "receive": receive, "judge": judge})
         if seconds - shown_s >= 60:
             shown_s = seconds
-            sizes = {name: _mib(folder / "data" / name) for name in ("journal", "results", "tracegrade.db")}
-            numbers = {**reading, **sizes}
+            sizes = {name: _mib(served.data / name) for name in ("journal", "results", "tracegrade.db")}
+            numbers = {**readings[-1], **sizes}
             print("  ".join(f"{name} {value:,.0f}" for name, value in numbers.items()), file=sys.stderr, flush=True)
     return readings
 
@@ -110,7 +82,7 @@ def _resident_mib(pid: int) -> float:
     try:
         return resident_mib(pid)
     except FileNotFoundError as error:
-        raise ProcessLookupError(pid) from error
+        raise SystemExit(f"process {pid} of the server ended") from error
 
 
 def _mib(path: Path) -> float:
