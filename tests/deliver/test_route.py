@@ -124,6 +124,40 @@ def test_a_retry_repeats_the_batch_and_a_failure_gives_it_up(journalled: Journal
     assert journalled.telemetry.value("tracegrade.sink.dropped_records", reason="refused") == 1
 
 
+def test_a_route_that_is_up_to_date_sleeps_until_it_is_woken(
+    journalled: Journalled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = Recorder()
+    looks = 0
+    look = journalled.recent.after
+
+    def counted(position: int) -> tuple[Sequence[JudgedTrace], int] | None:
+        nonlocal looks
+        looks += 1
+        return look(position)
+
+    monkeypatch.setattr(journalled.recent, "after", counted)
+
+    async def run() -> None:
+        route, stop = journalled.route(sink), asyncio.Event()
+        journalled.recent.listen(route.wake)
+        running = asyncio.create_task(route.run(stop))
+        async with asyncio.timeout(20):
+            for name in ("a", "b"):
+                await asyncio.sleep(0.15)
+                journalled.append(name)
+                while [name] not in sink.batches:
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(0.15)
+            stop.set()
+            route.wake()
+            await running
+
+    asyncio.run(run())
+    assert sink.batches == [["a"], ["b"]]
+    assert looks <= 5  # at first, and twice for each batch
+
+
 def test_a_restart_goes_on_behind_the_last_committed_batch(journalled: Journalled) -> None:
     journalled.append("a")
     journalled.drain(Recorder())

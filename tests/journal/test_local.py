@@ -2,6 +2,7 @@ import asyncio
 import os
 import random
 import threading
+import time
 from collections.abc import Sequence
 from errno import EDQUOT, EIO, ENOSPC
 from typing import Any
@@ -198,6 +199,25 @@ def test_the_published_clock_moves_on_without_traffic(opener: Opener) -> None:
     now.ns += 5_000_000_000
     eventually(lambda: reader.durable().clock_ns >= now.ns)
     assert reader.durable().end == 0
+
+
+def test_a_journal_whose_clock_nobody_reads_stirs_once_a_second(opener: Opener) -> None:
+    now = FakeClock(10**18)
+    journal = opener(now_ns=now, clocked=False)
+    reader = opener.reader()
+    ticks = 0
+    tick = journal._tick
+
+    def counted() -> None:
+        nonlocal ticks
+        ticks += 1
+        tick()
+
+    journal._tick = counted  # type: ignore[method-assign]
+    now.ns += 5_000_000_000
+    eventually(lambda: reader.durable().clock_ns >= now.ns)  # it moves on all the same
+    time.sleep(0.5)
+    assert ticks <= 2
 
 
 def test_a_second_writer_is_told_who_the_first_is(opener: Opener) -> None:

@@ -7,7 +7,7 @@ once every sink has taken it: its memory is used for the next ones, and is still
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tracegrade.deliver.record import JudgedTrace
 
@@ -24,6 +24,11 @@ class RecentResults:
         self._batches: deque[tuple[int, int, Sequence[JudgedTrace]]] = deque()  # begin, end, records
         self._records = 0
         self._taken: dict[str, int] = {}  # by sink: its position
+        self._listeners: list[Callable[[], None]] = []
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called after a batch was added, in the adding thread: it must not wait, nor raise."""
+        self._listeners.append(listener)
 
     def add(self, batch: Sequence[JudgedTrace], end: int) -> None:
         """`batch` is durable now and ends at `end`."""
@@ -33,6 +38,8 @@ class RecentResults:
             self._records += len(batch)
             while self._records > MAX_RECORDS and len(self._batches) > 1:
                 self._records -= len(self._batches.popleft()[2])
+        for listener in self._listeners:
+            listener()
 
     def taken(self, sink: str, position: int) -> None:
         """`sink` needs nothing before `position`; say so once before it takes anything, so that it is known of."""

@@ -16,7 +16,6 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.otlp.retry import Backoff, RetrySettings
 from tracegrade.telemetry import Telemetry
 
-POLL_S = 0.03
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 
 # Results wait in their journal for as long as their sink needs; only its size bound ends the waiting.
@@ -46,14 +45,20 @@ class Route:
         self._committed = position
         self._telemetry = telemetry
         self._delivered = delivered
+        self._more = asyncio.Event()
         recent.taken(sink.name, self.position)
         delivered(self.position)
 
+    def wake(self) -> None:
+        """There may be more to deliver, or `stop` is set; call it in the event loop."""
+        self._more.set()
+
     async def run(self, stop: asyncio.Event) -> None:
-        """Deliver what comes until `stop` is set."""
+        """Deliver what is there, and what comes whenever `wake` is called, until `stop` is set."""
         while not stop.is_set():
+            self._more.clear()
             if not await self.deliver_batch(stop):
-                await wait(stop, POLL_S)
+                await self._more.wait()
 
     async def drain(self, stop: asyncio.Event) -> None:
         """Deliver everything that is durable now, then return; `stop` ends it early."""

@@ -21,7 +21,6 @@ from tracegrade.telemetry import Telemetry
 
 _log = logging.getLogger(__name__)
 _READ_BYTES = 8 * 1024 * 1024
-_LOOK_EVERY_S = 0.03
 _COMMIT_EVERY_S = 0.2
 _MEASURE_EVERY_S = 1.0
 _QUIET_S = 60.0
@@ -127,7 +126,7 @@ class Forwarder:
         return self._backlog.requests + self._ledger.under_way
 
     def wake(self) -> None:
-        """There may be more in the journal; call it in the event loop. Without it, we look every 30 ms."""
+        """There may be more in the journal; call it in the event loop. Without it, we look every second."""
         self._more.set()
 
     async def run(self) -> None:
@@ -140,7 +139,6 @@ class Forwarder:
             async with asyncio.TaskGroup() as group:
                 loops = [
                     group.create_task(self._feed(group)),
-                    group.create_task(_every(_LOOK_EVERY_S, self._look)),
                     group.create_task(_every(_COMMIT_EVERY_S, self._commit)),
                     group.create_task(_every(_MEASURE_EVERY_S, self.measure)),
                 ]
@@ -163,6 +161,8 @@ class Forwarder:
     async def measure(self) -> None:
         """Count the backlog up to the durable end; done each second, and for whoever wants a sum that is exact now."""
         end = (await self._in_thread(self._reader.durable)).end
+        if end > self._read_to:
+            self._more.set()
         while self._backlog.counted_to < end:
             try:
                 records = await self._read_from(self._backlog.counted_to)
@@ -179,11 +179,6 @@ class Forwarder:
 
     async def _in_thread(self, call: Callable[..., Result], *arguments: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
-
-    async def _look(self) -> None:
-        found = self._recent(self._read_to)
-        if found or (found is None and (await self._in_thread(self._reader.durable)).end > self._read_to):
-            self._more.set()
 
     async def _commit(self) -> None:
         position = self._ledger.position

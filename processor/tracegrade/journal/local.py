@@ -27,7 +27,7 @@ from tracegrade.journal.settings import JournalSettings
 from tracegrade.journal.writer import SegmentWriter
 from tracegrade.telemetry import Telemetry
 
-TICK_S = 0.025  # how often the published clock moves on without traffic
+TICK_S = 0.05  # how often the published clock moves on without traffic
 GAUGES_EVERY_NS = 1_000_000_000
 MAX_WAITING_BYTES = 64 * 1024 * 1024  # appended and not yet durable
 
@@ -54,6 +54,7 @@ class LocalJournal:
         recovery: Recovery,
         telemetry: Telemetry,
         name: str,
+        clocked: bool,
     ) -> None:
         """Use `open`."""
         self.recovery = recovery
@@ -69,6 +70,7 @@ class LocalJournal:
         self._lock = lock
         self.telemetry = telemetry
         self._name = name
+        self._clocked = clocked
         self._wake = threading.Condition(threading.Lock())
         self._waiting: list[Request] = []
         self._waiting_bytes = 0  # with those being committed
@@ -94,6 +96,7 @@ class LocalJournal:
         name: str = "journal",
         *,
         consumed: int = 0,
+        clocked: bool = True,
         disk: Disk | None = None,
         monotonic_ns: Callable[[], int] = time.monotonic_ns,
     ) -> Self:
@@ -107,6 +110,7 @@ class LocalJournal:
             name: the metrics' label ``journal``.
             consumed: the highest position that any consumer has committed; no record is written before it, even when
                 a disk that lied, or ``sync: interval``, lost what stood there.
+            clocked: readers go by the published clock; without them it moves on with commits, and once a second.
             disk: for tests.
             monotonic_ns: for tests.
 
@@ -138,7 +142,7 @@ class LocalJournal:
             for reason, count in (("torn", recovery.torn_bytes), ("corrupt", recovery.corrupt_bytes)):
                 if count:
                     telemetry.add("tracegrade.journal.corrupt_bytes", count, journal=name, reason=reason)
-            return cls(folder, settings, writer, disk, publisher, clock, lock, recovery, telemetry, name)
+            return cls(folder, settings, writer, disk, publisher, clock, lock, recovery, telemetry, name, clocked)
         except BaseException:
             lock.release()
             raise
@@ -303,7 +307,7 @@ class LocalJournal:
         while True:
             with self._wake:
                 if not self._waiting and not self._calls and not self._closing:
-                    self._wake.wait(TICK_S)
+                    self._wake.wait(TICK_S if self._clocked or self._writer.unsynced else GAUGES_EVERY_NS / 1e9)
                 requests, self._waiting = self._waiting, []
                 calls, self._calls = self._calls, []
                 closing = self._closing

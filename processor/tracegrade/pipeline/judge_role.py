@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import TypeVar
 
@@ -59,7 +60,7 @@ from tracegrade.store.retention import delete_older
 from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.telemetry import Labels, Telemetry, series
 
-POLL_S = 0.03
+POLL_S = 0.05
 COMMIT_EVERY_S = 0.2
 LOOK_FOR_DELETIONS_EVERY_S = 0.5
 RETRY_DELETIONS_AFTER_S = 30.0
@@ -191,7 +192,12 @@ class JudgeRole:
         # The judge of a receiver that was killed may still be committing; its pipe has ended, so it will leave.
         return _patiently(
             lambda: LocalJournal.open(
-                self._folder.results, self._config.journal, telemetry=self._telemetry, name="results", consumed=consumed
+                self._folder.results,
+                self._config.journal,
+                telemetry=self._telemetry,
+                name="results",
+                consumed=consumed,
+                clocked=False,
             ),
             JournalLocked,
         )
@@ -453,6 +459,7 @@ class _Delivery:
         role = self._role
         sinks = self._sinks()
         self._routes = {sink.name: self._route(sink) for sink in sinks}
+        role._recent.listen(self._more_results)
         settings = role._config.alerts
         event_clients = self._event_clients()
         events = [AlertEvents(f"exporters.{name}", client, self._loop) for name, client in event_clients.items()]
@@ -476,6 +483,7 @@ class _Delivery:
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
         halt.set()
+        self._wake_routes()
         for task in tasks:
             await task  # a failed one raises here, and ends the process with its traceback
         await self._drain()
@@ -485,6 +493,14 @@ class _Delivery:
             await client.close()
         role._write_snapshot()
         stopping.cancel()
+
+    def _more_results(self) -> None:
+        with suppress(RuntimeError):  # the loop was closed: a failure is ending the process
+            self._loop.call_soon_threadsafe(self._wake_routes)
+
+    def _wake_routes(self) -> None:
+        for route in self._routes.values():
+            route.wake()
 
     async def _drain(self) -> None:
         halt = asyncio.Event()
