@@ -36,6 +36,7 @@ COMPILED = (
     "tracegrade/evaluate/matchers.py",
     "tracegrade/evaluate/outputs.py",
     "tracegrade/evaluate/pairing.py",
+    "tracegrade/evaluate/seen.py",
     "tracegrade/evaluate/subsequence.py",
     "tracegrade/evaluate/text_matchers.py",
     "tracegrade/evaluate/value_matchers.py",

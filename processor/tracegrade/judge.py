@@ -11,7 +11,7 @@ from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence, Score, Surroundings
 from tracegrade.evaluate.gate import gate
 from tracegrade.extract.registry import extract
-from tracegrade.extract.surroundings import SessionSurroundings, SubjectSurroundings
+from tracegrade.extract.surroundings import SessionSurroundings, SubjectSurroundings, TraceSurroundings
 from tracegrade.match.case import Case
 from tracegrade.match.evaluation_spec import EvaluationSpec
 from tracegrade.match.load import RuleSet
@@ -81,11 +81,12 @@ def judge(
     extraction = extract(trace, tool_name)
     judgement = Judgement(extraction)
     trace_id = trace.trace_id.hex()
+    evidences, around = Evidences(), TraceSurroundings(extraction)
     subject: _Judged | None = None
     for matched in match(rule_set, extraction):
         if subject is None or subject.subject is not matched.subject:
-            surroundings = SubjectSurroundings(extraction, matched.subject)
-            subject = _Judged(matched, surroundings, _facts_in(matched, extraction, run), trace_id)
+            evidence = evidences.of(matched.subject, SubjectSurroundings(around, matched.subject))
+            subject = _Judged(matched, evidence, _facts_in(matched, extraction, run), trace_id)
         judgement.decisions.append(_decide(subject, matched, trace_id, trace_id, gated, set_aside, working_on))
     return judgement
 
@@ -109,7 +110,7 @@ def judge_session(
     for matched in match_session(rule_set, session):
         if subject is None:
             facts = _facts_of_session(matched, session, run)
-            subject = _Judged(matched, SessionSurroundings(session), facts, "")
+            subject = _Judged(matched, Evidences().of(matched.subject, SessionSurroundings(session)), facts, "")
         decisions.append(_decide(subject, matched, session.id, trace_id, gated, set_aside, working_on))
     return decisions
 
@@ -194,6 +195,22 @@ def _facts_of_session(matched: Match, session: Session, run: str) -> JudgedSubje
     )
 
 
+class Evidences:
+    """The evidence of a trace's subjects: what is known of a run is known to each of its calls."""
+
+    def __init__(self) -> None:
+        self._runs: dict[int, Evidence] = {}
+
+    def of(self, subject: Subject, surroundings: Surroundings | None = None) -> Evidence:
+        """The evidence of `subject`, which is of the same trace as all others that were asked for."""
+        run = None
+        if subject.kind == "tool-call" and subject.run is not None and subject.run.calls:
+            calls = subject.run.calls
+            if (run := self._runs.get(id(calls))) is None:
+                run = self._runs[id(calls)] = Evidence(calls)
+        return Evidence(subject.calls, subject.prompt, subject.final_answer, surroundings, run)
+
+
 class _Judged:
     """A subject's evidence, and what all its results carry: made once, for all rules.
 
@@ -202,11 +219,9 @@ class _Judged:
 
     __slots__ = ("evidence", "facts", "key", "subject")
 
-    def __init__(self, matched: Match, surroundings: Surroundings, facts: JudgedSubject, trace_id: str) -> None:
-        subject = matched.subject
-        run_calls = subject.run.calls if subject.kind == "tool-call" and subject.run else ()
-        self.subject = subject
-        self.evidence = Evidence(subject.calls, subject.prompt, subject.final_answer, surroundings, run_calls)
+    def __init__(self, matched: Match, evidence: Evidence, facts: JudgedSubject, trace_id: str) -> None:
+        self.subject = matched.subject
+        self.evidence = evidence
         self.facts = facts
         self.key = subject_key(facts.tenant, facts.run, trace_id, facts.kind, facts.id)
 

@@ -1,7 +1,8 @@
 from typing import Any
 
 from tracegrade.extract.registry import extract
-from tracegrade.extract.surroundings import SubjectSurroundings
+from tracegrade.extract.surroundings import SubjectSurroundings, TraceSurroundings
+from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import KIND_INTERNAL, STATUS_UNSET, Resource, Span
 from tracegrade.model.subject import Subject
 from tracegrade.model.trace import Trace
@@ -39,7 +40,7 @@ def _chat(number: int, parent: int, start: int, **more: Any) -> Span:
     return _span(number, parent, start, start + 1, gen_ai__operation__name="chat", **more)
 
 
-def _surroundings(spans: list[Span], kind: Any = "trace", run: int = 0) -> SubjectSurroundings:
+def _extraction(spans: list[Span]) -> Extraction:
     trace = Trace(
         trace_id=bytes(15) + b"\1",
         tenant="default",
@@ -48,9 +49,13 @@ def _surroundings(spans: list[Span], kind: Any = "trace", run: int = 0) -> Subje
         missing=[],
         revision=len(spans),
     )
-    extraction = extract(trace)
-    subject = Subject(kind, "s", trace, extraction.runs[run], extraction.calls, "a", "")
-    return SubjectSurroundings(extraction, subject)
+    return extract(trace)
+
+
+def _surroundings(spans: list[Span], kind: Any = "trace", run: int = 0) -> SubjectSurroundings:
+    extraction = _extraction(spans)
+    subject = Subject(kind, "s", extraction.trace, extraction.runs[run], extraction.calls, "a", "")
+    return SubjectSurroundings(TraceSurroundings(extraction), subject)
 
 
 def test_the_tokens_of_model_calls_are_added_once() -> None:
@@ -86,3 +91,19 @@ def test_the_tools_that_a_model_was_told_of() -> None:
     told = '[{"type": "function", "name": "search", "parameters": {"required": ["q"]}}]'
     spans = [_agent(1, 0, 10, 100), _chat(2, 1, 20, gen_ai__tool__definitions=told)]
     assert _surroundings(spans).tool_definitions() == {"search": {"required": ["q"]}}
+
+
+def test_what_a_trace_says_is_read_once_for_all_its_subjects() -> None:
+    trace = TraceSurroundings(_extraction([_agent(1, 0, 10, 100), _chat(2, 1, 20)]))
+    assert trace.tool_definitions() is trace.tool_definitions()
+
+
+def test_of_runs_inside_each_other_each_has_the_tokens_of_its_own_calls() -> None:
+    depth = 50
+    spans = []
+    for number in range(1, depth + 1):
+        spans.append(_agent(number, number - 1, number, 1000 - number))
+        spans.append(_chat(depth + number, number, 200 + number, gen_ai__usage__input_tokens=number))
+    runs = [_surroundings(spans, "agent", run).tokens() for run in range(depth)]
+    assert runs == list(range(1, depth + 1))
+    assert _surroundings(spans).tokens() == sum(runs)

@@ -12,16 +12,16 @@ unless ``call`` says ``first`` or ``last``.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, cast
 
 from tracegrade.evaluate.expected import Path
 from tracegrade.evaluate.matcher import Compile, Matcher, refuse_argument
-from tracegrade.evaluate.text_matchers import text_of
-from tracegrade.evaluate.value_matchers import is_number
-from tracegrade.evaluate.values import decoded, json_equal
-from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
+from tracegrade.evaluate.seen import SeenAnywhere, SeenAsWhole
+from tracegrade.evaluate.values import decoded
+from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 Which: TypeAlias = Literal["any", "first", "last"]
 _WHICH: tuple[Which, ...] = ("any", "first", "last")
+Part: TypeAlias = Literal["output", "arguments"]
+_PARTS: tuple[Part, ...] = ("output", "arguments")
+Span: TypeAlias = tuple[int, int]  # of places: from, up to
 
 ANY_TOOL = "*"
 _SOURCE = re.compile(r"(?P<tool>.+?)\.(?P<part>output|arguments)(?P<path>[.\[].*)?")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\*)\]")
-_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:[.,]\d+)*")
 _EXPECTED = "'prompt', 'TOOL.output', 'TOOL.output.PATH' or the same with 'arguments'"
-# Scripts from here on are written without spaces between words.
-_FIRST_UNSPACED = "฀"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Source:
 
     text: str
     tool: str
-    part: Literal["output", "arguments"]
+    part: Part
     path: tuple[str | int, ...]  # "*" is every item or member
 
     @classmethod
@@ -72,25 +72,14 @@ class Source:
             steps.append(step[1] if step[1] is not None else "*" if step[2] == "*" else int(step[2]))
         if found["tool"] == ANY_TOOL and steps:
             refuse_argument(path, f"'{ANY_TOOL}.output' or '{ANY_TOOL}.arguments' without a path", text)
-        part: Literal["output", "arguments"] = "output" if found["part"] == "output" else "arguments"
+        part: Part = "output" if found["part"] == "output" else "arguments"
         return cls(found.string, found["tool"], part, tuple(steps))
 
     def available(self, evidence: "Evidence") -> bool:
         """Whether there is anything to compare with: a readable prompt, or a call of the tool with that part."""
         if not self.tool:
             return evidence.prompt is not None
-        return any(self.value_of(call) is not None for call in evidence.run_calls if self.is_of(call))
-
-    def is_of(self, call: ToolCall) -> bool:
-        """Whether it is a call of the tool that is named."""
-        return call.name == self.tool or self.tool == ANY_TOOL
-
-    def value_of(self, call: ToolCall) -> JsonValue:
-        """The part of `call`; None when it was not recorded whole."""
-        status = call.output_status if self.part == "output" else call.arguments_status
-        if status in ("absent", "truncated", "redacted"):
-            return None
-        return call.output if self.part == "output" else call.arguments
+        return (self.tool, self.part) in evidence.run.once(_recorded)
 
 
 class FromMatcher(Matcher):
@@ -140,41 +129,99 @@ class FromMatcher(Matcher):
         return any(self._seen(actual, source, work.evidence, work) for source in self.sources)
 
     def _seen(self, actual: JsonValue, source: Source, evidence: "Evidence", work: Work) -> bool:
+        run = evidence.run.once(_Run)
         if not source.tool:
-            return evidence.prompt is not None and _seen_in(actual, evidence.prompt, work)
-        earlier = [call for call in _before(evidence, work) if source.is_of(call)]
+            return evidence.prompt is not None and run.of_prompt(evidence.prompt).first(actual, 0, 1, work) == 0
+        spans = run.before(None if work.position is None else evidence.calls[work.position])
+        seen = run.of_source(source)
         if self._which != "any":
-            earlier = earlier[:1] if self._which == "first" else earlier[-1:]
-        for call in earlier:
-            value = source.value_of(call)
-            if isinstance(value, str):
-                work.spend(len(value) // CHARACTERS_READ_PER_STEP)
-                value = decoded(value)
-            for found in _at(value, source.path):
-                if _equal(actual, found, work) if source.path else _seen_in(actual, found, work):
-                    return True
-        return False
+            spans = _only(self._which, seen.calls, spans)
+        return any(seen.first(actual, start, end, work) < end for start, end in spans)
 
 
-def _before(evidence: "Evidence", work: Work) -> Sequence[ToolCall]:
-    """The calls of the run before the one that is compared; all, when none is."""
-    if work.position is None:
-        return evidence.run_calls
-    current = evidence.calls[work.position]
-    place = evidence.once(_places)[id(current)]
-    work.spend(place)
-    together = current.batch
-    return [
-        call
-        for call in evidence.run_calls[:place]
-        if together is None or call.batch != together or call.agent_span_id != current.agent_span_id
-    ]
+def _only(which: Which, calls: Sequence[int], spans: Sequence[Span]) -> list[Span]:
+    """The first or the last of `calls` that stands in one of `spans`, as the one span it is."""
+    for start, end in spans if which == "first" else reversed(spans):
+        within = calls[bisect_left(calls, start) : bisect_left(calls, end)]
+        if within:
+            place = within[0 if which == "first" else -1]
+            return [(place, place + 1)]
+    return []
 
 
-def _places(evidence: "Evidence") -> dict[int, int]:
-    """Where each call stands among the calls of its run, by identity; at the end, if it is none of them."""
-    places = {id(call): len(evidence.run_calls) for call in evidence.calls}
-    return places | {id(call): place for place, call in enumerate(evidence.run_calls)}
+class _Run:
+    """What the calls of a run hold, by their places in its order.
+
+    Every part is read once, for all values that are looked for, when the first is: so a value costs the same however
+    many calls came before. Reading is no work of an evaluation, which must not depend on what was judged before it.
+    """
+
+    __slots__ = ("_calls", "_places", "_prompts", "_sources", "_together")
+
+    def __init__(self, run: "Evidence") -> None:
+        self._calls = run.calls
+        self._places = {id(call): place for place, call in enumerate(run.calls)}
+        self._together: dict[tuple[int, str], list[Span]] = {}
+        for place, call in enumerate(run.calls):
+            if call.batch is not None:
+                spans = self._together.setdefault((call.batch, call.agent_span_id), [])
+                begin = spans.pop()[0] if spans and spans[-1][1] == place else place
+                spans.append((begin, place + 1))
+        self._prompts: dict[str, SeenAnywhere] = {}
+        self._sources: dict[Source, SeenAnywhere | SeenAsWhole] = {}
+
+    def before(self, current: ToolCall | None) -> list[Span]:
+        """Where the calls stand that came before `current` and were not made together with it; all, when it is None."""
+        if current is None:
+            return [(0, len(self._calls))]
+        last = self._places.get(id(current), len(self._calls))
+        spans = []
+        start = 0
+        if current.batch is not None:
+            for begin, end in self._together.get((current.batch, current.agent_span_id), ()):
+                if begin >= last:
+                    break
+                spans.append((start, begin))
+                start = end
+        return [(start, end) for start, end in [*spans, (start, last)] if start < end]
+
+    def of_prompt(self, prompt: str) -> SeenAnywhere:
+        """What is seen in a prompt, at place 0."""
+        if (seen := self._prompts.get(prompt)) is None:
+            seen = self._prompts[prompt] = SeenAnywhere([0], [(0, prompt)])
+        return seen
+
+    def of_source(self, source: Source) -> "SeenAnywhere | SeenAsWhole":
+        """What is seen in the calls of `source`."""
+        if (seen := self._sources.get(source)) is None:
+            calls = [
+                place for place, call in enumerate(self._calls) if source.tool == ANY_TOOL or call.name == source.tool
+            ]
+            values = [(place, _decoded(_part(self._calls[place], source.part))) for place in calls]
+            if source.path:
+                seen = SeenAsWhole(calls, [(place, list(_at(value, source.path))) for place, value in values])
+            else:
+                seen = SeenAnywhere(calls, values)
+            self._sources[source] = seen
+        return seen
+
+
+def _recorded(run: "Evidence") -> set[tuple[str, Part]]:
+    """The tools of which a call's part was recorded whole, and which part; of any tool too."""
+    recorded = [(call.name, part) for call in run.calls for part in _PARTS if _part(call, part) is not None]
+    return {(tool, part) for name, part in recorded for tool in (name, ANY_TOOL)}
+
+
+def _part(call: ToolCall, part: Part) -> JsonValue:
+    """The part of `call`; None when it was not recorded whole."""
+    status = call.output_status if part == "output" else call.arguments_status
+    if status in ("absent", "truncated", "redacted"):
+        return None
+    return call.output if part == "output" else call.arguments
+
+
+def _decoded(value: JsonValue) -> JsonValue:
+    return decoded(value) if isinstance(value, str) else value
 
 
 def _at(value: JsonValue, path: tuple[str | int, ...]) -> Iterator[JsonValue]:
@@ -191,70 +238,3 @@ def _at(value: JsonValue, path: tuple[str | int, ...]) -> Iterator[JsonValue]:
             yield from _at(value[step], rest)
     elif isinstance(value, dict) and step in value:
         yield from _at(value[step], rest)
-
-
-def _equal(actual: JsonValue, found: JsonValue, work: Work) -> bool:
-    if json_equal(actual, found, work):
-        return True
-    # Models write numbers as texts, and the other way round.
-    if isinstance(actual, str) != isinstance(found, str):
-        return (text := text_of(actual)) is not None and text == text_of(found)
-    return False
-
-
-def _seen_in(actual: JsonValue, place: JsonValue, work: Work) -> bool:
-    """Whether every scalar of `actual` is seen somewhere in `place`."""
-    scalars = list(_scalars(actual))
-    return bool(scalars) and all(any(_seen_as(item, leaf, work) for leaf in _scalars(place)) for item in scalars)
-
-
-def _scalars(value: JsonValue) -> Iterator[str | int | float | bool | None]:
-    """Every scalar inside `value`, in order; no recursion."""
-    rest: list[Iterable[JsonValue]] = [iter([value])]
-    while rest:
-        for item in rest[-1]:
-            if isinstance(item, dict | list):
-                rest.append(iter(item.values() if isinstance(item, dict) else item))
-                break
-            yield item
-        else:
-            rest.pop()
-
-
-def _seen_as(actual: str | int | float | bool | None, leaf: JsonValue, work: Work) -> bool:
-    work.spend()
-    if actual is None or actual == "":
-        return False
-    if not isinstance(leaf, str):
-        return leaf is not None and _equal(actual, leaf, work)
-    work.spend(len(leaf) // CHARACTERS_READ_PER_STEP)
-    if isinstance(actual, int | float) and is_number(actual):
-        return any(_number(token) == actual for token in _NUMBER.findall(leaf))
-    return _holds_words(_folded(leaf), _folded(text_of(actual) or ""))
-
-
-def _number(token: str) -> int | float | None:
-    plain = token.replace(",", "")
-    if len(plain) > 1000:
-        return None
-    return int(plain) if plain.lstrip("-").isdigit() else float(plain) if plain.count(".") == 1 else None
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.lower().split())
-
-
-def _holds_words(text: str, words: str) -> bool:
-    """Whether `words` stand in `text` and do not begin or end inside of a longer word or number."""
-    at = text.find(words) if words else -1
-    while at >= 0:
-        end = at + len(words)
-        inside = (at > 0 and _joined(text[at - 1], words[0])) or (end < len(text) and _joined(words[-1], text[end]))
-        if not inside:
-            return True
-        at = text.find(words, at + 1)
-    return False
-
-
-def _joined(left: str, right: str) -> bool:
-    return left.isalnum() and right.isalnum() and left < _FIRST_UNSPACED and right < _FIRST_UNSPACED

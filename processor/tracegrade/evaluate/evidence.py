@@ -27,12 +27,12 @@ class Surroundings(Protocol):
 class Evidence:
     """What happened: the calls in their total order, and the run's prompt and final answer (None: not readable).
 
-    The final answer of a trace is a text; by hand, any JSON value. ``run_calls`` are the calls among which earlier ones
-    are looked for: all of the run's, where only one is judged. One evidence serves all evaluations of a subject: what
-    follows from it is worked out `once` for all of them, and it is never changed.
+    The final answer of a trace is a text; by hand, any JSON value. ``run`` is that of the whole run, where only one
+    call of it is judged, else this itself. One evidence serves all evaluations of a subject: what follows from it is
+    worked out `once` for all of them, and it is never changed.
     """
 
-    __slots__ = ("_known", "calls", "final_answer", "prompt", "run_calls", "surroundings")
+    __slots__ = ("_known", "_run", "calls", "final_answer", "prompt", "surroundings")
 
     def __init__(
         self,
@@ -40,14 +40,19 @@ class Evidence:
         prompt: str | None = None,
         final_answer: JsonValue = None,
         surroundings: Surroundings | None = None,
-        run_calls: Sequence[ToolCall] = (),
+        run: "Evidence | None" = None,
     ) -> None:
         self.calls = calls
         self.prompt = prompt
         self.final_answer = final_answer
         self.surroundings = surroundings
-        self.run_calls = run_calls or calls
+        self._run = run
         self._known: dict[Any, Any] = {}
+
+    @property
+    def run(self) -> "Evidence":
+        """The evidence of the whole run."""
+        return self if self._run is None else self._run
 
     def once(self, work_out: "Callable[[Evidence], Fact]") -> "Fact":
         """What `work_out` says of this evidence; asked once, so only what is never changed afterwards."""

@@ -36,9 +36,9 @@ class Settings(ParameterModel):
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
-    identities = Identities(Work())
+    identities, work = Identities(), Work()
     called, args = evidence.once(names), evidence.once(arguments)
-    made = Counter((called[position], identities.of(args[position])) for position in settings.counted(evidence))
+    made = Counter((called[position], identities.of(args[position], work)) for position in settings.counted(evidence))
     most = max(made.values(), default=0)
     repeated = [name for (name, _), count in made.items() if count >= settings.repetition_threshold]
     details: dict[str, JsonValue] = {

@@ -76,11 +76,11 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
 
 def _distinct(evidence: Evidence, work: Work) -> dict[str, list[int]]:
     """The first call of each name and arguments, by name."""
-    identities = Identities(work)
+    identities = Identities()
     seen: set[tuple[str, int]] = set()
     made: dict[str, list[int]] = {}
     for position, (name, args) in enumerate(zip(evidence.once(names), evidence.once(arguments), strict=True)):
-        key = (name, identities.of(args))
+        key = (name, identities.of(args, work))
         if key not in seen:
             seen.add(key)
             made.setdefault(name, []).append(position)

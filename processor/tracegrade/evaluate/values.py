@@ -50,13 +50,12 @@ def json_equal(left: JsonValue, right: JsonValue, work: Work) -> bool:
 class Identities:
     """Numbers for values: two values have the same one exactly when they are the same JSON value, see `json_equal`."""
 
-    __slots__ = ("_known", "_work")
+    __slots__ = ("_known",)
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self) -> None:
         self._known: dict[Hashable, int] = {}
-        self._work = work
 
-    def of(self, value: JsonValue) -> int:
+    def of(self, value: JsonValue, work: Work) -> int:
         """The number of `value`; as much work as it is large, at any depth: no recursion.
 
         Raises:
@@ -66,7 +65,7 @@ class Identities:
         todo: list[tuple[JsonValue, bool]] = [(value, False)]
         while todo:
             item, inside_done = todo.pop()
-            self._work.spend(1 + len(item) // CHARACTERS_PER_STEP if isinstance(item, str) else 1)
+            work.spend(1 + len(item) // CHARACTERS_PER_STEP if isinstance(item, str) else 1)
             if not isinstance(item, dict | list):
                 done.append(self._number((isinstance(item, bool), item)))
             elif not inside_done:

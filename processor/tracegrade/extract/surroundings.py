@@ -14,18 +14,43 @@ from tracegrade.model.subject import Subject
 _SCHEMA_READERS = tuple(dict.fromkeys(dialect.schemas for dialect in DIALECTS.values()))  # dialects share them
 
 
+class TraceSurroundings:
+    """What a trace says, each worked out once for all of its subjects."""
+
+    __slots__ = ("_definitions", "_extraction", "_tokens")
+
+    def __init__(self, extraction: Extraction) -> None:
+        self._extraction = extraction
+        self._definitions: dict[str, JsonValue] | None = None
+        self._tokens: dict[str | None, int] | None = None
+
+    def tool_definitions(self) -> Mapping[str, JsonValue]:
+        """The tools that models were told of, by name: its arguments as JSON Schema, as first told."""
+        if self._definitions is None:
+            self._definitions = _tool_definitions(self._extraction)
+        return self._definitions
+
+    def tokens(self, runs: Sequence[AgentRun] | None) -> int | None:
+        """The tokens of the model calls of `runs`, of all spans when it is None; None when none were recorded."""
+        if self._tokens is None:
+            self._tokens = _tokens_by_run(self._extraction)
+        of: Iterable[str | None] = self._tokens if runs is None else {run.span_id for run in runs}
+        known = [self._tokens[run] for run in of if run in self._tokens]
+        return sum(known) if known else None
+
+
 class SubjectSurroundings:
     """The surroundings of one subject."""
 
-    __slots__ = ("_extraction", "_subject")
+    __slots__ = ("_subject", "_trace")
 
-    def __init__(self, extraction: Extraction, subject: Subject) -> None:
-        self._extraction = extraction
+    def __init__(self, trace: TraceSurroundings, subject: Subject) -> None:
+        self._trace = trace
         self._subject = subject
 
     def tool_definitions(self) -> Mapping[str, JsonValue]:
-        """The tools that models were told of in this trace, by name: its arguments as JSON Schema, as first told."""
-        return _tool_definitions(self._extraction)
+        """Those of the trace."""
+        return self._trace.tool_definitions()
 
     def duration_ns(self) -> int | None:
         """From the start of the call, run or trace to its end, ns; None without times."""
@@ -48,7 +73,7 @@ class SubjectSurroundings:
         if subject.kind == "tool-call":
             return None
         runs = [subject.run] if subject.kind == "agent" and subject.run is not None else None
-        return _tokens(self._extraction, runs)
+        return self._trace.tokens(runs)
 
 
 class SessionSurroundings:
@@ -72,7 +97,8 @@ class SessionSurroundings:
 
     def tokens(self) -> int | None:
         """The tokens of its runs' model calls, in and out; None when none were recorded."""
-        known = [tokens for part in self._session.parts if (tokens := _tokens(part, part.runs)) is not None]
+        parts = [TraceSurroundings(part).tokens(part.runs) for part in self._session.parts]
+        known = [tokens for tokens in parts if tokens is not None]
         return sum(known) if known else None
 
 
@@ -90,20 +116,24 @@ def _lasted_ns(times: Iterable[tuple[int, int]]) -> int | None:
     return max(end for _, end in known) - min(start for start, _ in known) if known else None
 
 
-def _tokens(extraction: Extraction, runs: Sequence[AgentRun] | None) -> int | None:
-    """The tokens of the innermost spans that have any; of `runs` alone unless that is None."""
+def _tokens_by_run(extraction: Extraction) -> dict[str | None, int]:
+    """The tokens of the innermost spans that have any, by the run (hex id) around them; None is that of no run."""
     spans = extraction.trace.spans
-    used = {span.span_id: tokens for span in spans if (tokens := _tokens_of(span)) is not None}
     parents = {span.span_id: span.parent_span_id for span in spans}
+    used = {span.span_id: tokens for span in spans if (tokens := _tokens_of(span)) is not None}
     around: set[bytes] = set()
     for span_id in used:
-        around.update(_ancestors(span_id, parents))
-    innermost = [span_id for span_id in used if span_id not in around]
-    if runs is not None:
-        every = {bytes.fromhex(run.span_id) for run in extraction.runs}
-        own = {bytes.fromhex(run.span_id) for run in runs}
-        innermost = [span_id for span_id in innermost if _run_of(span_id, parents, every) in own]
-    return sum(used[span_id] for span_id in innermost) if innermost else None
+        above = parents.get(span_id)
+        while above is not None and above not in around:
+            around.add(above)
+            above = parents.get(above)
+    run_of: dict[bytes, str | None] = {bytes.fromhex(run.span_id): run.span_id for run in extraction.runs}
+    found: dict[str | None, int] = {}
+    for span_id, tokens in used.items():
+        if span_id not in around:
+            run = _run_of(span_id, parents, run_of)
+            found[run] = found.get(run, 0) + tokens
+    return found
 
 
 def _tokens_of(span: Span) -> int | None:
@@ -121,16 +151,13 @@ def _first(attributes: Mapping[str, JsonValue], keys: Sequence[str]) -> int | No
     return None
 
 
-def _ancestors(span_id: bytes, parents: Mapping[bytes, bytes]) -> list[bytes]:
-    """The spans around, from the inside; each once, also where parents go round in a circle."""
-    found: dict[bytes, None] = {}
-    above = parents.get(span_id)
-    while above is not None and above not in found:
-        found[above] = None
-        above = parents.get(above)
-    return list(found)
-
-
-def _run_of(span_id: bytes, parents: Mapping[bytes, bytes], runs: set[bytes]) -> bytes | None:
-    """The innermost agent run around a span, or the span itself."""
-    return next((around for around in (span_id, *_ancestors(span_id, parents)) if around in runs), None)
+def _run_of(span_id: bytes, parents: Mapping[bytes, bytes], run_of: dict[bytes, str | None]) -> str | None:
+    """The innermost agent run around a span, or the span itself; afterwards `run_of` has it for all on the way."""
+    way: dict[bytes, None] = {}  # parents may go round in a circle
+    at: bytes | None = span_id
+    while at is not None and at not in run_of and at not in way:
+        way[at] = None
+        at = parents.get(at)
+    run = None if at is None else run_of.get(at)
+    run_of.update(dict.fromkeys(way, run))
+    return run

@@ -8,7 +8,7 @@ types do not fit, makes it not_evaluable; so does one whose work is not bounded 
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
@@ -46,7 +46,7 @@ class CelExpression:
         ValueError: it does not compile, or names what there is not.
     """
 
-    __slots__ = ("_program", "attributes", "loops", "source")
+    __slots__ = ("_program", "_variables", "attributes", "loops", "source")
 
     def __init__(self, source: str) -> None:
         if len(source) > _MAX_SOURCE:
@@ -55,7 +55,8 @@ class CelExpression:
         self._program = _compiled(source)
         loops = _LOOP.findall(source)
         self.loops = len(loops)
-        for name in self._program.variables():
+        self._variables = self._program.variables()
+        for name in self._variables:
             if name not in VARIABLES and name not in loops:
                 raise ValueError(f"no variable {name!r} in {source!r}{did_you_mean(name, VARIABLES)}")
         for name in self._program.functions():
@@ -63,7 +64,7 @@ class CelExpression:
                 raise ValueError(f"no function {name!r} in {source!r}{did_you_mean(name, _FUNCTIONS)}")
         self.attributes = _attributes_in(source)
 
-    def holds(self, context: "Context", longest: int) -> bool | str:
+    def holds(self, context: "CelContext", longest: int) -> bool | str:
         """Whether the expression is true; a text says why that cannot be told.
 
         Args:
@@ -73,7 +74,7 @@ class CelExpression:
         if self.loops > 1 and max(longest, self.source.count(",") + 1) ** self.loops > _MAX_STEPS:
             return f"cel: {self.loops} loops over {longest} items are too much work"
         try:
-            result = self._program.execute(context)
+            result = self._program.execute(context.having(self._variables))
         except Exception as error:  # whatever the expression does wrong with these values
             return f"cel: {_reason(error)}"
         if isinstance(result, bool):
@@ -141,24 +142,29 @@ def _read(value: Any) -> CelExpression:
     return CelExpression(value)
 
 
-def context_of(variables: Mapping[str, Callable[[], object]]) -> "Context":
-    """A context in which a variable is worked out when an expression first names it.
+class CelContext:
+    """The variables of one subject, for all expressions; each is worked out when an expression first names it.
 
-    Args:
-        variables: a function without arguments for each variable; one that gives None is an undefined variable.
+    ``variables`` has a function without arguments for each; one that gives None is an undefined variable.
     """
-    from cel import Context
 
-    known: dict[str, object] = {}
+    __slots__ = ("_context", "_left")
 
-    def resolve(name: str) -> object:
-        if name not in known and name in variables:
-            known[name] = variables[name]()
-        return known.get(name)
+    def __init__(self, variables: Mapping[str, Callable[[], object]]) -> None:
+        from cel import Context
 
-    context = Context()
-    context.set_variable_resolver(resolve)
-    return context
+        self._context = Context()
+        self._left = dict(variables)
+
+    def having(self, names: Iterable[str]) -> "Context":
+        """The context with `names` in it.
+
+        They are handed over before: what the interpreter asks for on its way, it translates for each turn of a loop.
+        """
+        for name in names:
+            if (work_out := self._left.pop(name, None)) is not None and (value := work_out()) is not None:
+                self._context.add_variable(name, value)
+        return self._context
 
 
 Cel: TypeAlias = Annotated[

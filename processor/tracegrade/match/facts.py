@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracegrade.match.case import Case, Cases
-from tracegrade.match.cel import CelExpression, context_of
+from tracegrade.match.cel import CelContext, CelExpression
 from tracegrade.match.patterns import Patterns, normalised
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import Session
@@ -13,9 +13,6 @@ from tracegrade.model.span import Resource, Span
 from tracegrade.model.subject import Subject
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace import Trace
-
-if TYPE_CHECKING:
-    from cel import Context
 
 SERVICE = "service.name"
 RELEASE = "service.version"
@@ -43,7 +40,7 @@ class Facts:
     subject: Subject
     _normalised_prompt: str | None = field(default=None, init=False)
     _cases: dict[int, tuple[Case | None, bool]] = field(default_factory=dict, init=False)
-    _context: "Context | None" = field(default=None, init=False)
+    _context: CelContext | None = field(default=None, init=False)
 
     @property
     def normalised_prompt(self) -> str | None:
@@ -78,7 +75,7 @@ class Facts:
     def holds(self, expression: CelExpression) -> bool | str:
         """Whether a CEL expression is true of the subject; a text says why that cannot be told."""
         if self._context is None:
-            self._context = context_of(
+            self._context = CelContext(
                 {
                     "service": lambda: self.service,
                     "environment": lambda: _text(self.environment),

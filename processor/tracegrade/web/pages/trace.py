@@ -10,9 +10,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.extract.joining import join
 from tracegrade.history.why import derived_pairs, read_judgement
+from tracegrade.judge import Evidences
 from tracegrade.match.evaluation_spec import EvaluationSpec
 from tracegrade.match.rule import Rule
 from tracegrade.match.select import SUBJECTS
@@ -148,8 +148,10 @@ def _values(connection: Connection, sources: Sources, stored: StoredTrace, every
         (subject.kind, subject.id): subject for find in SUBJECTS.values() for subject in find(extraction)
     }  # none of sessions, whose calls are in other traces too
     shown_decisions, alike = _shown(read.decisions)
+    evidences = Evidences()
     judged = [
-        _judged(decision, by_hash.get(decision.pair.rule_hash), in_force, subjects) for decision in shown_decisions
+        _judged(decision, by_hash.get(decision.pair.rule_hash), in_force, subjects, evidences)
+        for decision in shown_decisions
     ]
     lines = waterfall(extraction.trace.spans, extraction)
     shown = lines if everything else lines[:_MAX_LINES]
@@ -169,16 +171,16 @@ def _values(connection: Connection, sources: Sources, stored: StoredTrace, every
     }
 
 
-def _judged(decision: Decision, rule: Rule | None, in_force: Collection[str], subjects: Subjects) -> Judged:
+def _judged(
+    decision: Decision, rule: Rule | None, in_force: Collection[str], subjects: Subjects, evidences: Evidences
+) -> Judged:
     subject = subjects.get((decision.pair.subject.kind, decision.pair.subject.id))
     shown = []
     for evaluation in decision.evaluations:
         spec = _spec(rule, evaluation) if rule is not None else None
         alignment = None
         if spec is not None and subject is not None and evaluation.score is not None:
-            run_calls = subject.run.calls if subject.kind == "tool-call" and subject.run else ()
-            evidence = Evidence(subject.calls, subject.prompt, subject.final_answer, None, run_calls)
-            alignment = aligned(spec, evidence)
+            alignment = aligned(spec, evidences.of(subject))
         shown.append(Shown(evaluation, spec, alignment))
     return Judged(decision, rule, _outcome(decision), shown, decision.pair.rule_hash in in_force)
 
