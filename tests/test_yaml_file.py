@@ -13,10 +13,9 @@ from tracegrade.yaml_file import (
     did_you_mean,
     dotted,
     duration_text,
-    parse,
-    read,
     validate,
 )
+from tracegrade.yaml_text import parse, read
 
 
 def mistakes(text: str, model: type[FileModel] | None = None, **options: Any) -> list[str]:

@@ -28,11 +28,10 @@ from tracegrade.yaml_file import (
     Location,
     Problem,
     dotted,
-    parse,
-    read,
     validate,
     write_durations,
 )
+from tracegrade.yaml_text import parse, read
 
 _EXPORTER_NAME = re.compile(r"otlp(/[A-Za-z0-9_.-]+)?")
 

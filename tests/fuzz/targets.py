@@ -24,7 +24,8 @@ from tracegrade.pipeline.judged_trace import judged_trace
 from tracegrade.pipeline.record_judge import wanted_by
 from tracegrade.pipeline.replay import without_bounds
 from tracegrade.words import json_text
-from tracegrade.yaml_file import parse, validate
+from tracegrade.yaml_file import validate
+from tracegrade.yaml_text import parse
 
 SETTINGS = without_bounds(TracesSettings())
 _CALLS = [{"name": "search", "args": {"q": {"$regex": "x"}}}]

@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 
 from tracegrade.match.rule import Rule
-from tracegrade.yaml_file import parse, validate
+from tracegrade.yaml_file import validate
+from tracegrade.yaml_text import parse
 
 RULE = """\
 id: checkout-order

@@ -2,7 +2,8 @@ import pytest
 
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.exporter_settings import ExporterSettings
-from tracegrade.yaml_file import FileError, parse, validate
+from tracegrade.yaml_file import FileError, validate
+from tracegrade.yaml_text import parse
 
 
 def settings(text: str) -> ExporterSettings:

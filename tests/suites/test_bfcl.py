@@ -8,7 +8,8 @@ from tracegrade.match.rule import Rule
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.suites.bfcl import export_bfcl, import_bfcl, is_bfcl
 from tracegrade.suites.imported import SuiteError, read_document
-from tracegrade.yaml_file import dumped, parse, validate
+from tracegrade.yaml_file import validate
+from tracegrade.yaml_text import dumped, parse
 
 FUNCTION = {"name": "get_weather", "parameters": {"type": "dict", "properties": {"city": {"type": "string"}}}}
 

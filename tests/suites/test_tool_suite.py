@@ -11,7 +11,8 @@ from tracegrade.cli import main
 from tracegrade.match.rule import Rule
 from tracegrade.suites.imported import SuiteError, read_document
 from tracegrade.suites.tool_suite import export_suite, import_suite
-from tracegrade.yaml_file import dumped, parse, validate
+from tracegrade.yaml_file import validate
+from tracegrade.yaml_text import dumped, parse
 
 WEATHER = {
     "type": "function",

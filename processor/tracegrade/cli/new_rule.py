@@ -16,7 +16,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import KIND_INTERNAL, STATUS_UNSET, Resource, Span
 from tracegrade.otlp.from_spans import trace_request
 from tracegrade.otlp.json import to_json
-from tracegrade.yaml_file import dumped
+from tracegrade.yaml_text import dumped
 
 if TYPE_CHECKING:
     from tracegrade.model.agent_run import AgentRun

@@ -26,7 +26,8 @@ from tracegrade.model.evaluation import Evaluation, Outcome
 from tracegrade.otlp.file import read_sources
 from tracegrade.pipeline.record_judge import Judged, JudgedClosing, evaluations_of
 from tracegrade.pipeline.replay import replay_sources
-from tracegrade.yaml_file import Document, FileError, FileModel, Problem, did_you_mean, read, validate
+from tracegrade.yaml_file import Document, FileError, FileModel, Problem, did_you_mean, validate
+from tracegrade.yaml_text import read
 
 NOT_MATCHED: Literal["not_matched"] = "not_matched"
 Found = dict[str, Outcome] | Literal["not_matched"]

@@ -243,7 +243,8 @@ def _write_imported(imported: "Imported", folder: Path, replace: bool) -> Path:
 
     from tracegrade.match.rule import Rule
     from tracegrade.suites.imported import SuiteError
-    from tracegrade.yaml_file import dumped, parse, validate
+    from tracegrade.yaml_file import validate
+    from tracegrade.yaml_text import dumped, parse
 
     place = folder / "imported" / str(imported.rule["id"])
     path = place / "rule.yaml"

@@ -6,8 +6,6 @@ References inside the schema are followed; one that leads out of it is refused w
 
 from collections.abc import Iterator
 
-import jsonschema_rs
-
 from tracegrade.evaluate.schema_work import SchemaWork, UncountableError
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -31,6 +29,8 @@ class JsonSchema:
     __slots__ = ("_validator", "_work", "source")
 
     def __init__(self, source: JsonValue) -> None:
+        import jsonschema_rs  # for the rules that use it
+
         self.source = source
         if not isinstance(source, dict | bool):
             raise JsonSchemaError("expected a JSON Schema: an object, true or false")

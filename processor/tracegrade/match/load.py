@@ -8,7 +8,8 @@ from pathlib import Path
 from tracegrade.evaluate import semantic
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
-from tracegrade.yaml_file import Document, FileError, Problem, did_you_mean, read, validate
+from tracegrade.yaml_file import Document, FileError, Problem, did_you_mean, validate
+from tracegrade.yaml_text import read
 
 __all__ = ["RuleSet", "builtin_rules", "load_rules", "rules_stamp"]
 

@@ -22,8 +22,8 @@ _PRAGMAS = (
     "busy_timeout=5000",
     "temp_store=MEMORY",
     "cache_size=-65536",
-    # A batch into a large store dirties a thousand pages, many of them the next one's too: written back with each batch,
-    # SQLite's default, a trace takes half as long again (tests/bench/growth.py). 16 MiB of log.
+    # A batch into a large store dirties a thousand pages, many of them the next one's too. Written back with each
+    # batch, as is SQLite's default, a trace takes half as long again (tests/bench/growth.py). 16 MiB of log.
     "wal_autocheckpoint=4000",
     "journal_size_limit=67108864",
     # Overwrites what is deleted where the page is written anyway; `store.delete` sees to the rest when somebody asks.

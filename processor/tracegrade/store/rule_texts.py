@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Select, func, insert, select
 
 from tracegrade.match.rule import Rule
 from tracegrade.store.schema import rule_texts
-from tracegrade.yaml_file import dumped, parse
+from tracegrade.yaml_text import dumped, parse
 
 
 @dataclass(frozen=True, slots=True)

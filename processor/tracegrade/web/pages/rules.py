@@ -23,7 +23,8 @@ from tracegrade.web.pages.alerts import told
 from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import View, view_of
-from tracegrade.yaml_file import FileError, dumped, read
+from tracegrade.yaml_file import FileError
+from tracegrade.yaml_text import dumped, read
 
 _FAILURES = 8
 _ALERTS = 10
