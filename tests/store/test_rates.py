@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 
 from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged
 from tracegrade.store.open import open_store, reading
-from tracegrade.store.rates import Rate, rates
+from tracegrade.store.rates import Rate, rates, stretches
 from tracegrade.store.read import Filter
 from tracegrade.store.write import StoreWriter
 
@@ -81,6 +81,49 @@ def test_hours_and_minutes_together_count_each_trace_once(hours: Engine, first: 
     with reading(hours) as connection:
         found = rates(connection, Filter(since_ns=since_ns, until_ns=since_ns + length * MINUTE_NS))
     assert sum(rate.passed for rate in found) == max(0, min(first + length, 200) - first)
+
+
+_DAY = 24 * 60
+_APART = 97
+
+
+@pytest.fixture(scope="module")
+def days(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """Traces 97 minutes apart for five days; each that passed first failed, as one sees a day later."""
+    path = tmp_path_factory.mktemp("days") / "tracegrade.db"
+    engine = open_store(f"sqlite:///{shutil.copy(empty_store, path)}")
+    numbers = range(0, 5 * _DAY, _APART)
+    StoreWriter(engine).write([judged(number, "fail") for number in numbers])
+    StoreWriter(engine).write([judged(number, revision=3) for number in numbers])
+    yield engine
+    engine.dispose()
+
+
+@pytest.mark.parametrize("first", [None, 0, 1, 600, _DAY - 1, _DAY, _DAY + 61, 2 * _DAY])
+@pytest.mark.parametrize("end", [None, 1, 700, _DAY, _DAY + 1, 3 * _DAY - 1, 3 * _DAY, 4 * _DAY + 61])
+def test_days_hours_and_minutes_together_count_each_trace_once(
+    days: Engine, first: int | None, end: int | None
+) -> None:
+    midnight_ns = -(-START_NS // (_DAY * MINUTE_NS)) * _DAY * MINUTE_NS
+    since_ns, until_ns = (None if at is None else midnight_ns + at * MINUTE_NS for at in (first, end))
+    with reading(days) as connection:
+        found = rates(connection, Filter(since_ns=since_ns, until_ns=until_ns))
+    times = [START_NS + number * MINUTE_NS for number in range(0, 5 * _DAY, _APART)]
+    expected = [t for t in times if (since_ns is None or t >= since_ns) and (until_ns is None or t < until_ns)]
+    assert (sum(rate.passed for rate in found), sum(rate.failed for rate in found)) == (len(expected), 0)
+
+
+def test_whole_days_are_read_as_days() -> None:
+    day_ns = _DAY * MINUTE_NS
+    assert stretches(day_ns, 31 * day_ns, _DAY) == [(_DAY, _DAY, 31 * _DAY - 1)]
+    assert len(stretches(None, None, _DAY)) == 1
+    assert stretches(day_ns - MINUTE_NS, 31 * day_ns + 61 * MINUTE_NS, _DAY) == [
+        (_DAY, _DAY, 31 * _DAY - 1),
+        (1, _DAY - 1, _DAY - 1),
+        (60, 31 * _DAY, 31 * _DAY + 59),
+        (1, 31 * _DAY + 60, 31 * _DAY + 60),
+    ]
+    assert {minutes for minutes, _, _ in stretches(day_ns, 31 * day_ns)} == {60}
 
 
 def test_sampled_out_counts_nowhere(engine: Engine) -> None:

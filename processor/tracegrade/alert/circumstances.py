@@ -168,8 +168,8 @@ def _place(alert: StoredAlert) -> Filter:
 
 
 def _first_seen(column: ColumnElement[Any]) -> Select[Any]:
-    """The first minute that is counted, by `column` of the series."""
-    joined = series.join(counts, counts.c.series == series.c.number)
+    """The first hour that is counted, as the minute it begins in, by `column` of the series."""
+    joined = series.join(counts, (counts.c.series == series.c.number) & (counts.c.minutes == 60))
     return select(column, func.min(counts.c.minute)).select_from(joined).group_by(column)
 
 

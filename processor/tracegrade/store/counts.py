@@ -1,4 +1,4 @@
-"""Outcomes added up by series, by the minute and by the hour, in the transaction that writes them."""
+"""Outcomes added up by series, by the minute, the hour and the day, in the transaction that writes them."""
 
 from collections import defaultdict
 from collections.abc import Sequence

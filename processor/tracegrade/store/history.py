@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, func, select
 
 from tracegrade.store.rates import stretches
-from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, counts, series
+from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, MINUTE_NS, counts, series
 
 _COUNTED = tuple(
     counts.c[name] for name in ("passed", "failed", "not_evaluable", "errors", "score_sum", "score_squares")
@@ -116,7 +116,7 @@ class SeriesHistory:
         """What each series comes to within `window`: added up by the database, those without any outcome left out."""
         query = select(counts.c.series, *map(func.sum, _COUNTED)).group_by(counts.c.series)
         parts: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
-        for _, stretch in self._stretches(query, window):
+        for _, stretch in self._stretches(query, window, stretches(window.since_ns, window.until_ns, DAY_MINUTES)):
             for number, *found in self._connection.execute(stretch).all():
                 key, weight = self.series[number]
                 parts[key].append(weighted(found, weight))
@@ -130,7 +130,9 @@ class SeriesHistory:
         query = select(counts.c.series, counts.c.minute, *_COUNTED)
         parts: defaultdict[SeriesKey, defaultdict[tuple[int, int], list[Outcomes]]]
         parts = defaultdict(lambda: defaultdict(list))
-        for minutes, stretch in self._stretches(query, window, by_minute):
+        minute_by_minute = [(1, window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS)]
+        whole_hours = stretches(window.since_ns, window.until_ns)
+        for minutes, stretch in self._stretches(query, window, minute_by_minute if by_minute else whole_hours):
             for number, minute, *found in self._connection.execute(stretch).all():
                 key, weight = self.series[number]
                 if any(found[:4]):
@@ -146,11 +148,10 @@ class SeriesHistory:
             yield number, minute, found
 
     def _stretches(
-        self, query: Select[Any], window: Window, by_minute: bool = False
+        self, query: Select[Any], window: Window, parts: Sequence[tuple[int, int, int]]
     ) -> Iterator[tuple[int, Select[Any]]]:
         query = self._of_these(query, window)
-        whole = [(1, window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS)]
-        for minutes, first, last in whole if by_minute else stretches(window.since_ns, window.until_ns):
+        for minutes, first, last in parts:
             yield minutes, query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
 
     def _of_these(self, query: Select[Any], window: Window) -> Select[Any]:

@@ -1,14 +1,16 @@
-"""How often rules and evaluations pass, from the sums by minute and hour: quick over a month as over an hour."""
+"""How often rules and evaluations pass, from the sums by minute, hour and day: quick over a year as over an hour."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, func, select
 
 from tracegrade.store.read import Filter
-from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, WHOLE_RULE, counts, series
+from tracegrade.store.schema import COUNTED_MINUTES, DAY_MINUTES, EVERY_TRACE, MINUTE_NS, WHOLE_RULE, counts, series
 
 _HOUR = 60
-_MAX_MINUTE = 2**31 - 1
+# A day's end, so that a window without one has no odd hours.
+_END_MINUTE = 2**31 // DAY_MINUTES * DAY_MINUTES
 _SUMMED = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.errors, counts.c.score_sum)
 
 
@@ -84,7 +86,7 @@ def rates(
         .group_by(counts.c.series, counts.c.complete)
     )
     found: dict[tuple[str, str, str, str], Rate] = {}
-    for minutes, first, last in stretches(wanted.since_ns, wanted.until_ns):
+    for minutes, first, last in stretches(wanted.since_ns, wanted.until_ns, DAY_MINUTES):
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
         for number, complete, passed, failed, not_evaluable, errors, score_sum in connection.execute(stretch):
             probability, key = keys[number]
@@ -106,14 +108,22 @@ def rates(
     return [found[key] for key in sorted(found)]
 
 
-def stretches(since_ns: int | None, until_ns: int | None) -> list[tuple[int, int, int]]:
+def stretches(since_ns: int | None, until_ns: int | None, longest: int = _HOUR) -> list[tuple[int, int, int]]:
     """The window as (minutes a row counts, first, last): whole hours where they fit, minutes at its ends.
 
-    A month is 720 rows a series, not 43,200.
+    A month is 720 rows a series, not 43,200; with days as the `longest`, 30, and hours and minutes at its ends.
     """
     first = 0 if since_ns is None else since_ns // MINUTE_NS
-    last = _MAX_MINUTE if until_ns is None else (until_ns - 1) // MINUTE_NS
-    first_hour, end_hour = -(-first // _HOUR) * _HOUR, (last + 1) // _HOUR * _HOUR
-    if first_hour >= end_hour:
-        return [(1, first, last)]
-    return [(_HOUR, first_hour, end_hour - 1), (1, first, first_hour - 1), (1, end_hour, last)]
+    end = _END_MINUTE if until_ns is None else (until_ns - 1) // MINUTE_NS + 1
+    return _split(first, end, [minutes for minutes in COUNTED_MINUTES if minutes <= longest])
+
+
+def _split(first: int, end: int, lengths: Sequence[int]) -> list[tuple[int, int, int]]:
+    """The minutes from `first` to before `end` in stretches of the last of `lengths`, and shorter at the ends."""
+    if first >= end:
+        return []
+    *shorter, length = lengths
+    begin, stop = -(-first // length) * length, end // length * length
+    if begin >= stop:
+        return _split(first, end, shorter)
+    return [(length, begin, stop - 1), *_split(first, begin, shorter), *_split(stop, end, shorter)]

@@ -4,8 +4,9 @@
 text is nine tenths of a result and compresses to a tenth. ``evaluations``, ``tool_calls`` and ``decisions`` are views
 over lists in the same row: writing a row for each took most of the time that storing a trace took. What repeats from
 result to result (rule, service, agent and so on) is a row of ``series``, as in a metrics database. ``counts`` adds
-outcomes up by minute and by hour of the trace's last span, in the transaction that writes them, so pass rates cost the
-same at ten million results as at ten. For people who read by SQL, the view ``results`` joins what they want to see.
+outcomes up by minute, hour and day (UTC) of the trace's last span, in the transaction that writes them, so pass rates
+cost the same at ten million results as at ten. For people who read by SQL, the view ``results`` joins what they want to
+see.
 
 A session has a row like a trace's, under a trace id of its own, with its results alone: they change with every trace of
 it, and a higher revision replaces them as it does a trace's.
@@ -38,7 +39,7 @@ SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
 ALERT_STATES = ("firing", "resolved", "pending")
 
 # The newest migration in migrations/versions.
-VERSION = "0005"
+VERSION = "0006"
 
 # `series.evaluation` of the series that hold a rule's decisions, which combine its evaluations.
 WHOLE_RULE = ""
@@ -50,7 +51,8 @@ BLOCK_TRACES = 64
 EVERY_SERIES = 0  # real ones begin with 1
 
 MINUTE_NS = 60_000_000_000
-COUNTED_MINUTES = (1, 60)
+DAY_MINUTES = 24 * 60
+COUNTED_MINUTES = (1, 60, DAY_MINUTES)
 
 metadata = MetaData()
 

@@ -1,6 +1,6 @@
 """Outcomes of whole rules over time, by rule, service, agent or release: what the page draws.
 
-Added up by series and step by the database, from the sums by minute and hour, and by name here.
+Added up by series and step by the database, from the sums by minute, hour and day, and by name here.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 
 from tracegrade.store.rates import stretches
 from tracegrade.store.read import Filter
-from tracegrade.store.schema import EVERY_TRACE, WHOLE_RULE
+from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, WHOLE_RULE
 
 Dimension: TypeAlias = Literal["tenant", "rule_id", "rule_hash", "service", "agent", "release"]
 Key: TypeAlias = tuple[str, ...]
@@ -133,7 +133,8 @@ def _added_up(
         "AND c.minutes = :minutes AND c.minute BETWEEN :first AND :last GROUP BY 1, 2, 3"
     )
     found: dict[Key, dict[int, Sums]] = {}
-    for minutes, first, last in stretches(wanted.since_ns, wanted.until_ns):
+    longest = DAY_MINUTES if step_minutes is None or step_minutes % DAY_MINUTES == 0 else 60
+    for minutes, first, last in stretches(wanted.since_ns, wanted.until_ns, longest):
         for number, start, complete, *row in connection.execute(
             query, {**given, "minutes": minutes, "first": first, "last": last}
         ):
