@@ -1,16 +1,23 @@
 """Tables on terminals of any width."""
 
+import io
 import sys
 from collections.abc import Callable
 
 import click
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
 
-from tracegrade.cli.output import print_table
+from tracegrade.cli.output import _broken, _unbroken, print_table
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 ROW = ["fail", "order-quantity-differs-from-request", "order-agent", TRACE]
 Shown = Callable[..., str]
+_cells = st.text(st.sampled_from("ab 1東é\n\t"), max_size=6) | st.sampled_from(["✓ pass", "a [b] c", ":smile:"])
 
 
 @pytest.fixture
@@ -48,3 +55,31 @@ def test_an_id_is_never_broken(shown: Shown) -> None:
 def test_a_pipe_gets_every_column_whatever_its_terminal(shown: Shown) -> None:
     text = shown(40, is_terminal=False)
     assert all(cell in text for cell in ROW)
+
+
+@settings(max_examples=300)
+@given(
+    cells=st.integers(1, 4).flatmap(
+        lambda columns: st.lists(st.lists(_cells, min_size=columns, max_size=columns), min_size=2, max_size=4)
+    )
+)
+def test_a_table_that_fits_is_laid_out_as_one_that_does_not(cells: list[list[str]]) -> None:
+    lines = [[Text(cell) for cell in row] for row in cells]
+    text = _unbroken(lines, 200)
+    if any(not cell.isprintable() for row in cells for cell in row):
+        assert text is None
+        return
+    console = Console(width=200, file=io.StringIO())
+    with console.capture() as plain:
+        console.print(text, soft_wrap=True)
+    with console.capture() as by_rich:
+        console.print(_broken("", lines, [False] * len(lines[0])))
+    assert plain.get() == by_rich.get()
+    assert _unbroken(lines, max(map(cell_len, plain.get().splitlines())) - 1) is None
+
+
+def test_a_cell_keeps_its_style() -> None:
+    lines = [[Text("a"), Text("b")], [Text("x", style="red"), Text("y")]]
+    text = _unbroken(lines, 80)
+    styled = [text.plain[span.start : span.end] for span in text.spans if span.style == "red"]
+    assert styled == ["x"]

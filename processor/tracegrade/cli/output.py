@@ -65,9 +65,7 @@ def print_table(
         whole: columns never broken into lines: ids that people copy, times.
         spare: columns that a narrow terminal does not show, the first to go first.
     """
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
     shown = [[cell if isinstance(cell, Text) else Text(_cell(cell)) for cell in row] for row in rows]
@@ -76,25 +74,66 @@ def print_table(
         return
     # On a pipe rich would fall back to 80 columns and cut ids that scripts look for.
     console = Console(width=None if sys.stdout.isatty() else 200)
-    table = Table(title=title or None, box=box.SIMPLE, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0))
-    heading = [Text(column) for column in columns]
+    heading = [Text(column, style="bold") for column in columns]
     chosen = _fitting(heading, shown, [columns.index(name) for name in spare], console.width)
-    for number in chosen:
-        table.add_column(columns[number], overflow="fold", no_wrap=columns[number] in whole)
-    for row in shown:
-        table.add_row(*(row[number] for number in chosen))
-    console.print(table)
+    lines = [[row[number] for number in chosen] for row in (heading, *shown)]
+    if not title and (text := _unbroken(lines, console.width)) is not None:
+        console.print(text, soft_wrap=True)
+    else:
+        console.print(_broken(title, lines, [columns[number] in whole for number in chosen]))
 
 
 def _fitting(heading: Sequence[Any], rows: Sequence[Sequence[Any]], spare: Iterable[int], width: int) -> list[int]:
     """The columns to show: all of them, or as few of `spare` left out as makes the rest fit, if it can."""
-    widths = [max(cell.cell_len for cell in cells) for cells in zip(heading, *rows, strict=True)]
+    widths = _widths([heading, *rows])
     chosen = list(range(len(widths)))
     for number in spare:
         if sum(widths[other] + _GAP for other in chosen) <= width:
             break
         chosen.remove(number)
     return chosen
+
+
+def _widths(lines: Iterable[Sequence[Any]]) -> list[int]:
+    return [max(cell.cell_len for cell in cells) for cells in zip(*lines, strict=True)]
+
+
+def _unbroken(lines: Sequence[Sequence[Any]], width: int) -> Any:
+    """The table as one text, as `_broken` lays it out; None when a line of it does not fit, or has to be broken.
+
+    Of a hundred lines rich takes 60 ms to find out that none needs breaking.
+    """
+    from rich.text import Text
+
+    *others, last = _widths(lines)
+    widths = [*others, max(1, last)]
+    total = sum(widths) + _GAP * len(widths)
+    if total > width or not all(cell.plain.isprintable() for line in lines for cell in line):
+        return None
+    blank = Text(" " * total)
+    text = [blank]
+    for line in lines:
+        laid_out = Text(" ", end="")
+        for cell, room in zip(line, widths, strict=True):
+            laid_out.append_text(cell).append(" " * (room - cell.cell_len + _GAP))
+        laid_out.right_crop(1)
+        text.append(laid_out)
+    text[2:2] = [Text(f" {'─' * (total - 2)} ")]
+    return Text("\n").join([*text, blank])
+
+
+def _broken(title: str, lines: Sequence[Sequence[Any]], whole: Sequence[bool]) -> Any:
+    """The table for a terminal that is too narrow: cells go on in further lines, but those of `whole` columns."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title or None, box=box.SIMPLE, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0))
+    heading, *rows = lines
+    for name, unbroken in zip(heading, whole, strict=True):
+        table.add_column(name, overflow="fold", no_wrap=unbroken)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
