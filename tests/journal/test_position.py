@@ -61,3 +61,12 @@ def test_commits_are_synced_at_once_then_once_a_second(tmp_path: Path, monkeypat
         assert len(synced) == expected, milliseconds
     position.close()
     assert len(synced) == 4
+
+
+def test_another_way_to_sync_may_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fdatasync", lambda fd: pytest.fail("not by the way that was given"))
+    synced: list[int] = []
+    position = Position(tmp_path / "judge", sync=synced.append)
+    position.commit(7)
+    assert len(synced) == 1
+    assert Position(tmp_path / "judge").load() == 7

@@ -18,9 +18,23 @@ class Position:
     """
 
     def __init__(
-        self, path: Path, *, sync_every_s: float = 1.0, monotonic_s: Callable[[], float] = time.monotonic
+        self,
+        path: Path,
+        *,
+        sync_every_s: float = 1.0,
+        sync: Callable[[int], None] | None = None,
+        monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Prepare; nothing is read or written yet.
+
+        Args:
+            path: of the file; its folder is made when missing.
+            sync_every_s: at most so often does a commit wait for the disk.
+            sync: waits until what was written to a file descriptor is on the disk, instead of ``os.fdatasync``.
+            monotonic_s: for tests.
+        """
         self._path = path
+        self._sync = sync
         self._sync_every_s = sync_every_s
         self._monotonic_s = monotonic_s
         self._sync_due_s = 0.0
@@ -46,7 +60,7 @@ class Position:
         os.pwrite(self._fd, data, offset)
         now_s = self._monotonic_s()
         if now_s >= self._sync_due_s:
-            os.fdatasync(self._fd)
+            (self._sync or os.fdatasync)(self._fd)
             self._sync_due_s = now_s + self._sync_every_s
 
     def close(self) -> None:
