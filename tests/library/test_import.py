@@ -47,6 +47,19 @@ def test_the_front_door_loads_nothing_that_it_does_not_need() -> None:
     assert loaded == "[]"
 
 
+@pytest.mark.parametrize("command", ["results", "traces", "alerts"])
+def test_the_help_of_what_is_stored_loads_neither_settings_nor_sql(command: str) -> None:
+    loaded = _run(
+        f"""
+        import sys
+        from tracegrade.cli import main
+        main([{command!r}, "list", "--help"], standalone_mode=False)
+        print([name for name in ("pydantic", "sqlalchemy", "yaml", "rich") if name in sys.modules])
+        """
+    ).splitlines()[-1]
+    assert loaded == "[]"
+
+
 @pytest.mark.parametrize(
     ("role", "others"), [("receive_role", ("sqlalchemy", "requests", "jinja2")), ("judge_role", ("requests", "jinja2"))]
 )
