@@ -33,7 +33,7 @@ def test_the_newest_migration_is_the_version_that_the_code_knows() -> None:
 
 def test_opening_again_keeps_what_is_stored(engine: Engine) -> None:
     StoreWriter(engine).write([judged(1)])
-    again = open_store(str(engine.url))
+    again = open_store(engine.url.render_as_string(hide_password=False))
     with reading(again) as connection:
         assert len(results(connection, Filter(), 10)) == 1
     again.dispose()
@@ -109,7 +109,7 @@ def test_a_password_is_not_shown(tmp_path: Path) -> None:
 
 def test_a_reader_sees_what_is_stored_while_a_writer_is_at_work(engine: Engine) -> None:
     StoreWriter(engine).write([judged(1)])
-    reader = open_store(str(engine.url), read_only=True)
+    reader = open_store(engine.url.render_as_string(hide_password=False), read_only=True)
     with engine.begin() as writing:
         writing.execute(text("DELETE FROM traces"))
         with reading(reader) as connection:

@@ -180,7 +180,7 @@ def test_the_view_for_people_reads_plainly(engine: Engine) -> None:
 
 
 def test_two_writers_of_one_store_lose_nothing(engine: Engine, tmp_path: Path) -> None:
-    other = open_store(str(engine.url))
+    other = open_store(engine.url.render_as_string(hide_password=False))
     first, second = StoreWriter(engine), StoreWriter(other)
     for number in range(6):
         (first if number % 2 else second).write([judged(number), judged(100 + number)])
