@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -89,6 +90,7 @@ def serving(
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         endpoint = _endpoint_of(process)
+        threading.Thread(target=_pass_on, args=(process,), daemon=True).start()
         judge = _child_of(process.pid)
         wait_until(lambda: (folder / "data" / "judge.snapshot.json").exists())
         yield Served(process, endpoint, judge, folder / "data")
@@ -198,6 +200,13 @@ def _endpoint_of(serve: "subprocess.Popen[str]") -> str:
         if line.startswith("Listening: grpc "):
             return line.split()[2].rstrip(",")
     raise SystemExit("serve did not start")
+
+
+def _pass_on(serve: "subprocess.Popen[str]") -> None:
+    """What the server logs, onto our standard error: a pipe that nobody reads would stop it when it is full."""
+    assert serve.stderr is not None
+    for line in serve.stderr:
+        print(line, end="", file=sys.stderr, flush=True)
 
 
 def _child_of(pid: int) -> int:

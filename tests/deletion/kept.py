@@ -53,8 +53,8 @@ def secret_trace(trace: int, secret: str, session: str = "", user: str = "") -> 
 class Kept:
     """One data folder; requests come in, are judged, and are stored."""
 
-    def __init__(self, folder: Path) -> None:
-        self.config = Config(data_dir=str(folder), traces={"settle": "1s"})
+    def __init__(self, folder: Path, store_url: str = "") -> None:
+        self.config = Config(data_dir=str(folder), traces={"settle": "1s"}, store={"url": store_url})
         self.folder = folder
         self._now_ns = NS_PER_S
 

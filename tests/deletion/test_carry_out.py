@@ -14,6 +14,7 @@ from sqlalchemy import select
 
 from deletion.kept import Kept, id_of, packed_rows, secret_trace
 from pipeline.harness import tool_span
+from store.engines import BACKENDS, POSTGRESQL, without_tables
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.deletion.carry_out import erase_from_journal, erase_from_results
 from tracegrade.deletion.late_spans import ASK_EVERY_S, LateSpans
@@ -63,9 +64,18 @@ def killing(step: str, at: int, *, after: bool) -> Any:
     return patch(step, call)
 
 
-def filled(folder: Path) -> Kept:
+@pytest.fixture(params=BACKENDS)
+def store_url(request: pytest.FixtureRequest) -> str:
+    """Of an empty store: the folder's own, and PostgreSQL where there is one."""
+    if request.param == "sqlite":
+        return ""
+    without_tables(POSTGRESQL)
+    return POSTGRESQL
+
+
+def filled(folder: Path, store_url: str = "") -> Kept:
     """Traces 1 and 3 hold the secret, one of them of a session with trace 4; 2 shares a request with 1."""
-    kept = Kept(folder)
+    kept = Kept(folder, store_url)
     first, second = secret_trace(1, SECRET, SESSION, USER), secret_trace(2, "harmless")
     kept.receive(first[1:] + second[:1], [*first[:1], *second[1:]], secret_trace(4, "also harmless", SESSION))
     kept.alert_about(id_of(1), id_of(2))
@@ -123,8 +133,8 @@ def test_a_kill_at_any_step_leaves_a_deletion_that_is_finished_later(
         assert of_traces(kept) == others
 
 
-def test_a_deletion_says_what_it_deleted(tmp_path: Path) -> None:
-    kept = filled(tmp_path)
+def test_a_deletion_says_what_it_deleted(tmp_path: Path, store_url: str) -> None:
+    kept = filled(tmp_path, store_url)
     done = carry_out(kept, Choice(user=USER))
     assert done.trace_count == 2
     assert (done.deleted.spans, done.deleted.log_records) == (6, 0)
@@ -136,8 +146,8 @@ def test_a_deletion_says_what_it_deleted(tmp_path: Path) -> None:
     assert done.deleted.evaluations > 0
 
 
-def test_a_session_goes_with_all_its_traces_and_others_stay(tmp_path: Path) -> None:
-    kept = filled(tmp_path)
+def test_a_session_goes_with_all_its_traces_and_others_stay(tmp_path: Path, store_url: str) -> None:
+    kept = filled(tmp_path, store_url)
     assert carry_out(kept, Choice(session=SESSION)).trace_count == 2
     engine = open_store(kept.config.store_url, read_only=True)
     with engine.connect() as connection:
@@ -148,8 +158,8 @@ def test_a_session_goes_with_all_its_traces_and_others_stay(tmp_path: Path) -> N
     engine.dispose()
 
 
-def test_rates_are_of_what_is_left(tmp_path: Path) -> None:
-    kept = filled(tmp_path)
+def test_rates_are_of_what_is_left(tmp_path: Path, store_url: str) -> None:
+    kept = filled(tmp_path, store_url)
     carry_out(kept, Choice(), id_of(1))
     engine = open_store(kept.config.store_url, read_only=True)
     with engine.connect() as connection:
@@ -159,8 +169,8 @@ def test_rates_are_of_what_is_left(tmp_path: Path) -> None:
     engine.dispose()
 
 
-def test_many_that_wait_are_done_in_one_pass_and_each_says_what_was_its_own(tmp_path: Path) -> None:
-    kept = filled(tmp_path)
+def test_many_that_wait_are_done_in_one_pass_and_each_says_what_was_its_own(tmp_path: Path, store_url: str) -> None:
+    kept = filled(tmp_path, store_url)
     deletions = Deletions(kept.folder)
     asked = [deletions.request(Choice(), frozenset({id_of(trace)})) for trace in (1, 2, 1)]
     journal, results = LocalJournal.open(tmp_path / "journal"), LocalJournal.open(tmp_path / "results")
@@ -177,8 +187,8 @@ def test_many_that_wait_are_done_in_one_pass_and_each_says_what_was_its_own(tmp_
     assert done[2].found_nothing
 
 
-def test_before_a_time_takes_what_began_before_it(tmp_path: Path) -> None:
-    kept = filled(tmp_path)
+def test_before_a_time_takes_what_began_before_it(tmp_path: Path, store_url: str) -> None:
+    kept = filled(tmp_path, store_url)
     third = JournalReader(kept.folder / "journal")
     received_ns = [record.received_ns for record in third.read(third.first())]
     third.close()
