@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import subprocess
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -134,6 +135,34 @@ def test_a_heartbeat_says_what_is_judged_and_that_nothing_is(tmp_path: Path) -> 
     assert (later.position, later.trace_id, later.rule_id) == (1234, None, None)
     assert later.changed_ns >= beat.changed_ns
     heartbeat.close()
+
+
+BEATS_WITHOUT_A_PAUSE = """
+from pathlib import Path; import sys
+from tracegrade.pipeline.heartbeat import Heartbeat
+heartbeat = Heartbeat(Path(sys.argv[1]))
+print("beating", flush=True)
+while True:
+    heartbeat.working(b"t" * 16, "some-rule")
+    heartbeat.beat(1234)
+"""
+
+
+def test_no_beat_is_read_that_was_not_given(tmp_path: Path) -> None:
+    path = tmp_path / "judge.heartbeat"
+    with subprocess.Popen([sys.executable, "-c", BEATS_WITHOUT_A_PAUSE, str(path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        begun_ns = last_ns = time.monotonic_ns()
+        try:
+            while last_ns < begun_ns + 2e9:
+                beat = read_heartbeat(path)
+                assert beat is not None
+                assert begun_ns < beat.changed_ns <= time.monotonic_ns()  # a time in the past: a judge that hangs
+                assert beat.position in (0, 1234)
+                last_ns = time.monotonic_ns()
+        finally:
+            process.kill()
 
 
 def test_who_waits_for_a_slow_disk_is_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-_LAYOUT = struct.Struct("<QQ16s200s")
+_LAYOUT = struct.Struct("=QQ16s200s")
 _PAIR = struct.Struct("<16s200s")
 _PAIR_AT = 16
 BEAT_EVERY_S = 1.0
@@ -38,11 +38,16 @@ class Heartbeat:
         path.write_bytes(bytes(_LAYOUT.size))
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), _LAYOUT.size)
+        # Each is stored at once: `struct` makes room for a number by zeros first, and to a reader who comes in between
+        # the judge would not have begun.
+        self._numbers = memoryview(self._map)[:_PAIR_AT].cast("Q")  # time, position
         self.beat(0)
 
     def beat(self, position: int) -> None:
         """Alive, nothing is being evaluated, the journal is read up to `position`."""
-        _LAYOUT.pack_into(self._map, 0, time.monotonic_ns(), position, b"", b"")
+        _PAIR.pack_into(self._map, _PAIR_AT, b"", b"")
+        self._numbers[1] = position
+        self._numbers[0] = time.monotonic_ns()
 
     def beat_until(self, done: Future[Result], position: int) -> Result:
         """What `done` gives, alive meanwhile: who waits for a slow disk does not hang, and the next one would wait too.
@@ -61,10 +66,11 @@ class Heartbeat:
     def working(self, trace_id: bytes, rule_id: str) -> None:
         """About to evaluate this trace by this rule."""
         _PAIR.pack_into(self._map, _PAIR_AT, trace_id, rule_id.encode())
-        struct.pack_into("<Q", self._map, 0, time.monotonic_ns())
+        self._numbers[0] = time.monotonic_ns()
 
     def close(self) -> None:
         """Let go of the file."""
+        self._numbers.release()
         self._map.close()
 
 
