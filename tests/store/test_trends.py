@@ -1,5 +1,6 @@
 """Outcomes over time: by rule, place and step, worked by hand."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -58,6 +59,17 @@ def test_steps_begin_at_whole_ones(filled: Engine) -> None:
         START // 60 + 1: (0, 1),
     }
     assert {step - START: (sums.passed, sums.failed) for step, sums in by_minute[()].items()} == {1: (1, 0), 2: (0, 1)}
+
+
+@pytest.mark.parametrize("step_minutes", [1, 10, 30, 60, 120, 720, 1440, 10080])
+def test_each_minute_is_in_its_own_step_however_long_the_window(sqlite: Engine, step_minutes: int) -> None:
+    came = (1, 17, 44, 59, 61, 95, 1500)
+    StoreWriter(sqlite).write([judged(minute) for minute in came])
+    days_ns = 3 * 1440 * MINUTE_NS
+    with reading(sqlite) as connection:
+        window = Filter(since_ns=START_NS - days_ns, until_ns=START_NS + days_ns)
+        found = traffic(connection, window, step_minutes=step_minutes)
+    assert found == Counter((START + minute) // step_minutes for minute in came)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 
 from tracegrade.store.rates import stretches
 from tracegrade.store.read import Filter
-from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, WHOLE_RULE
+from tracegrade.store.schema import COUNTED_MINUTES, EVERY_TRACE, WHOLE_RULE
 
 Dimension: TypeAlias = Literal["tenant", "rule_id", "rule_hash", "service", "agent", "release"]
 Key: TypeAlias = tuple[str, ...]
@@ -133,7 +133,8 @@ def _added_up(
         "AND c.minutes = :minutes AND c.minute BETWEEN :first AND :last GROUP BY 1, 2, 3"
     )
     found: dict[Key, dict[int, Sums]] = {}
-    longest = DAY_MINUTES if step_minutes is None or step_minutes % DAY_MINUTES == 0 else 60
+    # No row may count minutes of two steps.
+    longest = max(minutes for minutes in COUNTED_MINUTES if step_minutes is None or step_minutes % minutes == 0)
     for minutes, first, last in stretches(wanted.since_ns, wanted.until_ns, longest):
         for number, start, complete, *row in connection.execute(
             query, {**given, "minutes": minutes, "first": first, "last": last}
