@@ -214,10 +214,11 @@ def test_a_journal_whose_clock_nobody_reads_stirs_once_a_second(opener: Opener) 
         tick()
 
     journal._tick = counted  # type: ignore[method-assign]
+    begun_s = time.monotonic()
     now.ns += 5_000_000_000
     eventually(lambda: reader.durable().clock_ns >= now.ns)  # it moves on all the same
     time.sleep(0.5)
-    assert ticks <= 2
+    assert ticks <= 2 + time.monotonic() - begun_s
 
 
 def test_a_second_writer_is_told_who_the_first_is(opener: Opener) -> None:
