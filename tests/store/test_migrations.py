@@ -50,9 +50,18 @@ def store_of_version(version: str, url: str, tmp_path: Path) -> None:
                 rows = [row._asdict() for row in source.execute(select(table))]
                 if table.name == "counts" and version < "0006":
                     rows = [row for row in rows if row["minutes"] < schema.DAY_MINUTES]
+                if table.name == "blocks" and version < "0007":
+                    rows = [earlier for row in rows for earlier in _rows_of_one_block(row)]
                 _insert(connection, metadata.tables[table.name], rows)
     engine.dispose()
     today.dispose()
+
+
+def _rows_of_one_block(row: dict[str, int]) -> Iterator[dict[str, int]]:
+    """`row` of ``blocks`` as it was when each block had one of its own."""
+    for place in range(schema.CHUNK_BLOCKS):
+        if row["held"] >> place & 1:
+            yield {**row, "block": row["chunk"] * schema.CHUNK_BLOCKS + place}
 
 
 def _insert(connection: Connection, table: Table, rows: list[dict[str, object]]) -> None:

@@ -2,6 +2,7 @@ from sqlalchemy import Engine, select, text
 
 from store.judged_traces import MINUTE_NS, START_NS, judged
 from tracegrade.store import schema
+from tracegrade.store.blocks import CHUNK_TRACES
 from tracegrade.store.open import reading
 from tracegrade.store.read import Filter, results, trace_heads
 from tracegrade.store.retention import delete_older
@@ -58,11 +59,14 @@ def test_an_empty_store_has_nothing_to_delete(engine: Engine) -> None:
     assert delete_older(engine, START_NS) == 0
 
 
-def test_blocks_go_with_the_last_of_their_traces(engine: Engine) -> None:
-    StoreWriter(engine).write([judged(number) for number in range(200)])
-    for minute, kept in ((70, [1, 2, 3]), (200, [])):
+def test_blocks_go_with_the_last_of_their_chunk(engine: Engine) -> None:
+    writer = StoreWriter(engine)
+    for start in range(0, 3 * CHUNK_TRACES, CHUNK_TRACES):
+        writer.write([judged(number) for number in range(start, start + CHUNK_TRACES)])
+    # Trace n has number n + 1, and the first minute of its own.
+    for minute, kept in ((CHUNK_TRACES - 2, [0, 1, 2, 3]), (CHUNK_TRACES - 1, [1, 2, 3]), (4 * CHUNK_TRACES, [])):
         while delete_older(engine, START_NS + minute * MINUTE_NS):
             pass
         with reading(engine) as connection:
-            query = select(schema.blocks.c.block).distinct().order_by(schema.blocks.c.block)
+            query = select(schema.blocks.c.chunk).distinct().order_by(schema.blocks.c.chunk)
             assert list(connection.execute(query).scalars()) == kept

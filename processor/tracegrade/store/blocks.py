@@ -1,33 +1,37 @@
 """Which blocks of traces hold results of a series: what a search reads instead of an index row for every result."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection, select
 from sqlalchemy.engine import Dialect
 
 from tracegrade.store.rows import EvaluationRow
-from tracegrade.store.schema import BLOCK_TRACES, EVERY_SERIES, blocks
+from tracegrade.store.schema import BLOCK_TRACES, CHUNK_BLOCKS, EVERY_SERIES, blocks
 
-_FIRST_WINDOW = 16
+CHUNK_TRACES = CHUNK_BLOCKS * BLOCK_TRACES
 _WIDER = 8
+_MOST_CHUNKS = 4096  # fewer than a query may have parameters
 
 
 class Blocks:
     """What a batch adds to ``blocks``."""
 
     def __init__(self) -> None:
-        self._places: set[tuple[int, int, int]] = set()
+        self._held: defaultdict[tuple[int, int, int], int] = defaultdict(int)
 
     def add(self, number: int, evaluations: Sequence[EvaluationRow]) -> None:
         """Note the results of the trace stored under `number`."""
-        block = number // BLOCK_TRACES
-        self._places.update([(row[1], row[5], block) for row in evaluations])
+        chunk, bit = _place(number)
+        for row in evaluations:
+            self._held[chunk, row[1], row[5]] |= bit
+            self._held[chunk, EVERY_SERIES, row[5]] |= bit
 
     def write(self, connection: Connection) -> None:
         """Add what was noted to what is stored."""
-        if self._places:
-            of_any = {(EVERY_SERIES, outcome, block) for _, outcome, block in self._places}
-            connection.exec_driver_sql(_insert(connection.dialect), sorted(self._places | of_any))
+        if self._held:
+            rows = [(*place, held) for place, held in sorted(self._held.items())]
+            connection.exec_driver_sql(_upsert(connection.dialect), rows)
 
 
 def block_ranges(
@@ -35,24 +39,39 @@ def block_ranges(
 ) -> Iterator[tuple[int, int]]:
     """Ranges of trace numbers within `low` to `high` that together hold all results of `chosen` series, newest first.
 
-    They hold others as well: deleted and replaced traces stay noted. O(series x outcomes x log) time to find the
-    first, wherever it is.
+    They hold others as well: deleted and replaced traces stay noted. One query for ever more chunks finds the first,
+    in O(series x outcomes x chunks) time: a chunk is some thousand traces.
     """
-    last, width = high // BLOCK_TRACES, _FIRST_WINDOW
-    lowest = low // BLOCK_TRACES
+    last, lowest, width = high // CHUNK_TRACES, low // CHUNK_TRACES, 1
     while last >= lowest:
         first = max(lowest, last - width + 1)
-        query = (
-            select(blocks.c.block)
-            .where(blocks.c.series.in_(chosen), blocks.c.outcome.in_(outcomes), blocks.c.block.between(first, last))
-            .distinct()
-            .order_by(blocks.c.block.desc())
+        query = select(blocks.c.chunk, blocks.c.held).where(
+            # Each by its number, so that every part of the key is looked up: between two, all series would be read.
+            blocks.c.chunk.in_(range(first, last + 1)),
+            blocks.c.series.in_(chosen),
+            blocks.c.outcome.in_(outcomes),
         )
-        for block in connection.execute(query).scalars().all():
-            yield max(low, block * BLOCK_TRACES), min(high, block * BLOCK_TRACES + BLOCK_TRACES - 1)
-        last, width = first - 1, width * _WIDER
+        found: defaultdict[int, int] = defaultdict(int)
+        for chunk, held in connection.execute(query):
+            found[chunk] |= held
+        for chunk in sorted(found, reverse=True):
+            for place in reversed(range(CHUNK_BLOCKS)):
+                begin = chunk * CHUNK_TRACES + place * BLOCK_TRACES
+                end = begin + BLOCK_TRACES - 1
+                if found[chunk] >> place & 1 and begin <= high and end >= low:
+                    yield max(low, begin), min(high, end)
+        last, width = first - 1, min(width * _WIDER, _MOST_CHUNKS)
 
 
-def _insert(dialect: Dialect) -> str:
+def _place(number: int) -> tuple[int, int]:
+    """The chunk and, in it, the bit of the block that the trace `number` is in."""
+    chunk, rest = divmod(number, CHUNK_TRACES)
+    return chunk, 1 << rest // BLOCK_TRACES
+
+
+def _upsert(dialect: Dialect) -> str:
     mark = "?" if dialect.paramstyle == "qmark" else "%s"
-    return f"INSERT INTO blocks (series, outcome, block) VALUES ({mark}, {mark}, {mark}) ON CONFLICT DO NOTHING"
+    return (
+        f"INSERT INTO blocks (chunk, series, outcome, held) VALUES ({mark}, {mark}, {mark}, {mark}) "
+        "ON CONFLICT (chunk, series, outcome) DO UPDATE SET held = blocks.held | excluded.held"
+    )

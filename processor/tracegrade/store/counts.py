@@ -12,7 +12,7 @@ from tracegrade.store.rows import DecisionRow, EvaluationRow
 from tracegrade.store.schema import COUNTED_MINUTES, EVERY_TRACE, MINUTE_NS, OUTCOMES, traces
 from tracegrade.store.series import Name, SeriesNumbers
 
-_Place = tuple[int, int, bool]  # series, minute, complete
+_Place = tuple[int, int, bool]  # minute, series, complete
 _PASS = OUTCOMES.index("pass")
 _TRACES: Name = (EVERY_TRACE, "", "", "", 1.0)
 
@@ -64,10 +64,7 @@ class Sums:
     def write(self, connection: Connection) -> None:
         """Add the sums to what is stored."""
         for minutes in COUNTED_MINUTES:
-            rows = [
-                (series, minutes, start, complete, *sums)
-                for (series, start, complete), sums in self._by(minutes).items()
-            ]
+            rows = [(minutes, *place, *sums) for place, sums in sorted(self._by(minutes).items())]
             if rows:
                 connection.exec_driver_sql(_upsert(connection.dialect), rows)
 
@@ -76,7 +73,7 @@ class Sums:
         found: dict[_Place, list[float]] = {}
         for (minute, complete), by_series in self._sums.items():
             for series, sums in by_series.items():
-                place = (series, minute - minute % minutes, complete)
+                place = (minute - minute % minutes, series, complete)
                 so_far = found.get(place)
                 found[place] = sums if so_far is None else [a + b for a, b in zip(so_far, sums, strict=True)]
         return found
@@ -99,6 +96,6 @@ def _upsert(dialect: Dialect) -> str:
     mark = "?" if dialect.paramstyle == "qmark" else "%s"
     return (
         f"INSERT INTO counts ({', '.join(names)}) VALUES ({', '.join([mark] * len(names))}) "
-        "ON CONFLICT (series, minutes, minute, complete) DO UPDATE SET "
+        "ON CONFLICT (minutes, minute, series, complete) DO UPDATE SET "
         + ", ".join(f"{name} = counts.{name} + excluded.{name}" for name in added)
     )

@@ -155,7 +155,6 @@ class SeriesHistory:
             yield minutes, query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
 
     def _of_these(self, query: Select[Any], window: Window) -> Select[Any]:
-        # By IN instead of a join, which SQLite would read from the wrong end: all rows of the window for each series.
         query = query.where(counts.c.series.in_(self._numbers.where(series.c.evaluation == window.evaluation)))
         return query if window.count_incomplete else query.where(counts.c.complete)
 

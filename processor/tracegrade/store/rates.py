@@ -79,7 +79,6 @@ def rates(
         number: (probability, (tenant, rule, name, service))
         for number, probability, tenant, rule, name, service in connection.execute(names)
     }
-    # By IN instead of a join, which SQLite would read from the wrong end: all rows of the window for each series.
     query = (
         select(counts.c.series, counts.c.complete, *map(func.sum, _SUMMED))
         .where(counts.c.series.in_(matching))

@@ -3,7 +3,8 @@
 from sqlalchemy import Connection, Engine, delete, func, select
 
 from tracegrade.store.arrivals import number_range
-from tracegrade.store.schema import ALERT_STATES, BLOCK_TRACES, MINUTE_NS, alerts, arrivals, blocks, counts, traces
+from tracegrade.store.blocks import CHUNK_TRACES
+from tracegrade.store.schema import ALERT_STATES, COUNTED_MINUTES, MINUTE_NS, alerts, arrivals, blocks, counts, traces
 from tracegrade.store.write import delete_traces
 
 _RESOLVED = ALERT_STATES.index("resolved")
@@ -24,9 +25,11 @@ def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> i
         if numbers:
             delete_traces(connection, numbers)
         else:
-            connection.execute(delete(counts).where(counts.c.minute + counts.c.minutes <= before_ns // MINUTE_NS))
+            for minutes in COUNTED_MINUTES:
+                over = counts.c.minute <= before_ns // MINUTE_NS - minutes
+                connection.execute(delete(counts).where(counts.c.minutes == minutes, over))
             kept_from = connection.execute(select(func.coalesce(func.min(traces.c.number), _NONE_LEFT))).scalar_one()
-            connection.execute(delete(blocks).where(blocks.c.block < kept_from // BLOCK_TRACES))
+            connection.execute(delete(blocks).where(blocks.c.chunk < kept_from // CHUNK_TRACES))
             connection.execute(delete(arrivals).where(arrivals.c.minute < before_ns // MINUTE_NS))
             connection.execute(delete(alerts).where(alerts.c.state == _RESOLVED, alerts.c.ends_ns < before_ns))
     return len(numbers)

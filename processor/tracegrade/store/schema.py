@@ -39,7 +39,7 @@ SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
 ALERT_STATES = ("firing", "resolved", "pending")
 
 # The newest migration in migrations/versions.
-VERSION = "0006"
+VERSION = "0007"
 
 # `series.evaluation` of the series that hold a rule's decisions, which combine its evaluations.
 WHOLE_RULE = ""
@@ -48,6 +48,7 @@ WHOLE_RULE = ""
 EVERY_TRACE = ""
 
 BLOCK_TRACES = 64
+CHUNK_BLOCKS = 32
 EVERY_SERIES = 0  # real ones begin with 1
 
 MINUTE_NS = 60_000_000_000
@@ -128,24 +129,28 @@ arrivals = Table(
     Column("last_number", BigInteger, nullable=False),
 )
 
-# Which blocks of BLOCK_TRACES trace numbers hold results of a series by outcome; EVERY_SERIES stands for them all. What
-# a search for few among many is read by: an index on every result would cost a trace as much as its own row. Deleted
-# and replaced traces stay noted until their whole block is gone: reading a block in vain takes below a millisecond.
+# Which blocks of BLOCK_TRACES trace numbers hold results of a series by outcome, a bit a block in a row for
+# CHUNK_BLOCKS of them; EVERY_SERIES stands for them all. What a search for few among many is read by: an index on every
+# result would cost a trace as much as its own row. Deleted and replaced traces stay noted until their whole chunk is
+# gone: reading a block in vain takes below a millisecond.
 blocks = Table(
     "blocks",
     metadata,
+    Column("chunk", BigInteger, primary_key=True, autoincrement=False),
     Column("series", Integer, primary_key=True, autoincrement=False),
     Column("outcome", SmallInteger, primary_key=True, autoincrement=False),
-    Column("block", BigInteger, primary_key=True, autoincrement=False),
+    Column("held", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
 
+# Both are kept in order of time before series: what a batch changes then lies on a few pages, however much is stored.
+# By series first, it changes a page for each of them, which was a third of what writing into a large store took.
 counts = Table(
     "counts",
     metadata,
-    Column("series", Integer, primary_key=True, autoincrement=False),
     Column("minutes", Integer, primary_key=True, autoincrement=False),  # how long: one of COUNTED_MINUTES
     Column("minute", Integer, primary_key=True, autoincrement=False),  # its start, minutes since 1970
+    Column("series", Integer, primary_key=True, autoincrement=False),
     Column("complete", Boolean, primary_key=True),
     Column("passed", Integer, nullable=False),
     Column("failed", Integer, nullable=False),

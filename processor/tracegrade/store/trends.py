@@ -125,12 +125,11 @@ def _added_up(
     )
     series = {number: (rule_id in counting_incomplete, weight, tuple(key)) for number, rule_id, weight, *key in named}
     step = "0" if step_minutes is None else f"c.minute / {int(step_minutes)}"
-    # CROSS JOIN: SQLite then reads a stretch of the primary key for each series, instead of all counts. By series,
-    # whose numbers come in order: grouping by what it is called takes twice as long.
+    # By series, and by name below: grouping by what it is called takes twice as long.
     query = text(
         f"SELECT c.series, {step}, c.complete, sum(c.passed), sum(c.failed), sum(c.not_evaluable), sum(c.errors) "
-        f"FROM series AS s CROSS JOIN counts AS c WHERE c.series = s.number AND {which} "
-        "AND c.minutes = :minutes AND c.minute BETWEEN :first AND :last GROUP BY 1, 2, 3"
+        "FROM counts AS c WHERE c.minutes = :minutes AND c.minute BETWEEN :first AND :last "
+        f"AND c.series IN (SELECT s.number FROM series AS s WHERE {which}) GROUP BY 1, 2, 3"
     )
     found: dict[Key, dict[int, Sums]] = {}
     # No row may count minutes of two steps.
