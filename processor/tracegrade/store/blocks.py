@@ -18,19 +18,22 @@ class Blocks:
     """What a batch adds to ``blocks``."""
 
     def __init__(self) -> None:
-        self._held: defaultdict[tuple[int, int, int], int] = defaultdict(int)
+        # By block, the (series, outcome) that it holds.
+        self._held: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
 
     def add(self, number: int, evaluations: Sequence[EvaluationRow]) -> None:
         """Note the results of the trace stored under `number`."""
-        chunk, bit = _place(number)
-        for row in evaluations:
-            self._held[chunk, row[1], row[5]] |= bit
-            self._held[chunk, EVERY_SERIES, row[5]] |= bit
+        self._held[number // BLOCK_TRACES].update([(row[1], row[5]) for row in evaluations])
 
     def write(self, connection: Connection) -> None:
         """Add what was noted to what is stored."""
-        if self._held:
-            rows = [(*place, held) for place, held in sorted(self._held.items())]
+        bits: defaultdict[tuple[int, int, int], int] = defaultdict(int)
+        for block, held in self._held.items():
+            chunk, place = divmod(block, CHUNK_BLOCKS)
+            for series, outcome in held | {(EVERY_SERIES, outcome) for _, outcome in held}:
+                bits[chunk, series, outcome] |= 1 << place
+        if bits:
+            rows = [(*key, value) for key, value in sorted(bits.items())]
             connection.exec_driver_sql(_upsert(connection.dialect), rows)
 
 
@@ -61,12 +64,6 @@ def block_ranges(
                 if found[chunk] >> place & 1 and begin <= high and end >= low:
                     yield max(low, begin), min(high, end)
         last, width = first - 1, min(width * _WIDER, _MOST_CHUNKS)
-
-
-def _place(number: int) -> tuple[int, int]:
-    """The chunk and, in it, the bit of the block that the trace `number` is in."""
-    chunk, rest = divmod(number, CHUNK_TRACES)
-    return chunk, 1 << rest // BLOCK_TRACES
 
 
 def _upsert(dialect: Dialect) -> str:

@@ -1,7 +1,7 @@
 """Outcomes added up by series, by the minute, the hour and the day, in the transaction that writes them."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import orjson
 from sqlalchemy import Connection, select
@@ -9,12 +9,12 @@ from sqlalchemy.engine import Dialect
 
 from tracegrade.store import schema
 from tracegrade.store.rows import DecisionRow, EvaluationRow
-from tracegrade.store.schema import COUNTED_MINUTES, EVERY_TRACE, MINUTE_NS, OUTCOMES, traces
-from tracegrade.store.series import Name, SeriesNumbers
+from tracegrade.store.schema import COUNTED_MINUTES, EVERY_TRACE, MINUTE_NS, OUTCOMES, WHOLE_RULE, traces
+from tracegrade.store.series import Rule, SeriesNumbers
 
 _Place = tuple[int, int, bool]  # minute, series, complete
 _PASS = OUTCOMES.index("pass")
-_TRACES: Name = (EVERY_TRACE, "", "", "", 1.0)
+_TRACES: Rule = (EVERY_TRACE, "", "", 1.0)
 
 
 class Sums:
@@ -63,27 +63,33 @@ class Sums:
 
     def write(self, connection: Connection) -> None:
         """Add the sums to what is stored."""
+        sums = {
+            (minute, series, complete): of_series
+            for (minute, complete), by_series in self._sums.items()
+            for series, of_series in by_series.items()
+        }
         for minutes in COUNTED_MINUTES:
-            rows = [(minutes, *place, *sums) for place, sums in sorted(self._by(minutes).items())]
-            if rows:
+            sums = _by(minutes, sums)
+            if sums:
+                rows = [(minutes, *place, *added) for place, added in sorted(sums.items())]
                 connection.exec_driver_sql(_upsert(connection.dialect), rows)
-
-    def _by(self, minutes: int) -> dict[_Place, list[float]]:
-        """The sums by stretches of so many minutes."""
-        found: dict[_Place, list[float]] = {}
-        for (minute, complete), by_series in self._sums.items():
-            for series, sums in by_series.items():
-                place = (minute - minute % minutes, series, complete)
-                so_far = found.get(place)
-                found[place] = sums if so_far is None else [a + b for a, b in zip(so_far, sums, strict=True)]
-        return found
 
 
 def traffic_series(connection: Connection, known: SeriesNumbers, tenant: str, run: str, service: str) -> int:
     """The number of the series that counts the traces of a service."""
     origin = (tenant, run, service, None)
-    found = known.known(origin).get(_TRACES)
-    return known.learn(connection, origin, _TRACES) if found is None else found
+    found = known.known(origin)[_TRACES].get(WHOLE_RULE)
+    return known.learn(connection, origin, _TRACES, WHOLE_RULE) if found is None else found
+
+
+def _by(minutes: int, shorter: Mapping[_Place, list[float]]) -> dict[_Place, list[float]]:
+    """The sums of shorter stretches by those of so many minutes."""
+    found: dict[_Place, list[float]] = {}
+    for (minute, series, complete), sums in shorter.items():
+        place = (minute - minute % minutes, series, complete)
+        so_far = found.get(place)
+        found[place] = sums if so_far is None else [a + b for a, b in zip(so_far, sums, strict=True)]
+    return found
 
 
 def _no_sums() -> list[float]:

@@ -95,23 +95,23 @@ class TraceRows:
         )
 
     def _add(self, decision: Decision) -> None:
-        pair, kind, known = decision.pair, decision.kind, self._known
+        pair, kind = decision.pair, decision.kind
         subject = pair.subject
-        rule_id, rule_hash, agent, probability = pair.rule_id, pair.rule_hash, subject.agent, pair.probability
+        rule = (pair.rule_id, pair.rule_hash, subject.agent, pair.probability)
+        known = self._known[rule]
         subject_kind, subject_id = _SUBJECT_KIND[subject.kind], subject.id
         time = min(subject.time, _MAX_INTEGER)
         for item in decision.evaluations:
-            name = (rule_id, rule_hash, item.evaluation, agent, probability)
+            name = item.evaluation
             series = known.get(name)
             if series is None:
                 rest = (item.evaluator, pair.level, item.threshold)
-                series = self._series.learn(self._connection, self._origin, name, *rest)
+                series = self._series.learn(self._connection, self._origin, rule, name, *rest)
             outcome = _OUTCOME[item.outcome]
             self.evaluations.append((item.id, series, item.case, subject_kind, subject_id, outcome, item.score, time))
-        name = (rule_id, rule_hash, WHOLE_RULE, agent, probability)
-        series = known.get(name)
+        series = known.get(WHOLE_RULE)
         if series is None:
-            series = self._series.learn(self._connection, self._origin, name)
+            series = self._series.learn(self._connection, self._origin, rule, WHOLE_RULE)
         # not_evaluable and error are kinds as well as outcomes; sampled_out has no outcome and counts nowhere.
         result = _OUTCOME.get(decision.outcome or kind)
         self.decisions.append((series, subject_kind, subject_id, _DECISION_KIND[kind], result))

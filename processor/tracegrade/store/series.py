@@ -1,5 +1,7 @@
 """The numbers of series: what repeats from result to result is stored once."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import NamedTuple, TypeAlias
 
@@ -12,7 +14,7 @@ from tracegrade.store.schema import series
 _MAX_REMEMBERED = 100_000
 
 Origin: TypeAlias = tuple[str, str, str, str | None]  # tenant, run, service, release
-Name: TypeAlias = tuple[str, str, str, str, float]  # rule id, rule hash, evaluation, agent, probability
+Rule: TypeAlias = tuple[str, str, str, float]  # rule id, rule hash, agent, probability
 
 
 class Series(NamedTuple):
@@ -41,30 +43,31 @@ class SeriesNumbers:
     """The number of each series, remembered; used inside the transactions of one writer."""
 
     def __init__(self) -> None:
-        self._by_origin: dict[Origin, dict[Name, int]] = {}
+        self._by_origin: dict[Origin, defaultdict[Rule, dict[str, int]]] = {}
         self._remembered = 0
 
-    def known(self, origin: Origin) -> dict[Name, int]:
-        """The remembered numbers of the series of `origin`; `learn` adds one that is missing.
+    def known(self, origin: Origin) -> Mapping[Rule, dict[str, int]]:
+        """The remembered numbers of the series of `origin`, by rule, then by evaluation; `learn` adds a missing one.
 
-        By name alone, which is quick: the rule's hash stands for evaluator, level and threshold.
+        The rule's hash stands for evaluator, level and threshold. Every rule has an entry, which may be empty.
         """
         if self._remembered >= _MAX_REMEMBERED:
             self.forget()
-        return self._by_origin.setdefault(origin, {})
+        return self._of(origin)
 
     def learn(
         self,
         connection: Connection,
         origin: Origin,
-        name: Name,
+        rule: Rule,
+        evaluation: str,
         evaluator: str = "",
         level: str = "",
         threshold: float | None = None,
     ) -> int:
         """The number of a series that was not remembered; stored when it is new."""
         tenant, run, service, release = origin
-        rule_id, rule_hash, evaluation, agent, probability = name
+        rule_id, rule_hash, agent, probability = rule
         found = _stored_number(
             connection,
             Series(
@@ -82,7 +85,7 @@ class SeriesNumbers:
                 probability,
             ),
         )
-        self._by_origin.setdefault(origin, {})[name] = found
+        self._of(origin)[rule][evaluation] = found
         self._remembered += 1
         return found
 
@@ -90,6 +93,12 @@ class SeriesNumbers:
         """Forget what was remembered: a transaction that gave out numbers was rolled back."""
         self._by_origin.clear()
         self._remembered = 0
+
+    def _of(self, origin: Origin) -> defaultdict[Rule, dict[str, int]]:
+        found = self._by_origin.get(origin)
+        if found is None:
+            found = self._by_origin[origin] = defaultdict(dict)
+        return found
 
 
 def _stored_number(connection: Connection, wanted: Series) -> int:
