@@ -12,7 +12,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from tracegrade.journal import Encoding, Entry, JournalReader, JournalSettings, LocalJournal, Signal
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.record import Encoding, Entry, Signal
+from tracegrade.journal.settings import JournalSettings
 
 IN_FLIGHT = 32
 

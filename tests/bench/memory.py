@@ -20,8 +20,7 @@ sys.path.insert(0, str(HERE.parent))
 from bench.agent_traces import SPANS_PER_TRACE, Stamper, marks, template  # noqa: E402  # importable by the line above
 from tracegrade.assemble.closed_traces import ClosedTraces  # noqa: E402
 from tracegrade.assemble.settings import TracesSettings  # noqa: E402
-from tracegrade.journal import Encoding, Signal  # noqa: E402
-from tracegrade.journal.record import Record  # noqa: E402
+from tracegrade.journal.record import Encoding, Record, Signal  # noqa: E402
 from tracegrade.match.load import load_rules  # noqa: E402
 from tracegrade.pipeline.record_judge import RecordJudge  # noqa: E402
 

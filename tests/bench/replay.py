@@ -21,7 +21,10 @@ sys.path.insert(0, str(HERE.parent))
 
 from bench.agent_traces import SPANS_PER_TRACE, Stamper, marks, template  # noqa: E402  # importable by the line above
 from bench.serving import write_rules  # noqa: E402
-from tracegrade.journal import Encoding, Entry, JournalReader, JournalSettings, LocalJournal, Signal  # noqa: E402
+from tracegrade.journal.local import LocalJournal  # noqa: E402
+from tracegrade.journal.reader import JournalReader  # noqa: E402
+from tracegrade.journal.record import Encoding, Entry, Signal  # noqa: E402
+from tracegrade.journal.settings import JournalSettings  # noqa: E402
 
 TRACES_A_REQUEST = 26
 

@@ -37,7 +37,9 @@ from tracegrade.deliver.record import JudgedTrace, decode, encode  # noqa: E402
 from tracegrade.deliver.results import resource  # noqa: E402
 from tracegrade.deliver.sinks.metrics import MetricsSink  # noqa: E402
 from tracegrade.extract.registry import extract  # noqa: E402
-from tracegrade.journal import Encoding, Entry, JournalReader, LocalJournal, Signal  # noqa: E402
+from tracegrade.journal.local import LocalJournal  # noqa: E402
+from tracegrade.journal.reader import JournalReader  # noqa: E402
+from tracegrade.journal.record import Encoding, Entry, Signal  # noqa: E402
 from tracegrade.journal.request import Request  # noqa: E402
 from tracegrade.judge import Judgement, judge  # noqa: E402
 from tracegrade.match.load import load_rules  # noqa: E402

@@ -5,7 +5,8 @@ import pytest
 from cli.stored import run, run_json, store
 from pipeline.harness import agent_span, otlp_span, payload, tool_span
 from store.judged_traces import judged
-from tracegrade.journal import Encoding, Entry, LocalJournal, Signal
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.record import Encoding, Entry, Signal
 
 RULE = "id: fine\nevaluate:\n  - {evaluator: tool-call-order, tool_calls_order: [create_order]}\n"
 

@@ -9,7 +9,9 @@ from pipeline.harness import NS_PER_S, Content, agent_span, log_payload, payload
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.config import Config
 from tracegrade.deliver.record import JudgedTrace, encode
-from tracegrade.journal import Encoding, Entry, JournalReader, LocalJournal, Signal
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.record import Encoding, Entry, Signal
 from tracegrade.match.load import load_rules
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet

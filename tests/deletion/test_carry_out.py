@@ -20,7 +20,8 @@ from tracegrade.deletion.carry_out import erase_from_journal, erase_from_results
 from tracegrade.deletion.late_spans import ASK_EVERY_S, LateSpans
 from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.deliver.record import decode, is_erased
-from tracegrade.journal import JournalReader, LocalJournal
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.deletion_here import carry_out_what_nobody_else_does
 from tracegrade.store.alerts import open_alerts
 from tracegrade.store.open import open_store

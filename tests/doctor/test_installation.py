@@ -7,8 +7,10 @@ import pytest
 
 from tracegrade.config import Config
 from tracegrade.doctor import installation
-from tracegrade.journal import Encoding, Entry, JournalReader, LocalJournal, Signal
+from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.position import Position
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.record import Encoding, Entry, Signal
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.telemetry import Telemetry
 

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from tracegrade.journal import Encoding, Entry, JournalReader, JournalSettings, LocalJournal, Record, Signal
 from tracegrade.journal.disk import Disk
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.record import Encoding, Entry, Record, Signal
+from tracegrade.journal.settings import JournalSettings
 
 
 class SmallSegments(JournalSettings):

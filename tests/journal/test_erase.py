@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from journal.conftest import SIZE, FailingDisk, Opener, entry, payloads, read_all
-from tracegrade.journal import JournalReader, Record
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.record import Record
 
 
 def zeros(record: Record) -> bytes | None:

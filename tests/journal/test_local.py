@@ -10,17 +10,12 @@ from typing import Any
 import pytest
 from tests.journal.conftest import SIZE, FailingDisk, FakeClock, Opener, entry, eventually, payloads, read_all
 
-from tracegrade.journal import (
-    Durable,
-    Entry,
-    JournalClosed,
-    JournalFull,
-    JournalLocked,
-    JournalReader,
-    JournalSettings,
-    JournalUnavailable,
-)
 from tracegrade.journal.disk import Disk
+from tracegrade.journal.errors import JournalClosed, JournalFull, JournalLocked, JournalUnavailable
+from tracegrade.journal.published import Durable
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.record import Entry
+from tracegrade.journal.settings import JournalSettings
 from tracegrade.telemetry import Telemetry
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from tests.journal.conftest import FakeClock
 
-from tracegrade.journal import Position
+from tracegrade.journal.position import Position
 
 
 def test_a_new_consumer_has_no_position(tmp_path: Path) -> None:

@@ -5,16 +5,10 @@ from pathlib import Path
 import pytest
 from tests.journal.conftest import SIZE, Opener, entry, payloads, read_all
 
-from tracegrade.journal import (
-    Encoding,
-    Entry,
-    JournalError,
-    JournalNotFound,
-    JournalReader,
-    JournalSettings,
-    SegmentDeleted,
-    Signal,
-)
+from tracegrade.journal.errors import JournalError, JournalNotFound, SegmentDeleted
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.record import Encoding, Entry, Signal
+from tracegrade.journal.settings import JournalSettings
 from tracegrade.telemetry import Telemetry
 
 

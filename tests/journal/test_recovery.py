@@ -6,8 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.journal.conftest import SIZE, FakeClock, Opener, SmallSegments, entry, payloads, read_all
 
-from tracegrade.journal import Durable, JournalReader, JournalSettings, LocalJournal
-from tracegrade.journal.published import Publisher
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.published import Durable, Publisher
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.settings import JournalSettings
 from tracegrade.telemetry import Telemetry
 
 

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from tracegrade.journal import JournalSettings
+from tracegrade.journal.settings import JournalSettings
 
 
 def test_defaults() -> None:

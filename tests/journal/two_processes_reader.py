@@ -8,7 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from tracegrade.journal import JournalReader, Position
+from tracegrade.journal.position import Position
+from tracegrade.journal.reader import JournalReader
 
 
 def main() -> None:

@@ -11,7 +11,12 @@ from collections import deque
 from concurrent.futures import Future
 from pathlib import Path
 
-from tracegrade.journal import Consumer, Encoding, Entry, JournalFull, JournalSettings, LocalJournal, Position, Signal
+from tracegrade.journal.errors import JournalFull
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.position import Position
+from tracegrade.journal.record import Encoding, Entry, Signal
+from tracegrade.journal.retention import Consumer
+from tracegrade.journal.settings import JournalSettings
 
 
 class Settings(JournalSettings):

@@ -9,7 +9,8 @@ from match.test_select import ROOT, TOOL, extraction_of, span_of
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.match.select import UNREADABLE_PROMPT, explain, match
-from tracegrade.model import AgentRun, Extraction
+from tracegrade.model.agent_run import AgentRun
+from tracegrade.model.extraction import Extraction
 
 ORDER = {"evaluator": "tool-call-order", "tool_calls_order": ["create_order"]}
 

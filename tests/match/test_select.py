@@ -6,7 +6,11 @@ import pytest
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.match.select import UNREADABLE_PROMPT, explain, match
-from tracegrade.model import AgentRun, Extraction, Resource, Span, ToolCall, Trace
+from tracegrade.model.agent_run import AgentRun
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.span import Resource, Span
+from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.trace import Trace
 
 ROOT, SUB, TOOL = "aa" * 8, "bb" * 8, "cc" * 8
 SHOP = Resource({"service.name": "shop-eu", "service.version": "1.4.0", "deployment.environment.name": "prod"})

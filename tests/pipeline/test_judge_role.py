@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tracegrade.config import Config
-from tracegrade.journal import LocalJournal
+from tracegrade.journal.local import LocalJournal
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import read_heartbeat
 from tracegrade.pipeline.judge_role import JudgeRole

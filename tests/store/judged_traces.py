@@ -5,7 +5,7 @@ from typing import Any
 
 from judged_records import decisions_of, tool_call_of
 from tracegrade.deliver.record import JudgedTrace
-from tracegrade.model import Resource, Span
+from tracegrade.model.span import Resource, Span
 from tracegrade.store.kept_spans import encode_spans
 
 MINUTE_NS = 60_000_000_000

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracegrade.model import LogRecord, Resource, Span, SpanEvent
+from tracegrade.model.log_record import LogRecord
+from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.store.kept_spans import KeptSpansError, decode_spans, encode_spans
 from tracegrade.store.packing import pack
 
