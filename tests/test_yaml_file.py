@@ -4,17 +4,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from tracegrade.yaml_file import (
-    Document,
-    Duration,
-    FileError,
-    FileModel,
-    Problem,
-    did_you_mean,
-    dotted,
-    duration_text,
-    validate,
-)
+from tracegrade.words import duration_text
+from tracegrade.yaml_file import Document, Duration, FileError, FileModel, Problem, did_you_mean, dotted, validate
 from tracegrade.yaml_text import parse, read
 
 

@@ -19,6 +19,7 @@ from tracegrade.assemble.settings import TracesSettings
 from tracegrade.journal.settings import JournalSettings
 from tracegrade.otlp.exporter_settings import ExporterSettings
 from tracegrade.receive.settings import Endpoint, ListenSettings, ReceiversSettings, is_loopback, split_endpoint
+from tracegrade.store.place import DATA_DIR, sqlite_url
 from tracegrade.store.settings import StoreSettings
 from tracegrade.yaml_file import (
     Document,
@@ -87,7 +88,7 @@ class WebSettings(ListenSettings):
 class Config(FileModel):
     """Everything ``serve`` may be told."""
 
-    data_dir: str = Field("./tracegrade-data", description="Journal, results, positions and the SQLite store")
+    data_dir: str = Field(DATA_DIR, description="Journal, results, positions and the SQLite store")
     receivers: ReceiversSettings = Field(default_factory=ReceiversSettings, description="What listens")
     journal: JournalSettings = Field(default_factory=JournalSettings, description="The durable hand-over and archive")
     traces: TracesSettings = Field(
@@ -113,7 +114,7 @@ class Config(FileModel):
     @property
     def store_url(self) -> str:
         """The store's URL; the SQLite file in the data folder unless the settings name another."""
-        return self.store.url or f"sqlite:///{self.data_path / 'tracegrade.db'}"
+        return self.store.url or sqlite_url(self.data_path)
 
     @property
     def remembers_deleted_for(self) -> float:

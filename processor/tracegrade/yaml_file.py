@@ -4,7 +4,6 @@ Turns pydantic's errors into ``file:line:column: key.path: message``. What reads
 evaluators, whose parameters these models are, do without.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -15,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
+from tracegrade.words import DURATION, duration_s, duration_text
 
 Location = tuple[str | int, ...]
 
@@ -47,34 +47,11 @@ class FileModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True, defer_build=True)
 
 
-_UNITS_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
-_UNITS_NS["d"] = 24 * _UNITS_NS["h"]
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h|d))+")
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d)")
-
-
-def duration_s(value: object) -> float:
-    """Seconds from a text like ``500ms``, ``30s``, ``1h30m`` or ``7d`` (the collector's form, and days)."""
-    if isinstance(value, float):
-        return value  # a default, already in seconds
-    if isinstance(value, str) and _DURATION.fullmatch(value):
-        return sum(float(number) * _UNITS_NS[unit] for number, unit in _DURATION_PART.findall(value)) / 1e9
-    raise ValueError(f"expected a duration such as '30s', '500ms' or '1h30m', found {value!r}")
-
-
-def duration_text(seconds: float) -> str:
-    """The shortest whole-unit text of a duration, ``90s`` for 90.0."""
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        if seconds >= size and seconds % size == 0:
-            return f"{int(seconds // size)}{unit}"
-    return f"{seconds * 1000:g}ms" if seconds else "0s"
-
-
 Duration = Annotated[
     float,
     BeforeValidator(duration_s),
     PlainSerializer(duration_text, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": f"^{_DURATION.pattern}$", "examples": ["30s", "500ms", "1h30m"]}),
+    WithJsonSchema({"type": "string", "pattern": f"^{DURATION.pattern}$", "examples": ["30s", "500ms", "1h30m"]}),
 ]
 
 

@@ -1,8 +1,16 @@
 import subprocess
 import sys
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
+
+from cli.stored import store
+from store.judged_traces import judged, trace_id
+from store.stored_alerts import ALERT
+from tracegrade.store.alerts import save_alert
+from tracegrade.store.open import open_store
+from tracegrade.store.place import sqlite_url
 
 SERVERS = ("grpc", "starlette", "uvicorn", "sqlalchemy", "requests", "opentelemetry", "asyncio", "jinja2")
 # What some rules need, or reading them: loaded when they do.
@@ -58,6 +66,66 @@ def test_the_help_of_what_is_stored_loads_neither_settings_nor_sql(command: str)
         """
     ).splitlines()[-1]
     assert loaded == "[]"
+
+
+# What showing what is stored does without; each, with what it imports in turn, is some hundredths of such a command.
+UNREAD = (
+    "pydantic", "yaml", "re2", "grpc", "opentelemetry", "jsonschema_rs", "google.protobuf", "alembic",
+    "asyncio", "ssl", "subprocess", "importlib.metadata", "email", "zipfile", "socket",
+    "sqlalchemy.orm", "sqlalchemy.dialects.postgresql",
+    "tracegrade.config", "tracegrade.match", "tracegrade.evaluate", "tracegrade.extract.registry", "tracegrade.journal",
+)  # fmt: skip
+READS = [
+    "results list", "results list --since 1h --format json", "results export", "results stats", "traces list",
+    "traces list --outcome fail --until 2026-01-01", "alerts list", "alerts list --format json",
+    "alerts silence --list", f"results show {trace_id(1)}", f"traces show {trace_id(1)}",
+]  # fmt: skip
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    store(tmp_path, judged(1))
+    engine = open_store(sqlite_url(tmp_path))
+    with engine.begin() as connection:
+        save_alert(connection, ALERT)
+    engine.dispose()
+    return tmp_path
+
+
+def _loaded_by(arguments: list[str]) -> list[str]:
+    """All modules that there are once a command is done, but those that others only stand for."""
+    return _run(
+        f"""
+        import atexit, sys
+        atexit.register(lambda: print(*(name for name, loaded in sys.modules.items() if type(loaded) is type(sys))))
+        from tracegrade.cli import main
+        main({arguments!r})
+        """
+    ).split()
+
+
+@pytest.mark.parametrize("command", READS)
+def test_showing_what_is_stored_loads_little(command: str, data_dir: Path) -> None:
+    loaded = _loaded_by([*command.split(), "--data-dir", str(data_dir)])
+    assert "sqlalchemy" in loaded
+    assert [name for name in UNREAD if name in loaded] == []
+
+
+def test_a_settings_file_is_checked_without_what_its_settings_are_for(data_dir: Path) -> None:
+    file = data_dir / "config.yaml"
+    file.write_text(f"data_dir: {data_dir}\ntraces: {{settle: 3s}}\njournal: {{max_age: 2d}}\n")
+    loaded = _loaded_by(["results", "list", "-c", str(file)])
+    assert "tracegrade.config" in loaded
+    others = (
+        "re2",
+        "grpc",
+        "opentelemetry",
+        "asyncio",
+        "ssl",
+        "tracegrade.journal.local",
+        "tracegrade.evaluate.registry",
+    )
+    assert [name for name in others if name in loaded] == []
 
 
 @pytest.mark.parametrize(

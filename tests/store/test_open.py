@@ -7,10 +7,11 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, create_engine, inspect, text
 from sqlalchemy.exc import OperationalError
 
 from store.judged_traces import judged
+from tracegrade.model.session import TURN
 from tracegrade.store import migrations, schema
 from tracegrade.store.open import StoreError, StoreUnreachable, checkpoint, open_store, reading
 from tracegrade.store.read import Filter, results
@@ -25,6 +26,11 @@ def test_migrations_make_the_tables_that_the_code_uses(engine: Engine) -> None:
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, schema.metadata) == []
+
+
+def test_the_index_of_sessions_holds_only_those_that_go_on(engine: Engine) -> None:
+    (index,) = (index for index in inspect(engine).get_indexes("traces") if index["name"] == "sessions_going_on")
+    assert TURN in str(index["dialect_options"][f"{engine.dialect.name}_where"])
 
 
 def test_the_newest_migration_is_the_version_that_the_code_knows() -> None:

@@ -1,7 +1,6 @@
 """What a look at one series found, and how sure that is."""
 
 from dataclasses import dataclass
-from math import exp
 from typing import Literal, TypeAlias
 
 from tracegrade.alert.bounds import bernstein, chernoff_lower, mean_p_value, share_p_value, wilson
@@ -120,8 +119,3 @@ def kept_ratio(rule: Rule, outcomes: Outcomes) -> float:
     if not rule.sample.keep_failures:
         return 1.0
     return outcomes.passed / outcomes.all_passed if outcomes.passed else rule.sample.share
-
-
-def odds_text(p_value: float) -> str:
-    """How rare something is, for people: "1 in 1,000"."""
-    return f"1 in {min(1 / p_value, 1e9):,.0f}" if p_value > exp(-20) else "1 in more than 100,000,000"

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from math import exp
 
-from tracegrade.alert.finding import odds_text
 from tracegrade.alert.links import NO_LINKS, Links
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.yaml_file import duration_text
+from tracegrade.words import duration_text
 
 _NS = 1_000_000_000
 
@@ -29,7 +29,7 @@ def lines(alert: StoredAlert, links: Links = NO_LINKS) -> list[str]:
     if alert.state == "resolved" and facts.ended_by:
         found.append(f"Ended because {facts.ended_by}.")
     if facts.chance is not None and alert.state == "firing":
-        by_chance = odds_text(facts.chance)
+        by_chance = _odds_text(facts.chance)
         interval += f"; by chance: {by_chance}" + (" results" if alert.kind == "drop" else "")
     found.append(f"Value: {alert.value:.1%} of {alert.samples} results, {interval}")
     if facts.was is not None:
@@ -104,3 +104,8 @@ def _what(alert: StoredAlert) -> str:
         )
     side = f"not {alert.kind}" if well else alert.kind
     return f"{named} {alert.value:.1%} is {side} {alert.bound:.1%} {over}"
+
+
+def _odds_text(p_value: float) -> str:
+    """How rare something is, for people: "1 in 1,000"."""
+    return f"1 in {min(1 / p_value, 1e9):,.0f}" if p_value > exp(-20) else "1 in more than 100,000,000"

@@ -9,7 +9,8 @@ from pydantic_core import InitErrorDetails
 from tracegrade.match.mistakes import mistake, refuse
 from tracegrade.match.patterns import Names
 from tracegrade.match.tool_aliases import check_aliases
-from tracegrade.yaml_file import Duration, FileModel, duration_text
+from tracegrade.words import duration_text
+from tracegrade.yaml_file import Duration, FileModel
 
 
 class TracesOverride(FileModel):

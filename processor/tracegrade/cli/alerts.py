@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.output import format_option, print_json, print_table, progress, reports_errors
+from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
-from tracegrade.words import time_text
+from tracegrade.words import duration_s, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,15 +32,15 @@ def command() -> None:
 @click.option("--firing", is_flag=True, help="Only what fires now.")
 @click.option("--since", type=TIME, default=0, help="Only what fires, or was resolved since.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, the newest.")
-@settings_options
+@reading_options
 @format_option
 @reports_errors
-def list_(config: "Config", output_format: str, firing: bool, since: int, limit: int) -> None:
+def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, limit: int) -> None:
     """List alerts, the latest first."""
     from tracegrade.store.alerts import firing_alerts, recent_alerts
     from tracegrade.store.open import reading_store
 
-    with reading_store(config.store_url) as connection:
+    with reading_store(settings.store_url) as connection:
         found = firing_alerts(connection)[::-1][:limit] if firing else recent_alerts(connection, since, limit)
     if output_format == "json":
         print_json(alert.to_json() for alert in found)
@@ -49,7 +50,7 @@ def list_(config: "Config", output_format: str, firing: bool, since: int, limit:
         ["state", "what", "level", "since (UTC)", "until", "told", "not told"],
         [
             [
-                *_shown(alert, config.alerts.links),
+                *_shown(alert, settings.links),
                 [name for name, told in alert.notified.items() if told.state == alert.state],
                 [f"{name}: {told.error} ({told.tries} times)" for name, told in alert.notified.items() if told.error],
             ]
@@ -65,11 +66,11 @@ def list_(config: "Config", output_format: str, firing: bool, since: int, limit:
 @click.option("--comment", default="", help="Why.")
 @click.option("--end", "ended", metavar="ID", help="End this silence now.")
 @click.option("--list", "listed", is_flag=True, help="Only list silences.")
-@settings_options
+@reading_options
 @format_option
 @reports_errors
 def silence(
-    config: "Config",
+    settings: ReadSettings,
     output_format: str,
     labels: tuple[str, ...],
     duration: str,
@@ -92,7 +93,7 @@ def silence(
         raise click.UsageError("expected labels, or --end ID, or --list")
     changed = None
     if ended is not None:
-        with reading_store(config.store_url) as connection:
+        with reading_store(settings.store_url) as connection:
             known = {silence.id: silence for silence in stored_silences(connection, now_ns)}
         if ended not in known:
             raise click.UsageError(f"no silence {ended!r} is in force; --list shows those that are")
@@ -101,11 +102,11 @@ def silence(
         ends_ns = now_ns + round(_seconds(duration) * _NS)
         changed = Silence(token_hex(4), _labels(labels), now_ns, ends_ns, comment)
     if changed is not None:
-        engine = open_store(config.store_url)
+        engine = open_store(settings.store_url)
         with engine.begin() as connection:
             save_silence(connection, changed)
         engine.dispose()
-    with reading_store(config.store_url) as connection:
+    with reading_store(settings.store_url) as connection:
         found = stored_silences(connection, now_ns)
     if output_format == "json":
         print_json(asdict(silence) for silence in found)
@@ -204,8 +205,6 @@ def _labels(written: tuple[str, ...]) -> dict[str, str]:
 
 
 def _seconds(text: str) -> float:
-    from tracegrade.yaml_file import duration_s
-
     try:
         seconds = duration_s(text)
     except ValueError as error:

@@ -15,7 +15,7 @@ from tracegrade.cli.output import (
     print_table,
     reports_errors,
 )
-from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
 from tracegrade.words import json_text, time_text
@@ -23,7 +23,6 @@ from tracegrade.words import json_text, time_text
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from tracegrade.config import Config
     from tracegrade.model.evaluation import Evaluation
     from tracegrade.store.read import Filter
 
@@ -57,11 +56,11 @@ def _filters(function: Callable[..., None]) -> Callable[..., None]:
 @command.command("list")
 @_filters
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, the newest.")
-@settings_options
+@reading_options
 @format_option
 @reports_errors
 def list_(
-    config: "Config", output_format: str, limit: int, since: int | None, until: int | None, **wanted: Any
+    settings: ReadSettings, output_format: str, limit: int, since: int | None, until: int | None, **wanted: Any
 ) -> None:
     """List evaluations, the newest first.
 
@@ -70,7 +69,7 @@ def list_(
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import Filter, full_evaluations, results
 
-    with reading_store(config.store_url) as connection:
+    with reading_store(settings.store_url) as connection:
         found = results(connection, Filter(since_ns=since, until_ns=until, **wanted), limit)
         if output_format == "json":
             print_json(evaluation.to_json() for evaluation in full_evaluations(connection, found))
@@ -110,10 +109,10 @@ def list_(
     help="One JSON object a line, or a table with one column a field.",
 )
 @output_option
-@settings_options
+@reading_options
 @reports_errors
 def export(
-    config: "Config", output_format: str, since: int | None, until: int | None, output: IO[str], **wanted: Any
+    settings: ReadSettings, output_format: str, since: int | None, until: int | None, output: IO[str], **wanted: Any
 ) -> None:
     """Write all evaluations that the options choose, the newest first, with every field and value.
 
@@ -124,7 +123,7 @@ def export(
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import Filter
 
-    with reading_store(config.store_url) as connection:
+    with reading_store(settings.store_url) as connection:
         rows = _all_results(connection, Filter(since_ns=since, until_ns=until, **wanted))
         if output_format == "jsonl":
             for evaluation in rows:
@@ -162,10 +161,10 @@ def _csv_row(evaluation: "Evaluation") -> dict[str, object]:
 @command.command()
 @click.argument("trace_id", type=TRACE_ID)
 @click.option("--rule", metavar="ID", help="Only of this rule.")
-@settings_options
+@reading_options
 @format_option
 @reports_errors
-def show(config: "Config", output_format: str, trace_id: bytes, rule: str | None) -> None:
+def show(settings: ReadSettings, output_format: str, trace_id: bytes, rule: str | None) -> None:
     """Show all evaluations of one trace and of the sessions it is part of, with what was found and expected.
 
     Exit code 1 when the store has none.
@@ -173,7 +172,7 @@ def show(config: "Config", output_format: str, trace_id: bytes, rule: str | None
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import sessions_of, stored_traces
 
-    with reading_store(config.store_url) as connection:
+    with reading_store(settings.store_url) as connection:
         stored = stored_traces(connection, trace_id)
         stored += [session for trace in stored for session in sessions_of(connection, trace)]
     found = [item for trace in stored for item in trace.evaluations if rule is None or item.rule_id == rule]
@@ -228,10 +227,10 @@ def _detail_lines(details: dict[str, Any], indent: str) -> list[str]:
 @click.option("--agent", help="Only of this agent.")
 @click.option("--since", type=TIME, help="Only of traces received since, by the minute.")
 @click.option("--until", type=TIME, help="Only of traces received before, by the minute.")
-@settings_options
+@reading_options
 @format_option
 @reports_errors
-def stats(config: "Config", output_format: str, since: int | None, until: int | None, **wanted: Any) -> None:
+def stats(settings: ReadSettings, output_format: str, since: int | None, until: int | None, **wanted: Any) -> None:
     """Show how often rules and their evaluations pass, by service.
 
     Of complete traces; the others are counted beside them. The line of a rule as a whole has no evaluation.
@@ -242,7 +241,7 @@ def stats(config: "Config", output_format: str, since: int | None, until: int | 
     from tracegrade.store.rates import rates
     from tracegrade.store.read import Filter
 
-    with reading_store(config.store_url) as connection:
+    with reading_store(settings.store_url) as connection:
         found = rates(connection, Filter(since_ns=since, until_ns=until, **wanted), evaluation=None)
     if output_format == "json":
         print_json({**asdict(rate), "pass_rate": rate.pass_rate} for rate in found)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from tracegrade.cli.output import reports_errors
+from tracegrade.cli.quick_start import start_quickly
 
 R = TypeVar("R")
 
@@ -37,6 +38,7 @@ def settings_options(function: Callable[..., R]) -> Callable[..., R]:
     @wraps(function)
     @reports_errors
     def wrapper(config_path: Path | None, data_dir: str | None, **arguments: Any) -> R:
+        start_quickly()
         from tracegrade.config import load_config
 
         return function(config=load_config(config_path, data_dir=data_dir), **arguments)

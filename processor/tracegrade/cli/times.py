@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 
 import click
 
+from tracegrade.words import duration_s
+
 
 class _Time(click.ParamType[int]):
     """``2026-11-21T08:00:00Z``, ``2026-11-21``, or a duration ago such as ``2h``; becomes ns since 1970 UTC."""
@@ -12,8 +14,6 @@ class _Time(click.ParamType[int]):
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from tracegrade.yaml_file import duration_s  # and pydantic, which takes twice as long as showing the help
-
         if isinstance(value, int):
             return value
         text = str(value)

@@ -17,8 +17,8 @@ from tracegrade.cli.output import (
     reports_errors,
     tool_text,
 )
+from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.results import show_evaluation
-from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
 from tracegrade.words import elapsed_text, json_text, time_text
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
     from rich.tree import Tree
 
-    from tracegrade.config import Config
     from tracegrade.model.span import Span
     from tracegrade.model.tool_call import ToolCall
     from tracegrade.store.read import StoredTrace, TraceHead
@@ -65,11 +64,11 @@ def _filters(function: Callable[..., None]) -> Callable[..., None]:
 @command.command("list")
 @_filters
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, the newest.")
-@settings_options
+@reading_options
 @format_option
 @reports_errors
 def list_(
-    config: "Config", output_format: str, limit: int, since: int | None, until: int | None, **wanted: Any
+    settings: ReadSettings, output_format: str, limit: int, since: int | None, until: int | None, **wanted: Any
 ) -> None:
     """List traces, the latest judged first."""
     from dataclasses import asdict
@@ -77,7 +76,7 @@ def list_(
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import Filter, trace_heads
 
-    with reading_store(config.store_url) as connection:
+    with reading_store(settings.store_url) as connection:
         found = trace_heads(connection, Filter(since_ns=since, until_ns=until, **wanted), limit)
     if output_format == "json":
         print_json({key: value for key, value in asdict(head).items() if key != "number"} for head in found)
@@ -119,10 +118,10 @@ def _outcome_counts(head: "TraceHead") -> Any:
 
 @command.command()
 @click.argument("trace_id", type=TRACE_ID)
-@settings_options
+@reading_options
 @format_option
 @reports_errors
-def show(config: "Config", output_format: str, trace_id: bytes) -> None:
+def show(settings: ReadSettings, output_format: str, trace_id: bytes) -> None:
     """Show one trace: its spans, its tool calls, its evaluations; of a session its traces and evaluations.
 
     JSON: {trace, tool_calls, evaluations, decisions, spans}; log records are among the events of their spans. Exit code
@@ -132,7 +131,7 @@ def show(config: "Config", output_format: str, trace_id: bytes) -> None:
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
 
-    with reading_store(config.store_url) as connection:
+    with reading_store(settings.store_url) as connection:
         found = stored_traces(connection, trace_id)
     if not found:
         click.echo(
@@ -151,10 +150,10 @@ def show(config: "Config", output_format: str, trace_id: bytes) -> None:
 @_filters
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, the newest.")
 @output_option
-@settings_options
+@reading_options
 @reports_errors
 def export(
-    config: "Config",
+    settings: ReadSettings,
     trace_ids: tuple[bytes, ...],
     limit: int,
     since: int | None,
@@ -173,7 +172,7 @@ def export(
     from tracegrade.store.read import Filter, stored_traces, trace_heads
 
     unknown = []
-    with reading_store(config.store_url) as connection:
+    with reading_store(settings.store_url) as connection:
         if not trace_ids:
             chosen = trace_heads(connection, Filter(since_ns=since, until_ns=until, **wanted), limit)
             trace_ids = tuple(dict.fromkeys(bytes.fromhex(head.trace_id) for head in chosen))

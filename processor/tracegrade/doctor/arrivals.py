@@ -13,7 +13,7 @@ from tracegrade.assemble.settings import TracesSettings
 from tracegrade.doctor.finding import Finding, Level, share
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
-from tracegrade.yaml_file import duration_text
+from tracegrade.words import duration_text
 
 # One trace in a hundred may be judged twice; waiting for the last of them would make all the others wait.
 _QUANTILE = 0.99

@@ -9,8 +9,6 @@ import re
 from functools import lru_cache
 from typing import Any
 
-import re2
-
 # The largest program of one expression, bytes: far above any pattern a person writes, far below what hurts.
 _MAX_PATTERN_BYTES = 1 << 20
 _REMEMBERED = 4096
@@ -66,6 +64,8 @@ def regex_expression(pattern: str) -> Any:
 
 
 def _compiled(pattern: str, named: str) -> Any:
+    import re2  # whoever reads settings or rules without patterns does not wait for it
+
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MAX_PATTERN_BYTES

@@ -5,7 +5,8 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from tracegrade.match.mistakes import mistake, refuse
-from tracegrade.yaml_file import Duration, FileModel, duration_text
+from tracegrade.words import duration_text
+from tracegrade.yaml_file import Duration, FileModel
 
 AlertKind: TypeAlias = Literal["below", "above", "drop", "coverage"]
 

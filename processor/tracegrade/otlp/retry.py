@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from pydantic import Field, model_validator
 
-from tracegrade.yaml_file import Duration, FileModel, duration_text
+from tracegrade.words import duration_text
+from tracegrade.yaml_file import Duration, FileModel
 
 
 class RetrySettings(FileModel):

@@ -30,8 +30,6 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from tracegrade.model.session import TURN
-
 # The place in a tuple is what the column holds: append only.
 OUTCOMES = ("pass", "fail", "not_evaluable", "error")
 DECISION_KINDS = ("evaluated", "not_matched", "sampled_out", "not_evaluable", "error")
@@ -111,13 +109,9 @@ traces = Table(
     Column("members", Text),
     UniqueConstraint("trace_id", "tenant", "run", name="traces_by_id"),
 )
-# Those that go on; an index that costs a trace nothing.
-Index(
-    "sessions_going_on",
-    traces.c.closed_ns,
-    sqlite_where=traces.c.close_reason == TURN,
-    postgresql_where=traces.c.close_reason == TURN,
-)
+# Those that go on; an index that costs a trace nothing. Only the migration says which they are: `postgresql_where` here
+# would load that dialect for every command that reads SQLite, a tenth of what one takes.
+Index("sessions_going_on", traces.c.closed_ns)
 
 # Between which numbers the traces are that were first received in a minute: what a time range is read by. An index on
 # the time would cost every trace a write; here it is a row a minute. Never too narrow: deleting leaves it as it is.

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from tracegrade.web.sources import Sources
-from tracegrade.yaml_file import duration_s
+from tracegrade.words import duration_s
 
 MAX_NS = 2**63 - 1
 
