@@ -1,4 +1,5 @@
 import asyncio
+import tracemalloc
 from dataclasses import replace
 
 from tracegrade.deliver.sink import DONE
@@ -71,6 +72,23 @@ def test_the_outcomes_of_the_traces_that_came_first_are_forgotten_first(judged):
     assert revisions(telemetry) == {}
     deliver(sink, judged({}, args, revision=2, supersedes=1, trace_id="aa"))
     assert revisions(telemetry) == {("unknown", "pass"): 2}
+
+
+def test_traces_that_no_rule_judges_are_not_remembered(judged):
+    sink = MetricsSink(Telemetry("judge"))
+    record = judged()
+    record.decisions = []
+
+    def deliver_so_many(traces):
+        deliver(sink, *[replace(record, trace={**record.trace, "trace_id": f"{number:032x}"}) for number in traces])
+
+    deliver_so_many(range(10))
+    tracemalloc.start()
+    try:
+        deliver_so_many(range(10, 1010))
+        assert tracemalloc.get_traced_memory()[0] < 100_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_outcomes_of_other_subjects_traces_and_cases_are_kept_apart(judged):

@@ -82,7 +82,8 @@ class _EarlierOutcomes:
         key = _trace(judged)
         outcomes = _outcomes(judged)
         self._remembered += len(outcomes) - len(self._traces.pop(key, ()))
-        self._traces[key] = outcomes
+        if outcomes:  # else a trace that no rule judges would stay for ever, since only outcomes are bounded
+            self._traces[key] = outcomes
         while self._remembered > self._most:
             self._remembered -= len(self._traces.popitem(last=False)[1])
 
