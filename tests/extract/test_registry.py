@@ -4,6 +4,7 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,8 @@ def test_the_order_of_spans_does_not_matter(path: Path) -> None:
     trace = read_case(path)
     expected = records(extract(trace))
     for seed in range(5):
-        random.Random(seed).shuffle(trace.spans)
-        assert records(extract(trace)) == expected
+        shuffled = random.Random(seed).sample(trace.spans, len(trace.spans))
+        assert records(extract(replace(trace, spans=shuffled))) == expected
 
 
 def test_extracting_changes_nothing_in_the_trace() -> None:
@@ -153,8 +154,7 @@ def test_any_spans_give_an_extraction(spans: list[dict[str, Any]]) -> None:
     assert len(from_spans) == len(set(from_spans))
     in_runs = [id(call) for run in extraction.runs for call in run.calls]
     assert sorted(in_runs) == sorted(map(id, extraction.calls))
-    trace.spans.reverse()
-    assert records(extract(trace)) == records(extraction)
+    assert records(extract(replace(trace, spans=trace.spans[::-1]))) == records(extraction)
 
 
 def test_a_long_chain_of_nested_tools_is_read_in_linear_time() -> None:

@@ -60,16 +60,17 @@ class LiveTrace:
 
     def add(self, span: Span) -> bool:
         """Take in one span; False when its content is known already."""
-        held = self._held(span.span_id)
-        if held is None:
-            self.spans[span.span_id] = span
-            self.missing_parents.discard(span.span_id)
-            self._count(span, +1)
+        span_id = span.span_id
+        if span_id not in self.spans:
+            self.spans[span_id] = span
+            self.missing_parents.discard(span_id)
+            self._count(span)
             self.unjudged += 1
             return True
         if self.is_known(span):
             return False
-        return self._settle_conflict(span, held)
+        self._settle_conflict(span, self._unpacked_span(span_id))
+        return True
 
     def add_log_record(self, record: LogRecord) -> None:
         """Take in one log record, if it is not known already."""
@@ -84,27 +85,26 @@ class LiveTrace:
 
     def is_known(self, span: Span) -> bool:
         """Whether this very content was seen before."""
-        held = self._held(span.span_id)
-        if held is None:
+        if span.span_id not in self.spans:
             return False
+        held = self._unpacked_span(span.span_id)
         if span == held or (self.kept_otherwise and is_same_otherwise_kept(span, held)):
             return True
         return bool(self.replaced) and digest(span) in self.replaced
 
-    def _settle_conflict(self, span: Span, held: Span) -> bool:
+    def _settle_conflict(self, span: Span, held: Span) -> None:
         self.unjudged += 1
         if not is_preferred(span, held):
             self.replaced.add(digest(span))
-            return True
+            return
         self.replaced.add(digest(held))
         self.spans[span.span_id] = span
         if span.parent_span_id != held.parent_span_id or span.flags != held.flags:
             self._count_anew()
-        return True
 
-    def _count(self, span: Span, step: int) -> None:
+    def _count(self, span: Span) -> None:
         if span.is_local_root:
-            self.local_roots += step
+            self.local_roots += 1
         elif span.parent_span_id not in self.spans:
             self.missing_parents.add(span.parent_span_id)
 
@@ -112,13 +112,14 @@ class LiveTrace:
         self.local_roots = 0
         self.missing_parents = set()
         for span in self.all_spans():
-            self._count(span, +1)
+            self._count(span)
 
-    def _held(self, span_id: bytes) -> Span | None:
-        held = self.spans.get(span_id)
-        if held is None and self.packed and span_id in self.spans:
+    def _unpacked_span(self, span_id: bytes) -> Span:
+        held = self.spans[span_id]
+        if held is None:
             self.unpack()
-            return self.spans[span_id]
+            held = self.spans[span_id]
+            assert held is not None  # what stands for a packed span, until it is unpacked
         return held
 
     @property

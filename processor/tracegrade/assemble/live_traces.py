@@ -1,6 +1,6 @@
 """Spans and log records to traces. Time is an argument: live and in replay it is the journal records' own time."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush, nsmallest
 from typing import TypeVar
@@ -108,9 +108,10 @@ class LiveTraces:
         byte_count: int,
     ) -> None:
         self._clock_ns = max(self._clock_ns, received_ns)
-        by_trace: dict[TraceKey, list[Content]] = {}
+        by_id: defaultdict[bytes, list[Content]] = defaultdict(list)
         for content in contents:
-            by_trace.setdefault((tenant, content.trace_id), []).append(content)
+            by_id[content.trace_id].append(content)
+        by_trace = {(tenant, trace_id): group for trace_id, group in by_id.items()}
         known = self._closed.find([key for key in by_trace if key not in self._live])
         share = byte_count // len(contents) if contents else 0
         for key, group in by_trace.items():
@@ -245,8 +246,8 @@ class LiveTraces:
             now_ns: the time to judge by, ns since 1970 UTC; never earlier than the last call's.
 
         Returns:
-            Closed traces in order of their due times, those cut by a bound first; spans sorted by (start_ns, end_ns,
-            span_id). Each is closed, and unpacked, when it is asked for; take all before anything else is added.
+            Closed traces in order of their due times, those cut by a bound first. Each is closed, and unpacked, when it
+            is asked for; take all before anything else is added.
 
         Raises:
             ValueError: `now_ns` went backwards.
@@ -327,7 +328,7 @@ class LiveTraces:
         return Trace(
             trace_id=trace_id,
             tenant=tenant,
-            spans=sorted(live.all_spans(), key=_span_order),
+            spans=live.all_spans(),
             close_reason=reason,
             missing=missing,
             revision=live.revision,
@@ -343,7 +344,3 @@ class LiveTraces:
             closed_ns=closed_ns,
             log_records=in_order_written(log_records) if log_records else [],
         )
-
-
-def _span_order(span: Span) -> tuple[int, int, bytes]:
-    return (span.start_ns, span.end_ns, span.span_id)

@@ -90,7 +90,10 @@ def _with_outputs(chats: Sequence[Node]) -> list[Node]:
             said = list(takewhile(lambda message: message.role in ASSISTANT_ROLES, added))
             if calls := tuple(call for message in said for call in message.calls):
                 before.show_outputs([Message("assistant", said[0].text, calls)])
-        if not any(message.text or message.calls for message in chat.outputs()):
+        for message in chat.outputs():
+            if message.text or message.calls:
+                break
+        else:
             silent[chat.run] = chat
     return [chat for chat in chats if chat.outputs()]
 

@@ -1,7 +1,6 @@
 """The dialects, and the way from a trace to its calls through them."""
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 from tracegrade import semconv as s
@@ -47,7 +46,7 @@ from tracegrade.extract.unread import UNREAD_KEYS, looks_like_gen_ai
 from tracegrade.extract.values import first_text
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
-from tracegrade.model.trace import Trace
+from tracegrade.model.trace import SPAN_ORDER, Trace
 
 # In order of preference where they disagree on what a span is.
 DIALECTS: dict[str, Dialect] = {
@@ -111,7 +110,6 @@ READ_EVENTS: frozenset[str] = frozenset({s.EXCEPTION_EVENT, *(e for d in DIALECT
 
 MARKS: frozenset[str] = frozenset().union(*(dialect.marks for dialect in DIALECTS.values()))
 
-_START_ORDER = attrgetter("start_ns", "end_ns", "span_id")
 # Senders repeat few sets of attribute keys; one that invents them without end must not grow the memo for ever.
 _MAX_LEARNT_SETS = 4096
 _MAX_LEARNT_CHARS = 4096
@@ -142,14 +140,9 @@ class _Forms(dict[tuple[str, ...], _Form]):
         self._keys = {dialect: join_keys((dialect.keys, CONVENTIONS)) for dialect in dialects}
         self._by_name = tuple(d for d in self._keys if d.reads_names or not d.marks)
 
-    def of(self, span: Span) -> _Form:
-        """The form of a span."""
-        names = span.attributes
-        if len(names) > _MAX_LEARNT_KEYS:
-            return self[tuple(sorted(_FORM_KEYS.intersection(names)))]
-        return self[tuple(names)]
-
     def __missing__(self, names: tuple[str, ...]) -> _Form:
+        if len(names) > _MAX_LEARNT_KEYS and not _FORM_KEYS.issuperset(names):
+            return self[tuple(sorted(_FORM_KEYS.intersection(names)))]
         dialects = tuple(d for d in self._keys if not d.marks.isdisjoint(names)) or self._by_name
         found = _Form(
             tuple((dialect, keys_among(self._keys[dialect], names)) for dialect in dialects),
@@ -189,7 +182,7 @@ def extract(trace: Trace, tool_name: Callable[[str], str] | None = None) -> Extr
 
 
 def _extract(trace: Trace, tool_name: Callable[[str], str] | None, forms: _Forms) -> Extraction:
-    spans = sorted(trace.spans, key=_START_ORDER)
+    spans = trace.spans
     if not spans:
         return Extraction(trace, [], [])
     if trace.log_records:
@@ -223,7 +216,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, forms: _Forms
         session=next((run.session for run in runs if run.session), None),
         release=_release(spans),
         silent_scopes=[] if calls else _silent_scopes(spans, nodes),
-        unread_tool_spans=[span.span_id.hex() for span in sorted(unread, key=_START_ORDER)] if unread else [],
+        unread_tool_spans=[span.span_id.hex() for span in sorted(unread, key=SPAN_ORDER)] if unread else [],
     )
 
 
@@ -272,7 +265,7 @@ def _claim_with_all(span: Span) -> tuple[Dialect, SpanKind, Keys] | None:
 
 
 def _claim(span: Span, forms: _Forms) -> tuple[Dialect, SpanKind, Keys] | None:
-    for dialect, keys in forms.of(span).readers:
+    for dialect, keys in forms[tuple(span.attributes)].readers:
         if (kind := dialect.classify(span)) is not None:
             return dialect, kind, keys
     return None
@@ -281,7 +274,7 @@ def _claim(span: Span, forms: _Forms) -> tuple[Dialect, SpanKind, Keys] | None:
 def _keys_of(span: Span, forms: _Forms) -> Keys:
     """Those keys of a span that its dialect reads; the shared ones where none takes it."""
     claimed = _claim(span, forms)
-    return claimed[2] if claimed is not None else forms.of(span).shared
+    return claimed[2] if claimed is not None else forms[tuple(span.attributes)].shared
 
 
 def _scan(spans: Iterable[Span], forms: _Forms) -> tuple[list[Node], list[Span], list[_Form]]:
@@ -293,7 +286,7 @@ def _scan(spans: Iterable[Span], forms: _Forms) -> tuple[list[Node], list[Span],
     unread = []
     seen: dict[int, _Form] = {}
     for span in spans:
-        form = forms.of(span)
+        form = forms[tuple(span.attributes)]
         seen[id(form)] = form
         for dialect, keys in form.readers:
             kind = dialect.classify(span)

@@ -60,4 +60,4 @@ def joined(parts: Iterable[Extraction]) -> tuple[list[Extraction], list[ToolCall
 
 
 def _start_ns(part: Extraction) -> int:
-    return min(span.start_ns for span in part.trace.spans)
+    return part.trace.spans[0].start_ns

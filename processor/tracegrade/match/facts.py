@@ -110,7 +110,7 @@ def _call_facts(call: ToolCall) -> JsonValue:
 
 def _trace_facts(subject: Subject) -> JsonValue:
     trace = subject.trace
-    start_ns, end_ns = min(span.start_ns for span in trace.spans), max(span.end_ns for span in trace.spans)
+    start_ns, end_ns = trace.spans[0].start_ns, max(span.end_ns for span in trace.spans)
     return {
         "id": trace.trace_id.hex(),
         "duration_ms": (end_ns - start_ns) / 1e6,

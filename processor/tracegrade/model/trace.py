@@ -1,17 +1,20 @@
 """A trace as it stands when it is judged."""
 
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span
+
+SPAN_ORDER = attrgetter("start_ns", "end_ns", "span_id")
 
 
 @dataclass(slots=True)
 class Trace:
     """The distinct spans and log records of one trace id, and what is known of its completeness.
 
-    ``spans`` are sorted by (start_ns, end_ns, span_id), one per span id; ``log_records`` in the order in which they
-    were written, whether or not their span is here. ``revision`` is the number of distinct contents seen, replaced
+    ``spans``, one per span id, are sorted here by (start_ns, end_ns, span_id); ``log_records`` in the order in which
+    they were written, whether or not their span is here. ``revision`` is the number of distinct contents seen, replaced
     ones included. ``close_reason`` is one of ``settled``, ``idle``, ``end_attribute``,
     ``max_age``, ``span_cap``, ``byte_cap``, ``memory`` or ``end_of_input``; ``missing`` names what an incomplete
     trace lacks: ``root``, or ``parent:`` and the hex id of a span that others name as their parent.
@@ -36,6 +39,9 @@ class Trace:
     wanted: str = ""  # hash of what was kept of all its spans, "" when that changed while it was open
     closed_ns: int = 0  # the records' time at which it closed
     log_records: list[LogRecord] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.spans = sorted(self.spans, key=SPAN_ORDER)
 
     @property
     def complete(self) -> bool:

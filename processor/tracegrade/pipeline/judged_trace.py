@@ -46,7 +46,7 @@ def judged_trace(trace: Trace, judgement: Judgement, run: str, settings_hash: st
         "call_count": len(extraction.calls),
         "earliest_span_id": trace.spans[0].span_id.hex(),
         "root_span_id": root.span_id.hex() if root else None,
-        "start_ns": min(map(_START, trace.spans)),
+        "start_ns": trace.spans[0].start_ns,
         "end_ns": max(map(_END, trace.spans)),
         "first_received_ns": trace.first_received_ns,
         "last_received_ns": trace.last_received_ns,

@@ -43,7 +43,7 @@ class Selection:
 
     def _takes(self, extraction: Extraction) -> bool:
         trace = extraction.trace
-        begun_ns = trace.first_received_ns or min(span.start_ns for span in trace.spans)
+        begun_ns = trace.first_received_ns or trace.spans[0].start_ns
         return (
             (self.since_ns is None or begun_ns >= self.since_ns)
             and (self.until_ns is None or begun_ns < self.until_ns)
