@@ -76,21 +76,16 @@ def _shared(decision: Decision, supersedes: int | None) -> bytes:
         fixed64(_OBSERVED_TIME, subject.time),
         _EVENT_NAME,
         shared_attributes(LOG_RECORD_ATTRIBUTES, decision, supersedes),
-        _session(subject.session),
+        attribute(LOG_RECORD_ATTRIBUTES, semconv.CONVERSATION_ID, subject.session) if subject.session else b"",
     )
     return b"".join(parts)
 
 
-# All rules that judge a subject name the same span and session, one after the other.
+# All rules that judge a subject name the same span, one after the other.
 @lru_cache(maxsize=256)
 def _place(trace_id: str, span_id: str) -> bytes:
     ids = LogRecord(trace_id=bytes.fromhex(trace_id), span_id=bytes.fromhex(span_id), flags=_SAMPLED)
     return ids.SerializeToString(deterministic=True)
-
-
-@lru_cache(maxsize=256)
-def _session(session: str | None) -> bytes:
-    return unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.CONVERSATION_ID, session) if session else b""
 
 
 @lru_cache(maxsize=8192)

@@ -10,9 +10,10 @@ from tracegrade import semconv
 from tracegrade.deliver.record import JudgedTrace
 from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.json_value import JsonValue
-from tracegrade.otlp.encode import RESOURCE_ATTRIBUTES, attribute, unkept_attribute
+from tracegrade.otlp.encode import LONGEST_KEPT, RESOURCE_ATTRIBUTES, attribute, unkept_attribute
 
 _MAX_DETAILS_BYTES = 64 * 1024
+_LONGEST_RESOURCE_KEPT = 16 * 1024
 _MOST_MISSING = 20  # named in full; a trace may lack thousands of parents
 
 # Stands for an evaluation's id (32 hex digits, always) in bytes that are encoded once and kept.
@@ -21,7 +22,8 @@ ANY_ID = "?" * 32
 
 def resource(judged: JudgedTrace) -> bytes:
     """The judged root's resource, encoded: results under another one are filed under another service or project."""
-    return _resource(_json(judged.trace["resource"]))
+    text = _json(judged.trace["resource"])
+    return _resource(text) if len(text) <= _LONGEST_RESOURCE_KEPT else _resource.__wrapped__(text)
 
 
 @lru_cache(maxsize=1024)
@@ -81,7 +83,8 @@ def shared_attributes(number: int, decision: Decision, supersedes: int | None) -
         subject.close_reason,
         subject.agent,
     )
-    known = _shared_block(number, supersedes, shared) + _subject(number, subject.id)
+    block = _shared_block if len(subject.agent) <= LONGEST_KEPT else _shared_block.__wrapped__
+    known = block(number, supersedes, shared) + attribute(number, semconv.SUBJECT_ID, subject.id)
     if missing := subject.missing:
         return known + unkept_attribute(number, semconv.MISSING, _few(missing))
     return known
@@ -106,11 +109,6 @@ def _shared_block(number: int, supersedes: int | None, shared: tuple[Any, ...]) 
     if agent:
         pairs.append((semconv.AGENT_NAME, agent))
     return b"".join([attribute(number, key, value) for key, value in pairs])
-
-
-@lru_cache(maxsize=256)
-def _subject(number: int, subject_id: str) -> bytes:
-    return unkept_attribute(number, semconv.SUBJECT_ID, subject_id)
 
 
 def _few(missing: list[str]) -> list[JsonValue]:

@@ -25,7 +25,7 @@ SPAN_ATTRIBUTES = 9
 # A peer's limit is 4 MiB at the least (gRPC libraries' default); an item larger than ours goes alone.
 MAX_REQUEST_BYTES = 1024 * 1024
 
-_LONGEST_KEPT = 200  # characters: longer texts rarely repeat
+LONGEST_KEPT = 200  # characters: longer texts rarely repeat, and a sender could fill the memory with them
 _INT64 = range(-(2**63), 2**63)
 _RESOURCE = attrgetter("resource")
 _FIXED64 = Struct("<BQ").pack
@@ -58,7 +58,7 @@ def fixed64(number: int, value: int) -> bytes:
 def attribute(number: int, key: str, value: JsonValue) -> bytes:
     """One attribute as an element of the field `number`; kept when it is likely to be wanted again."""
     if isinstance(value, str):
-        return _kept(number, key, value) if len(value) <= _LONGEST_KEPT else unkept_attribute(number, key, value)
+        return _kept(number, key, value) if len(value) <= LONGEST_KEPT else unkept_attribute(number, key, value)
     if isinstance(value, list | dict):
         return unkept_attribute(number, key, value)
     return _kept(number, key, value + 0.0 if isinstance(value, float) else value)  # -0.0 equals 0.0: one encoding
@@ -66,7 +66,7 @@ def attribute(number: int, key: str, value: JsonValue) -> bytes:
 
 def unkept_attribute(number: int, key: str, value: JsonValue) -> bytes:
     """As `attribute`, for values that do not come again, such as ids."""
-    name = _key(key)
+    name = _key(key) if len(key) <= LONGEST_KEPT else _key.__wrapped__(key)
     if isinstance(value, str):
         text = value.encode("utf-8", "replace")
         size, whole = len(text), len(name) + len(text) + 4

@@ -91,6 +91,18 @@ def test_traces_that_no_rule_judges_are_not_remembered(judged):
         tracemalloc.stop()
 
 
+def test_agents_without_end_are_counted_together(judged):
+    telemetry = Telemetry("judge")
+    sink = MetricsSink(telemetry)
+    deliver(sink, judged({"agent": "x" * 300}), *[judged({"agent": f"agent-{number}"}) for number in range(1002)])
+    deliver(sink, judged({"agent": "agent-1"}))
+    assert telemetry.value("tracegrade.evaluations", agent="agent-1") == 2
+    assert telemetry.value("tracegrade.evaluations", agent="agent-999") == 1
+    assert telemetry.value("tracegrade.evaluations", agent="agent-1001") == 0
+    assert telemetry.value("tracegrade.evaluations", agent="other", service="other") == 3
+    assert len(telemetry.snapshot()["metrics"]["tracegrade.evaluation.score"]) == 1001
+
+
 def test_outcomes_of_other_subjects_traces_and_cases_are_kept_apart(judged):
     telemetry = Telemetry("judge")
     sink = MetricsSink(telemetry)

@@ -10,7 +10,10 @@ from tracegrade.model.evaluation import Decision
 from tracegrade.telemetry import Telemetry
 
 _MOST_REMEMBERED = 100_000  # outcomes; about 30 MB
+_MAX_NAMED = 1000  # pairs of an agent and a service
+_LONGEST_NAMED = 256
 _UNKNOWN = "unknown"
+_OTHER = "other"
 
 Key = tuple[str, ...]
 
@@ -20,6 +23,8 @@ class MetricsSink:
 
     First revisions count; of a later one only what it changed is added, to ``tracegrade.revisions``, whose ``from`` is
     ``unknown`` when the earlier outcome is no longer (or, after a restart, not yet) in memory. The store is exact.
+
+    Senders name agents and services: beyond a thousand pairs of both, further ones count as ``other``.
     """
 
     name = "metrics"
@@ -27,6 +32,7 @@ class MetricsSink:
     def __init__(self, telemetry: Telemetry, most_remembered: int = _MOST_REMEMBERED) -> None:
         self._telemetry = telemetry
         self._earlier = _EarlierOutcomes(most_remembered)
+        self._named: set[tuple[str, str]] = set()
 
     async def deliver(self, batch: Sequence[JudgedTrace]) -> Delivery:
         """Count the batch; never fails."""
@@ -54,9 +60,10 @@ class MetricsSink:
         outcomes: Counter[Key] = Counter()
         scores: defaultdict[Key, list[float]] = defaultdict(list)
         found: list[tuple[Any, ...]] = [
-            (pair.rule_id, pair.rule_hash, e.evaluation, pair.subject.agent, pair.subject.service, e.outcome, e.score)
+            (pair.rule_id, pair.rule_hash, e.evaluation, *named, e.outcome, e.score)
             for decision in decisions
             for pair in (decision.pair,)
+            for named in (self._named_as(pair.subject.agent, pair.subject.service),)
             for e in decision.evaluations
         ]
         for (*labels, outcome, score), amount in Counter(found).items():
@@ -67,6 +74,15 @@ class MetricsSink:
             self._telemetry.add("tracegrade.evaluations", amount, **_labels(*labels), outcome=outcome)
         for key, values in scores.items():
             self._telemetry.observe("tracegrade.evaluation.score", values, **_labels(*key))
+
+    def _named_as(self, agent: str, service: str) -> tuple[str, str]:
+        named = agent, service
+        if named in self._named:
+            return named
+        if len(self._named) >= _MAX_NAMED or len(agent) + len(service) > _LONGEST_NAMED:
+            return _OTHER, _OTHER
+        self._named.add(named)
+        return named
 
 
 class _EarlierOutcomes:
