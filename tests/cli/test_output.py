@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
-from rich.text import Text
 
-from tracegrade.cli.output import _broken, _unbroken, print_table
+from tracegrade.cli.output import _broken, _unbroken, print_table, print_text, styled
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 ROW = ["fail", "order-quantity-differs-from-request", "order-agent", TRACE]
@@ -64,22 +63,36 @@ def test_a_pipe_gets_every_column_whatever_its_terminal(shown: Shown) -> None:
     )
 )
 def test_a_table_that_fits_is_laid_out_as_one_that_does_not(cells: list[list[str]]) -> None:
-    lines = [[Text(cell) for cell in row] for row in cells]
+    lines = [[styled(cell) for cell in row] for row in cells]
     text = _unbroken(lines, 200)
     if any(not cell.isprintable() for row in cells for cell in row):
         assert text is None
         return
     console = Console(width=200, file=io.StringIO())
-    with console.capture() as plain:
-        console.print(text, soft_wrap=True)
     with console.capture() as by_rich:
         console.print(_broken("", lines, [False] * len(lines[0])))
-    assert plain.get() == by_rich.get()
-    assert _unbroken(lines, max(map(cell_len, plain.get().splitlines())) - 1) is None
+    assert f"{text}\n" == by_rich.get()
+    assert _unbroken(lines, max(map(cell_len, str(text).splitlines())) - 1) is None
 
 
-def test_a_cell_keeps_its_style() -> None:
-    lines = [[Text("a"), Text("b")], [Text("x", style="red"), Text("y")]]
-    text = _unbroken(lines, 80)
-    styled = [text.plain[span.start : span.end] for span in text.spans if span.style == "red"]
-    assert styled == ["x"]
+@pytest.mark.parametrize("width", [80, 8])  # as one text, and broken
+def test_a_cell_keeps_its_style_on_a_terminal_alone(
+    width: int, shown: Shown, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def printed() -> str:
+        print_table("", ["a", "b"], [[styled("x", "red") + styled("y"), "z"]])
+        return capsys.readouterr().out
+
+    shown(width)
+    assert "\x1b[31mx\x1b[0my" in printed()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
+    assert "\x1b" not in printed()
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[31mx\x1b[0my" in printed()
+
+
+def test_a_line_too_long_for_a_pipe_is_broken_and_others_are_not(capsys: pytest.CaptureFixture[str]) -> None:
+    words = " ".join(["word"] * 40)  # 199 columns
+    print_text(styled(words) + styled("."))
+    print_text(styled(f"{words} and more"))
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [f"{words}.", words, "and more"]

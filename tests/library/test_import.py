@@ -81,6 +81,8 @@ READS = [
     "alerts silence --list", f"results show {trace_id(1)}", f"traces show {trace_id(1)}",
 ]  # fmt: skip
 
+LAID_OUT_BY_RICH = ["alerts list", f"traces show {trace_id(1)}"]  # cells of several lines, trees
+
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
@@ -109,6 +111,8 @@ def test_showing_what_is_stored_loads_little(command: str, data_dir: Path) -> No
     loaded = _loaded_by([*command.split(), "--data-dir", str(data_dir)])
     assert "sqlalchemy" in loaded
     assert [name for name in UNREAD if name in loaded] == []
+    if command not in LAID_OUT_BY_RICH:
+        assert "rich.console" not in loaded
 
 
 def test_a_settings_file_is_checked_without_what_its_settings_are_for(data_dir: Path) -> None:

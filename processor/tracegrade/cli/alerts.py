@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracegrade.cli.output import format_option, print_json, print_table, progress, reports_errors
+from tracegrade.cli.output import Styled, format_option, print_json, print_table, progress, reports_errors, styled
 from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
@@ -13,8 +13,6 @@ from tracegrade.words import duration_s, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.text import Text
 
     from tracegrade.alert.links import Links
     from tracegrade.config import Config
@@ -168,9 +166,7 @@ def preview(
     )
 
 
-def _shown(alert: "StoredAlert", links: "Links") -> "Sequence[str | Text]":
-    from rich.text import Text
-
+def _shown(alert: "StoredAlert", links: "Links") -> "Sequence[str | Styled]":
     from tracegrade.alert.message import lines, summary
 
     states = {
@@ -180,7 +176,7 @@ def _shown(alert: "StoredAlert", links: "Links") -> "Sequence[str | Text]":
     }
     state, style = states[alert.state]
     return [
-        Text(state, style=style),
+        styled(state, style),
         "\n".join([summary(alert), *lines(alert, links)]),
         alert.level,
         time_text(alert.starts_ns),

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracegrade.cli.output import EXIT_CANNOT_TELL, EXIT_FAILED, format_option, print_json, print_table, reports_errors
+from tracegrade.cli.output import (
+    EXIT_CANNOT_TELL,
+    EXIT_FAILED,
+    format_option,
+    print_json,
+    print_table,
+    reports_errors,
+    styled,
+)
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.words import count
 
@@ -50,13 +58,11 @@ def command(
     if output_format == "json":
         print_json(finding.to_json() for finding in findings)
     else:
-        from rich.text import Text
-
         looked_at = f"{count(examined.traces, 'stored trace')}, {count(examined.journal_spans, 'span')} of the journal"
         print_table(
             f"Looked at {looked_at}",
             ["", "check", "where", "found", "what to do"],
-            [[Text(*_SIGNS[item.level]), item.check, item.where, item.found, item.advice] for item in findings],
+            [[styled(*_SIGNS[item.level]), item.check, item.where, item.found, item.advice] for item in findings],
             whole=["check"],
         )
     if not examined.can_tell:

@@ -1,21 +1,30 @@
 """Text out: tables on a terminal, one JSON object a line for machines, progress, errors with exit codes."""
 
+import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.words import json_text
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_CANNOT_TELL = 3
 
 _GAP = 2  # between the columns of a table
+# Of a pipe; rich would fall back to 80 columns and cut ids that scripts look for.
+_PIPE_WIDTH = 200
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,6 +55,32 @@ def print_json(rows: Iterable[Mapping[str, Any]]) -> None:
         click.echo(json_text(row))
 
 
+@dataclass(frozen=True, slots=True)
+class Styled:
+    """Text in parts, each with the style that it has on a terminal, as rich names it; "" for none."""
+
+    parts: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        return "".join(text for text, _ in self.parts)
+
+    def __add__(self, other: "Styled") -> "Styled":
+        return Styled(self.parts + other.parts)
+
+
+def styled(text: str, style: str = "") -> Styled:
+    """`text` in one style."""
+    return Styled(((text, style),))
+
+
+def print_text(text: Styled) -> None:
+    """A line for people, broken where the terminal, or a pipe's reader, ends."""
+    if not _has_styles() and _fits(line := str(text), _PIPE_WIDTH):
+        click.echo(line)
+    else:
+        _console().print(_for_rich(text))
+
+
 def print_table(
     title: str,
     columns: Sequence[str],
@@ -60,30 +95,54 @@ def print_table(
     Args:
         title: stands above it, "" for none.
         columns: their headings.
-        rows: their cells; a `rich.text.Text` keeps its style.
+        rows: their cells; `Styled` ones keep their styles.
         empty: what is said when there are no rows.
         whole: columns never broken into lines: ids that people copy, times.
         spare: columns that a narrow terminal does not show, the first to go first.
     """
-    from rich.console import Console
-    from rich.text import Text
-
-    shown = [[cell if isinstance(cell, Text) else Text(_cell(cell)) for cell in row] for row in rows]
+    shown = [[cell if isinstance(cell, Styled) else styled(_cell(cell)) for cell in row] for row in rows]
     if not shown:
         click.echo(empty)
         return
-    # On a pipe rich would fall back to 80 columns and cut ids that scripts look for.
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    heading = [Text(column, style="bold") for column in columns]
-    chosen = _fitting(heading, shown, [columns.index(name) for name in spare], console.width)
+    width = _console().width if sys.stdout.isatty() else _PIPE_WIDTH
+    heading = [styled(column, "bold") for column in columns]
+    chosen = _fitting(heading, shown, [columns.index(name) for name in spare], width)
     lines = [[row[number] for number in chosen] for row in (heading, *shown)]
-    if not title and (text := _unbroken(lines, console.width)) is not None:
-        console.print(text, soft_wrap=True)
+    if title or (laid_out := _unbroken(lines, width)) is None:
+        _console().print(_broken(title, lines, [columns[number] in whole for number in chosen]))
+    elif _has_styles():
+        _console().print(_for_rich(laid_out), soft_wrap=True)
     else:
-        console.print(_broken(title, lines, [columns[number] in whole for number in chosen]))
+        click.echo(str(laid_out))
 
 
-def _fitting(heading: Sequence[Any], rows: Sequence[Sequence[Any]], spare: Iterable[int], width: int) -> list[int]:
+def _has_styles() -> bool:
+    """Whether styles are shown: without them most of rich is not needed, and takes a tenth of a command to import."""
+    return sys.stdout.isatty() or "FORCE_COLOR" in os.environ
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
+
+
+def _for_rich(text: Styled) -> "Text":
+    from rich.text import Text
+
+    return Text.assemble(*text.parts)
+
+
+def _fits(line: str, width: int) -> bool:
+    """Whether `line` needs no breaking into lines, nor has line ends of its own."""
+    from rich.cells import cell_len
+
+    return line.isprintable() and cell_len(line) <= width
+
+
+def _fitting(
+    heading: Sequence[Styled], rows: Sequence[Sequence[Styled]], spare: Iterable[int], width: int
+) -> list[int]:
     """The columns to show: all of them, or as few of `spare` left out as makes the rest fit, if it can."""
     widths = _widths([heading, *rows])
     chosen = list(range(len(widths)))
@@ -94,35 +153,38 @@ def _fitting(heading: Sequence[Any], rows: Sequence[Sequence[Any]], spare: Itera
     return chosen
 
 
-def _widths(lines: Iterable[Sequence[Any]]) -> list[int]:
-    return [max(cell.cell_len for cell in cells) for cells in zip(*lines, strict=True)]
+def _widths(lines: Iterable[Sequence[Styled]]) -> list[int]:
+    from rich.cells import cell_len
+
+    return [max(cell_len(str(cell)) for cell in cells) for cells in zip(*lines, strict=True)]
 
 
-def _unbroken(lines: Sequence[Sequence[Any]], width: int) -> Any:
+def _unbroken(lines: Sequence[Sequence[Styled]], width: int) -> Styled | None:
     """The table as one text, as `_broken` lays it out; None when a line of it does not fit, or has to be broken.
 
     Of a hundred lines rich takes 60 ms to find out that none needs breaking.
     """
-    from rich.text import Text
+    from rich.cells import cell_len
 
     *others, last = _widths(lines)
     widths = [*others, max(1, last)]
     total = sum(widths) + _GAP * len(widths)
-    if total > width or not all(cell.plain.isprintable() for line in lines for cell in line):
+    if total > width or not all(str(cell).isprintable() for line in lines for cell in line):
         return None
-    blank = Text(" " * total)
+    blank = styled(" " * total)
     text = [blank]
     for line in lines:
-        laid_out = Text(" ", end="")
+        parts = [(" ", "")]
         for cell, room in zip(line, widths, strict=True):
-            laid_out.append_text(cell).append(" " * (room - cell.cell_len + _GAP))
-        laid_out.right_crop(1)
-        text.append(laid_out)
-    text[2:2] = [Text(f" {'─' * (total - 2)} ")]
-    return Text("\n").join([*text, blank])
+            parts += [*cell.parts, (" " * (room - cell_len(str(cell)) + _GAP), "")]
+        parts[-1] = (parts[-1][0][1:], "")
+        text.append(Styled(tuple(parts)))
+    text[2:2] = [styled(f" {'─' * (total - 2)} ")]
+    end = ("\n", "")
+    return Styled(tuple(part for line in text for part in (*line.parts, end)) + blank.parts)
 
 
-def _broken(title: str, lines: Sequence[Sequence[Any]], whole: Sequence[bool]) -> Any:
+def _broken(title: str, lines: Sequence[Sequence[Styled]], whole: Sequence[bool]) -> "Table":
     """The table for a terminal that is too narrow: cells go on in further lines, but those of `whole` columns."""
     from rich import box
     from rich.table import Table
@@ -130,9 +192,9 @@ def _broken(title: str, lines: Sequence[Sequence[Any]], whole: Sequence[bool]) -
     table = Table(title=title or None, box=box.SIMPLE, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0))
     heading, *rows = lines
     for name, unbroken in zip(heading, whole, strict=True):
-        table.add_column(name, overflow="fold", no_wrap=unbroken)
+        table.add_column(_for_rich(name), overflow="fold", no_wrap=unbroken)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(_for_rich, row))
     return table
 
 
@@ -151,17 +213,15 @@ def tool_text(depth: int, name: str, raw_name: str) -> str:
     return "  " * depth + name + (f" (came as {raw_name})" if raw_name != name else "")
 
 
-def outcome_text(outcome: str) -> Any:
+def outcome_text(outcome: str) -> Styled:
     """An outcome in its colour and with a sign, so that it reads without colour too."""
-    from rich.text import Text
-
     sign, style = {
         "pass": ("✓", "green"),
         "fail": ("✗", "bold red"),
         "error": ("!", "bold magenta"),
         "not_evaluable": ("–", "yellow"),
     }.get(outcome, (" ", ""))
-    return Text(f"{sign} {outcome}", style=style)
+    return styled(f"{sign} {outcome}", style)
 
 
 def _cell(value: object) -> str:

@@ -13,7 +13,9 @@ from tracegrade.cli.output import (
     output_option,
     print_json,
     print_table,
+    print_text,
     reports_errors,
+    styled,
 )
 from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.times import TIME
@@ -189,14 +191,9 @@ def show(settings: ReadSettings, output_format: str, trace_id: bytes, rule: str 
 
 def show_evaluation(item: "Evaluation") -> None:
     """Print one evaluation with its explanation and details."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
     score = "" if item.score is None else f"  score {item.score:.4g}, threshold {item.threshold:.4g}"
     case = f" · {item.case}" if item.case else ""
-    head = outcome_text(item.outcome) + Text(f"  {item.rule_id}/{item.evaluation}{case}{score}", style="bold")
-    console.print(head)
+    print_text(outcome_text(item.outcome) + styled(f"  {item.rule_id}/{item.evaluation}{case}{score}", "bold"))
     subject = item.subject
     who = f"agent {subject.agent}" if subject.agent else "no agent named"
     lines = [f"{subject.kind} {subject.id}, {who}, service {subject.service or 'unnamed'}"]
@@ -206,8 +203,8 @@ def show_evaluation(item: "Evaluation") -> None:
     lines += [text for text in (item.explanation, item.reason) if text]
     lines += _detail_lines(item.details, "")
     for line in lines:
-        console.print(Text(f"    {line}"))
-    console.print()
+        print_text(styled(f"    {line}"))
+    click.echo()
 
 
 def _detail_lines(details: dict[str, Any], indent: str) -> list[str]:

@@ -9,12 +9,14 @@ import click
 from tracegrade.cli.delete_traces import delete
 from tracegrade.cli.output import (
     EXIT_FAILED,
+    Styled,
     format_option,
     outcome_text,
     output_option,
     print_json,
     print_table,
     reports_errors,
+    styled,
     tool_text,
 )
 from tracegrade.cli.reading import ReadSettings, reading_options
@@ -110,10 +112,11 @@ def _closing(head: "TraceHead") -> str:
     return head.close_reason + ("" if head.complete else ", incomplete") + (", cut" if head.cut_by else "")
 
 
-def _outcome_counts(head: "TraceHead") -> Any:
-    from rich.text import Text
-
-    return Text("  ").join([Text(f"{count} ") + outcome_text(outcome) for outcome, count in head.outcomes.items()])
+def _outcome_counts(head: "TraceHead") -> Styled:
+    shown = styled("")
+    for outcome, count in head.outcomes.items():
+        shown += styled(f"{'  ' if str(shown) else ''}{count} ") + outcome_text(outcome)
+    return shown
 
 
 @command.command()
@@ -271,17 +274,15 @@ def _leads_back(span_id: bytes, parents: dict[bytes, bytes]) -> bool:
 
 
 def _print_calls(calls: "list[ToolCall]", start_ns: int) -> None:
-    from rich.text import Text
-
     def shown(value: Any, status: str) -> str:
         if status == "absent":
             return "(absent)"
         return json_text(value) + ("" if status == "ok" else f" ({status})")
 
-    def outcome(call: "ToolCall") -> Any:
+    def outcome(call: "ToolCall") -> str | Styled:
         if call.error is None:
             return shown(call.output, call.output_status)
-        return Text(f"✗ {call.error.type} {call.error.message}".strip(), style="bold red")
+        return styled(f"✗ {call.error.type} {call.error.message}".strip(), "bold red")
 
     print_table(
         "",

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.output import EXIT_FAILED, format_option, outcome_text, print_json, print_table, reports_errors
+from tracegrade.cli.output import (
+    EXIT_FAILED,
+    Styled,
+    format_option,
+    outcome_text,
+    print_json,
+    print_table,
+    reports_errors,
+)
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.trace_id_argument import TRACE_ID
 from tracegrade.words import count, time_text
@@ -144,7 +152,7 @@ def _print_pairs(pairs: list[dict[str, Any]]) -> None:
     )
 
 
-def _decision_text(pair: dict[str, Any]) -> Any:
+def _decision_text(pair: dict[str, Any]) -> str | Styled:
     if pair["decision"] in ("evaluated", "not_evaluable", "error"):
         return outcome_text(pair["outcome"] or pair["decision"])
     return f"  {pair['decision']}"
