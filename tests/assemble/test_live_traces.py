@@ -1,3 +1,4 @@
+import gc
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from assemble.spans import TRACE, log_record, span
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
 from tracegrade.assemble.content import digest
+from tracegrade.assemble.live_trace import LiveTrace
 from tracegrade.assemble.live_traces import LiveTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.model.log_record import LogRecord
@@ -398,6 +400,21 @@ def test_closed_traces_are_unpacked_as_they_are_asked_for() -> None:
     assert next(closing).spans == [span(1, trace=trace_id(1))]
     assert all(held.packed for held in live._live.values())
     assert len(list(closing)) == 2
+
+
+def test_what_is_closed_at_the_end_is_let_go_of_one_by_one() -> None:
+    live = assembler(max_unpacked_spans=0)
+    for number in range(1, 10):
+        add(live, span(1, trace=trace_id(number)), at=0)
+    before = unpacked_traces()
+    closing = live.close_all()
+    for _ in range(5):
+        next(closing)
+    assert unpacked_traces() <= before + 1
+
+
+def unpacked_traces() -> int:
+    return sum(isinstance(item, LiveTrace) and any(item.spans.values()) for item in gc.get_objects())
 
 
 CONTENTS: list[Span | LogRecord] = [

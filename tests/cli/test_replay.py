@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pipeline.harness import agent_span, payload, tool_span
-from tracegrade.cli import main
+from tracegrade.cli import main, replay
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.match.load import DEFAULT_RULES
@@ -73,6 +73,17 @@ def test_json_is_one_evaluation_a_line(rule: str, source: str) -> None:
         (f"{2:032x}", "fail", 0.5, "replay"),
     ]
     assert {e["close_reason"] for e in found} == {"end_of_input"}
+
+
+def test_what_is_more_than_memory_is_for_lies_on_disk(rule: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = (source, "--rules", rule, "--format", "json")
+    expected = run(*arguments).stdout
+    monkeypatch.setattr(replay, "_IN_MEMORY", 1)
+    assert run(*arguments).stdout == expected
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere/at/all")
+    failed = run(*arguments)
+    assert (failed.exit_code, failed.stdout) == (3, "")
+    assert "/nowhere/at/all: No such file or directory: what is found is held there" in failed.stderr
 
 
 def test_reports_hold_what_was_judged(rule: str, source: str) -> None:

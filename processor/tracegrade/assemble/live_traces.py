@@ -281,7 +281,9 @@ class LiveTraces:
     def close_all(self) -> Iterator[Trace]:
         """Close what is still live because the input ended: first what is due by now, then the rest by age."""
         yield from self.close_due(self._clock_ns)
-        for key, live in sorted(self._live.items(), key=lambda item: (item[1].first_ns, item[0])):
+        # By their keys, so that none is held, unpacked as it then is, until the last of them is closed.
+        for key in sorted(self._live, key=lambda key: (self._live[key].first_ns, key)):
+            live = self._live[key]
             if live.spans:
                 yield self._close(key, live, "end_of_input", self._clock_ns)
             else:

@@ -3,11 +3,12 @@
 import os
 import pickle
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import click
 
@@ -22,6 +23,7 @@ from tracegrade.cli.output import (
 from tracegrade.cli.reports import OUTCOMES, Check, report, report_format_option
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.words import count, json_text
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 RUN = "replay"
 _MAX_LISTED = 50
+_IN_MEMORY = 256 * 2**20  # bytes of what is shown; the rest lies in a temporary file
 
 
 def _cores() -> int:
@@ -101,7 +104,7 @@ def command(
         replayed = shown_by_workers(judged, job, rule_set, jobs)
     try:
         tally = _show(replayed, output_format, rule_set)
-    except (SegmentDeleted, WorkerEnded) as error:
+    except (SegmentDeleted, WorkerEnded, _NoRoom) as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_CANNOT_TELL)
     _gate(tally, fail_under)
@@ -149,7 +152,7 @@ class _Replayed(NamedTuple):
 
 
 def _replayed(selection: "Selection", output_format: str, judged: "Judged") -> "tuple[TraceKey, bytes] | None":
-    """What is shown of `judged`, if it is selected, by its key; packed, since all is held until the last is judged."""
+    """What is shown of `judged`, if it is selected, by its key; packed, since all is held to the end."""
     from tracegrade.pipeline.record_judge import JudgedClosing, evaluations_of
     from tracegrade.store.packing import pack
 
@@ -230,30 +233,71 @@ class _Tally:
 
 
 def _show(replayed: "Iterable[tuple[TraceKey, bytes]]", output_format: str, rule_set: "RuleSet") -> _Tally:
-    # The highest revision of each trace and session, in the order in which they were first judged.
-    latest = dict(replayed)
     tally = _Tally()
-    if output_format == "json":
-        for item in _added_up(latest, tally):
-            if item.shown:
-                click.echo("\n".join(item.shown))
-    elif output_format == "table":
-        failed: list[tuple[Any, ...]] = []
-        failures = 0
-        for item in _added_up(latest, tally):
-            failed += item.shown[: _MAX_LISTED - len(failed)]
-            failures += len(item.shown)
-        _print_summary(tally, failed, failures)
-    else:
-        checks = [_check(rule_set, *found) for item in _added_up(latest, tally) for found in item.shown]
-        click.echo(report(output_format, checks, f"{count(tally.traces, 'trace')} judged"))
+    with _Latest() as latest:
+        for key, packed in replayed:
+            latest.put(key, packed)
+        if output_format == "json":
+            for item in _added_up(latest, tally):
+                if item.shown:
+                    click.echo("\n".join(item.shown))
+        elif output_format == "table":
+            failed: list[tuple[Any, ...]] = []
+            failures = 0
+            for item in _added_up(latest, tally):
+                failed += item.shown[: _MAX_LISTED - len(failed)]
+                failures += len(item.shown)
+            _print_summary(tally, failed, failures)
+        else:
+            checks = [_check(rule_set, *found) for item in _added_up(latest, tally) for found in item.shown]
+            click.echo(report(output_format, checks, f"{count(tally.traces, 'trace')} judged"))
     return tally
 
 
-def _added_up(latest: "dict[TraceKey, bytes]", tally: _Tally) -> Iterator[_Replayed]:
+class _NoRoom(TraceGradeError):
+    """The temporary file cannot be written."""
+
+
+class _Latest:
+    """What is shown of the highest revision of each trace and session, in the order in which they were first judged.
+
+    Ten kilobytes a trace with ten results, all of which are printed when the last one is judged.
+    """
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  # closed with this
+        self._places: dict[TraceKey, tuple[int, int]] = {}
+        self._end = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def put(self, key: "TraceKey", packed: bytes) -> None:
+        """Hold `packed` in place of what was held by `key`."""
+        try:
+            self._file.write(packed)
+        except OSError as error:
+            raise _NoRoom(
+                f"{tempfile.tempdir or 'temporary files'}: {error.strerror}: what is found is held there until the "
+                "last trace is judged; let TMPDIR name a folder with more room, or choose fewer traces by --since or "
+                "--service"
+            ) from None
+        self._places[key] = (self._end, len(packed))
+        self._end += len(packed)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for begin, length in self._places.values():
+            self._file.seek(begin)
+            yield self._file.read(length)
+
+
+def _added_up(latest: _Latest, tally: _Tally) -> Iterator[_Replayed]:
     from tracegrade.store.packing import unpack
 
-    for packed in latest.values():
+    for packed in latest:
         replayed = _Replayed(*pickle.loads(unpack(packed)))
         tally.add(replayed)
         yield replayed
