@@ -1,5 +1,6 @@
 """loop-repetition, tool-permission, args-schema and budget: what a run may do."""
 
+import tracemalloc
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.evaluate.tool_names import NameTable
 from tracegrade.model.json_value import JsonValue
 
 
@@ -105,6 +107,20 @@ def test_the_trace_says_what_the_rule_does_not(call: Any) -> None:
     assert _judged("args-schema", {"schemas": {"a": {}}}, calls, around, from_trace=False).score == 1.0
     # a definition that is no schema is the sender's mistake, not the agent's
     assert _judged("args-schema", {}, calls[:1], _Around({"a": {"type": "nonsense"}})).score is None
+
+
+def test_long_names_and_schemas_of_senders_are_not_kept(call: Any) -> None:
+    permitted = NameTable(["a"])
+    tracemalloc.start()
+    try:
+        for number in range(50):
+            name = f"{number}" + "x" * 100_000
+            assert not permitted.met_by(name)
+            around = _Around({"a": _CITY | {"description": name}})
+            assert _judged("args-schema", {}, [call("a", {"city": 1})], around).score == 0.0
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_calls_of_tools_nobody_defined(score: Any) -> None:

@@ -1,3 +1,4 @@
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -71,6 +72,15 @@ def test_what_does_not(text: str) -> None:
 )
 def test_scopes_that_may_be_of_agents(scope: str, expected: bool) -> None:
     assert looks_like_gen_ai(scope) is expected
+
+
+def test_long_scopes_are_not_kept() -> None:
+    tracemalloc.start()
+    try:
+        assert not any(looks_like_gen_ai(f"{number}" + "x" * 100_000) for number in range(100))
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_unread_are_spans_that_only_look_so_and_tools_without_a_name() -> None:

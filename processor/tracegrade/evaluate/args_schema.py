@@ -24,6 +24,7 @@ ANY_TOOL = "*"
 _MAX_ERRORS = 20  # listed per evaluation
 _MAX_ERRORS_OF_CALL = 5
 _REMEMBERED = 1024  # compiled schemas of traces
+_LONGEST_REMEMBERED = 16 * 1024
 
 
 def _read_schema(value: Any) -> JsonSchema:
@@ -71,9 +72,10 @@ def _defined(evidence: Evidence) -> dict[str, JsonSchema]:
         return {}
     definitions = evidence.surroundings.tool_definitions()
     compiled = {
-        name: _compiled(json.dumps(definitions[name], sort_keys=True))
+        name: _compiled(text) if len(text) <= _LONGEST_REMEMBERED else _compiled.__wrapped__(text)
         for name in dict.fromkeys(evidence.once(names))
-        if isinstance(definitions.get(name), dict)
+        if isinstance(definition := definitions.get(name), dict)
+        for text in (json.dumps(definition, sort_keys=True),)
     }
     return {name: schema for name, schema in compiled.items() if schema is not None}
 

@@ -16,6 +16,7 @@ NameComparison: TypeAlias = Literal["exact", "case_insensitive", "glob", "normal
 
 # Distinct names remembered; tools are few, but a hostile trace may call anything.
 _REMEMBERED = 4096
+_LONGEST_REMEMBERED = 256
 _LONGEST_NORMALIZED = 64
 
 
@@ -73,5 +74,6 @@ class NameTable:
                 found = sorted({*found, *(i for i, glob in self._globs if glob.search(sought) is not None)})
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            self._known[name] = found
+            if len(name) <= _LONGEST_REMEMBERED:
+                self._known[name] = found
         return found

@@ -12,6 +12,7 @@ from tracegrade.model.span import Span
 
 UNREAD_KEYS = "tracegrade.unread_keys"
 """A list of the attribute keys that came, on spans as assembly keeps them. No sender's attribute."""
+_LONGEST_SCOPE = 256
 
 # The word tool, in keys and names of any case style, or a call by its usual names; not what a model call is told of
 # its tools.
@@ -32,9 +33,13 @@ def looks_like_a_tool(text: str) -> bool:
     return ("ool" in text or "unction" in text or "OOL" in text) and _TOOL.search(text) is not None
 
 
-@lru_cache(maxsize=4096)
 def looks_like_gen_ai(scope: str) -> bool:
-    """Whether a scope's name looks like an instrumentation of models or agents."""
+    """Whether a scope's name, of which so much is read as names have, looks like one of models or agents."""
+    return _names_gen_ai(scope[:_LONGEST_SCOPE])
+
+
+@lru_cache(maxsize=4096)
+def _names_gen_ai(scope: str) -> bool:
     return _GEN_AI_SCOPE.search(scope) is not None
 
 
