@@ -114,23 +114,25 @@ def _spans(
     trace_ids: list[bytes], scopes: list[str], resources: list[dict[str, JsonValue]], rows: list[Any]
 ) -> list[Span]:
     shared = [Resource(attributes) for attributes in resources]
+    from_hex = bytes.fromhex
     return [
+        # By place: named arguments take a third longer.
         Span(
-            trace_id=trace_ids[trace],
-            span_id=bytes.fromhex(span_id),
-            parent_span_id=bytes.fromhex(parent_span_id),
-            name=name,
-            kind=kind,
-            start_ns=start_ns,
-            end_ns=end_ns,
-            flags=flags,
-            status_code=status_code,
-            status_message=status_message,
-            attributes=attributes,
-            events=[SpanEvent(*event) for event in events],
-            dropped_attributes_count=dropped,
-            scope=scopes[scope],
-            resource=shared[resource],
+            trace_ids[trace],
+            from_hex(span_id),
+            from_hex(parent_span_id),
+            name,
+            kind,
+            start_ns,
+            end_ns,
+            flags,
+            status_code,
+            status_message,
+            attributes,
+            [SpanEvent(*event) for event in events] if events else [],
+            dropped,
+            scopes[scope],
+            shared[resource],
         )
         for (
             trace,
