@@ -20,7 +20,7 @@ from tracegrade.deliver.results import (
 )
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.json_value import JsonValue
-from tracegrade.otlp.encode import LOG_RECORD_ATTRIBUTES, attribute, fixed64, unkept_attribute
+from tracegrade.otlp.encode import LOG_RECORD_ATTRIBUTES, attribute, fixed64, recent_attribute, unkept_attribute
 
 _SEVERITY = {
     "fail": (SeverityNumber.SEVERITY_NUMBER_WARN, "WARN"),
@@ -76,7 +76,7 @@ def _shared(decision: Decision, supersedes: int | None) -> bytes:
         fixed64(_OBSERVED_TIME, subject.time),
         _EVENT_NAME,
         shared_attributes(LOG_RECORD_ATTRIBUTES, decision, supersedes),
-        attribute(LOG_RECORD_ATTRIBUTES, semconv.CONVERSATION_ID, subject.session) if subject.session else b"",
+        recent_attribute(LOG_RECORD_ATTRIBUTES, semconv.CONVERSATION_ID, subject.session) if subject.session else b"",
     )
     return b"".join(parts)
 

@@ -10,7 +10,7 @@ from tracegrade import semconv
 from tracegrade.deliver.record import JudgedTrace
 from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.json_value import JsonValue
-from tracegrade.otlp.encode import LONGEST_KEPT, RESOURCE_ATTRIBUTES, attribute, unkept_attribute
+from tracegrade.otlp.encode import LONGEST_KEPT, RESOURCE_ATTRIBUTES, attribute, recent_attribute, unkept_attribute
 
 _MAX_DETAILS_BYTES = 64 * 1024
 _LONGEST_RESOURCE_KEPT = 16 * 1024
@@ -84,7 +84,7 @@ def shared_attributes(number: int, decision: Decision, supersedes: int | None) -
         subject.agent,
     )
     block = _shared_block if len(subject.agent) <= LONGEST_KEPT else _shared_block.__wrapped__
-    known = block(number, supersedes, shared) + attribute(number, semconv.SUBJECT_ID, subject.id)
+    known = block(number, supersedes, shared) + recent_attribute(number, semconv.SUBJECT_ID, subject.id)
     if missing := subject.missing:
         return known + unkept_attribute(number, semconv.MISSING, _few(missing))
     return known

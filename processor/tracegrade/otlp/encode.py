@@ -65,7 +65,7 @@ def attribute(number: int, key: str, value: JsonValue) -> bytes:
 
 
 def unkept_attribute(number: int, key: str, value: JsonValue) -> bytes:
-    """As `attribute`, for values that do not come again, such as ids."""
+    """As `attribute`, for values that do not come again."""
     name = _key(key) if len(key) <= LONGEST_KEPT else _key.__wrapped__(key)
     if isinstance(value, str):
         text = value.encode("utf-8", "replace")
@@ -73,6 +73,16 @@ def unkept_attribute(number: int, key: str, value: JsonValue) -> bytes:
         if whole < 0x80:  # by far the most: all lengths take one byte
             return bytes((number << 3 | 2, whole)) + name + bytes((0x12, size + 2, 0x0A, size)) + text
     return repeated(number, name + repeated(2, _encoded(value)))
+
+
+def recent_attribute(number: int, key: str, text: str) -> bytes:
+    """As `attribute`, for ids: what is said of one subject comes some times in a row, and then no more."""
+    return _recent(number, key, text) if len(text) <= LONGEST_KEPT else unkept_attribute(number, key, text)
+
+
+@lru_cache(maxsize=256)
+def _recent(number: int, key: str, text: str) -> bytes:
+    return unkept_attribute(number, key, text)
 
 
 def _encoded(value: JsonValue) -> bytes:
