@@ -60,16 +60,16 @@ class MetricsSink:
         outcomes: Counter[Key] = Counter()
         scores: defaultdict[Key, list[float]] = defaultdict(list)
         found: list[tuple[Any, ...]] = [
-            (pair.rule_id, pair.rule_hash, e.evaluation, *named, e.outcome, e.score)
+            (pair.rule_id, pair.rule_hash, e.evaluation, pair.subject.agent, pair.subject.service, e.outcome, e.score)
             for decision in decisions
             for pair in (decision.pair,)
-            for named in (self._named_as(pair.subject.agent, pair.subject.service),)
             for e in decision.evaluations
         ]
-        for (*labels, outcome, score), amount in Counter(found).items():
-            outcomes[*labels, outcome] += amount
+        for (*rule, agent, service, outcome, score), amount in Counter(found).items():
+            key = *rule, *self._named_as(agent, service)
+            outcomes[*key, outcome] += amount
             if score is not None:
-                scores[*labels,] += [float(score)] * amount
+                scores[key] += [float(score)] * amount
         for (*labels, outcome), amount in outcomes.items():
             self._telemetry.add("tracegrade.evaluations", amount, **_labels(*labels), outcome=outcome)
         for key, values in scores.items():
