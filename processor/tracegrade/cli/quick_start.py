@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 # SQLAlchemy imports both, and of us only those that are asynchronous or look for plug-ins need them: with all that they
-# import in turn, a fifth of what showing stored results takes.
+# import in turn, an eighth of what showing stored results would take.
 _SELDOM_NEEDED = ("asyncio", "importlib.metadata")
 _GARBAGE_AFTER = 50_000
 
@@ -16,7 +16,7 @@ _GARBAGE_AFTER = 50_000
 def start_quickly() -> None:
     """Leave out what a short run does for nothing: modules nobody uses, looking for garbage in those that stay.
 
-    The latter is a tenth of such a run, half of it at the end.
+    The latter would be a tenth of such a run, most of it at the end.
     """
     for name in _SELDOM_NEEDED:
         sys.modules.setdefault(name, _Later(name))
