@@ -252,7 +252,6 @@ def _read_spans(spans: list[dict[str, Any]]) -> list[ToolCall]:
     """Extract the calls of raw spans ``{name, start, end, attributes}``; times in seconds."""
     resource = Resource()
     read = [_read_span(span, i, resource) for i, span in enumerate(spans)]
-    read.sort(key=lambda span: (span.start_ns, span.end_ns, span.span_id))
     trace = Trace(
         trace_id=bytes(15) + b"\1",
         tenant="default",

@@ -41,7 +41,7 @@ def command(config: "Config", sources: tuple[str, ...], output_format: str) -> N
     stdin = sys.stdin.buffer if "-" in sources else None
     traces = read_traces(read_sources(sources, stdin))
     # By time, so that the same spans in other files print the same.
-    traces.sort(key=lambda trace: (min(span.start_ns for span in trace.spans), trace.trace_id))
+    traces.sort(key=lambda trace: (trace.spans[0].start_ns, trace.trace_id))
     extractions = [extract(trace, ToolAliases(config.traces.tool_aliases)) for trace in traces]
     fold_across(extractions)
     if output_format == "json":
