@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine
 
 from tracegrade.config import Config
 from tracegrade.journal.local import LocalJournal
+from tracegrade.pipeline import judge_role
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import read_heartbeat
 from tracegrade.pipeline.judge_role import JudgeRole
+from tracegrade.store.open import StoreError, open_store
 
 
 @pytest.fixture
@@ -35,19 +38,57 @@ def test_the_end_wakes_sinks_that_sleep(role: JudgeRole) -> None:
 def test_a_judge_whose_position_waits_for_a_slow_disk_is_alive(
     role: JudgeRole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracegrade.pipeline.heartbeat.BEAT_EVERY_S", 0.01)
-    path = DataFolder(tmp_path).heartbeat
-    beats: set[int] = set()
+    beats = Beats(tmp_path, monkeypatch)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fdatasync", lambda fd: beats.wait_for_some())
+        role._position.commit(5)
+    assert len(beats.seen) > 3
 
-    def slow(fd: int) -> None:
+
+def test_a_judge_whose_store_takes_long_to_be_brought_up_to_date_is_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LocalJournal.open(DataFolder(tmp_path).journal).close()
+    beats = Beats(tmp_path, monkeypatch)
+
+    def slow(url: str, *, read_only: bool = False) -> Engine:
+        if not read_only:
+            beats.wait_for_some()
+        return open_store(url, read_only=read_only)
+
+    monkeypatch.setattr(judge_role, "open_store", slow)
+    role = JudgeRole(Config(data_dir=str(tmp_path)))
+    role.stop()
+    role.run()
+    assert len(beats.seen) > 3
+
+
+def test_a_store_that_cannot_be_opened_leaves_the_folder_to_the_next_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LocalJournal.open(DataFolder(tmp_path).journal).close()
+    (tmp_path / "letter.txt").write_text("no database" * 100)
+    with pytest.raises(StoreError, match="not a database"):
+        JudgeRole(Config(data_dir=str(tmp_path), store={"url": f"sqlite:///{tmp_path}/letter.txt"}))
+    role = JudgeRole(Config(data_dir=str(tmp_path)))
+    role.stop()
+    role.run()
+
+
+class Beats:
+    """The signs of life that a judge gives while it waits."""
+
+    def __init__(self, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("tracegrade.pipeline.heartbeat.BEAT_EVERY_S", 0.01)
+        monkeypatch.setattr(sys, "setswitchinterval", lambda _: None)  # of this process
+        self.seen: set[int] = set()
+        self._path = DataFolder(data_dir).heartbeat
+
+    def wait_for_some(self) -> None:
+        """Until more than three came, at most five seconds."""
         for _ in range(500):
-            if (beat := read_heartbeat(path)) is not None:
-                beats.add(beat.changed_ns)
-            if len(beats) > 3:
+            if (beat := read_heartbeat(self._path)) is not None:
+                self.seen.add(beat.changed_ns)
+            if len(self.seen) > 3:
                 return
             time.sleep(0.01)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "fdatasync", slow)
-        role._position.commit(5)
-    assert len(beats) > 3

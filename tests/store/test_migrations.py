@@ -89,9 +89,14 @@ def run(url: str, tmp_path: Path, *arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_store_of_any_earlier_version_is_brought_up_to_date_and_read(version: str, url: str, tmp_path: Path) -> None:
+def test_a_store_of_any_earlier_version_is_brought_up_to_date_and_read(
+    version: str, url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store_of_version(version, url, tmp_path)
+    caplog.set_level("INFO", "tracegrade.store.open")
     engine = open_store(url)
+    said = f": bringing tables of version {version} up to date ({VERSIONS[-1]})"
+    assert [said in message for message in caplog.messages] == ([] if version == VERSIONS[-1] else [True, False])
     with reading(engine) as connection:
         (rate,) = rates(connection, Filter())
         by_minute = select(func.sum(schema.counts.c.score_squares)).where(schema.counts.c.minutes == 1)

@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import islice
 from typing import TypeVar
 
@@ -98,14 +98,18 @@ class JudgeRole:
         self._reload = RuleReload(config.rules, self._telemetry)
         self._rule_set = self._reload.in_force
         self._changed_rules: RuleSet | None = None  # handed from the delivery thread to the judging one
-        self._store = open_store(config.store_url)
+        with ExitStack() as undone:
+            self._results = self._open_results()
+            undone.callback(self._results.close)
+            self._heartbeat = Heartbeat(self._folder.heartbeat)
+            undone.callback(self._heartbeat.close)
+            self._store = self._open_store()
+            undone.pop_all()
         self._lookup = open_store(config.store_url, read_only=True)  # looking up must not wait for who writes
-        self._results = self._open_results()
         # Started by itself, the judge may be there before the receiver has made the journal.
         self._reader = _patiently(
             lambda: JournalReader(self._folder.journal, telemetry=self._telemetry, name="journal"), JournalNotFound
         )
-        self._heartbeat = Heartbeat(self._folder.heartbeat)
         self._syncing = ThreadPoolExecutor(1, thread_name_prefix="position-sync")
         self._position = Position(self._folder.position("judge"), sync=self._sync_alive)
         self._deletions = Deletions(self._folder.path)
@@ -205,6 +209,14 @@ class JudgeRole:
             ),
             JournalLocked,
         )
+
+    def _open_store(self) -> Engine:
+        """The store, alive in the eyes of the watchdog while it is brought up to date: a large one takes minutes.
+
+        Killed in between, it would have to begin anew each time.
+        """
+        with ThreadPoolExecutor(1, thread_name_prefix="open-store") as opening:
+            return self._heartbeat.beat_until(opening.submit(open_store, self._config.store_url), 0)
 
     def stop(self) -> None:
         """Ask `run` to return; open traces stay in the journal for the next start. From any thread."""

@@ -1,5 +1,6 @@
 """Opening a store: made or brought up to date by a writer, taken as it is by a reader."""
 
+import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, S
 
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.store.schema import VERSION
+
+logger = logging.getLogger(__name__)
 
 # 4 KiB pages: a trace fills one and a half, and its id, which is random, dirties one of the index; with 8 KiB, writing
 # costs a fifth more and the file is half as large again.
@@ -70,7 +73,11 @@ def open_store(url: str, *, read_only: bool = False) -> Engine:
             engine.dispose()
             raise StoreError(f"{_shown(parsed)}: {problem}")
         if found != VERSION:
+            if found is not None:
+                logger.info("%s: bringing tables of version %s up to date (%s)", _shown(parsed), found, VERSION)
             _migrate(engine)
+            if found is not None:
+                logger.info("%s: up to date", _shown(parsed))
     except (SQLAlchemyError, sqlite3.Error) as error:
         kind = StoreUnreachable if _is_unreachable(error) else StoreError
         raise kind(f"{_shown(parsed)}: {_cause(error)}") from None
