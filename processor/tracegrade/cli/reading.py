@@ -2,14 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tracegrade.alert.links import NO_LINKS, Links
-from tracegrade.cli.output import reports_errors
-from tracegrade.cli.quick_start import start_quickly
-from tracegrade.cli.settings_option import config_option, data_dir_option
+from tracegrade.cli.settings_option import options_read_by
 from tracegrade.store.place import DATA_DIR, sqlite_url
 
 R = TypeVar("R")
@@ -25,16 +22,7 @@ class ReadSettings:
 
 def reading_options(function: Callable[..., R]) -> Callable[..., R]:
     """Add ``-c/--config`` and ``--data-dir``; the command is called with ``settings``, the `ReadSettings`."""
-
-    @config_option
-    @data_dir_option
-    @wraps(function)
-    @reports_errors
-    def wrapper(config_path: Path | None, data_dir: str | None, **arguments: Any) -> R:
-        start_quickly()
-        return function(settings=read_settings(config_path, data_dir), **arguments)
-
-    return wrapper
+    return options_read_by(read_settings, "settings")(function)
 
 
 def read_settings(config_path: Path | None, data_dir: str | None) -> ReadSettings:

@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tracegrade.cli.output import reports_errors
 from tracegrade.cli.quick_start import start_quickly
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
 
 R = TypeVar("R")
 
@@ -30,17 +33,31 @@ data_dir_option = click.option(
 )
 
 
+def options_read_by(
+    load: Callable[[Path | None, str | None], Any], name: str
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Add ``-c/--config`` and ``--data-dir``; the command is called with what `load` makes of both, as `name`."""
+
+    def add(function: Callable[..., R]) -> Callable[..., R]:
+        @config_option
+        @data_dir_option
+        @wraps(function)
+        @reports_errors
+        def wrapper(config_path: Path | None, data_dir: str | None, **arguments: Any) -> R:
+            start_quickly()
+            return function(**{name: load(config_path, data_dir)}, **arguments)
+
+        return wrapper
+
+    return add
+
+
 def settings_options(function: Callable[..., R]) -> Callable[..., R]:
     """Add ``-c/--config`` and ``--data-dir``; the command is called with ``config``, read and checked."""
+    return options_read_by(_read_and_checked, "config")(function)
 
-    @config_option
-    @data_dir_option
-    @wraps(function)
-    @reports_errors
-    def wrapper(config_path: Path | None, data_dir: str | None, **arguments: Any) -> R:
-        start_quickly()
-        from tracegrade.config import load_config
 
-        return function(config=load_config(config_path, data_dir=data_dir), **arguments)
+def _read_and_checked(config_path: Path | None, data_dir: str | None) -> "Config":
+    from tracegrade.config import load_config
 
-    return wrapper
+    return load_config(config_path, data_dir=data_dir)
