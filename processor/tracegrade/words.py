@@ -22,6 +22,47 @@ def json_text(value: Any) -> str:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=True)
 
 
+# What changes how a terminal or an editor shows the text around it: control characters, what turns the direction of
+# writing, what is not seen at all, and halves of characters, which no stream takes. Tabs stay, and so do the joiners
+# that emoji and some scripts are written with.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def printable(text: str) -> str:
+    r"""`text`, whoever wrote it, as one line that a terminal can be given: ``\x1b`` for an escape, and so on.
+
+    Source: Unicode Technical Report 36, section 3.5; CVE-2021-42574 (directions of writing in source text).
+    """
+    return _UNPRINTABLE.sub(_escape, text)
+
+
+def printable_lines(text: str) -> str:
+    """As `printable`, of a text whose line ends are meant."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def printable_json(text: str) -> str:
+    """As `printable`, of JSON: the same value, with more of it escaped."""
+    return _UNPRINTABLE.sub(_escape_in_json, text)
+
+
+def printable_xml(text: str) -> str:
+    """As `printable_lines`, of XML: the same text, with references for what it cannot show."""
+    return _UNPRINTABLE.sub(lambda found: found[0] if found[0] == "\n" else f"&#x{ord(found[0]):x};", text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape", "surrogatepass").decode()
+
+
+def _escape_in_json(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
 def count(number: int, noun: str) -> str:
     """``1 rule``, ``2 rules``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,8 +1,11 @@
 """Tables on terminals of any width."""
 
 import io
+import json
 import sys
+import unicodedata
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
@@ -11,7 +14,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from tracegrade.cli import output
 from tracegrade.cli.output import _broken, _unbroken, print_table, print_text, styled
+from tracegrade.words import json_text, printable, printable_json, printable_xml
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 ROW = ["fail", "order-quantity-differs-from-request", "order-agent", TRACE]
@@ -96,3 +101,17 @@ def test_a_line_too_long_for_a_pipe_is_broken_and_others_are_not(capsys: pytest.
     print_text(styled(words) + styled("."))
     print_text(styled(f"{words} and more"))
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [f"{words}.", words, "and more"]
+
+
+@given(st.text(st.characters(codec=None)))
+def test_what_is_printed_is_one_line_and_nothing_that_a_terminal_obeys(text: str) -> None:
+    for shown in (printable(text), printable_json(json_text(text)), printable_xml(text.replace("\n", " "))):
+        assert not {unicodedata.category(c) for c in shown if c not in "\t\u200c\u200d"} & {"Cc", "Cs", "Zl", "Zp"}
+        assert len(shown.splitlines()) <= 1
+    assert json.loads(printable_json(json_text(text))) == text
+
+
+def test_commands_print_by_way_of_what_makes_text_printable() -> None:
+    folder = Path(output.__file__).parent
+    elsewhere = [path.name for path in folder.glob("*.py") if "click.echo(" in path.read_text()]
+    assert elsewhere == ["output.py"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from tracegrade.cli.output import reports_errors
+from tracegrade.cli.output import print_line, print_lines, reports_errors
 from tracegrade.cli.settings_option import config_option, data_dir_option
 from tracegrade.words import count
 
@@ -50,7 +50,7 @@ def check(path: Path | None, config_path: Path | None) -> None:
     rules, exporters = count(len(rule_set), "rule"), count(len(config.exporters), "exporter")
     dialects = f", dialects of packages: {', '.join(plugin.name for plugin in CUSTOM)}" if CUSTOM else ""
     evaluators = f", evaluators of packages: {', '.join(custom())}" if custom() else ""
-    click.echo(f"{path or config_path or 'defaults'}: nothing wrong, {rules}, {exporters}{dialects}{evaluators}")
+    print_line(f"{path or config_path or 'defaults'}: nothing wrong, {rules}, {exporters}{dialects}{evaluators}")
 
 
 @command.command()
@@ -65,7 +65,7 @@ def show(path: Path | None, config_path: Path | None, data_dir: str | None) -> N
     from tracegrade.config import load_config
 
     config = load_config(path or config_path, data_dir=data_dir)
-    click.echo(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False), nl=False)
+    print_lines(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False).rstrip("\n"))
 
 
 @command.command()
@@ -75,4 +75,4 @@ def schema() -> None:
 
     from tracegrade.config import settings_schema
 
-    click.echo(json.dumps(settings_schema(), indent=2, ensure_ascii=False))
+    print_lines(json.dumps(settings_schema(), indent=2, ensure_ascii=False))

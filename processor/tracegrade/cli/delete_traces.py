@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracegrade.cli.output import EXIT_CANNOT_TELL, EXIT_FAILED, format_option, print_json, reports_errors
+from tracegrade.cli.output import EXIT_CANNOT_TELL, EXIT_FAILED, format_option, print_json, print_line, reports_errors
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
@@ -69,14 +69,14 @@ def delete(
     if output_format == "json":
         print_json([deletion.to_json()])
     elif deletion.state == "done" and not deletion.found_nothing:
-        click.echo(_summary(deletion))
+        print_line(_summary(deletion))
     if deletion.state != "done":
-        click.echo(
+        print_line(
             f"Asked for, and {deletion.state} so far; a running serve, or the next start, does the rest.", err=True
         )
         sys.exit(EXIT_CANNOT_TELL)
     if deletion.found_nothing:
-        click.echo(f"Nothing was kept of {what}.", err=True)
+        print_line(f"Nothing was kept of {what}.", err=True)
         sys.exit(EXIT_FAILED)
 
 

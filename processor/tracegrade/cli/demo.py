@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracegrade.cli.output import EXIT_FAILED, outcome_text, print_table, reports_errors
+from tracegrade.cli.output import EXIT_FAILED, outcome_text, print_line, print_table, reports_errors
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -87,23 +87,24 @@ async def _serve(role: "ReceiveRole", config: "Config", once: bool) -> int:
 def _run_agent(endpoints: dict[str, str], config: "Config", once: bool) -> bool:
     from tracegrade.cli.demo_agent import RUNS, DemoAgent
 
-    click.echo(f"Receiving OTLP/gRPC on {endpoints['grpc']} and OTLP/HTTP on {endpoints['http']}.")
+    print_line(f"Receiving OTLP/gRPC on {endpoints['grpc']} and OTLP/HTTP on {endpoints['http']}.")
     agent = DemoAgent(endpoints["grpc"])
     titles = {agent.run(script): script.title for script in RUNS}
     agent.flush()
-    click.echo(f"The order agent made {len(RUNS)} runs; waiting until they are judged ...\n")
+    print_line(f"The order agent made {len(RUNS)} runs; waiting until they are judged ...")
+    print_line()
     judged = _wait_until_judged(config, set(titles))
     _print_results(config, titles)
     if not judged:
-        click.echo(f"Not every run was judged within {_JUDGED_WITHIN_S:g} s; see the messages above.", err=True)
+        print_line(f"Not every run was judged within {_JUDGED_WITHIN_S:g} s; see the messages above.", err=True)
     failing = next((trace for trace, title in titles.items() if "before" in title), next(iter(titles)))
     if not once:
         where = f"--data-dir {config.data_dir}"
-        click.echo(f"Open:         {endpoints['web']}")
-        click.echo(f"Look closer:  tracegrade results list {where}")
-        click.echo(f"              tracegrade why {failing} {where}")
-        click.echo(f"Metrics:      http://{endpoints['telemetry']}/metrics")
-        click.echo("Send your own agent's traces to the addresses above. Ctrl-C ends the demo.")
+        print_line(f"Open:         {endpoints['web']}")
+        print_line(f"Look closer:  tracegrade results list {where}")
+        print_line(f"              tracegrade why {failing} {where}")
+        print_line(f"Metrics:      http://{endpoints['telemetry']}/metrics")
+        print_line("Send your own agent's traces to the addresses above. Ctrl-C ends the demo.")
     return judged
 
 

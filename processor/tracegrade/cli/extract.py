@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.output import format_option, print_json, print_table, reports_errors, tool_text
+from tracegrade.cli.output import format_option, print_json, print_line, print_table, reports_errors, tool_text
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
@@ -66,7 +66,7 @@ def _print_unread(extractions: Iterable[Extraction]) -> None:
     by_scope: dict[str, list[Span]] = {}
     for extraction in extractions:
         if extraction.dialect_error:
-            click.echo(
+            print_line(
                 f"Trace {extraction.trace.trace_id.hex()} was read without the dialects of installed packages, one of "
                 f"which raised {extraction.dialect_error}."
             )
@@ -74,7 +74,7 @@ def _print_unread(extractions: Iterable[Extraction]) -> None:
             by_scope.setdefault(span.scope, []).append(span)
     for scope, spans in sorted(by_scope.items()):
         keys = ", ".join(keys_of(spans[0])) or "no attributes"
-        click.echo(
+        print_line(
             f"Not read: {count(len(spans), 'span')} of scope {scope!r} that look like tool calls; no dialect knows "
             f"{spans[0].name!r} with {keys}."
         )

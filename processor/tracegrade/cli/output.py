@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import click
 
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.words import json_text
+from tracegrade.words import json_text, printable, printable_json, printable_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,10 +49,20 @@ output_option = click.option(
 )
 
 
+def print_line(text: str = "", *, err: bool = False) -> None:
+    r"""One line, safe on a terminal whoever wrote what it holds; line ends within it are shown as ``\n``."""
+    click.echo(printable(text), err=err)
+
+
+def print_lines(text: str, *, err: bool = False) -> None:
+    """As `print_line`, of a text of several lines; what others wrote may look like a line of ours in it."""
+    click.echo(printable_lines(text), err=err)
+
+
 def print_json(rows: Iterable[Mapping[str, Any]]) -> None:
     """One JSON object per line, integers exact at any size."""
     for row in rows:
-        click.echo(json_text(row))
+        click.echo(printable_json(json_text(row)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +84,8 @@ def styled(text: str, style: str = "") -> Styled:
 
 
 def print_text(text: Styled) -> None:
-    """A line for people, broken where the terminal, or a pipe's reader, ends."""
+    """A line for people, broken where the terminal, or a pipe's reader, ends; its text as `print_line` shows it."""
+    text = Styled(tuple((printable(part), style) for part, style in text.parts))
     if not _has_styles() and _fits(line := str(text), _PIPE_WIDTH):
         click.echo(line)
     else:
@@ -95,12 +106,12 @@ def print_table(
     Args:
         title: stands above it, "" for none.
         columns: their headings.
-        rows: their cells; `Styled` ones keep their styles.
+        rows: their cells, safe whoever wrote them; `Styled` ones keep their styles, and all their lines.
         empty: what is said when there are no rows.
         whole: columns never broken into lines: ids that people copy, times.
         spare: columns that a narrow terminal does not show, the first to go first.
     """
-    shown = [[cell if isinstance(cell, Styled) else styled(_cell(cell)) for cell in row] for row in rows]
+    shown = [[_printable(cell if isinstance(cell, Styled) else styled(_cell(cell))) for cell in row] for row in rows]
     if not shown:
         click.echo(empty)
         return
@@ -114,6 +125,10 @@ def print_table(
         _console().print(_for_rich(laid_out), soft_wrap=True)
     else:
         click.echo(str(laid_out))
+
+
+def _printable(cell: Styled) -> Styled:
+    return Styled(tuple((printable_lines(text), style) for text, style in cell.parts))
 
 
 def _has_styles() -> bool:
@@ -264,7 +279,7 @@ def reports_errors(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except TraceGradeError as error:
-            click.echo(f"Error: {error}", err=True)
+            print_lines(f"Error: {error}", err=True)
             sys.exit(EXIT_USAGE)
 
     return wrapper

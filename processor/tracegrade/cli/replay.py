@@ -16,6 +16,8 @@ from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
     EXIT_FAILED,
     outcome_text,
+    print_line,
+    print_lines,
     print_table,
     progress,
     reports_errors,
@@ -24,7 +26,7 @@ from tracegrade.cli.reports import OUTCOMES, Check, report, report_format_option
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.words import count, json_text
+from tracegrade.words import count, json_text, printable_json
 
 if TYPE_CHECKING:
     from tracegrade.assemble.closed_traces import TraceKey
@@ -105,7 +107,7 @@ def command(
     try:
         tally = _show(replayed, output_format, rule_set)
     except (SegmentDeleted, WorkerEnded, _NoRoom) as error:
-        click.echo(f"Error: {error}", err=True)
+        print_lines(f"Error: {error}", err=True)
         sys.exit(EXIT_CANNOT_TELL)
     _gate(tally, fail_under)
 
@@ -173,7 +175,7 @@ def _replayed(selection: "Selection", output_format: str, judged: "Judged") -> "
 def _shown(evaluations: "list[Evaluation]", output_format: str) -> list[Any]:
     match output_format:
         case "json":
-            return [json_text(evaluation.to_json()) for evaluation in evaluations]
+            return [printable_json(json_text(evaluation.to_json())) for evaluation in evaluations]
         case "table":
             return _failed_rows(evaluations)
         case _:
@@ -240,7 +242,7 @@ def _show(replayed: "Iterable[tuple[TraceKey, bytes]]", output_format: str, rule
         if output_format == "json":
             for item in _added_up(latest, tally):
                 if item.shown:
-                    click.echo("\n".join(item.shown))
+                    print_lines("\n".join(item.shown))
         elif output_format == "table":
             failed: list[tuple[Any, ...]] = []
             failures = 0
@@ -250,7 +252,7 @@ def _show(replayed: "Iterable[tuple[TraceKey, bytes]]", output_format: str, rule
             _print_summary(tally, failed, failures)
         else:
             checks = [_check(rule_set, *found) for item in _added_up(latest, tally) for found in item.shown]
-            click.echo(report(output_format, checks, f"{count(tally.traces, 'trace')} judged"))
+            print_lines(report(output_format, checks, f"{count(tally.traces, 'trace')} judged"))
     return tally
 
 
@@ -328,7 +330,7 @@ def _print_summary(tally: _Tally, failed: list[tuple[Any, ...]], failures: int) 
             spare=["agent"],
         )
         if failures > len(failed):
-            click.echo(f"... and {failures - len(failed)} more; --format json prints all")
+            print_line(f"... and {failures - len(failed)} more; --format json prints all")
 
 
 def _rate(counts: Counter[str]) -> str | None:
@@ -341,10 +343,10 @@ def _gate(tally: _Tally, fail_under: float | None) -> None:
         return
     judged = tally.rules["pass"] + tally.rules["fail"]
     if not judged:
-        click.echo("Cannot tell: no rule passed or failed on any trace.", err=True)
+        print_line("Cannot tell: no rule passed or failed on any trace.", err=True)
         sys.exit(EXIT_CANNOT_TELL)
     rate = tally.rules["pass"] / judged
     verdict = "passed" if rate >= fail_under else "failed"
-    click.echo(f"Gate {verdict}: pass rate {rate:.4f} of {judged} rule outcomes, bound {fail_under:g}.", err=True)
+    print_line(f"Gate {verdict}: pass rate {rate:.4f} of {judged} rule outcomes, bound {fail_under:g}.", err=True)
     if rate < fail_under:
         sys.exit(EXIT_FAILED)

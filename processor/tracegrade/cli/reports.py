@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import click
 
 from tracegrade.cli.output import markdown_table
-from tracegrade.words import json_text
+from tracegrade.words import json_text, printable_json, printable_xml
 
 if TYPE_CHECKING:
     from tracegrade.match.rule import Level, Rule
@@ -36,6 +36,7 @@ _SARIF_LEVELS: "dict[Level, str]" = {
 }
 # What XML 1.0 cannot hold, not even as a reference.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_MARKDOWN = re.compile(r"[\\`\[\]!]")
 _MAX_LISTED = 50
 
 report_format_option = click.option(
@@ -86,7 +87,7 @@ def _junit(checks: Sequence[Check], title: str) -> str:
             if (element := _JUNIT_ELEMENTS.get(check.outcome)) is not None:
                 ElementTree.SubElement(case, element, {"message": _xml_text(check.message)})
     ElementTree.indent(suites)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suites, encoding="unicode")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + printable_xml(ElementTree.tostring(suites, encoding="unicode"))
 
 
 def _counts(checks: Sequence[Check]) -> dict[str, str]:
@@ -119,13 +120,14 @@ def _sarif(checks: Sequence[Check]) -> str:
         "rules": [_sarif_rule(rule) for rule in rules.values()],
     }
     results = [_sarif_result(check) for check in checks if check.outcome in ("fail", "error")]
-    return json_text(
+    log = json_text(
         {
             "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
             "version": "2.1.0",
             "runs": [{"tool": {"driver": driver}, "results": results}],
         }
     )
+    return printable_json(log)
 
 
 def _sarif_rule(rule: "Rule") -> dict[str, Any]:
@@ -160,8 +162,16 @@ def _markdown(checks: Sequence[Check], title: str) -> str:
     failed = [check for check in checks if check.outcome in ("fail", "error")]
     parts = [f"## {title}", markdown_table(["rule", *OUTCOMES], rows)]
     if failed:
-        listed = [[check.outcome, check.rule.id, check.name, check.message] for check in failed[:_MAX_LISTED]]
+        listed = [
+            [check.outcome, check.rule.id, _as_text(check.name), _as_text(check.message)]
+            for check in failed[:_MAX_LISTED]
+        ]
         parts += ["### What failed", markdown_table(["outcome", "rule", "what", "why"], listed)]
     if (rest := len(failed) - _MAX_LISTED) > 0:
         parts.append(f"... and {rest} more; --format json has all.")
     return "\n\n".join(parts)
+
+
+def _as_text(text: str) -> str:
+    """`text`, which a sender may have written, as Markdown that shows it: no link, picture or element of its making."""
+    return _MARKDOWN.sub(r"\\\g<0>", text).replace("<", "&lt;")

@@ -12,6 +12,7 @@ from tracegrade.cli.output import (
     outcome_text,
     output_option,
     print_json,
+    print_line,
     print_table,
     print_text,
     reports_errors,
@@ -20,7 +21,7 @@ from tracegrade.cli.output import (
 from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
-from tracegrade.words import json_text, time_text
+from tracegrade.words import json_text, printable_json, printable_lines, time_text
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from tracegrade.store.read import Filter
 
 _EXPORTED_AT_A_TIME = 1000
+# Full-width forms too: some spreadsheets take them for the same.
+_FORMULA_BEGINS_WITH = ("=", "+", "-", "@", "\t", "＝", "＋", "－", "＠")
 _OUTCOMES = ["pass", "fail", "not_evaluable", "error"]
 
 
@@ -97,7 +100,7 @@ def list_(
         spare=["service", "agent"],
     )
     if len(found) == limit:
-        click.echo(f"The newest {limit}; --limit shows more, --since, --rule or --outcome narrow it down.", err=True)
+        print_line(f"The newest {limit}; --limit shows more, --since, --rule or --outcome narrow it down.", err=True)
 
 
 @command.command()
@@ -118,7 +121,8 @@ def export(
 ) -> None:
     """Write all evaluations that the options choose, the newest first, with every field and value.
 
-    In CSV, the subject's kind and id have columns of their own; details are JSON.
+    In CSV, the subject's kind and id have columns of their own; details are JSON; a text that a spreadsheet would take
+    for a formula begins with an apostrophe.
     """
     import csv
 
@@ -129,7 +133,7 @@ def export(
         rows = _all_results(connection, Filter(since_ns=since, until_ns=until, **wanted))
         if output_format == "jsonl":
             for evaluation in rows:
-                output.write(json_text(evaluation.to_json()) + "\n")
+                output.write(printable_json(json_text(evaluation.to_json())) + "\n")
             return
         table = csv.writer(output, lineterminator="\n")
         for number, evaluation in enumerate(rows):
@@ -157,7 +161,16 @@ def _csv_row(evaluation: "Evaluation") -> dict[str, object]:
             flat |= {f"subject_{name}": part for name, part in value.items()}
         else:
             flat[key] = json_text(value) if isinstance(value, dict | list | bool) else value
-    return flat
+    return {key: _no_formula(value) if isinstance(value, str) else value for key, value in flat.items()}
+
+
+def _no_formula(text: str) -> str:
+    """`text` as a cell that no spreadsheet takes for a formula, nor a terminal for a command.
+
+    Source: OWASP, CSV injection.
+    """
+    shown = printable_lines(text)
+    return f"'{shown}" if shown.startswith(_FORMULA_BEGINS_WITH) else shown
 
 
 @command.command()
@@ -180,7 +193,7 @@ def show(settings: ReadSettings, output_format: str, trace_id: bytes, rule: str 
     found = [item for trace in stored for item in trace.evaluations if rule is None or item.rule_id == rule]
     if not found:
         what = f"of rule {rule} " if rule is not None else ""
-        click.echo(f"No evaluations {what}of trace {trace_id.hex()}; 'tracegrade why' says why.", err=True)
+        print_line(f"No evaluations {what}of trace {trace_id.hex()}; 'tracegrade why' says why.", err=True)
         sys.exit(EXIT_FAILED)
     if output_format == "json":
         print_json(item.to_json() for item in found)
@@ -202,9 +215,10 @@ def show_evaluation(item: "Evaluation") -> None:
         lines.append(f"incomplete {kind}: {', '.join(subject.missing)} missing")
     lines += [text for text in (item.explanation, item.reason) if text]
     lines += _detail_lines(item.details, "")
-    for line in lines:
-        print_text(styled(f"    {line}"))
-    click.echo()
+    for text in lines:
+        for line in text.split("\n"):
+            print_text(styled(f"    {line}"))
+    print_line()
 
 
 def _detail_lines(details: dict[str, Any], indent: str) -> list[str]:

@@ -15,6 +15,8 @@ from tracegrade.cli.output import (
     outcome_text,
     output_option,
     print_json,
+    print_line,
+    print_lines,
     print_table,
     reports_errors,
 )
@@ -60,7 +62,7 @@ def check(paths: Sequence[str], output_format: str) -> None:
     if output_format == "json":
         print_json([{"rules": len(rule_set), "hash": rule_set.hash}])
     else:
-        click.echo(f"{count(len(rule_set), 'rule')}, nothing wrong (rule set {rule_set.hash})")
+        print_line(f"{count(len(rule_set), 'rule')}, nothing wrong (rule set {rule_set.hash})")
 
 
 @command.command(name="list")
@@ -86,7 +88,7 @@ def list_(paths: Sequence[str], evaluators: bool, output_format: str) -> None:
     if output_format == "json":
         print_json(rows)
     elif output_format == "markdown":
-        click.echo(markdown_table(columns, [_cells(row, columns) for row in rows]))
+        print_lines(markdown_table(columns, [_cells(row, columns) for row in rows]))
     else:
         print_table("", columns, [_cells(row, columns) for row in rows], empty="no rules")
 
@@ -99,7 +101,7 @@ def schema() -> None:
 
     from tracegrade.match.schema import rule_schema
 
-    click.echo(json.dumps(rule_schema(), indent=2, ensure_ascii=False))
+    print_lines(json.dumps(rule_schema(), indent=2, ensure_ascii=False))
 
 
 @command.command()
@@ -114,7 +116,7 @@ def explain(name: str, paths: Sequence[str]) -> None:
     from tracegrade.match.explained import explained
 
     rule_set, chosen = _named(name, paths)
-    click.echo("\n\n\n".join(explained(rule, rule_set.paths[rule.id]) for rule in chosen))
+    print_lines("\n\n\n".join(explained(rule, rule_set.paths[rule.id]) for rule in chosen))
 
 
 @command.command()
@@ -142,7 +144,7 @@ def test(paths: Sequence[str], config_path: Path | None, output_format: str) -> 
         _print_results(results)
     else:
         checks = [_check(rule, path, result) for rule, path, found in tested for result in found]
-        click.echo(report(output_format, checks, "Tests of rules"))
+        print_lines(report(output_format, checks, "Tests of rules"))
     if any(result.failure for result in results):
         sys.exit(EXIT_FAILED)
 
@@ -168,7 +170,7 @@ def new(name: str, folder: Path, trace_id: bytes | None, config: "Config") -> No
     draft = new_rule.example(rule_id) if trace_id is None else _from_stored(rule_id, trace_id, config)
     written = new_rule.write(folder / category / rule_id, draft)
     for path in written:
-        click.echo(f"wrote {path}")
+        print_line(f"wrote {path}")
     (rule,) = _load([str(written[0])]).rules
     results = list(run_tests(rule, written[0], config.traces))
     _print_results(results)
@@ -222,8 +224,8 @@ def import_(source: str, rule_id: str, folder: Path, answers: str | None, replac
             imported = import_suite(document, rule_id)
     path = _write_imported(imported, folder, replace)
     for note in imported.notes:
-        click.echo(f"Note: {note}.", err=True)
-    click.echo(f"wrote {path}")
+        print_line(f"Note: {note}.", err=True)
+    print_line(f"wrote {path}")
 
 
 def _text_of(source: str) -> str:
@@ -369,4 +371,4 @@ def _print_results(results: "Sequence[Result]") -> None:
         rows.append((result.rule_id, description, outcome_text("fail" if result.failure else "pass"), said))
     print_table("", ["rule", "test", "", "found"], rows, empty="no rules")
     failed = sum(bool(result.failure) for result in results)
-    click.echo(f"{len(results) - failed} passed, {failed} failed")
+    print_line(f"{len(results) - failed} passed, {failed} failed")

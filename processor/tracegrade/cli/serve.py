@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.output import reports_errors
+from tracegrade.cli.output import print_line, print_lines, reports_errors
 from tracegrade.cli.settings_option import config_option, data_dir_option
 from tracegrade.model.errors import TraceGradeError
+from tracegrade.words import printable, printable_lines
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -75,7 +76,7 @@ def _judge(config: "Config", ends_with_stdin: bool) -> int:
         with _says_what_is_wrong_with_the_folder(config):
             role = JudgeRole(config)
     except StoreUnreachable as error:
-        click.echo(f"Error: {error}", err=True)
+        print_lines(f"Error: {error}", err=True)
         return EXIT_STORE_UNREACHABLE
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: role.stop())
@@ -117,7 +118,7 @@ def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int
             scheme = "http" if settings.tls is None else "https"
             shown = f"{scheme}://{host}:{listening.getsockname()[1]}"
             listening.listen()  # else whoever reads the next line may be refused
-            click.echo(f"Listening: web {shown}. Data in {config.data_dir}.", err=True)
+            print_line(f"Listening: web {shown}. Data in {config.data_dir}.", err=True)
         await role.run(stop, listening)
         return 0
 
@@ -142,25 +143,25 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
     with _says_what_is_wrong_with_the_folder(config):
         role = ReceiveRole(config, config_path, with_judge=with_judge)
     if with_judge and not len(rule_set):
-        click.echo("No rules: traces are kept and forwarded, nothing is judged. Name some in rules.paths.", err=True)
+        print_line("No rules: traces are kept and forwarded, nothing is judged. Name some in rules.paths.", err=True)
     if with_judge and "paths" not in config.rules.model_fields_set:
         names = ", ".join(rule.id for rule in rule_set.rules)
-        click.echo(f"rules.paths is not set: judging by builtin:default, which is {names}.", err=True)
+        print_line(f"rules.paths is not set: judging by builtin:default, which is {names}.", err=True)
 
     def ready(endpoints: dict[str, str]) -> None:
         shown = ", ".join(f"{name} {endpoint}" for name, endpoint in endpoints.items())
-        click.echo(f"Listening: {shown}. Data in {config.data_dir}. {len(rule_set)} rules.", err=True)
+        print_line(f"Listening: {shown}. Data in {config.data_dir}. {len(rule_set)} rules.", err=True)
         if dialects:
-            click.echo(f"Dialects of installed packages: {', '.join(dialects)}.", err=True)
+            print_line(f"Dialects of installed packages: {', '.join(dialects)}.", err=True)
         if evaluators:
-            click.echo(f"Evaluators of installed packages: {', '.join(evaluators)}.", err=True)
+            print_line(f"Evaluators of installed packages: {', '.join(evaluators)}.", err=True)
 
     async def main() -> int:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
 
         def stop_in_order() -> None:
-            click.echo("Stopping: requests in work are answered, what is left is done at the next start.", err=True)
+            print_line("Stopping: requests in work are answered, what is left is done at the next start.", err=True)
             stop.set()
 
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -198,6 +199,17 @@ def _run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
 def _log_to_stderr(role: str) -> None:
     import logging
 
-    logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {role} %(levelname)s %(name)s: %(message)s")
+    class Printable(logging.Formatter):
+        """One line a message, safe on a terminal: messages quote what senders and other servers wrote."""
+
+        def formatMessage(self, record: logging.LogRecord) -> str:
+            return printable(super().formatMessage(record))
+
+        def format(self, record: logging.LogRecord) -> str:
+            return printable_lines(super().format(record))
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(Printable(f"%(asctime)s {role} %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     for talkative in ("alembic", "uvicorn"):
         logging.getLogger(talkative).setLevel(logging.WARNING)

@@ -14,7 +14,9 @@ from tracegrade.cli.output import (
     outcome_text,
     output_option,
     print_json,
+    print_line,
     print_table,
+    print_text,
     reports_errors,
     styled,
     tool_text,
@@ -23,7 +25,7 @@ from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.results import show_evaluation
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
-from tracegrade.words import elapsed_text, json_text, time_text
+from tracegrade.words import elapsed_text, json_text, printable, printable_json, time_text
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -105,7 +107,7 @@ def list_(
         spare=["root", "service", "closed"],
     )
     if len(found) == limit:
-        click.echo(f"The newest {limit}; --limit shows more, --since or --service narrow it down.", err=True)
+        print_line(f"The newest {limit}; --limit shows more, --since or --service narrow it down.", err=True)
 
 
 def _closing(head: "TraceHead") -> str:
@@ -137,7 +139,7 @@ def show(settings: ReadSettings, output_format: str, trace_id: bytes) -> None:
     with reading_store(settings.store_url) as connection:
         found = stored_traces(connection, trace_id)
     if not found:
-        click.echo(
+        print_line(
             f"Trace {trace_id.hex()} is not in the store; 'tracegrade why' says what may be the cause.", err=True
         )
         sys.exit(EXIT_FAILED)
@@ -184,9 +186,9 @@ def export(
                 unknown.append(trace_id.hex())
             for stored in found:
                 for request in kept_requests(stored):
-                    output.write(json_text(to_json(request)) + "\n")
+                    output.write(printable_json(json_text(to_json(request))) + "\n")
     if unknown:
-        click.echo(f"Not in the store: {', '.join(unknown)}.", err=True)
+        print_line(f"Not in the store: {', '.join(unknown)}.", err=True)
         sys.exit(EXIT_FAILED)
 
 
@@ -215,22 +217,22 @@ def _print_trace(stored: "StoredTrace") -> None:
     release = f" {trace['release']}" if trace["release"] else ""
     cut = f", cut by {trace['cut_by']}: results may depend on when its spans came" if trace["cut_by"] else ""
     what = "trace" if stored.members is None else "session, last trace"
-    console.print(f"[bold]{what} {trace['trace_id']}[/]", soft_wrap=True)
+    print_text(styled(f"{what} {trace['trace_id']}", "bold"))
     for line in (
         f"service {trace['service'] or 'unnamed'}{release}{session}, tenant {trace['tenant']}",
         f"started {time_text(trace['start_ns'])} UTC, took {elapsed_text(trace['end_ns'] - trace['start_ns'])}",
         f"{missing}; closed: {trace['close_reason']}, revision {trace['revision']}{cut}",
     ):
-        console.print(f"  {line}", markup=False)
-    console.print()
+        print_text(styled(f"  {line}"))
+    print_line()
     if stored.members is None:
         for tree in _span_trees(decode_spans(stored.spans).spans):
             console.print(tree)
         _print_calls(stored.tool_calls, trace["start_ns"])
     for trace_id in filter(None, stored.members or ()):
-        console.print(f"  trace {trace_id.hex()}", highlight=False)
+        print_line(f"  trace {trace_id.hex()}")
     if stored.evaluations:
-        console.print()
+        print_line()
     for item in stored.evaluations:
         show_evaluation(item)
 
@@ -244,12 +246,12 @@ def _span_trees(spans: "list[Span]") -> "list[Tree]":
     base = min(span.start_ns for span in spans)
     nodes: dict[bytes, Tree] = {}
     for span in spans:
-        label = Text(span.name or "(no name)")
+        label = Text(printable(span.name) or "(no name)")
         label.append(f"  {elapsed_text(span.end_ns - span.start_ns)}", style="dim")
         label.append(f"  +{elapsed_text(span.start_ns - base)}", style="dim")
         label.append(f"  {span.span_id.hex()}", style="dim")
         if span.status_code == 2:
-            label.append(f"  ✗ error {span.status_message}".rstrip(), style="bold red")
+            label.append(f"  ✗ error {printable(span.status_message)}".rstrip(), style="bold red")
         if span.parent_span_id and span.parent_span_id not in known and not span.is_local_root:
             label.append(f"  parent {span.parent_span_id.hex()} is missing", style="yellow")
         nodes[span.span_id] = Tree(label, guide_style="dim")

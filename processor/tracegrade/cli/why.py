@@ -11,6 +11,8 @@ from tracegrade.cli.output import (
     format_option,
     outcome_text,
     print_json,
+    print_line,
+    print_lines,
     print_table,
     reports_errors,
 )
@@ -65,7 +67,7 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
     with reading_store(config.store_url) as connection:
         found = [read_judgement(connection, stored, config.traces) for stored in stored_traces(connection, trace_id)]
     if not found:
-        click.echo(_UNKNOWN.format(trace_id.hex(), config.data_path.resolve()), err=True)
+        print_lines(_UNKNOWN.format(trace_id.hex(), config.data_path.resolve()), err=True)
         sys.exit(EXIT_FAILED)
     for read in found:
         pairs = [*stored_pairs(read), *derived_pairs(read, rule_set)]
@@ -84,17 +86,17 @@ def _print_head(stored: "StoredTrace", rule_set: "RuleSet") -> None:
     head = stored.trace
     completeness = "complete" if head["complete"] else f"incomplete ({', '.join(head['missing'])} missing)"
     what = f"trace {head['trace_id']}" if stored.members is None else f"session {head['session']}"
-    click.echo(f"{what} of {head['service'] or 'an unnamed service'}, tenant {head['tenant']}")
-    click.echo(
+    print_line(f"{what} of {head['service'] or 'an unnamed service'}, tenant {head['tenant']}")
+    print_line(
         f"  {completeness}, closed {time_text(head['closed_ns'])} UTC ({head['close_reason']}), revision "
         f"{head['revision']}, {head['span_count']} spans, {head['call_count']} tool calls"
     )
     if head["cut_by"]:
-        click.echo(f"  cut short by {head['cut_by']}: spans beyond that bound were not judged")
+        print_line(f"  cut short by {head['cut_by']}: spans beyond that bound were not judged")
     if not len(rule_set):
-        click.echo("  no rules given: what did not match is told with -c CONFIG or --rules PATH")
+        print_line("  no rules given: what did not match is told with -c CONFIG or --rules PATH")
     elif head["rule_set_hash"] != rule_set.hash:
-        click.echo("  judged by other rules than those in force now; what did not match is told by those in force now")
+        print_line("  judged by other rules than those in force now; what did not match is told by those in force now")
 
 
 def _print_late(arrivals: "list[LateArrival]") -> None:
@@ -106,29 +108,29 @@ def _print_late(arrivals: "list[LateArrival]") -> None:
         what = " and ".join(count(number, name) for number, name in found if number)
         times = " to ".join(dict.fromkeys(f"{time_text(a.received_ns)} UTC" for a in (some[0], some[-1])))
         why = "later than traces.reopen_for" if reason == "too_late" else f"beyond {reason}"
-        click.echo(f"  {what} not judged: came {why}, {times}")
+        print_line(f"  {what} not judged: came {why}, {times}")
 
 
 def _print_renamed(extraction: "Extraction") -> None:
     names = sorted({(call.raw_name, call.name) for call in extraction.calls if call.raw_name != call.name})
     for raw_name, name in names:
-        click.echo(f"  the tool {raw_name} is {name} to rules (traces.tool_aliases)")
+        print_line(f"  the tool {raw_name} is {name} to rules (traces.tool_aliases)")
 
 
 def _print_unread(extraction: "Extraction") -> None:
     from tracegrade.extract.unread import keys_of, unread_spans
 
     if extraction.dialect_error:
-        click.echo(f"  read without the dialects of installed packages, one of which raised {extraction.dialect_error}")
+        print_line(f"  read without the dialects of installed packages, one of which raised {extraction.dialect_error}")
     if extraction.silent_scopes:
         scopes = ", ".join(map(repr, extraction.silent_scopes))
-        click.echo(f"  no tool call was read, though models or agents wrote spans: scope {scopes}")
+        print_line(f"  no tool call was read, though models or agents wrote spans: scope {scopes}")
     for span in unread_spans(extraction)[:_MAX_UNREAD]:
         keys = ", ".join(keys_of(span)) or "no attributes"
-        click.echo(f"  span {span.span_id.hex()} {span.name!r} of scope {span.scope!r} looks like a tool call, and no")
-        click.echo(f"    dialect reads it: {keys}")
+        print_line(f"  span {span.span_id.hex()} {span.name!r} of scope {span.scope!r} looks like a tool call, and no")
+        print_line(f"    dialect reads it: {keys}")
     if (more := len(extraction.unread_tool_spans) - _MAX_UNREAD) > 0:
-        click.echo(f"  and {more} more such spans: 'tracegrade doctor' shows them by scope")
+        print_line(f"  and {more} more such spans: 'tracegrade doctor' shows them by scope")
 
 
 def _print_pairs(pairs: list[dict[str, Any]]) -> None:
