@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from tracegrade.cli import main
 from tracegrade.cli.output import markdown_table
+from tracegrade.conditions import KINDS
 from tracegrade.config import settings_schema
 from tracegrade.deliver import sinks
 from tracegrade.evaluate.matchers import MATCHERS_BY_WORD
@@ -243,6 +244,12 @@ def metric_table() -> str:
             (f"`{name}`", f"`{prometheus_name(name, metric)}{ending}`", metric.kind, labels, metric.description)
         )
     return table(("metric", "on /metrics", "kind", "labels", "counts"), rows)
+
+
+def condition_table() -> str:
+    """What may be wrong at run time."""
+    rows = [(f"`{name}`", kind.meaning, "yes" if kind.refuses else "", kind.advice) for name, kind in KINDS.items()]
+    return table(("condition", "meaning", "senders refused", "what to do"), rows)
 
 
 def rule_table() -> str:

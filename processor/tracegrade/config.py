@@ -75,7 +75,9 @@ class JudgeSettings(FileModel):
 class TelemetrySettings(FileModel):
     """Our own metrics and health."""
 
-    endpoint: Endpoint = Field("127.0.0.1:8888", description="host:port of /metrics and /healthz; loopback by default")
+    endpoint: Endpoint = Field(
+        "127.0.0.1:8888", description="host:port of /metrics, /healthz and /readyz; loopback by default"
+    )
     export_interval: Duration = Field(60.0, gt=0, description="How often our metrics go to the exporters")
 
 

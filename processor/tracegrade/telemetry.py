@@ -1,4 +1,4 @@
-"""Our own metrics: what came in, what went out, what was lost and why.
+"""Our own metrics: what came in, what went out, what was lost and why; and what is wrong right now.
 
 One `Telemetry` a process, filled in batches (never per span), read as a snapshot: plain JSON that the judge writes to
 a file each second and the receive role shows on ``/metrics`` beside its own. ``METRICS`` is the whole list.
@@ -6,10 +6,13 @@ a file each second and the receive role shows on ``/metrics`` beside its own. ``
 
 import threading
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from time import time_ns
 from typing import Any, Literal
+
+from tracegrade.conditions import Conditions
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -92,6 +95,12 @@ METRICS: dict[str, Metric] = {
     "tracegrade.traces.closed": Metric(
         "counter", "{trace}", "Closed traces by close reason", ("close_reason", "complete")
     ),
+    "tracegrade.conditions": Metric(
+        "gauge",
+        "{condition}",
+        "What is wrong now; /healthz says since when, where, what to do",
+        ("condition",),
+    ),
     "tracegrade.rules.loaded": Metric("gauge", "{rule}", "Rules in force"),
     "tracegrade.rules.experimental": Metric(
         "gauge", "1", "1 for each rule in force that never alerts, since it is experimental", ("rule", "rule_hash")
@@ -134,10 +143,14 @@ METRICS: dict[str, Metric] = {
 
 
 class Telemetry:
-    """Counters, gauges and histograms of one process. Thread-safe; one lock a call, so call per batch."""
+    """Counters, gauges and histograms of one process. Thread-safe; one lock a call, so call per batch.
+
+    ``conditions`` are what is wrong in it; a snapshot holds them, and their numbers as a metric.
+    """
 
     def __init__(self, role: str) -> None:
         self.role = role
+        self.conditions = Conditions()
         self.started_ns = time_ns()
         self._lock = threading.Lock()
         self._numbers: dict[str, dict[Labels, float]] = {}
@@ -181,6 +194,8 @@ class Telemetry:
 
     def snapshot(self) -> dict[str, Any]:
         """All values at one moment, as plain JSON: name -> list of {labels, value} or {labels, counts, sum}."""
+        conditions = self.conditions.current()
+        by_name = Counter(condition.name for condition in conditions)
         with self._lock:
             numbers = {
                 name: [{"labels": dict(key), "value": value} for key, value in values.items()]
@@ -190,7 +205,17 @@ class Telemetry:
                 name: [{"labels": dict(key), "counts": cells[:-1], "sum": cells[-1]} for key, cells in values.items()]
                 for name, values in self._histograms.items()
             }
-        return {"role": self.role, "started_ns": self.started_ns, "time_ns": time_ns(), "metrics": numbers | histograms}
+        if by_name:
+            numbers["tracegrade.conditions"] = [
+                {"labels": {"condition": name}, "value": number} for name, number in by_name.items()
+            ]
+        return {
+            "role": self.role,
+            "started_ns": self.started_ns,
+            "time_ns": time_ns(),
+            "conditions": [condition.to_json() for condition in conditions],
+            "metrics": numbers | histograms,
+        }
 
 
 def series(name: str, /, **labels: str) -> Labels:

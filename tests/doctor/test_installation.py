@@ -73,6 +73,24 @@ def test_what_the_judge_lost_is_told(tmp_path: Path) -> None:
     assert found["dropped", "warning", "span_cap"].advice == "set traces.max_spans_per_trace higher"
 
 
+def test_what_is_wrong_now_is_told_of_processes_that_run(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    receive, judge = Telemetry("receive"), Telemetry("judge")
+    receive.conditions.begin("disk_failing", "the disk is full", "journal")
+    judge.conditions.begin("store_unavailable", "no answer")
+    folder.write_published([receive.snapshot(), judge.snapshot()])
+    first, second = installation.conditions(folder)
+    assert (first.check, first.level, first.where) == ("disk failing", "error", "journal")
+    assert first.found.startswith("the disk is full; since 20")
+    assert (second.check, second.level, second.where) == ("store unavailable", "warning", "judge")
+    assert second.advice
+    old = [role.snapshot() for role in (receive, judge)]
+    for snapshot in old:
+        snapshot["time_ns"] -= 3_600_000_000_000
+    folder.write_published(old)
+    assert list(installation.conditions(folder)) == []
+
+
 def test_a_judge_that_said_nothing_for_long_is_not_running(tmp_path: Path) -> None:
     folder = DataFolder(tmp_path)
     snapshot = Telemetry("judge").snapshot()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from errno import EROFS
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import grpc
@@ -176,9 +177,21 @@ def journal_bytes(server: Server) -> int:
 
 
 def health(server: Server) -> str:
+    """What liveness says, which is 200 whatever it says."""
     with urlopen(f"http://{server.endpoints['telemetry']}/healthz", timeout=10) as response:
         status: str = json.load(response)["status"]
         return status
+
+
+def is_ready(server: Server) -> bool:
+    try:
+        with urlopen(f"http://{server.endpoints['telemetry']}/readyz", timeout=10):
+            return True
+    except HTTPError as error:
+        with error:
+            if error.code != 503 or json.load(error)["status"] != "refusing":
+                raise
+        return False
 
 
 def until_answered(server: Server, request: bytes) -> float:
@@ -214,12 +227,17 @@ def test_a_full_disk_is_refused_and_recovered_from(tmp_path: Path, report: Repor
             assert Status.FromString(trailers["grpc-status-details-bin"]).details
             assert "google.rpc.retryinfo-bin" in trailers
             refused += 1
-        assert health(server) == "ok"
+        assert health(server) == "refusing"
+        assert not is_ready(server)
+        assert server.metric("tracegrade_conditions", "receive", condition="disk_failing") == 1
         assert server.metric("tracegrade_receiver_requests_total", "receive", outcome="refused") == refused
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, hard))
         took_s = until_answered(server, request_of(range(500, 500 + TRACES_PER_REQUEST)))
         more = send(server, 10, 600)
         wait_until_stored(server, [*answered, *range(500, 500 + TRACES_PER_REQUEST), *more])
+        eventually(lambda: is_ready(server), "readiness")
+        lines = [line for line in server.log.splitlines() if "disk_failing" in line]
+        assert [" is over" in line for line in lines] == [False, True], lines
         report(Row("disk full", refused, 0, 0, took_s, "refused with both retry trailers; health and metrics answered"))
 
 

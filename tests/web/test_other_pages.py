@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tracegrade.telemetry import Telemetry
 from web.shop import RULES, fire
 from web.site import Site, text_of
 
@@ -90,6 +91,20 @@ def test_ingest_adds_up_what_both_roles_publish(shop: Site) -> None:
     assert "▲ silent judge" in page
     assert "! dropped span_cap 2" in page
     assert "settled ● complete 20" in page
+    assert "What is wrong now" not in page
+
+
+def test_ingest_names_what_is_wrong_now(shop: Site) -> None:
+    telemetry = Telemetry("receive")
+    telemetry.conditions.begin("disk_failing", "the disk is full", "journal")
+    shop.snapshots.append(telemetry.snapshot())
+    try:
+        page = text_of(shop.get("/ingest").text)
+    finally:
+        shop.snapshots.clear()
+    assert "What is wrong now" in page
+    assert "! disk_failing journal" in page
+    assert "senders are refused the disk is full make room" in page
 
 
 @pytest.mark.parametrize("path", ["/", "/traces", "/sessions", "/rules", "/alerts", "/ingest"])

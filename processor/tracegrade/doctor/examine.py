@@ -56,6 +56,7 @@ def examine(config: Config, rule_set: RuleSet, *, max_traces: int, max_journal_b
     folder = DataFolder(config.data_path)
     examined.findings += installation.disk(config)
     _look_at_journal(examined, config, folder, max_journal_bytes)
+    examined.findings += installation.conditions(folder)
     examined.findings += installation.processes(folder)
     _look_at_store(examined, config, rule_set, max_traces)
     return examined

@@ -5,12 +5,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from tracegrade.conditions import conditions_in
 from tracegrade.config import Config
-from tracegrade.doctor.finding import Finding
+from tracegrade.doctor.finding import Finding, Level
 from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.judge_process import HUNG
+from tracegrade.words import time_text
 
 _MIB = 1024 * 1024
 _BEHIND_BYTES = 16 * _MIB
@@ -56,6 +58,19 @@ def journal(config: Config, folder: DataFolder, reader: JournalReader) -> Iterat
                 else "is its endpoint reachable? 'tracegrade_exporter_retries_total' on /metrics says why it waits"
             )
             yield Finding("journal", "warning", name, what, advice, {"behind_bytes": behind})
+
+
+def conditions(folder: DataFolder) -> Iterator[Finding]:
+    """What the running processes say is wrong, as ``/healthz`` does; nothing of those that have ended."""
+    now_ns = time.time_ns()
+    for snapshot in folder.read_published():
+        if now_ns - snapshot["time_ns"] > _STALE_S * 1e9:
+            continue
+        for condition in conditions_in(snapshot):
+            level: Level = "error" if condition.refuses and snapshot["role"] == "receive" else "warning"
+            text = f"{condition.message}; since {time_text(condition.since_ns)} UTC"
+            where = condition.where or snapshot["role"]
+            yield Finding(condition.name.replace("_", " "), level, where, text, condition.advice)
 
 
 def processes(folder: DataFolder) -> Iterator[Finding]:

@@ -29,6 +29,8 @@ from tracegrade.telemetry import Telemetry
 
 TICK_S = 0.05  # how often the published clock moves on without traffic
 GAUGES_EVERY_NS = 1_000_000_000
+# A bound that is reached and left with every request is one state: it ends when nothing was refused for so long.
+QUIET_NS = 3_000_000_000
 MAX_WAITING_BYTES = 64 * 1024 * 1024  # appended and not yet durable
 
 _MIB = 1024**2
@@ -82,6 +84,7 @@ class LocalJournal:
         self._gauges_due_ns = 0
         self._sync_due_ns = 0
         self._recent: RecentRecords | None = None
+        self._refused: dict[str, tuple[int, int]] = {}  # condition -> when it last refused, monotonic, and what size
         writer.publish(clock.read())
         self._thread = threading.Thread(target=self._run, name=f"{name}-writer", daemon=True)
         self._thread.start()
@@ -283,12 +286,40 @@ class LocalJournal:
     def _check_room(self, size: int) -> None:
         waiting = self._waiting_bytes + size
         if waiting > MAX_WAITING_BYTES and self._waiting_bytes:
-            raise JournalFull(
-                f"the disk is too slow: {self._waiting_bytes / 1e6:.0f} MB wait to be written; the sender should retry"
-            )
-        used = self._writer.end - self._writer.bases[0] if self._writer.bases else 0
-        if used + waiting > self._max_bytes:
-            raise JournalFull(_full_message(used, self._max_bytes, self._held_by))
+            found = f"the disk is too slow: {self._waiting_bytes / 1e6:.0f} MB wait to be written"
+            self._note_refused("disk_slow", found, size)
+            raise JournalFull(f"{found}; the sender should retry")
+        if self._used + waiting > self._max_bytes:
+            found = _full(self._used, self._max_bytes, self._held_by)
+            self._note_refused("journal_full", found, size)
+            raise JournalFull(f"{found}; the sender should retry")
+
+    @property
+    def _used(self) -> int:
+        return self._writer.end - self._writer.bases[0] if self._writer.bases else 0
+
+    def _note_refused(self, condition: str, message: str, size: int) -> None:
+        self._refused[condition] = (time.monotonic_ns(), size)
+        self.telemetry.conditions.begin(condition, message, self._name)
+
+    def _end_refusals(self, now_ns: int) -> None:
+        """End the conditions under which what was refused last would be taken now."""
+        for condition, (refused_ns, size) in list(self._refused.items()):
+            if time.monotonic_ns() - refused_ns < QUIET_NS:
+                continue
+            if condition == "disk_failing":
+                try:
+                    self._writer.probe(max(size, 1), now_ns)
+                except OSError:
+                    self._refused[condition] = (time.monotonic_ns(), size)
+                    continue
+            waiting = self._waiting_bytes + size
+            if condition == "journal_full" and self._used + waiting > self._max_bytes:
+                continue
+            if condition == "disk_slow" and waiting > MAX_WAITING_BYTES:
+                continue
+            del self._refused[condition]
+            self.telemetry.conditions.end(condition, self._name)
 
     def _run(self) -> None:
         """The writer thread; should a bug end it, nobody waits for ever."""
@@ -354,7 +385,7 @@ class LocalJournal:
                 position = request.end
             self._writer.append(buffers, size, clock_ns)
         except OSError as error:
-            return self._refusal(error)
+            return self._refusal(error, size)
         except Exception as error:  # a bug: the thread must live on, the senders must hear of it
             return JournalUnavailable(f"the journal failed: {error!r}; the sender should retry")
         self.telemetry.add("tracegrade.journal.commits", journal=self._name)
@@ -362,18 +393,16 @@ class LocalJournal:
             self._recent.add(chain.from_iterable([request.records(clock_ns) for request in run]))
         return None
 
-    def _refusal(self, error: OSError) -> Exception:
+    def _refusal(self, error: OSError, size: int) -> Exception:
         no_room = error.errno in (ENOSPC, EDQUOT)
         self.telemetry.add(
             "tracegrade.journal.failed_commits", journal=self._name, reason="disk_full" if no_room else "disk_error"
         )
+        found = f"{self._folder}: the disk {'is full' if no_room else 'failed'} ({error.strerror})"
+        self._note_refused("disk_failing", found, size)
         if no_room:
-            return JournalFull(
-                f"{self._folder}: the disk is full ({error.strerror}); make room, the sender should retry"
-            )
-        return JournalUnavailable(
-            f"{self._folder}: the disk failed ({error.strerror}); check it, the sender should retry"
-        )
+            return JournalFull(f"{found}; make room, the sender should retry")
+        return JournalUnavailable(f"{found}; check it, the sender should retry")
 
     def _tick(self) -> None:
         """What is done with and without traffic: the clock moves on, gauges, old segments end, interval sync."""
@@ -386,14 +415,13 @@ class LocalJournal:
                 self._gauges_due_ns = now_ns + GAUGES_EVERY_NS
                 self._set_gauges()
                 self._end_old_segment(now_ns)
+                self._end_refusals(now_ns)
         except OSError as error:
-            self._refusal(error)  # counted; the next write hears of it if it lasts
+            self._refusal(error, self._refused.get("disk_failing", (0, 0))[1])  # counted; the next write hears of it
         self._writer.publish(now_ns)
 
     def _set_gauges(self) -> None:
-        bases = self._writer.bases
-        size = self._writer.end - bases[0] if bases else 0
-        self.telemetry.set("tracegrade.journal.size", size, journal=self._name)
+        self.telemetry.set("tracegrade.journal.size", self._used, journal=self._name)
         self.telemetry.set("tracegrade.journal.end", self._writer.end, journal=self._name)
 
     def _in_writer(self, call: Callable[[], None]) -> None:
@@ -437,8 +465,8 @@ def _first_received_ns(folder: Path, base: int, otherwise: int) -> int:
     return otherwise if isinstance(header, Unreadable) else header.received_ns
 
 
-def _full_message(used: int, bound: int, held_by: list[str]) -> str:
+def _full(used: int, bound: int, held_by: list[str]) -> str:
     unit, name = (_GIB, "GiB") if bound >= _GIB else (_MIB, "MiB")
     sizes = f"{used / unit:.1f} of {bound / unit:.1f} {name}"
     waiting = f", waiting for {', '.join(held_by)}" if held_by else ""
-    return f"journal is full ({sizes}, the bound journal.max_size_mib){waiting}; the sender should retry"
+    return f"journal is full ({sizes}, the bound journal.max_size_mib){waiting}"

@@ -67,6 +67,22 @@ class SegmentWriter:
         self.end += size
         self.publish(clock_ns)
 
+    def probe(self, size: int, clock_ns: int) -> None:
+        """Write `size` bytes at the end as a record would be, and take them back.
+
+        Raises:
+            OSError: the disk would not take such a record either.
+        """
+        if self.needs_segment(size):
+            self.begin_segment(clock_ns)
+        assert self._fd is not None
+        try:
+            self._disk.write(self._fd, [bytes(size)], self.segment_used)
+        finally:
+            self._cut()
+        self.unsynced = True
+        self.sync()
+
     def sync(self) -> None:
         """Make all that was written durable; on failure the segment ends here.
 

@@ -87,7 +87,7 @@ class DataFolder:
         return snapshot
 
     def write_published(self, snapshots: list[dict[str, Any]]) -> None:
-        """Show the page both roles' metrics of one moment, as ``/metrics`` does."""
+        """Show the page and ``doctor`` both roles' metrics and conditions of one moment, as ``/metrics`` does."""
         self.write_snapshot("published", {"roles": snapshots})
 
     def read_published(self) -> list[dict[str, Any]]:

@@ -172,8 +172,8 @@ class ReceiveRole:
             tasks.append(asyncio.create_task(_stopped_with(forwarder, stop)))
         if self._with_judge:
             tasks.append(asyncio.create_task(self._judge.run(stop)))
+        tasks.append(asyncio.create_task(_every(PUBLISH_EVERY_S, self._publish, stop)))
         if self._web is not None:
-            tasks.append(asyncio.create_task(_every(PUBLISH_EVERY_S, self._publish, stop)))
             tasks.append(asyncio.create_task(self._web.run(stop)))
         return tasks
 

@@ -26,7 +26,7 @@ class RuleReload:
         # Before they are read: a file that is written meanwhile has changed.
         self._stamp = rules_stamp(settings.paths)
         self.in_force = self._read()
-        self._note(refused=False)
+        self._note()
 
     def _read(self) -> RuleSet:
         return load_rules(self._settings.paths, semantic_model=self._settings.semantic_model)
@@ -41,20 +41,21 @@ class RuleReload:
             found = self._read()
         except TraceGradeError as error:
             self._telemetry.add("tracegrade.rules.reloads", 1, outcome="refused")
-            self._note(refused=True)
+            self._note(refused=str(error).partition("\n")[0])
             kept = self.in_force.hash
             logger.error("the rules have changed and are refused; those in force (%s) stay:\n%s", kept, error)
             return None
         before = self.in_force.hash
         self.in_force = found
-        self._note(refused=False)
+        self._note()
         if found.hash == before:
             return None
         self._telemetry.add("tracegrade.rules.reloads", 1, outcome="loaded")
         logger.info("the rules have changed: %d in force (%s, before %s)", len(found), found.hash, before)
         return found
 
-    def _note(self, *, refused: bool) -> None:
+    def _note(self, refused: str | None = None) -> None:
+        self._telemetry.conditions.say("rules_refused", refused)
         experimental = {
             series(_EXPERIMENTAL, rule=rule.id, rule_hash=rule.hash[:8]): 1.0
             for rule in self.in_force.rules
@@ -63,7 +64,7 @@ class RuleReload:
         self._telemetry.replace(
             {
                 "tracegrade.rules.loaded": {(): len(self.in_force)},
-                "tracegrade.rules.refused": {(): int(refused)},
+                "tracegrade.rules.refused": {(): int(refused is not None)},
                 _EXPERIMENTAL: experimental,
             }
         )

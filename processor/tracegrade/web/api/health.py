@@ -10,12 +10,22 @@ from tracegrade.web.api.operation import Document, Operation
 from tracegrade.web.sources import Sources
 
 
+class ConditionDocument(Document):
+    """A state that lasts; the README lists the names."""
+
+    name: str
+    where: str = Field(description="Of which journal, exporter and so on; empty where there is one of it")
+    since_ns: int
+    message: str
+
+
 class RoleDocument(Document):
     """One role of ``serve``, and its metrics by name, as ``/metrics`` has them."""
 
     role: str
     time_ns: int = Field(description="When it said so")
     age_s: float
+    conditions: list[ConditionDocument] = Field(description="What is wrong in it now, the oldest first")
     metrics: dict[str, list[dict[str, Any]]]
 
 
@@ -34,6 +44,7 @@ def show_health(sources: Sources, query: object, path: Mapping[str, str]) -> dic
                 "role": snapshot["role"],
                 "time_ns": snapshot["time_ns"],
                 "age_s": max(0, now_ns - snapshot["time_ns"]) / 1e9,
+                "conditions": snapshot.get("conditions", []),
                 "metrics": snapshot["metrics"],
             }
             for snapshot in sources.snapshots()

@@ -7,6 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tracegrade.conditions import conditions_in
 from tracegrade.telemetry import METRICS
 from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of
@@ -65,6 +66,7 @@ def show(request: Request) -> Response:
         (item["role"], item["started_ns"], now_ns - item["time_ns"], now_ns - item["time_ns"] > _STALE_NS)
         for item in snapshots
     ]
+    conditions = [(item["role"], condition) for item in snapshots for condition in conditions_in(item)]
     outcomes = numbers.by("tracegrade.receiver.requests", "outcome")
     fates = numbers.by("tracegrade.spans", "fate", "reason")
     return page(
@@ -72,6 +74,7 @@ def show(request: Request) -> Response:
         "ingest.html",
         title="Ingest",
         roles=roles,
+        conditions=[(role, condition, now_ns - condition.since_ns) for role, condition in conditions],
         accepted=numbers.total("tracegrade.receiver.accepted_items", signal="traces"),
         requests=numbers.by("tracegrade.receiver.requests", "outcome", "reason", "signal", "transport"),
         refused=sum(count for (outcome,), count in outcomes if outcome != "accepted"),
