@@ -50,3 +50,20 @@ def test_a_call_and_a_text_are_read_from_the_conventions_shape() -> None:
     )
     assert (user.role, user.text, user.calls) == ("user", "hello", ())
     assert [tuple(found) for found in asking.calls] == [("search", "call_1", {"q": 1}, "1/0")]
+
+
+def test_a_function_response_is_read_as_the_api_of_gemini_means_it() -> None:
+    responses: dict[str, Any] = {
+        "result": {"result": {"output": 1}},
+        "output": {"output": [1]},
+        "error": {"error": "closed"},
+        "whole": {"error": None, "open": True},
+    }
+    parts = [{"function_response": {"id": name, "name": "f", "response": given}} for name, given in responses.items()]
+    (message,) = read_messages([{"role": "user", "parts": parts}])
+    assert [(result.call_id, result.output) for result in message.results] == [
+        ("result", {"output": 1}),
+        ("output", [1]),
+        ("error", {"content": "closed", "isError": True}),
+        ("whole", {"error": None, "open": True}),
+    ]

@@ -6,6 +6,7 @@ provider's request or response as instrumentations record it whole.
 """
 
 from tracegrade.extract.reading import Message, RequestedCall, ShownResult
+from tracegrade.extract.unwrap import open_function_response
 from tracegrade.extract.values import call_id, decode, is_exact, is_masked, parse_plain
 from tracegrade.model.json_value import JsonValue
 
@@ -19,7 +20,8 @@ _RESULT_TYPES = frozenset(
 )
 # Calls and results as the only member of a part: Bedrock and Strands, Gemini in both spellings, Haystack, Genkit.
 _CALL_MEMBERS = ("toolUse", "functionCall", "function_call", "tool_call", "toolRequest")
-_RESULT_MEMBERS = ("toolResult", "functionResponse", "function_response", "tool_call_result", "toolResponse")
+_RESULT_MEMBERS = ("toolResult", "tool_call_result", "toolResponse")
+_GEMINI_RESULT_MEMBERS = ("functionResponse", "function_response")
 # Members of a recorded request or response that hold its messages: OpenAI (also Responses), Gemini, Bedrock, Haystack,
 # LangChain.
 _HOLDERS = ("messages", "choices", "replies", "candidates", "contents", "generations", "message", "output", "input")
@@ -234,6 +236,9 @@ def _read_parts(
                 calls.append(call)
         elif (inner := _member(part, _RESULT_MEMBERS)) is not None:
             results.append(_part_result(inner))
+        elif (inner := _member(part, _GEMINI_RESULT_MEMBERS)) is not None:
+            shown, failed = open_function_response(inner.get("response"))
+            results.append(ShownResult(_part_id(inner), {"content": shown, "isError": True} if failed else shown))
 
 
 def _member(part: dict[str, JsonValue], keys: tuple[str, ...]) -> dict[str, JsonValue] | None:

@@ -6,7 +6,7 @@ from tracegrade.extract.asks import Ask
 from tracegrade.extract.folding import short_name
 from tracegrade.extract.histories import beyond
 from tracegrade.extract.nodes import Node
-from tracegrade.extract.reading import Message, ShownResult, SpanKind
+from tracegrade.extract.reading import Message, RequestedCall, ShownResult, SpanKind
 from tracegrade.extract.tool_spans import Execution, read_arguments
 from tracegrade.extract.unwrap import Output, properties
 from tracegrade.extract.values import ABSENT, Decoded, canonical, decode, first_text
@@ -276,7 +276,7 @@ class _Results:
         self._nodes = nodes
         self._next: dict[Node, Node] = {}
         self._before: dict[Node, Node] | None = None
-        self._trailing: dict[Node, tuple[list[str], list[ShownResult]]] = {}
+        self._trailing: dict[Node, tuple[Sequence[RequestedCall], list[ShownResult]]] = {}
         self._by_id: dict[tuple[str, str], dict[Node | None, ShownResult]] | None = None
 
     def of(self, ask: Ask) -> ShownResult | None:
@@ -287,9 +287,9 @@ class _Results:
             wanted = ask.call.call_id
             if wanted is not None:
                 found = next((result for result in trailing if result.call_id == wanted), None)
-                if found is not None:
+                if found is not None or (found := _at_its_place(ask, asked, trailing)) is not None:
                     return found
-            elif ask.position < len(trailing) and (not asked or ask.call.name in asked):
+            elif ask.position < len(trailing) and (not asked or any(call.name == ask.call.name for call in asked)):
                 return trailing[ask.position]
         return self.by_id(ask.call.call_id, ask.call.name, ask.node)
 
@@ -357,21 +357,29 @@ class _Results:
             return chat.inputs()
         return chat.inputs(beyond(chat.span, before.span, chat.dialect.prefixes))
 
-    def _trailing_of(self, chat: Node) -> tuple[list[str], list[ShownResult]]:
-        """The results at the end of the history that a model call was given, and the names of the calls they are of.
+    def _trailing_of(self, chat: Node) -> tuple[Sequence[RequestedCall], list[ShownResult]]:
+        """The results at the end of the history that a model call was given, and the calls they are of.
 
-        They are those of the model call before it, unless that one's span is missing. No names: no message shows them.
+        They are those of the model call before it, unless that one's span is missing. No calls: no message shows them.
         """
         if chat not in self._trailing:
-            asked: list[str] = []
+            asked: Sequence[RequestedCall] = ()
             found: list[ShownResult] = []
             for message in self._new_inputs(chat):
                 if message.calls:
-                    asked = [call.name for call in message.calls]
+                    asked = message.calls
                     found = []
                 found += message.results
             self._trailing[chat] = asked, found
         return self._trailing[chat]
+
+
+def _at_its_place(ask: Ask, asked: Sequence[RequestedCall], results: Sequence[ShownResult]) -> ShownResult | None:
+    """The result at the call's place, where results have ids that no call has: senders make up what they do not know."""
+    if len(asked) != len(results) or ask.position >= len(asked) or asked[ask.position].call_id != ask.call.call_id:
+        return None
+    known = {call.call_id for call in asked}
+    return results[ask.position] if all(result.call_id not in known for result in results) else None
 
 
 class _Schemas:

@@ -17,6 +17,7 @@ from tracegrade.extract.dialects import (
     gen_ai,
     genkit,
     google_adk,
+    google_genai,
     haystack,
     laminar,
     langchain4j,
@@ -53,6 +54,7 @@ DIALECTS: dict[str, Dialect] = {
     module.DIALECT.name: module.DIALECT
     for module in (
         langfuse,
+        google_genai,
         openinference_haystack,
         openinference,
         crewai,  # from here to mlflow: all may write GenAI's operation name as well

@@ -41,17 +41,20 @@ class Output:
     failed: bool = False
 
 
-def unwrap_output(decoded: Decoded, *, result_member: bool = False) -> Output:
+def unwrap_output(decoded: Decoded, *, function_response: bool = False) -> Output:
     """The result inside ToolMessage shapes, content blocks, MCP results and function responses.
 
     Args:
         decoded: what the sender recorded as the result.
-        result_member: also take ``X`` for ``{"result": X}`` (ADK wraps scalars so; elsewhere it is the result).
+        function_response: it is what Gemini's API is told of a call (see `open_function_response`).
     """
     value = decoded.value
     if type(value) is dict and len(value) != 1 and _ENVELOPE_KEYS.isdisjoint(value):
         return Output(decoded)  # nearly all results
-    layer = _open(value, result_member)
+    layer = _open(value)
+    if layer is None and function_response and isinstance(value, dict) and len(value) == 1:
+        content, failed = open_function_response(value)
+        layer = None if content is value else (content, None, failed)
     if layer is None:
         is_cut = isinstance(value, str) and value.startswith(_MESSAGE_STARTS) and not _MESSAGE_REPR.match(value)
         return Output(Decoded(value, "truncated") if is_cut else decoded)
@@ -65,16 +68,32 @@ def unwrap_output(decoded: Decoded, *, result_member: bool = False) -> Output:
         if inner.status == "ok" and decoded.status in ("repaired", "python_repr"):
             inner = Decoded(inner.value, decoded.status)
         decoded = inner
-        layer = _open(decoded.value, result_member)
+        layer = _open(decoded.value)
         if layer is None:
             break
     return Output(decoded, found_id, failed)
 
 
-def _open(value: JsonValue, result_member: bool) -> tuple[JsonValue, str | None, bool] | None:
+def open_function_response(response: JsonValue) -> tuple[JsonValue, bool]:
+    """What a function gave to Gemini, and whether it failed: (result, failed).
+
+    A response is an object. By the API's reference its ``output`` is the result and its ``error`` says what went wrong;
+    one without them is the result as a whole. Google's SDK and ADK write ``result`` for ``output``. Opened once, where
+    it has nothing else: what a function itself gave may look the same.
+    """
+    if isinstance(response, dict) and len(response) == 1:
+        for name in ("result", "output"):
+            if name in response:
+                return response[name], False
+        if error := response.get("error"):
+            return error, True
+    return response, False
+
+
+def _open(value: JsonValue) -> tuple[JsonValue, str | None, bool] | None:
     """One layer: (content, call id, failed), None when `value` is not an envelope."""
     if isinstance(value, dict):
-        return _open_object(value, result_member)
+        return _open_object(value)
     if isinstance(value, list):
         return _open_blocks(value)
     if isinstance(value, str) and value.startswith("content="):
@@ -82,7 +101,7 @@ def _open(value: JsonValue, result_member: bool) -> tuple[JsonValue, str | None,
     return None
 
 
-def _open_object(value: dict[str, JsonValue], result_member: bool) -> tuple[JsonValue, str | None, bool] | None:
+def _open_object(value: dict[str, JsonValue]) -> tuple[JsonValue, str | None, bool] | None:
     if len(value) != 1 and _ENVELOPE_KEYS.isdisjoint(value):
         return None
     inner = value.get("data")
@@ -101,16 +120,12 @@ def _open_object(value: dict[str, JsonValue], result_member: bool) -> tuple[Json
         raw = value.get("raw_output")
         return (raw if isinstance(raw, dict | list) else value["blocks"]), None, value["is_error"] is True
     if "response" in value and "name" in value and _FUNCTION_RESPONSE.issuperset(value):
-        response = value["response"]
-        if isinstance(response, dict) and len(response) == 1 and "result" in response:
-            response = response["result"]
-        return response, call_id(value.get("id")), False
+        content, failed = open_function_response(value["response"])
+        return content, call_id(value.get("id")), failed
     if len(value) == 1:
         output = value.get("output")
-        if isinstance(output, str | dict) and _open(output, False) is not None:
+        if isinstance(output, str | dict) and _open(output) is not None:
             return output, None, False
-        if result_member and "result" in value:
-            return value["result"], None, False
     return None
 
 

@@ -48,8 +48,8 @@ def _is_hidden(span: Span) -> bool:
 
 
 def _read_output(span: Span, raw: JsonValue) -> Output:
-    # A result that is no object is recorded as {"result": ...}.
-    return unwrap_output(decode(raw), result_member=True)
+    # A result that is no object is recorded as {"result": ...}, and what went wrong as {"error": ...}.
+    return unwrap_output(decode(raw), function_response=True)
 
 
 DIALECT: Dialect = gen_ai.VARIANT._replace(
