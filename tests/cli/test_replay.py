@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
@@ -93,7 +94,7 @@ def test_reports_hold_what_was_judged(rule: str, source: str) -> None:
     (found,) = sarif["runs"][0]["results"]
     assert found["ruleId"] == "create-before-check"
     assert found["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == rule
-    markdown = run(source, "--rules", rule, "--format", "markdown", "--fail-under", "0.9")
+    markdown = run(source, "--rules", rule, "--format", "markdown", "--fail-under", "0.9", "--min-results", "1")
     assert markdown.exit_code == 1
     assert "| create-before-check | 1 | 1 |  |  |" in markdown.stdout
 
@@ -116,16 +117,157 @@ def test_only_selected_traces_are_shown(rule: str, source: str, flags: tuple[str
 
 
 @pytest.mark.parametrize(("bound", "code"), [("0.5", 0), ("0.6", 1)])
-def test_the_gate_fails_under_its_bound(rule: str, source: str, bound: str, code: int) -> None:
-    result = run(source, "--rules", rule, "--fail-under", bound)
+def test_the_overall_gate_fails_under_its_bound(rule: str, source: str, bound: str, code: int) -> None:
+    result = run(source, "--rules", rule, "--fail-under-overall", bound)
     assert result.exit_code == code
     assert "pass rate 0.5000 of 2 rule outcomes" in result.stderr
 
 
-def test_a_gate_that_nothing_passed_or_failed_cannot_tell(rule: str, source: str) -> None:
-    result = run(source, "--rules", rule, "--fail-under", "0.5", "--service", "nowhere")
+@pytest.mark.parametrize("gate", ["--fail-under", "--fail-under-overall"])
+def test_a_gate_that_nothing_passed_or_failed_cannot_tell(rule: str, source: str, gate: str) -> None:
+    result = run(source, "--rules", rule, gate, "0.5", "--service", "nowhere")
     assert result.exit_code == 3
     assert "Cannot tell" in result.stderr
+
+
+# One file: 40 traces, of which 4 create an order unchecked.
+RULES = {
+    "create-before-check": "match: {tools: [create_order]}\nlevel: critical\n",
+    "checked-first": "match: {tools: [check_inventory]}\nlevel: low\n",
+    "checked-at-all": "match: {tools: [check_inventory]}\n",
+    "new-one": "status: experimental\n",
+    "refunds": "match: {tools: [refund]}\n",
+}
+EXPECTED = {
+    "create-before-check": "[check_inventory, create_order]",
+    "checked-first": "[check_inventory]",
+    "checked-at-all": "[check_inventory]",
+    "new-one": "[refund]",
+    "refunds": "[refund]",
+}
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> tuple[str, str]:
+    """The folder of several rules, and a file of forty traces: a critical rule fails on four, others on none."""
+    folder = tmp_path / "several"
+    for rule_id, head in RULES.items():
+        (folder / rule_id).mkdir(parents=True)
+        evaluate = f"  - {{evaluator: tool-call-order, tool_calls_order: {EXPECTED[rule_id]}}}\n"
+        (folder / rule_id / "rule.yaml").write_text(f"id: {rule_id}\n{head}evaluate:\n{evaluate}")
+    requests = [request(n + 1, *((CREATE, CHECK) if n < 4 else (CHECK, CREATE))) for n in range(40)]
+    path = tmp_path / "many.binpb"
+    path.write_bytes(b"".join(_varint(len(data)) + data for data in requests))
+    return str(folder), str(path)
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "said"),
+    [
+        # 0.9 of the critical rule's results hide behind 1.0 of the others: all together 116 of 120.
+        ((), 1, "Gate failed: 1 rule under 0.95: create-before-check (0.9000 of 40 results). 2 rules of 3 at 0.95"),
+        (("--level", "critical"), 1, "1 rule under 0.95: create-before-check"),
+        (("--min-results", "41"), 3, "Cannot tell: 3 rules: checked-at-all (1.0000 of 40 results, fewer than 41"),
+        (("--require", "refunds"), 1, "1 rule: refunds (required, and matched nothing)"),
+        (("--release", "unknown"), 3, "no stable rule that the gate holds for matched anything"),
+        (("--level", "low", "--agent", "nobody"), 3, "Cannot tell"),
+    ],
+)
+def test_each_stable_rule_answers_for_itself(
+    many: tuple[str, str], flags: tuple[str, ...], code: int, said: str
+) -> None:
+    rules, traces = many
+    result = run(traces, "--rules", rules, "--fail-under", "0.95", *flags)
+    assert result.exit_code == code
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize(("level", "code"), [("info", 1), ("medium", 0), ("low", 0), ("critical", 0)])
+def test_the_overall_gate_counts_rules_of_its_level_and_above(many: tuple[str, str], level: str, code: int) -> None:
+    rules, traces = many
+    # 36 of 40 critical, 40 of 40 each medium and low, 0 of 40 experimental medium.
+    bound = {"info": "0.8", "low": "0.7", "medium": "0.6", "critical": "0.9"}[level]
+    assert run(traces, "--rules", rules, "--fail-under-overall", bound, "--level", level).exit_code == code
+
+
+def test_every_format_lists_every_rule_with_rate_interval_and_the_gate_s_word(many: tuple[str, str]) -> None:
+    rules, traces = many
+
+    def shown(output_format: str) -> Result:
+        return run(traces, "--rules", rules, "--fail-under", "0.95", "--format", output_format)
+
+    table = shown("table").stdout
+    for text in ("90.0%", "75.4-96.7%", "✗ fail", "✓ pass", "– experimental", "– matched nothing", *RULES):
+        assert text in table
+    markdown = shown("markdown").stdout
+    assert "**Gate: fail.** 1 rule under 0.95: create-before-check (0.9000 of 40 results)." in markdown
+    row = "| create-before-check | 36 | 4 |  |  |  | 40 | 90.0% | 75.4-96.7% | critical | stable | fail |"
+    assert row in markdown
+    assert "| refunds |  |  |  |  |  | 0 |  |  | medium | stable | matched nothing |" in markdown
+
+    suites = {suite.get("name"): suite for suite in ElementTree.fromstring(shown("junit").stdout)}
+    assert suites.keys() == RULES.keys()
+    of_rule = suites["create-before-check"]
+    numbers = {item.get("name"): item.get("value") for item in of_rule.iter("property")}
+    assert (numbers["pass_rate"], numbers["results"], numbers["gate"]) == ("0.9", "40", "fail")
+    *_, gate = of_rule.iter("testcase")
+    assert (gate.get("name"), [child.tag for child in gate]) == ("gate", ["failure"])
+    assert (of_rule.get("tests"), of_rule.get("failures")) == ("41", "5")
+    assert not list(suites["refunds"].iter("testcase"))
+
+    driver = json.loads(shown("sarif").stdout)["runs"][0]
+    listed = {rule["id"]: rule["properties"] for rule in driver["tool"]["driver"]["rules"]}
+    assert listed.keys() == RULES.keys()
+    assert (listed["new-one"]["gate"], listed["new-one"]["status"]) == ("not_gated", "experimental")
+    assert [found["ruleId"] for found in driver["results"] if found["message"]["text"].startswith("gate: ")] == [
+        "create-before-check"
+    ]
+
+    found = shown("json")
+    assert {"rule_id", "evaluation", "outcome"} <= json.loads(found.stdout.splitlines()[0]).keys()
+    *of_rules, whole = map(json.loads, found.stderr.splitlines())
+    assert [line["rule_id"] for line in of_rules] == sorted(RULES)
+    words = {line["rule_id"]: line["gate"] for line in of_rules}
+    assert (words["create-before-check"], words["checked-first"], words["refunds"]) == ("fail", "pass", "not_gated")
+    assert (whole["gate"], len(whole["reasons"])) == ("fail", 2)
+
+
+@pytest.mark.parametrize(("says", "code", "results"), [("", 3, 0), ("incomplete: count\n", 1, 1)])
+def test_incomplete_traces_are_no_results_unless_the_rule_counts_them(
+    tmp_path: Path, says: str, code: int, results: int
+) -> None:
+    (tmp_path / "rule.yaml").write_text(RULE + says)
+    lost_root = payload([tool_span(1, 2, 1, CREATE)], "shop")
+    (tmp_path / "traces.binpb").write_bytes(lost_root)
+    gate = ("--fail-under", "0.5", "--min-results", "1", "--format", "json")
+    result = run(str(tmp_path / "traces.binpb"), "--rules", str(tmp_path / "rule.yaml"), *gate)
+    assert result.exit_code == code
+    of_rule = json.loads(result.stderr.splitlines()[0])
+    assert (of_rule["results"], of_rule["incomplete"]) == (results, 1 - results)
+
+
+@pytest.mark.parametrize(("by", "groups"), [("service", ["other", "shop"]), ("agent", ["order-agent"])])
+def test_the_summary_counts_by_what_is_asked_for(rule: str, source: str, by: str, groups: list[str]) -> None:
+    table = run(source, "--rules", rule, "--by", by).stdout
+    assert [line.split()[0] for line in table.splitlines()[3:] if line.split()][1 : len(groups) + 1] == groups
+    markdown = run(source, "--rules", rule, "--by", by, "--format", "markdown").stdout
+    assert f"| {by} | pass |" in markdown
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--level", "high"), "need --fail-under"),
+        (("--require", "create-before-check", "--fail-under-overall", "0.5"), "--require needs --fail-under"),
+        (("--fail-under", "0.5", "--require", "create-befor-check"), "did you mean 'create-before-check'?"),
+        (("--fail-under", "0.5", "--require", "create-before-check", "--level", "high"), "is of level medium"),
+        (("--by", "agent", "--format", "json"), "--by agent groups the summary"),
+    ],
+)
+def test_a_gate_that_could_not_be_obeyed_is_refused(rule: str, source: str, flags: tuple[str, ...], said: str) -> None:
+    result = run(source, "--rules", rule, *flags)
+    assert result.exit_code == 2
+    assert said in result.stderr
 
 
 def test_the_journal_is_replayed_with_the_live_clock(rule: str, tmp_path: Path) -> None:

@@ -3,12 +3,16 @@
 JUnit: one test suite a rule, a fail is a failure, an error an error, not_evaluable is skipped. SARIF: a result for each
 fail and error, at the rule's file; the trace is its logical location. Markdown: counts, then what failed.
 
+Of ``replay``, all rules are there, also those without results, with pass rate, interval and the gate's word: as
+properties of test suites and SARIF's rules, as columns of the Markdown table. With a gate, each rule has a test case
+``gate`` in JUnit, and in SARIF a result when the gate fails it.
+
 Source: the JUnit XML that CI servers read (testmoapp/junitxml); SARIF 2.1.0, OASIS, section 3.27 (result).
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -17,10 +21,12 @@ from xml.etree import ElementTree
 import click
 
 from tracegrade.cli.output import markdown_table
-from tracegrade.words import json_text, printable_json, printable_xml
+from tracegrade.words import count, json_text, printable_json, printable_xml
 
 if TYPE_CHECKING:
+    from tracegrade.history.gate import RuleVerdict, Tally, Verdict
     from tracegrade.match.rule import Level, Rule
+    from tracegrade.match.rule_set import RuleSet
     from tracegrade.model.evaluation import Outcome
 
 REPORT_FORMATS = ("junit", "sarif", "markdown")
@@ -66,37 +72,114 @@ class Check:
     key: str
 
 
-def report(output_format: str, checks: Sequence[Check], title: str) -> str:
-    """All of `checks` in one of `REPORT_FORMATS`; `title` is what was done."""
+def report(
+    output_format: str,
+    checks: Sequence[Check],
+    title: str,
+    rule_set: "RuleSet | None" = None,
+    verdict: "Verdict | None" = None,
+    groups: "Mapping[str, Mapping[str, Tally]] | None" = None,
+) -> str:
+    """All of `checks` in one of `REPORT_FORMATS`.
+
+    Args:
+        output_format: which one.
+        checks: what was judged.
+        title: what was done.
+        rule_set: the rules that `verdict` tells of.
+        verdict: what a gate says of each rule, whether one was asked for or not; None: nothing is counted by rule.
+        groups: for Markdown, outcomes by the values of what is named.
+    """
+    standings = _standings(rule_set, verdict)
     match output_format:
         case "junit":
-            return _junit(checks, title)
+            return _junit(checks, title, standings)
         case "sarif":
-            return _sarif(checks)
+            return _sarif(checks, standings)
         case _:
-            return _markdown(checks, title)
+            return _markdown(checks, title, standings, verdict, groups or {})
 
 
-def _junit(checks: Sequence[Check], title: str) -> str:
-    suites = ElementTree.Element("testsuites", {"name": title, **_counts(checks)})
-    for rule_id, of_rule in _by_rule(checks).items():
-        suite = ElementTree.SubElement(suites, "testsuite", {"name": rule_id, **_counts(of_rule)})
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """One rule as a whole, and what the gate says of it."""
+
+    rule: "Rule"
+    path: str
+    verdict: "RuleVerdict"
+
+    @property
+    def text(self) -> str:
+        """Its numbers in one line."""
+        tally = self.verdict.counted.tally
+        rate = f"pass rate {rate_text(tally)} ({interval_text(tally)}) of " if tally.results else ""
+        return rate + count(tally.results, "result") + (f"; {self.verdict.reason}" if self.verdict.reason else "")
+
+    @property
+    def properties(self) -> dict[str, str | float | int]:
+        """Its numbers by name; those there are."""
+        return {key: value for key, value in self.verdict.to_json().items() if isinstance(value, str | float | int)}
+
+
+def _standings(rule_set: "RuleSet | None", verdict: "Verdict | None") -> dict[str, _Standing]:
+    if rule_set is None or verdict is None:
+        return {}
+    rules = {rule.id: rule for rule in rule_set.rules}
+    return {
+        (rule_id := of_rule.counted.rule_id): _Standing(rules[rule_id], rule_set.paths.get(rule_id, ""), of_rule)
+        for of_rule in verdict.rules
+    }
+
+
+def rate_text(tally: "Tally") -> str:
+    """The pass rate, "" when there is none."""
+    rate = tally.pass_rate
+    return "" if rate is None else f"{rate:.1%}"
+
+
+def interval_text(tally: "Tally") -> str:
+    """The interval of the pass rate, ``88.4-92.8%``; "" when there is none."""
+    interval = tally.interval
+    return "" if interval is None else f"{interval[0] * 100:.1f}-{interval[1]:.1%}"
+
+
+# What stands in a rule's suite beside its evaluations, where a gate was asked for.
+_GATE_ELEMENTS = {"fail": "failure", "cannot_tell": "skipped"}
+
+
+def _junit(checks: Sequence[Check], title: str, standings: Mapping[str, _Standing]) -> str:
+    gated = {rule_id: standing for rule_id, standing in standings.items() if standing.verdict.word != "not_gated"}
+    suites = ElementTree.Element("testsuites", {"name": title, **_counts(checks, gated.values())})
+    by_rule = _by_rule(checks)
+    for rule_id in dict.fromkeys([*by_rule, *standings]):
+        of_rule = by_rule.get(rule_id, [])
+        gate = [gated[rule_id]] if rule_id in gated else []
+        suite = ElementTree.SubElement(suites, "testsuite", {"name": rule_id, **_counts(of_rule, gate)})
+        if rule_id in standings:
+            properties = ElementTree.SubElement(suite, "properties")
+            for key, value in standings[rule_id].properties.items():
+                ElementTree.SubElement(properties, "property", {"name": key, "value": f"{value}"})
         for check in of_rule:
             name = _xml_text(check.name)
             case = ElementTree.SubElement(suite, "testcase", {"classname": rule_id, "name": name})
             if (element := _JUNIT_ELEMENTS.get(check.outcome)) is not None:
                 ElementTree.SubElement(case, element, {"message": _xml_text(check.message)})
+        for standing in gate:
+            case = ElementTree.SubElement(suite, "testcase", {"classname": rule_id, "name": "gate"})
+            if (element := _GATE_ELEMENTS.get(standing.verdict.word)) is not None:
+                ElementTree.SubElement(case, element, {"message": standing.text})
     ElementTree.indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + printable_xml(ElementTree.tostring(suites, encoding="unicode"))
 
 
-def _counts(checks: Sequence[Check]) -> dict[str, str]:
+def _counts(checks: Sequence[Check], gated: Collection[_Standing]) -> dict[str, str]:
     outcomes = Counter(check.outcome for check in checks)
+    words = Counter(standing.verdict.word for standing in gated)
     numbers = {
-        "tests": len(checks),
-        "failures": outcomes["fail"],
+        "tests": len(checks) + len(gated),
+        "failures": outcomes["fail"] + words["fail"],
         "errors": outcomes["error"],
-        "skipped": outcomes["not_evaluable"],
+        "skipped": outcomes["not_evaluable"] + words["cannot_tell"],
     }
     return {name: str(number) for name, number in numbers.items()}
 
@@ -112,14 +195,17 @@ def _xml_text(text: str) -> str:
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _sarif(checks: Sequence[Check]) -> str:
+def _sarif(checks: Sequence[Check], standings: Mapping[str, _Standing]) -> str:
     rules = {check.rule.id: check.rule for check in checks}
+    rules |= {rule_id: standing.rule for rule_id, standing in standings.items()}
     driver = {
         "name": "tracegrade",
         "version": version("tracegrade"),
-        "rules": [_sarif_rule(rule) for rule in rules.values()],
+        "rules": [_sarif_rule(rule, standings.get(rule.id)) for rule in rules.values()],
     }
-    results = [_sarif_result(check) for check in checks if check.outcome in ("fail", "error")]
+    failed = [standing for standing in standings.values() if standing.verdict.word == "fail"]
+    results = [_sarif_gate(standing) for standing in failed]
+    results += [_sarif_result(check) for check in checks if check.outcome in ("fail", "error")]
     log = json_text(
         {
             "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -130,14 +216,27 @@ def _sarif(checks: Sequence[Check]) -> str:
     return printable_json(log)
 
 
-def _sarif_rule(rule: "Rule") -> dict[str, Any]:
+def _sarif_rule(rule: "Rule", standing: _Standing | None) -> dict[str, Any]:
+    numbers = {} if standing is None else standing.verdict.to_json()
     described = {
         "id": rule.id,
         "shortDescription": {"text": rule.title or rule.id},
         "defaultConfiguration": {"level": _SARIF_LEVELS[rule.level]},
-        "properties": {"tags": rule.tags, "status": rule.status},
+        "properties": {"tags": rule.tags, "status": rule.status, **numbers},
     }
     return described | ({"fullDescription": {"text": rule.description}} if rule.description else {})
+
+
+def _sarif_gate(standing: _Standing) -> dict[str, Any]:
+    return {
+        "ruleId": standing.rule.id,
+        "level": _SARIF_LEVELS[standing.rule.level],
+        "message": {"text": f"gate: {standing.text}"},
+        "locations": [
+            {"physicalLocation": {"artifactLocation": {"uri": standing.path}, "region": {"startLine": 1}}},
+        ],
+        "partialFingerprints": {"tracegrade/v1": f"{standing.rule.id}/gate"},
+    }
 
 
 def _sarif_result(check: Check) -> dict[str, Any]:
@@ -155,12 +254,30 @@ def _sarif_result(check: Check) -> dict[str, Any]:
     }
 
 
-def _markdown(checks: Sequence[Check], title: str) -> str:
-    by_rule = _by_rule(checks)
-    counted = {rule_id: Counter(check.outcome for check in of_rule) for rule_id, of_rule in by_rule.items()}
-    rows = [[rule_id, *(str(outcomes[outcome] or "") for outcome in OUTCOMES)] for rule_id, outcomes in counted.items()]
+def _markdown(
+    checks: Sequence[Check],
+    title: str,
+    standings: Mapping[str, _Standing],
+    verdict: "Verdict | None",
+    groups: "Mapping[str, Mapping[str, Tally]]",
+) -> str:
+    parts = [f"## {title}"]
+    for name, tallies in groups.items():
+        columns = [name, *OUTCOMES, *_NUMBERS]
+        rows = [
+            [_as_text(group) or "(none)", *_outcomes(tally), *_numbers(tally)]
+            for group, tally in sorted(tallies.items())
+        ]
+        parts.append(markdown_table(columns, rows))
+    if standings:
+        if verdict is not None and verdict.reasons:
+            parts.append(f"**Gate: {_word(verdict.word)}.** {'. '.join(verdict.reasons)}.")
+        parts.append(_rules_table(standings))
+    else:
+        counted = {rule_id: Counter(check.outcome for check in found) for rule_id, found in _by_rule(checks).items()}
+        rows = [[rule_id, *(str(found[outcome] or "") for outcome in OUTCOMES)] for rule_id, found in counted.items()]
+        parts.append(markdown_table(["rule", *OUTCOMES], rows))
     failed = [check for check in checks if check.outcome in ("fail", "error")]
-    parts = [f"## {title}", markdown_table(["rule", *OUTCOMES], rows)]
     if failed:
         listed = [
             [check.outcome, check.rule.id, _as_text(check.name), _as_text(check.message)]
@@ -170,6 +287,31 @@ def _markdown(checks: Sequence[Check], title: str) -> str:
     if (rest := len(failed) - _MAX_LISTED) > 0:
         parts.append(f"... and {rest} more; --format json has all.")
     return "\n\n".join(parts)
+
+
+_NUMBERS = ["incomplete", "results", "pass rate", "95 % interval"]
+
+
+def _rules_table(standings: Mapping[str, _Standing]) -> str:
+    columns = ["rule", *OUTCOMES, *_NUMBERS, "level", "status", "gate"]
+    rows = []
+    for rule_id, standing in standings.items():
+        tally, found = standing.verdict.counted.tally, standing.verdict
+        gate = ": ".join(filter(None, [_word(found.word), found.reason]))
+        rows.append([rule_id, *_outcomes(tally), *_numbers(tally), standing.rule.level, standing.rule.status, gate])
+    return markdown_table(columns, rows)
+
+
+def _word(word: str) -> str:
+    return "" if word == "not_gated" else word.replace("_", " ")
+
+
+def _outcomes(tally: "Tally") -> list[str]:
+    return [str(number or "") for number in (tally.passed, tally.failed, tally.not_evaluable, tally.errors)]
+
+
+def _numbers(tally: "Tally") -> list[str]:
+    return [str(tally.incomplete or ""), str(tally.results), rate_text(tally), interval_text(tally)]
 
 
 def _as_text(text: str) -> str:

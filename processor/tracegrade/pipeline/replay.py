@@ -31,6 +31,7 @@ class Selection:
     service: str | None = None
     agent: str | None = None
     trace_id: str | None = None
+    release: str | None = None
 
     def takes(self, judged: Judged) -> bool:
         """Whether the trace is selected: by first receive time (by earliest span start, for files).
@@ -50,6 +51,7 @@ class Selection:
             and (self.service is None or trace.resource.service == self.service)
             and (self.agent is None or any(run.agent == self.agent for run in extraction.runs))
             and (self.trace_id is None or trace.trace_id.hex() == self.trace_id.lower())
+            and (self.release is None or extraction.release == self.release)
         )
 
 

@@ -1,0 +1,137 @@
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from tracegrade.history.gate import LEVELS, Bounds, Counted, Tally, Word, judged_by
+from tracegrade.match.rule import Level, Status
+from tracegrade.model.evaluation import Outcome
+
+
+def tally(passed: int = 0, failed: int = 0, not_evaluable: int = 0, errors: int = 0, incomplete: int = 0) -> Tally:
+    counted = Tally(incomplete=incomplete)
+    outcomes: tuple[tuple[Outcome, int], ...] = (
+        ("pass", passed),
+        ("fail", failed),
+        ("not_evaluable", not_evaluable),
+        ("error", errors),
+    )
+    for outcome, number in outcomes:
+        for _ in range(number):
+            counted.add(outcome)
+    return counted
+
+
+def rule(counts: Tally, status: Status = "stable", level: Level = "medium", rule_id: str = "a-rule") -> Counted:
+    return Counted(rule_id, status, level, counts)
+
+
+EACH = Bounds(each=0.95)
+REQUIRED = Bounds(each=0.95, required={"a-rule"})
+
+
+@pytest.mark.parametrize(
+    ("bounds", "counted", "word", "reason"),
+    [
+        # The bound itself passes; 57 of 60 is 0.95.
+        (EACH, rule(tally(57, 3)), "pass", ""),
+        (EACH, rule(tally(56, 4)), "fail", ""),
+        (EACH, rule(tally(30, 0)), "pass", ""),
+        # Too few to tell, whatever they say.
+        (EACH, rule(tally(29, 0)), "cannot_tell", "fewer than 30 results"),
+        (EACH, rule(tally(0, 5)), "cannot_tell", "fewer than 30 results"),
+        (EACH, rule(tally(1, 0)), "cannot_tell", "fewer than 30 results"),
+        (replace(EACH, min_results=5), rule(tally(0, 5)), "fail", ""),
+        # What could not be judged is no result, but the subjects were there.
+        (EACH, rule(tally(20, 0, not_evaluable=40)), "cannot_tell", "fewer than 30 results"),
+        (EACH, rule(tally(not_evaluable=40)), "cannot_tell", "none of 40 subjects passed or failed"),
+        (EACH, rule(tally(errors=1)), "cannot_tell", "none of 1 subject passed or failed"),
+        (EACH, rule(tally(incomplete=50)), "cannot_tell", "none of 50 subjects passed or failed"),
+        (EACH, rule(tally(57, 3, not_evaluable=500, errors=9, incomplete=70)), "pass", ""),
+        # What matched nothing does not count, unless it is required.
+        (EACH, rule(tally()), "not_gated", "matched nothing"),
+        (REQUIRED, rule(tally()), "cannot_tell", "required, and matched nothing"),
+        (REQUIRED, rule(tally(60)), "pass", ""),
+        # Listed, and never counted.
+        (EACH, rule(tally(0, 60), "experimental"), "not_gated", "experimental"),
+        (EACH, rule(tally(0, 60), "deprecated", "critical"), "not_gated", "deprecated"),
+        (replace(EACH, level="high"), rule(tally(0, 60)), "not_gated", "below level high"),
+        (replace(EACH, level="high"), rule(tally(0, 60), level="high"), "fail", ""),
+        (replace(EACH, level="high"), rule(tally(0, 60), level="critical"), "fail", ""),
+        (Bounds(overall=0.5), rule(tally(0, 60)), "not_gated", ""),
+        (Bounds(), rule(tally(0, 60)), "not_gated", ""),
+    ],
+)
+def test_what_is_said_of_one_rule(bounds: Bounds, counted: Counted, word: Word, reason: str) -> None:
+    (found,) = judged_by(bounds, [counted]).rules
+    assert (found.word, found.reason) == (word, reason)
+
+
+GOOD, BAD = rule(tally(600), rule_id="good"), rule(tally(545, 55), level="critical", rule_id="bad")
+FEW, NONE = rule(tally(3), rule_id="few"), rule(tally(), rule_id="none")
+NEW = rule(tally(0, 600), "experimental", rule_id="new")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "rules", "word"),
+    [
+        # 0.9541 of all, where the critical rule stands at 0.9083.
+        (EACH, [GOOD, BAD], "fail"),
+        (Bounds(overall=0.95), [GOOD, BAD], "pass"),
+        (Bounds(each=0.95, overall=0.95), [GOOD, BAD], "fail"),
+        (Bounds(each=0.9, overall=0.96), [GOOD, BAD], "fail"),
+        (Bounds(each=0.9, overall=0.95), [GOOD, BAD], "pass"),
+        # A fail counts before what cannot be told, and that before a pass.
+        (EACH, [GOOD, FEW], "cannot_tell"),
+        (EACH, [FEW, BAD, GOOD], "fail"),
+        (EACH, [GOOD, NONE, NEW], "pass"),
+        (replace(EACH, required={"none"}), [GOOD, NONE], "cannot_tell"),
+        (replace(EACH, required={"none"}), [BAD, NONE], "fail"),
+        # A gate that holds for nothing says nothing.
+        (EACH, [NONE, NEW], "cannot_tell"),
+        (EACH, [], "cannot_tell"),
+        (replace(EACH, level="critical"), [GOOD], "cannot_tell"),
+        # All rules together: new ones too, few or not, and above the level alone.
+        (Bounds(overall=0.95), [GOOD, NEW], "fail"),
+        (Bounds(overall=0.95), [FEW], "pass"),
+        (Bounds(overall=0.95), [NONE, rule(tally(not_evaluable=7))], "cannot_tell"),
+        (Bounds(overall=0.95, level="critical"), [GOOD, BAD], "fail"),
+        (Bounds(overall=0.95, level="critical"), [GOOD], "cannot_tell"),
+        (Bounds(), [BAD], "not_gated"),
+    ],
+)
+def test_what_is_said_of_all_rules(bounds: Bounds, rules: list[Counted], word: Word) -> None:
+    verdict = judged_by(bounds, rules)
+    assert verdict.word == word
+    assert [found.counted for found in verdict.rules] == rules
+    assert bool(verdict.reasons) is bounds.is_gate
+
+
+def test_the_reasons_name_rules_and_numbers_the_worst_first() -> None:
+    assert judged_by(replace(EACH, required={"none"}), [GOOD, FEW, NONE, BAD]).reasons == [
+        "1 rule under 0.95: bad (0.9083 of 600 results)",
+        "2 rules: few (1.0000 of 3 results, fewer than 30 results); none (required, and matched nothing)",
+        "1 rule of 4 at 0.95 or above",
+    ]
+
+
+def test_of_a_sample_each_result_stands_for_as_many_as_its_chance_says() -> None:
+    counted = Tally()
+    for _ in range(27):
+        counted.add("pass", 0.1)
+    for _ in range(6):
+        counted.add("fail")  # kept always
+    assert counted.pass_rate == pytest.approx(270 / 276)
+    assert judged_by(EACH, [rule(counted)]).word == "pass"
+    low, high = counted.interval or (0.0, 0.0)
+    assert low < 270 / 276 < high
+
+
+def test_the_interval_is_wilson_s() -> None:
+    # Newcombe's example: 81 of 263, with the correction for continuity.
+    assert tally(81, 182).interval == pytest.approx((0.2535, 0.3682), abs=5e-5)
+    assert tally(not_evaluable=4).interval is None
+
+
+def test_levels_are_those_of_rules_from_the_least_on() -> None:
+    assert get_args(Level) == LEVELS == ("info", "low", "medium", "high", "critical")
