@@ -63,6 +63,17 @@ def _escape_in_json(found: re.Match[str]) -> str:
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
+_PASSWORD = re.compile(r"(?:(?<=://)|^(?!\w[\w+.-]*://))(?:([^:/@\s]*):)?\S*@")
+_SECRET_PARAMETER = re.compile(r"([?&][^=&\s]*(?:pass|token|key|secret|sig|auth|code)[^=&\s]*=)[^&\s]*", re.IGNORECASE)
+_MASK = "**********"  # as pydantic shows its secrets
+
+
+def without_secrets(address: str) -> str:
+    """A URL, or what was meant as one, without the password or token it may hold."""
+    masked = _PASSWORD.sub(lambda found: f"{found[1]}:{_MASK}@" if found[1] else f"{_MASK}@", address)
+    return _SECRET_PARAMETER.sub(rf"\g<1>{_MASK}", masked)
+
+
 def count(number: int, noun: str) -> str:
     """``1 rule``, ``2 rules``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

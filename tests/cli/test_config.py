@@ -16,9 +16,22 @@ exporters:
   otlp: {endpoint: "collector:4317", headers: {authorization: Bearer tip-top-secret}}
 alerts:
   receivers:
-    pager: {webhook: {url: "https://pager.example", headers: {Authorization: tip-top-secret}}}
-store: {url: "postgresql+psycopg://grader:tip-top-secret@db/results"}
+    pager: {webhook: {url: "https://pager.example/tip-top-secret", headers: {Authorization: tip-top-secret}}}
+    alertmanager: {alertmanager: {url: "http://ops:tip-top-secret@alertmanager:9093"}}
+    duty: {pagerduty: {routing_key: tip-top-secret, url: "https://tip-top-secret@duty.example"}}
+  external_url: "https://ops:tip-top-secret@page.example"
+  trace_url: "https://jaeger.example/{trace_id}?api_key=tip-top-secret&lang=en"
+store: {url: "postgresql+psycopg://grader:tip-top-secret@db/results?sslmode=require&sslpassword=tip-top-secret"}
 """
+MISTAKES_WITH_SECRETS = [
+    'exporters: {otlp: {endpoint: "http://ops:tip-top-secret@collector:4317"}}',
+    'exporters: {otlp: {endpoint: "ops:tip-top-secret@collector:4317"}}',
+    'exporters: {otlp: {protocol: http, endpoint: "http://ops:tip-top-secret@collector:4318"}}',
+    'exporters: {otlp: {protocol: http, endpoint: "https://collector:4318/?token=tip-top-secret"}}',
+    'alerts: {receivers: {a: {webhook: {url: "ftp://pager.example/tip-top-secret"}}}}',
+    'alerts: {receivers: {a: {slack: {url: "tip-top-secret"}}}}',
+    'alerts: {receivers: {a: {alertmanager: {url: "ftp://ops:tip-top-secret@alertmanager:9093"}}}}',
+]
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +67,15 @@ def test_check_prints_every_mistake_and_exits_2(tmp_path: Path) -> None:
         f"Error: {path}:1:11: journal.synk: unknown key 'synk'; did you mean 'sync'?",
         f"{path}:2:10: traces.settle: expected a duration such as '30s', '500ms' or '1h30m', found 1",
     ]
+
+
+@pytest.mark.parametrize("settings", MISTAKES_WITH_SECRETS)
+def test_a_mistake_is_shown_without_the_secret_it_holds(settings: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(settings)
+    result = _run("check", str(path))
+    assert (result.exit_code, str(path) in result.output) == (2, True)
+    assert "tip-top-secret" not in result.output
 
 
 def test_check_reads_the_rules_too(tmp_path: Path) -> None:
@@ -94,7 +116,13 @@ def test_show_masks_secrets(tmp_path: Path) -> None:
     shown = safe_load(result.output)
     assert shown["exporters"]["otlp"]["headers"] == {"authorization": "**********"}
     assert shown["alerts"]["receivers"]["pager"]["webhook"]["headers"] == {"Authorization": "**********"}
-    assert shown["store"]["url"] == "postgresql+psycopg://grader:**********@db/results"
+    assert shown["store"]["url"] == (
+        "postgresql+psycopg://grader:**********@db/results?sslmode=require&sslpassword=**********"
+    )
+    assert (
+        shown["alerts"]["receivers"]["alertmanager"]["alertmanager"]["url"] == "http://ops:**********@alertmanager:9093"
+    )
+    assert shown["alerts"]["trace_url"] == "https://jaeger.example/{trace_id}?api_key=**********&lang=en"
 
 
 def test_the_environment_wins_over_the_file_and_the_flag_over_both(

@@ -2,19 +2,20 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, PlainSerializer, SecretStr, model_validator
 
 from tracegrade.alert.labels import check_labels
 from tracegrade.alert.links import TRACE_ID, Links
 from tracegrade.alert.mute import Maintenance
 from tracegrade.alert.routes import Route
 from tracegrade.match.mistakes import mistake, refuse
+from tracegrade.words import without_secrets
 from tracegrade.yaml_file import Duration, FileModel
 
 
 def _web_address(url: str) -> str:
     if not url.startswith(("http://", "https://")):
-        raise ValueError(f"expected http://... or https://..., found {url!r}")
+        raise ValueError(f"expected http://... or https://..., found {without_secrets(url)!r}")
     return url
 
 
@@ -23,11 +24,13 @@ def _web_address_or_none(url: str) -> str:
 
 
 def _secret_address(url: SecretStr) -> SecretStr:
-    _web_address(url.get_secret_value())
+    if not url.get_secret_value().startswith(("http://", "https://")):
+        raise ValueError("expected http://... or https://..., found something else, which is not shown: it is a secret")
     return url
 
 
-WebAddress = Annotated[str, AfterValidator(_web_address)]
+_Shown = PlainSerializer(without_secrets, return_type=str, when_used="json")
+WebAddress = Annotated[str, AfterValidator(_web_address), _Shown]
 SecretAddress = Annotated[SecretStr, AfterValidator(_secret_address)]
 
 
@@ -40,7 +43,7 @@ class HttpSettings(FileModel):
 class WebhookSettings(HttpSettings):
     """A webhook that takes Alertmanager's JSON form."""
 
-    url: WebAddress = Field(description="Where the JSON is posted")
+    url: SecretAddress = Field(description="Where the JSON is posted; never shown, since many hold a token")
     headers: dict[str, SecretStr] = Field(
         default_factory=dict, description="Sent with every request, such as Authorization; values are never shown"
     )
@@ -153,11 +156,11 @@ class AlertsSettings(FileModel):
     repeat: Duration = Field(default=14_400.0, gt=0, description="What still fires is told again after so long")
     maintenance: list[Maintenance] = Field(default=[], description="Times in which nobody is told of what fires")
     interval: Duration = Field(default=15.0, gt=0, description="How often rules with alerts are checked")
-    external_url: Annotated[str, AfterValidator(_web_address_or_none)] = Field(
+    external_url: Annotated[str, AfterValidator(_web_address_or_none), _Shown] = Field(
         default="",
         description="Where people find this TraceGrade's page; notifications link to it and to its traces",
     )
-    trace_url: Annotated[str, AfterValidator(_trace_address)] | None = Field(
+    trace_url: Annotated[str, AfterValidator(_trace_address), _Shown] | None = Field(
         default=None,
         description="Where people find a trace, if elsewhere, such as https://jaeger.example/trace/{trace_id}",
     )

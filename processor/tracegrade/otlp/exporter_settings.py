@@ -11,6 +11,7 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.retry import RetrySettings
 from tracegrade.semconv import INSTANCE_HEADER
+from tracegrade.words import without_secrets
 from tracegrade.yaml_file import Duration, FileModel
 
 if TYPE_CHECKING:
@@ -128,14 +129,15 @@ class ExporterSettings(FileModel):
 
 
 def _check_grpc(endpoint: str, tls: ClientTls) -> None:
+    found = without_secrets(endpoint)
     if "://" in endpoint:
-        bare = endpoint.partition("://")[2].rstrip("/")
+        bare = found.partition("://")[2].rstrip("/")
         plain = " and tls: {insecure: true}" if endpoint.startswith("http://") and not tls.insecure else ""
-        raise ValueError(f"endpoint: expected host:port for protocol grpc, found {endpoint!r}; write {bare!r}{plain}")
+        raise ValueError(f"endpoint: expected host:port for protocol grpc, found {found!r}; write {bare!r}{plain}")
     match = _HOST_PORT.fullmatch(endpoint)
     if match is None or not 0 < int(match["port"]) < 65536:
         raise ValueError(
-            f"endpoint: expected host:port, found {endpoint!r}; OTLP/gRPC usually listens on {_USUAL_PORT['grpc']}"
+            f"endpoint: expected host:port, found {found!r}; OTLP/gRPC usually listens on {_USUAL_PORT['grpc']}"
         )
 
 
@@ -149,10 +151,10 @@ def _check_http(endpoint: str, tls: ClientTls) -> None:
         scheme = "http" if tls.insecure else "https"
         raise ValueError(
             f"endpoint: expected a URL such as '{scheme}://collector:{_USUAL_PORT['http']}' for protocol http, "
-            f"found {endpoint!r}"
+            f"found {without_secrets(endpoint)!r}"
         )
     if path := re.search(r"/v1/(traces|logs|metrics)/?$", url.path):
-        raise ValueError(f"endpoint: found {endpoint!r}; leave out {path.group()!r}, it is added")
+        raise ValueError(f"endpoint: found {without_secrets(endpoint)!r}; leave out {path.group()!r}, it is added")
     if url.scheme == "https" and tls.insecure:
         raise ValueError("endpoint says https and tls.insecure says plaintext; change one of them")
     if url.scheme == "http" and tls.model_fields_set - {"insecure"}:

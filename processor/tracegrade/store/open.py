@@ -13,6 +13,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, S
 
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.store.schema import VERSION
+from tracegrade.words import without_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +142,9 @@ def _parse(url: str) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError:
-        raise StoreError(f"store.url: expected sqlite:///PATH or postgresql+psycopg://..., found {url!r}") from None
+        raise StoreError(
+            f"store.url: expected sqlite:///PATH or postgresql+psycopg://..., found {without_secrets(url)!r}"
+        ) from None
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
         raise StoreError(f"store.url: expected sqlite or postgresql, found {parsed.drivername!r}")
     return parsed

@@ -1,9 +1,8 @@
 """Where results are stored, and for how long."""
 
-import re
-
 from pydantic import Field, field_serializer
 
+from tracegrade.words import without_secrets
 from tracegrade.yaml_file import Duration, FileModel
 
 
@@ -20,4 +19,4 @@ class StoreSettings(FileModel):
 
     @field_serializer("url", when_used="json")
     def _without_password(self, url: str) -> str:
-        return re.sub(r"(://[^:/@]*):[^/]*@", r"\1:**********@", url)
+        return without_secrets(url)

@@ -58,7 +58,7 @@ def test_only_resolved_alerts_make_a_resolved_notification() -> None:
 
 def test_it_is_posted_with_the_headers_of_the_settings(server: Server) -> None:
     webhook = Webhook(
-        "pager", WebhookSettings(url=server.url, headers={"Authorization": SecretStr("Bearer x")}), NO_LINKS
+        "pager", WebhookSettings(url=SecretStr(server.url), headers={"Authorization": SecretStr("Bearer x")}), NO_LINKS
     )
     assert webhook.send(GROUP, [ALERT], NOW_NS) is None
     webhook.close()
@@ -69,7 +69,7 @@ def test_it_is_posted_with_the_headers_of_the_settings(server: Server) -> None:
 
 
 def test_who_knows_the_secret_can_tell_that_it_is_ours(server: Server) -> None:
-    webhook = Webhook("pager", WebhookSettings(url=server.url, secret=SecretStr("s3cret")), NO_LINKS)
+    webhook = Webhook("pager", WebhookSettings(url=SecretStr(server.url), secret=SecretStr("s3cret")), NO_LINKS)
     assert webhook.send(GROUP, [ALERT], NOW_NS) is None
     webhook.close()
     ((headers, _),) = server.requests
@@ -82,7 +82,7 @@ def test_who_knows_the_secret_can_tell_that_it_is_ours(server: Server) -> None:
 @pytest.mark.parametrize("status", [302, 400, 503])
 def test_any_other_answer_than_success_is_a_failure(server: Server, status: int) -> None:
     server.status = status
-    webhook = Webhook("pager", WebhookSettings(url=server.url), NO_LINKS)
+    webhook = Webhook("pager", WebhookSettings(url=SecretStr(server.url)), NO_LINKS)
     assert webhook.send(GROUP, [ALERT], NOW_NS) == f"answered {status}"
     webhook.close()
     assert len(server.requests) == 1, "a redirection is not followed: headers would go elsewhere"
@@ -90,6 +90,6 @@ def test_any_other_answer_than_success_is_a_failure(server: Server, status: int)
 
 def test_a_place_that_is_not_there_is_a_failure(server: Server) -> None:
     server.server_close()
-    webhook = Webhook("pager", WebhookSettings(url=server.url), NO_LINKS)
+    webhook = Webhook("pager", WebhookSettings(url=SecretStr(server.url)), NO_LINKS)
     assert webhook.send(GROUP, [ALERT], NOW_NS) == "cannot be reached: ConnectionError"
     webhook.close()

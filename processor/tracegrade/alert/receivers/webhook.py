@@ -41,7 +41,7 @@ class Webhook:
         headers = dict(self._headers)
         if self._settings.secret is not None:
             headers |= signature(self._settings.secret.get_secret_value(), alerts[0].key, body, now_ns)
-        return self._poster.post(self._settings.url, body, headers)
+        return self._poster.post(self._settings.url.get_secret_value(), body, headers)
 
     def close(self) -> None:
         """Close the connection."""
