@@ -83,6 +83,7 @@ def silence(
     from dataclasses import asdict, replace
     from secrets import token_hex
 
+    from tracegrade.pipeline.data_folder import make_files_private
     from tracegrade.store.alerts import Silence, save_silence, stored_silences
     from tracegrade.store.open import open_store, reading_store
 
@@ -100,6 +101,7 @@ def silence(
         ends_ns = now_ns + round(_seconds(duration) * _NS)
         changed = Silence(token_hex(4), _labels(labels), now_ns, ends_ns, comment)
     if changed is not None:
+        make_files_private()
         engine = open_store(settings.store_url)
         with engine.begin() as connection:
             save_silence(connection, changed)

@@ -54,7 +54,9 @@ def delete(
     was asked for and is not done yet: it will be, at the latest at the next start.
     """
     from tracegrade.deletion.request import Choice
+    from tracegrade.pipeline.data_folder import make_files_private
 
+    make_files_private()
     if sum(chosen is not None for chosen in (trace_ids or None, session, user, before)) != 1:
         raise click.UsageError("expected trace ids, or one of --session, --user and --before")
     if not (config.data_path / "journal").is_dir():

@@ -52,8 +52,10 @@ def command(once: bool, data_dir: Path | None) -> None:
 
 def _demo(folder: Path, once: bool) -> int:
     from tracegrade.config import load_config
+    from tracegrade.pipeline.data_folder import make_files_private
     from tracegrade.pipeline.receive_role import ReceiveRole
 
+    make_files_private()
     folder.mkdir(parents=True, exist_ok=True)
     config_path = folder / "demo.yaml"
     config_path.write_text(_CONFIG.format(data_dir=folder, **(_free_ports() if once else _usual_ports())))

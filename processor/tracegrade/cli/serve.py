@@ -48,8 +48,10 @@ def command(
     """
     from tracegrade.config import load_config
     from tracegrade.pipeline.allocator import keep_freed_memory
+    from tracegrade.pipeline.data_folder import make_files_private
 
     keep_freed_memory()
+    make_files_private()
     config = load_config(config_path, data_dir=data_dir)
     if no_watchdog:
         config = config.model_copy(update={"judge": config.judge.model_copy(update={"watchdog": False})})

@@ -55,6 +55,7 @@ def examine(config: Config, rule_set: RuleSet, *, max_traces: int, max_journal_b
         return examined
     folder = DataFolder(config.data_path)
     examined.findings += installation.disk(config)
+    examined.findings += installation.privacy(config)
     _look_at_journal(examined, config, folder, max_journal_bytes)
     examined.findings += installation.conditions(folder)
     examined.findings += installation.processes(folder)

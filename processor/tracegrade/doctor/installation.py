@@ -34,6 +34,16 @@ def disk(config: Config) -> Iterator[Finding]:
         yield Finding("disk", "ok", where, f"{free_mib} MiB free")
 
 
+def privacy(config: Config) -> Iterator[Finding]:
+    """Whether other users of the machine can read what is kept: prompts, arguments, outputs."""
+    mode = config.data_path.stat().st_mode & 0o777
+    if mode & 0o077:
+        level: Level = "warning" if mode & 0o007 else "note"  # a group is somebody's decision
+        where, who = str(config.data_path), "all users" if mode & 0o007 else "a group"
+        text = f"open to {who} of this machine (mode {mode:04o}); prompts, arguments and outputs are in it"
+        yield Finding("privacy", level, where, text, f"chmod -R go= {where}")
+
+
 def journal(config: Config, folder: DataFolder, reader: JournalReader) -> Iterator[Finding]:
     """How full the journal is, and who is behind in reading it."""
     end, first = reader.durable().end, reader.first()

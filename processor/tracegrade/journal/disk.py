@@ -70,7 +70,7 @@ def create_filled(path: Path, size: int) -> None:
 
     Its blocks exist from then on: overwriting them in place needs no room on a full disk.
     """
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         length = os.fstat(fd).st_size
         if length < size:

@@ -66,7 +66,7 @@ def _encoded(record: Record, payload: bytes) -> bytes:
 
 def _replace(path: Path, data: bytes, patches: list[tuple[int, bytes]], disk: Disk) -> None:
     written = path.with_name(path.name + UNFINISHED)
-    fd = os.open(written, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    fd = os.open(written, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         disk.write(fd, [data], 0)
         for offset, patch in patches:

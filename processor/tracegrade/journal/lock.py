@@ -16,7 +16,7 @@ class FolderLock:
         Raises:
             JournalLocked: another process (or another holder in this one) has it.
         """
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -108,7 +108,7 @@ class SegmentWriter:
         path = segment_path(self._folder, self.end)
         # Nothing in a file of that name was ever published: a new one takes its place, with a page cache of its own.
         path.unlink(missing_ok=True)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             sync_folder(path.parent)
         except OSError:

@@ -1,6 +1,7 @@
 """What is where in the data folder. The two roles share these files and nothing else."""
 
 import json
+import os
 import uuid
 from collections.abc import Iterable
 from errno import EDQUOT, ENOSPC
@@ -20,8 +21,13 @@ def consumers_of_results(exporters: Iterable[str]) -> list[str]:
     return [f"results.{name}" for name in ("sql", "metrics", *exporters)]
 
 
+def make_files_private() -> None:
+    """From here on, what this process and those that it starts make is their user's alone: prompts are in it."""
+    os.umask(0o077)
+
+
 class DataFolder:
-    """Paths of one data folder, made when first needed."""
+    """Paths of one data folder, made when first needed, for its user alone."""
 
     def __init__(self, path: Path) -> None:
         """Create the folder if it is not there.
@@ -30,7 +36,7 @@ class DataFolder:
             OSError: it cannot be created.
         """
         self.path = path
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.journal = path / JOURNAL
         self.results = path / "results"
         self.heartbeat = path / "judge.heartbeat"
