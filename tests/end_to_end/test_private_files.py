@@ -21,9 +21,9 @@ def _usual_umask() -> Iterator[None]:
 def test_nobody_else_can_read_a_file_of_the_data_folder(tmp_path: Path) -> None:
     with running(tmp_path) as server:
         export(server.endpoints["grpc"], payload([agent_span(1, 1), tool_span(1, 2, 1, "create_order")]))
-        urlopen(server.endpoints["web"], timeout=30).close()  # its process is started by its first visitor
         config = str(server.config)
         eventually(lambda: server.cli("traces", "list", "-c", config).stdout.count("demo-shop"), "the trace")
+        urlopen(server.endpoints["web"], timeout=30).close()  # its process is started by its first visitor
         assert server.cli("traces", "delete", "--yes", "--session", "unknown", "-c", config).returncode == 1
         modes = {path.relative_to(tmp_path): path.stat().st_mode & 0o777 for path in server.data.rglob("*")}
     assert server.data.stat().st_mode & 0o777 == 0o700
