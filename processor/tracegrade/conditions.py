@@ -65,6 +65,10 @@ KINDS: dict[str, Kind] = {
         "the rule files have changed and are wrong; the old rules are in force", "'tracegrade rules check' says where"
     ),
     # The rest.
+    "deletion_damaged": Kind(
+        "a file that says what to delete, or what was deleted, is damaged",
+        "ask again for what it asked for; the message names the file",
+    ),
     "exporter_failing": Kind(
         "what is sent to this exporter is not taken, and waits in the journal", "is its endpoint reachable?"
     ),

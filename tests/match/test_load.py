@@ -1,3 +1,4 @@
+import os
 import shutil
 from pathlib import Path
 
@@ -81,6 +82,25 @@ def test_a_file_reached_twice_is_read_once(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "link.rule.yaml").symlink_to(path)
     monkeypatch.chdir(tmp_path)
     assert ids(tmp_path, path, Path("one"), "one/rule.yaml") == ["one"]
+
+
+def test_a_link_out_of_a_folder_is_refused_and_nothing_of_its_target_is_shown(tmp_path: Path) -> None:
+    outside = tmp_path / "passwd"
+    outside.write_text("root:x:0:0:root:/root\nevil: [\n")
+    inside = write(tmp_path / "rules" / "one.rule.yaml", "one").parent
+    (inside / "two.rule.yaml").symlink_to(outside)
+    (found,) = problems(inside)
+    assert found.startswith(f"{inside}/two.rule.yaml:1:1: a link to {outside}, which is outside this folder; expected")
+    assert "root" not in found.removeprefix(f"{inside}").partition(str(outside))[2]
+    outside.write_text(RULE.format(id="two"))
+    assert ids(inside / "two.rule.yaml") == ["two"]  # whoever names it may read it
+
+
+def test_a_pipe_among_the_rules_holds_up_nobody(tmp_path: Path) -> None:
+    write(tmp_path / "one.rule.yaml", "one")
+    os.mkfifo(tmp_path / "two.rule.yaml")
+    (found,) = problems(tmp_path)
+    assert found.startswith(f"{tmp_path}/two.rule.yaml:1:1: not a file but a pipe")
 
 
 def test_two_rules_of_one_id_are_refused_naming_both(tmp_path: Path) -> None:

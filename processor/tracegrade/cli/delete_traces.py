@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracegrade.cli.output import EXIT_CANNOT_TELL, EXIT_FAILED, format_option, print_json, print_line, reports_errors
+from tracegrade.cli.output import (
+    EXIT_CANNOT_TELL,
+    EXIT_FAILED,
+    format_option,
+    print_json,
+    print_line,
+    print_lines,
+    reports_errors,
+)
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
@@ -71,7 +79,7 @@ def delete(
     if output_format == "json":
         print_json([deletion.to_json()])
     elif deletion.state == "done" and not deletion.found_nothing:
-        print_line(_summary(deletion))
+        print_lines(_summary(deletion))
     if deletion.state != "done":
         print_line(
             f"Asked for, and {deletion.state} so far; a running serve, or the next start, does the rest.", err=True

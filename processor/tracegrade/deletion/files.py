@@ -1,7 +1,12 @@
 """Small files that two processes hand to each other."""
 
 import os
+import time
+from contextlib import suppress
 from pathlib import Path
+
+_UNFINISHED = ".unfinished"
+_LEFT_AFTER_S = 3600.0
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -11,7 +16,7 @@ def replace_file(path: Path, data: bytes) -> None:
         OSError: the disk refused; the old one is still there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    written = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
+    written = path.with_name(f"{path.name}.{os.getpid()}{_UNFINISHED}")
     try:
         with written.open("wb") as file:
             file.write(data)
@@ -26,3 +31,11 @@ def replace_file(path: Path, data: bytes) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a kill left of `replace_file` an hour ago or earlier; nobody waits for it any more."""
+    for path in folder.glob(f"*{_UNFINISHED}"):
+        with suppress(OSError):  # gone, or not ours to remove: it does no harm
+            if path.stat().st_mtime < time.time() - _LEFT_AFTER_S:
+                path.unlink()

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from tracegrade.deletion.files import replace_file
+from tracegrade.deletion.files import remove_unfinished, replace_file
 from tracegrade.deletion.tombstones import Tombstones
 from tracegrade.model.errors import TraceGradeError
 
@@ -105,11 +105,27 @@ class Deletions:
 
     def __init__(self, data_folder: Path) -> None:
         self._folder = data_folder / "deletions"
+        self._looked_at: tuple[int, int] | None = None
+        self._tombstones_damage = ""
+        self.unreadable: list[str] = []
+        """What is wrong with each file that `waiting` found last and could not read: what it asked for is not done."""
 
     @property
     def tombstones_path(self) -> Path:
         """Where the tombstones are."""
         return self._folder / "tombstones"
+
+    def damage(self) -> str | None:
+        """What is wrong with the files that `waiting` read last, and with the tombstones; None when nothing is."""
+        try:
+            status = self.tombstones_path.stat()
+        except OSError:  # none yet, or a disk that says so elsewhere
+            stamp = (0, 0)
+        else:
+            stamp = (status.st_mtime_ns, status.st_size)
+        if stamp != self._looked_at:
+            self._looked_at, self._tombstones_damage = stamp, self.tombstones().damage
+        return "; ".join(filter(None, [*self.unreadable, self._tombstones_damage])) or None
 
     def tombstones(self) -> Tombstones:
         """The tombstones as they are now."""
@@ -164,14 +180,21 @@ class Deletions:
             return None
 
     def waiting(self, *states: State) -> list[Deletion]:
-        """Those in one of `states`, the oldest first; forgets those done a day ago.
+        """Those in one of `states`, the oldest first; forgets those done a day ago, and what a kill left unfinished.
 
-        Raises:
-            DeletionError: a file that is none of ours.
+        A file that cannot be read stops no other: see `unreadable`.
         """
         found = []
+        self.unreadable = []
+        remove_unfinished(self._folder)
         for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
-            deletion = _read(path)
+            try:
+                deletion = _read(path)
+            except FileNotFoundError:  # done a day ago, and another process forgot it just now
+                continue
+            except (OSError, DeletionError) as error:
+                self.unreadable.append(str(error))
+                continue
             if deletion.state in states:
                 found.append(deletion)
             elif deletion.done_ns is not None and deletion.done_ns < time.time_ns() - _KEPT_DONE_NS:
@@ -194,4 +217,6 @@ def _read(path: Path) -> Deletion:
             content["done_ns"],
         )
     except (ValueError, TypeError, KeyError) as error:
-        raise DeletionError(f"{path}: no deletion of ours: {error}; remove it if it is none of yours") from None
+        raise DeletionError(
+            f"{path}: no deletion of ours, or a damaged one: {error}; ask again for what it asked for, and remove it"
+        ) from None

@@ -103,10 +103,23 @@ def _rule_files(path: str | Path) -> Sequence[Path]:
     if place.is_dir():
         if not (inside := list(_rules_in(place))):
             raise _problem(text, "no rule in this folder; rule.yaml and *.rule.yaml count, at any depth")
+        if odd := [problem for file in inside if (problem := _no_file_inside(file, place.resolve())) is not None]:
+            raise FileError(odd)
         return inside
     if not place.exists():
         raise _problem(text, "no such file or folder; expected a rule file, a folder of them, or builtin:NAME")
     return [place]
+
+
+def _no_file_inside(file: Path, folder: Path) -> Problem | None:
+    """What is wrong with a name found in `folder`: whoever may write there must not have other files read, or none."""
+    target = file.resolve()
+    if not target.is_relative_to(folder):
+        message = f"a link to {target}, which is outside this folder; expected a file, or name that one in rules.paths"
+        return Problem(str(file), 1, 1, message)
+    if target.exists() and not target.is_file():
+        return Problem(str(file), 1, 1, "not a file but a pipe, a device or a folder; expected a rule, or another name")
+    return None
 
 
 def _rules_in(folder: Path) -> Iterator[Path]:

@@ -214,6 +214,7 @@ class ReceiveRole:
     async def _delete(self, stop: asyncio.Event) -> None:
         """What somebody asks to have deleted, as far as it is in the journal; the judge does the rest."""
         waiting = self._deletions.waiting("requested", "resolved")
+        self._telemetry.conditions.say("deletion_damaged", self._deletions.damage())
         if not waiting:
             return
         try:
