@@ -65,8 +65,14 @@ class Served:
         self.loop = loop
         self.journal = journal
         self.telemetry = Telemetry("receive")
-        self.ingest = Ingest(journal, self.telemetry, INSTANCE_ID, settings.max_in_flight_bytes)
-        self._servers = (OtlpGrpcServer(protocols.grpc, self.ingest), OtlpHttpServer(protocols.http, self.ingest))
+        self.ingest = Ingest(
+            journal, self.telemetry, INSTANCE_ID, settings.max_in_flight_bytes, settings.max_request_messages
+        )
+        ratio = settings.max_compression_ratio
+        self._servers = (
+            OtlpGrpcServer(protocols.grpc, self.ingest, ratio),
+            OtlpHttpServer(protocols.http, self.ingest, ratio),
+        )
 
     @property
     def grpc_address(self) -> str:

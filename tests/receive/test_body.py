@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracegrade.receive.body import Body, BodyRefusedError
+from tracegrade.receive.body import Body, BodyBounds, BodyRefusedError
 from tracegrade.receive.ingest import InFlight
 
 BOUND = 4 * 1024 * 1024
 
 
 def read(*chunks: bytes, is_gzip: bool = True, bound: int = BOUND, room: int = 10 * BOUND) -> bytes:
-    body = Body(bound, InFlight(room), gzip=is_gzip)
+    body = Body(BodyBounds(bound, "max"), InFlight(room), "gzip" if is_gzip else "")
     for chunk in chunks:
         body.add(chunk)
     return body.finish()
@@ -61,7 +61,7 @@ def test_the_bound_holds_before_and_after_decompression() -> None:
 
 def test_a_bomb_is_noticed_before_much_of_it_exists() -> None:
     in_flight = InFlight(10 * BOUND)
-    body = Body(BOUND, in_flight, gzip=True)
+    body = Body(BodyBounds(BOUND, "max"), in_flight, "gzip")
     with pytest.raises(BodyRefusedError):
         body.add(gzip.compress(bytes(100 * BOUND), 9))
     assert in_flight.taken_bytes <= BOUND

@@ -19,7 +19,8 @@ REQUESTS: Mapping[Signal, type[Message]] = MappingProxyType(
     }
 )
 
-_PATHS = {
+# The repeated fields that lead from a request to its items.
+PATHS = {
     Signal.TRACES: ("resource_spans", "scope_spans", "spans"),
     Signal.LOGS: ("resource_logs", "scope_logs", "log_records"),
     Signal.METRICS: ("resource_metrics", "scope_metrics", "metrics"),
@@ -28,7 +29,7 @@ _PATHS = {
 
 def containers(signal: Signal, request: Message) -> Iterator[Any]:
     """The repeated field of items of every scope in `request`: lists of spans, log records or metrics."""
-    resources, scopes, items = _PATHS[signal]
+    resources, scopes, items = PATHS[signal]
     for resource in getattr(request, resources):
         for scope in getattr(resource, scopes):
             yield getattr(scope, items)

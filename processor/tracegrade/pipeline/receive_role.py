@@ -76,8 +76,9 @@ class ReceiveRole:
         self._judge_position = Position(self._folder.position(JUDGE))
         self._unread = UnreadItems(self._journal, self._folder.journal, self._judged_to())
         self._instance_id = self._folder.instance_id()
+        otlp = config.receivers.otlp
         self._ingest = Ingest(
-            self._unread, self._telemetry, self._instance_id, config.receivers.otlp.max_in_flight_bytes
+            self._unread, self._telemetry, self._instance_id, otlp.max_in_flight_bytes, otlp.max_request_messages
         )
         self._clients: dict[str, OtlpClient] = {}
         judge_command = _role_command("judge", config, config_path)
@@ -112,16 +113,17 @@ class ReceiveRole:
         return 2 if self._judge.refused_to_start else 0
 
     async def _start_servers(self, stack: AsyncExitStack) -> dict[str, str]:
-        protocols = self._config.receivers.otlp.protocols
+        otlp = self._config.receivers.otlp
+        protocols = otlp.protocols
         allow_connections(sum(protocol.max_connections for protocol in (protocols.grpc, protocols.http) if protocol))
         endpoints: dict[str, str] = {}
         if protocols.grpc is not None:
-            grpc_server = OtlpGrpcServer(protocols.grpc, self._ingest)
+            grpc_server = OtlpGrpcServer(protocols.grpc, self._ingest, otlp.max_compression_ratio)
             await grpc_server.start()
             stack.push_async_callback(grpc_server.stop, STOP_WITHIN_S)
             endpoints["grpc"] = _with_port(protocols.grpc.endpoint, grpc_server.port)
         if protocols.http is not None:
-            http_server = OtlpHttpServer(protocols.http, self._ingest)
+            http_server = OtlpHttpServer(protocols.http, self._ingest, otlp.max_compression_ratio)
             await http_server.start()
             stack.push_async_callback(http_server.stop, STOP_WITHIN_S)
             endpoints["http"] = _with_port(protocols.http.endpoint, http_server.port)

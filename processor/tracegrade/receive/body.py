@@ -1,6 +1,8 @@
-"""Reading a request body: in pieces, within a bound before and after decompression."""
+"""Reading a request body: in pieces, within bounds before and after decompression."""
 
 import zlib
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from tracegrade.receive.ingest import InFlight, Refused
 
@@ -16,29 +18,53 @@ class BodyRefusedError(Exception):
         super().__init__(refused.message)
 
 
+Compression: TypeAlias = Literal["", "gzip", "deflate"]
+
+# What is smaller may be compressed as far as it can be.
+_FREE_BYTES = 512 * 1024
+# Compressed further, and larger, a body is checked in turns with others: agents' traces are some 5 to 20 to 1.
+_MUCH_EXPANDED = 50
+_LITTLE_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BodyBounds:
+    """What a body may be: bytes before and after decompression, by which setting, and how many of these to one."""
+
+    max_bytes: int
+    setting: str
+    max_ratio: int = 200
+
+
 class Body:
     """One body as it grows.
 
     Holds room in `in_flight` for what it has gathered; `release` must be called when the request is done.
     """
 
-    def __init__(self, bound_bytes: int, in_flight: InFlight, *, gzip: bool) -> None:
-        self._bound = bound_bytes
+    def __init__(self, bounds: BodyBounds, in_flight: InFlight, compression: Compression) -> None:
+        self._bounds = bounds
         self._in_flight = in_flight
-        self._inflate = _inflater() if gzip else None
+        self._compression = compression
+        self._inflate = _inflater(compression) if compression else None
         self._received = 0
         self._size = 0
         self._parts: list[bytes] = []
+
+    @property
+    def is_much_expanded(self) -> bool:
+        """Whether it was much smaller before decompression."""
+        return self._size > _LITTLE_BYTES and self._size > _MUCH_EXPANDED * self._received
 
     def add(self, chunk: bytes) -> None:
         """Take the next chunk as received.
 
         Raises:
-            BodyRefusedError: too large, not gzip where gzip was announced, or no room for it now.
+            BodyRefusedError: too large, compressed too far, not what was announced, or no room for it now.
         """
         self._received += len(chunk)
-        if self._received > self._bound:
-            raise BodyRefusedError(too_large(self._bound))
+        if self._received > self._bounds.max_bytes:
+            raise BodyRefusedError(too_large(self._bounds))
         if self._inflate is None:
             self._keep(chunk)
         else:
@@ -48,10 +74,10 @@ class Body:
         """The whole body.
 
         Raises:
-            BodyRefusedError: the gzip stream stops before its end.
+            BodyRefusedError: the compressed stream stops before its end.
         """
         if self._inflate is not None and not self._inflate.eof:
-            raise BodyRefusedError(_bad_gzip("it ends too early"))
+            raise BodyRefusedError(self._not_as_announced("it ends too early"))
         body = b"".join(self._parts)
         self._parts.clear()
         return body
@@ -65,34 +91,44 @@ class Body:
         while data:
             assert self._inflate is not None
             if self._inflate.eof:  # a further gzip member
-                self._inflate = _inflater()
+                self._inflate = _inflater(self._compression)
             try:
                 self._keep(self._inflate.decompress(data, _STEP_BYTES))
             except zlib.error as error:
-                raise BodyRefusedError(_bad_gzip(str(error))) from None
+                raise BodyRefusedError(self._not_as_announced(str(error))) from None
             data = self._inflate.unused_data or self._inflate.unconsumed_tail
 
     def _keep(self, part: bytes) -> None:
-        if self._size + len(part) > self._bound:
-            raise BodyRefusedError(too_large(self._bound))
+        size = self._size + len(part)
+        if size > self._bounds.max_bytes:
+            raise BodyRefusedError(too_large(self._bounds))
+        if self._inflate is not None and size > max(_FREE_BYTES, self._bounds.max_ratio * self._received):
+            raise BodyRefusedError(_compressed_too_far(size, self._received, self._bounds.max_ratio))
         if not self._in_flight.take(len(part)):
             raise BodyRefusedError(self._in_flight.refusal())
-        self._size += len(part)
+        self._size = size
         self._parts.append(part)
 
+    def _not_as_announced(self, why: str) -> Refused:
+        return Refused("undecodable", f"Content-Encoding says {self._compression}, but the body is not: {why}")
 
-def too_large(bound_bytes: int) -> Refused:
+
+def too_large(bounds: BodyBounds) -> Refused:
     """The final refusal of a body beyond the bound."""
     return Refused(
         "too_large",
-        f"the request is larger than {bound_bytes} bytes, before or after decompression; send smaller batches, "
-        "or raise receivers.otlp.protocols.http.max_request_body_size_mib",
+        f"the request is larger than {bounds.max_bytes} bytes, before or after decompression; send smaller batches, "
+        f"or raise {bounds.setting}",
     )
 
 
-def _bad_gzip(why: str) -> Refused:
-    return Refused("undecodable", f"Content-Encoding says gzip, but the body is not: {why}")
+def _compressed_too_far(size: int, received: int, max_ratio: int) -> Refused:
+    return Refused(
+        "too_compressed",
+        f"{received} bytes became more than {size} by decompression: more than {max_ratio} to 1, the bound "
+        "receivers.otlp.max_compression_ratio for what is larger than 512 KiB; send it less compressed, or raise it",
+    )
 
 
-def _inflater() -> "zlib._Decompress":
-    return zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+def _inflater(compression: Compression) -> "zlib._Decompress":
+    return zlib.decompressobj(wbits=zlib.MAX_WBITS + (16 if compression == "gzip" else 0))

@@ -9,7 +9,15 @@ from typing import Literal, Protocol, TypeAlias
 from tracegrade.journal.errors import JournalRefused
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.signal import Signal
-from tracegrade.receive.validate import Checked, UndecodableError, check
+from tracegrade.receive.validate import (
+    Checked,
+    TooDenseError,
+    UndecodableError,
+    check,
+    check_in_turns,
+    decoded_bytes,
+    is_large,
+)
 from tracegrade.telemetry import Telemetry
 
 DEFAULT_TENANT = "default"
@@ -41,6 +49,10 @@ class Refused:
     retry_after_s: int | None = None
 
 
+class _NoRoomError(Exception):
+    """What a request decodes to does not fit beside the others now."""
+
+
 class JournalWriter(Protocol):
     """What ingest needs of a journal."""
 
@@ -49,7 +61,7 @@ class JournalWriter(Protocol):
 
 
 class InFlight:
-    """The bytes of all requests being read, checked or made durable, and their bound."""
+    """The bytes of all requests being read, checked or made durable, as they came and decoded, and their bound."""
 
     def __init__(self, bound_bytes: int) -> None:
         self.bound_bytes = bound_bytes
@@ -80,13 +92,21 @@ class Ingest:
     """Checks, journals and counts requests; every request ends in one `Accepted` or `Refused`, counted once."""
 
     def __init__(
-        self, journal: JournalWriter, telemetry: Telemetry, instance_id: str, max_in_flight_bytes: int = 256 * 1024**2
+        self,
+        journal: JournalWriter,
+        telemetry: Telemetry,
+        instance_id: str,
+        max_in_flight_bytes: int = 512 * 1024**2,
+        max_request_messages: int = 4_000_000,
     ) -> None:
         self.instance_id = instance_id
         self.in_flight = InFlight(max_in_flight_bytes)
         self._journal = journal
         self._telemetry = telemetry
+        self._max_messages = max_request_messages
         self._stopping = asyncio.Event()
+        # Who holds it checks a piece: one a turn of the loop, whoever waits longest first.
+        self._turn = asyncio.Lock()
 
     @property
     def is_stopping(self) -> bool:
@@ -110,6 +130,7 @@ class Ingest:
         transport: Transport,
         tenant: str = DEFAULT_TENANT,
         own_loop: bool = False,
+        much_expanded: bool = False,
     ) -> Accepted | Refused:
         """Take one request.
 
@@ -120,6 +141,7 @@ class Ingest:
             transport: for counting.
             tenant: under whose name it is journalled.
             own_loop: it carries our own instance id: answered, counted, and not journalled.
+            much_expanded: it was much smaller before decompression: many such may come at once for little.
 
         Returns:
             `Accepted` only after the journal said that the bytes are durable.
@@ -127,9 +149,13 @@ class Ingest:
         if self.is_stopping:
             return self.refuse(signal, transport, shutting_down())
         try:
-            return await self._accept(signal, wire, encoding, transport, tenant, own_loop)
+            return await self._accept(signal, wire, encoding, transport, tenant, own_loop, much_expanded)
         except UndecodableError as error:
             refused = Refused("undecodable", str(error))
+        except TooDenseError as error:
+            refused = Refused("too_dense", str(error))
+        except _NoRoomError:
+            refused = self.in_flight.refusal()
         except JournalRefused as error:
             refused = Refused(error.reason, str(error), RETRY_AFTER_S)
         except Exception:
@@ -147,12 +173,16 @@ class Ingest:
         self._telemetry.add("tracegrade.receiver.closed_connections", transport=transport, reason=reason)
 
     async def _accept(
-        self, signal: Signal, wire: bytes, encoding: Encoding, transport: Transport, tenant: str, own_loop: bool
+        self,
+        signal: Signal,
+        wire: bytes,
+        encoding: Encoding,
+        transport: Transport,
+        tenant: str,
+        own_loop: bool,
+        much_expanded: bool,
     ) -> Accepted:
-        if encoding is Encoding.JSON and len(wire) > _LARGE_JSON_BYTES:
-            checked = await asyncio.to_thread(check, signal, encoding, wire)
-        else:
-            checked = check(signal, encoding, wire)
+        checked = await self._check(signal, wire, encoding, much_expanded)
         if own_loop:
             self._count(signal, transport, "accepted", "loop")
             self._telemetry.add("tracegrade.receiver.loop_items", checked.items, signal=signal.name.lower())
@@ -163,6 +193,40 @@ class Ingest:
             durable = self._journal.append(Entry(signal, encoding, tenant, checked.items, checked.payload))
             await self._wait_durable(durable, signal, transport, checked)
         return Accepted(sum(checked.rejected.values()), checked.message)
+
+    async def _check(self, signal: Signal, wire: bytes, encoding: Encoding, much_expanded: bool) -> Checked:
+        room = decoded_bytes(encoding, wire)
+        if len(wire) + room > self.in_flight.bound_bytes:
+            raise TooDenseError(
+                f"the request takes about {room} bytes of memory once decoded, beside its own {len(wire)}; "
+                f"the bound for all together is {self.in_flight.bound_bytes} (receivers.otlp.max_in_flight_mib); "
+                "send smaller batches, or protobuf"
+            )
+        if not self.in_flight.take(room):
+            raise _NoRoomError
+        try:
+            if encoding is Encoding.JSON and len(wire) > _LARGE_JSON_BYTES:
+                return await asyncio.to_thread(check, signal, encoding, wire)
+            if not is_large(encoding, wire) and not much_expanded:
+                return check(signal, encoding, wire)
+            if encoding is Encoding.JSON:
+                async with self._turn:
+                    await asyncio.sleep(0)
+                    return check(signal, encoding, wire)
+            return await self._check_in_turns(signal, wire, much_expanded)
+        finally:
+            self.in_flight.give(room)
+
+    async def _check_in_turns(self, signal: Signal, wire: bytes, much_expanded: bool) -> Checked:
+        turns = check_in_turns(signal, wire, self._max_messages, much_expanded=much_expanded)
+        while True:
+            async with self._turn:
+                try:
+                    next(turns)
+                except StopIteration as done:
+                    checked: Checked = done.value
+                    return checked
+                await asyncio.sleep(0)  # others go on before the next one takes its turn
 
     async def _wait_durable(self, durable: Future[int], signal: Signal, transport: Transport, checked: Checked) -> None:
         waiting = asyncio.wrap_future(durable)

@@ -13,6 +13,7 @@ from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.reloading import Reloading
 from tracegrade.receive.auth import BearerTokens
+from tracegrade.receive.body import Body, BodyBounds, BodyRefusedError, Compression
 from tracegrade.receive.certificate import Certificate, reloading_certificate
 from tracegrade.receive.ingest import Ingest, Refused, request_too_slow
 from tracegrade.receive.listen import bound_socket, cannot_listen
@@ -30,10 +31,14 @@ _SERVICES = frozenset(["", *(method.split("/")[1] for method in EXPORT_METHODS.v
 _Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 
 _WHERE = "receivers.otlp.protocols.grpc"
+_STEP_BYTES = 16 * 1024  # decompressed at a time
 
 # Refusals that are final; all others are told to come back.
 _FINAL_CODES = {
     "undecodable": grpc.StatusCode.INVALID_ARGUMENT,
+    "too_large": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "too_dense": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "too_compressed": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
 }
 
@@ -59,10 +64,13 @@ def _without_gone_senders(record: logging.LogRecord) -> bool:
 class OtlpGrpcServer:
     """OTLP/gRPC on one address; runs in the loop that starts it."""
 
-    def __init__(self, settings: GrpcSettings, ingest: Ingest) -> None:
+    def __init__(self, settings: GrpcSettings, ingest: Ingest, max_compression_ratio: int) -> None:
         self.port = 0  # the one bound, also when the settings say 0
         self._settings = settings
         self._ingest = ingest
+        self._bounds = BodyBounds(
+            settings.max_recv_msg_size_bytes, f"{_WHERE}.max_recv_msg_size_mib", max_compression_ratio
+        )
         self._server = grpc.aio.server(options=_channel_options(settings))
         _grpc_log.addFilter(_without_gone_senders)  # once: adding it again does nothing
 
@@ -77,7 +85,9 @@ class OtlpGrpcServer:
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         tokens = None if auth is None else BearerTokens(f"{_WHERE}.auth", auth)
         certificate = None if tls is None else reloading_certificate(_WHERE, tls)
-        self._server.add_generic_rpc_handlers((_Handlers(self._ingest, tokens, self._settings.read_timeout),))
+        self._server.add_generic_rpc_handlers(
+            (_Handlers(self._ingest, tokens, self._bounds, self._settings.read_timeout),)
+        )
         bound_socket(_WHERE, endpoint).close()  # says why it cannot be had; gRPC tells only its own log
         try:
             if certificate is None:
@@ -107,6 +117,8 @@ def _channel_options(settings: GrpcSettings) -> list[tuple[str, Any]]:
         # On by default on Linux: a second receiver on the port would start, and take half of the requests.
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", settings.max_recv_msg_size_bytes),
+        # gRPC would decompress whole messages, as many at a time as there are calls, before we hear of one.
+        ("grpc.per_message_decompression", 0),
         ("grpc.max_concurrent_streams", settings.max_concurrent_streams),
         ("grpc.max_allowed_incoming_connections", settings.max_connections),
         ("grpc.server_handshake_timeout_ms", int(settings.read_header_timeout * 1000)),
@@ -135,11 +147,11 @@ def _configuration(certificate: Certificate) -> grpc.ServerCertificateConfigurat
 class _Handlers(grpc.GenericRpcHandler):
     """Method name -> handler; what is not here is answered UNIMPLEMENTED by gRPC itself."""
 
-    def __init__(self, ingest: Ingest, tokens: BearerTokens | None, read_timeout_s: float) -> None:
+    def __init__(self, ingest: Ingest, tokens: BearerTokens | None, bounds: BodyBounds, read_timeout_s: float) -> None:
         health = _Health(ingest)
         # As streams, of which one message is read: so a sender is known, and on the clock, before its request comes.
         self._handlers: dict[str, Any] = {
-            method: grpc.stream_unary_rpc_method_handler(_Export(ingest, signal, tokens, read_timeout_s).answer)
+            method: grpc.stream_unary_rpc_method_handler(_Export(ingest, signal, tokens, bounds, read_timeout_s).answer)
             for signal, method in EXPORT_METHODS.items()
         }
         self._handlers["/grpc.health.v1.Health/Check"] = grpc.unary_unary_rpc_method_handler(health.check)
@@ -152,10 +164,18 @@ class _Handlers(grpc.GenericRpcHandler):
 class _Export:
     """The Export method of one signal."""
 
-    def __init__(self, ingest: Ingest, signal: Signal, tokens: BearerTokens | None, read_timeout_s: float) -> None:
+    def __init__(
+        self,
+        ingest: Ingest,
+        signal: Signal,
+        tokens: BearerTokens | None,
+        bounds: BodyBounds,
+        read_timeout_s: float,
+    ) -> None:
         self._ingest = ingest
         self._signal = signal
         self._tokens = tokens
+        self._bounds = bounds
         self._read_timeout_s = read_timeout_s
 
     async def answer(self, _requests: AsyncIterator[bytes], context: _Context) -> bytes:
@@ -163,18 +183,32 @@ class _Export:
         metadata = context.invocation_metadata() or ()
         if self._tokens is not None and (refused := self._tokens.refusal(_value(metadata, "authorization"))):
             await self._refuse(refused, context)
-        request = await self._read(context)
-        ingest, signal = self._ingest, self._signal
-        if not ingest.in_flight.take(len(request)):
-            await self._refuse(ingest.in_flight.refusal(), context)
+        received = await self._read(context)
+        compression = _compression(received)
+        body = Body(self._bounds, self._ingest.in_flight, compression)
         try:
-            own_loop = _value(metadata, INSTANCE_HEADER) == ingest.instance_id
-            outcome = await ingest.accept(signal, request, Encoding.PROTOBUF, transport="grpc", own_loop=own_loop)
+            if compression:
+                for start in range(0, len(received), _STEP_BYTES):
+                    body.add(received[start : start + _STEP_BYTES])
+                    await asyncio.sleep(0)  # it takes time that others have a part in
+            else:
+                body.add(received)
+            request = body.finish()
+            outcome = await self._ingest.accept(
+                self._signal,
+                request,
+                Encoding.PROTOBUF,
+                transport="grpc",
+                own_loop=_value(metadata, INSTANCE_HEADER) == self._ingest.instance_id,
+                much_expanded=body.is_much_expanded,
+            )
+        except BodyRefusedError as error:
+            await self._refuse(error.refused, context)
         finally:
-            ingest.in_flight.give(len(request))
+            body.release()
         if isinstance(outcome, Refused):
             await _abort(context, outcome)
-        return export_response(signal, Encoding.PROTOBUF, outcome)
+        return export_response(self._signal, Encoding.PROTOBUF, outcome)
 
     async def _read(self, context: _Context) -> bytes:
         try:
@@ -187,6 +221,18 @@ class _Export:
 
     async def _refuse(self, refused: Refused, context: _Context) -> NoReturn:
         await _abort(context, self._ingest.refuse(self._signal, "grpc", refused))
+
+
+def _compression(message: bytes) -> Compression:
+    """How `message` is compressed; gRPC says nothing of that to handlers.
+
+    No OTLP request begins like either stream: its first byte is 0x0a.
+    """
+    if message.startswith(b"\x1f\x8b"):
+        return "gzip"
+    if message[:1] == b"\x78" and int.from_bytes(message[:2], "big") % 31 == 0:
+        return "deflate"
+    return ""
 
 
 def _value(metadata: Iterable[tuple[str, str | bytes]], name: str) -> str | None:

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
 from tracegrade.receive.auth import BearerTokens
-from tracegrade.receive.body import Body, BodyRefusedError, too_large
+from tracegrade.receive.body import Body, BodyBounds, BodyRefusedError, Compression, too_large
 from tracegrade.receive.certificate import server_context
 from tracegrade.receive.http_connection import Bounds
 from tracegrade.receive.http_server import HttpServer
@@ -39,12 +39,14 @@ PATHS = {Signal.TRACES: "/v1/traces", Signal.LOGS: "/v1/logs", Signal.METRICS: "
 _WHERE = "receivers.otlp.protocols.http"
 _MEDIA_TYPES = {"application/x-protobuf": Encoding.PROTOBUF, "application/json": Encoding.JSON}
 _MEDIA_TYPE_OF = {encoding: name for name, encoding in _MEDIA_TYPES.items()}
-_CONTENT_ENCODINGS = {"": False, "identity": False, "gzip": True}
+_CONTENT_ENCODINGS: dict[str, Compression] = {"": "", "identity": "", "gzip": "gzip"}
 
 # Refusal reason -> HTTP status and google.rpc code. 429, 502, 503 and 504 alone are retried by OTLP clients.
 _STATUS = {
     "undecodable": (400, INVALID_ARGUMENT),
     "too_large": (413, RESOURCE_EXHAUSTED),
+    "too_dense": (413, RESOURCE_EXHAUSTED),
+    "too_compressed": (413, RESOURCE_EXHAUSTED),
     "unsupported_media_type": (415, INVALID_ARGUMENT),
     "unsupported_encoding": (415, INVALID_ARGUMENT),
     "overloaded": (429, RESOURCE_EXHAUSTED),
@@ -61,10 +63,13 @@ _ENDS_CONNECTION = frozenset({"read_timeout"})
 class OtlpHttpServer:
     """OTLP/HTTP on one address; runs as a task in the loop that starts it."""
 
-    def __init__(self, settings: HttpSettings, ingest: Ingest) -> None:
+    def __init__(self, settings: HttpSettings, ingest: Ingest, max_compression_ratio: int) -> None:
         self.port = 0  # the one bound, also when the settings say 0
         self._settings = settings
         self._ingest = ingest
+        self._body_bounds = BodyBounds(
+            settings.max_request_body_size_bytes, f"{_WHERE}.max_request_body_size_mib", max_compression_ratio
+        )
         self._server: HttpServer | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -85,7 +90,7 @@ class OtlpHttpServer:
             settings.read_timeout + 1.0,  # the handler's own bound comes first: it has an answer for the sender
             settings.idle_timeout,
         )
-        app = build_app(settings, self._ingest, tokens)
+        app = build_app(self._body_bounds, settings.read_timeout, self._ingest, tokens)
         self._server = HttpServer(app, bounds, tls, partial(self._ingest.closed, "http"))
         self._running = asyncio.create_task(self._server.serve(sockets=[listener]), name="otlp-http")
         await self._server.listening.wait()
@@ -100,11 +105,13 @@ class OtlpHttpServer:
             await self._running
 
 
-def build_app(settings: HttpSettings, ingest: Ingest, tokens: BearerTokens | None = None) -> Starlette:
+def build_app(
+    bounds: BodyBounds, read_timeout_s: float, ingest: Ingest, tokens: BearerTokens | None = None
+) -> Starlette:
     """The ASGI application; with `tokens`, only requests that carry one of them are taken."""
     app = Starlette(
         routes=[
-            Route(path, _Export(settings, ingest, tokens, signal).answer, methods=["POST"])
+            Route(path, _Export(bounds, read_timeout_s, ingest, tokens, signal).answer, methods=["POST"])
             for signal, path in PATHS.items()
         ],
         exception_handlers={404: _not_served, 405: _not_served},
@@ -116,9 +123,16 @@ def build_app(settings: HttpSettings, ingest: Ingest, tokens: BearerTokens | Non
 class _Export:
     """POST of one signal."""
 
-    def __init__(self, settings: HttpSettings, ingest: Ingest, tokens: BearerTokens | None, signal: Signal) -> None:
-        self._bound = settings.max_request_body_size_bytes
-        self._read_timeout_s = settings.read_timeout
+    def __init__(
+        self,
+        bounds: BodyBounds,
+        read_timeout_s: float,
+        ingest: Ingest,
+        tokens: BearerTokens | None,
+        signal: Signal,
+    ) -> None:
+        self._bounds = bounds
+        self._read_timeout_s = read_timeout_s
         self._ingest = ingest
         self._tokens = tokens
         self._signal = signal
@@ -139,11 +153,18 @@ class _Export:
             return self._refuse(Refused("disconnected", "the connection ended within the body"), encoding)
 
     async def _accept(self, request: Request, encoding: Encoding) -> Response:
-        body = Body(self._bound, self._ingest.in_flight, gzip=_is_gzip(request))
+        body = Body(self._bounds, self._ingest.in_flight, _compression(request))
         try:
             wire = await self._read(request, body)
             own_loop = request.headers.get(INSTANCE_HEADER) == self._ingest.instance_id
-            outcome = await self._ingest.accept(self._signal, wire, encoding, transport="http", own_loop=own_loop)
+            outcome = await self._ingest.accept(
+                self._signal,
+                wire,
+                encoding,
+                transport="http",
+                own_loop=own_loop,
+                much_expanded=body.is_much_expanded,
+            )
         finally:
             body.release()
         if isinstance(outcome, Refused):
@@ -153,8 +174,8 @@ class _Export:
 
     async def _read(self, request: Request, body: Body) -> bytes:
         announced = request.headers.get("content-length", "")
-        if announced.isdigit() and int(announced) > self._bound:
-            raise BodyRefusedError(too_large(self._bound))
+        if announced.isdigit() and int(announced) > self._bounds.max_bytes:
+            raise BodyRefusedError(too_large(self._bounds))
         try:
             async with asyncio.timeout(self._read_timeout_s):
                 async for chunk in request.stream():
@@ -175,14 +196,14 @@ def _unsupported_media_type(found: str) -> Refused:
     return Refused("unsupported_media_type", f"expected Content-Type {' or '.join(_MEDIA_TYPES)}, found {found!r}")
 
 
-def _is_gzip(request: Request) -> bool:
+def _compression(request: Request) -> Compression:
     name = request.headers.get("content-encoding", "").strip().lower()
-    is_gzip = _CONTENT_ENCODINGS.get(name)
-    if is_gzip is None:
+    compression = _CONTENT_ENCODINGS.get(name)
+    if compression is None:
         raise BodyRefusedError(
             Refused("unsupported_encoding", f"expected Content-Encoding gzip or identity, found {name!r}")
         )
-    return is_gzip
+    return compression
 
 
 def _refusal(refused: Refused, encoding: Encoding | None) -> Response:

@@ -192,15 +192,22 @@ class ProtocolsSettings(FileModel):
 
 
 class OtlpReceiverSettings(FileModel):
-    """The OTLP receiver. ``max_in_flight_mib`` bounds the bytes of all requests that are read, checked or made durable
-    at one moment; beyond it senders are asked to come back.
+    """The OTLP receiver. ``max_in_flight_mib`` bounds the memory of all requests that are read, checked or made durable
+    at one moment, what JSON takes once decoded included; beyond it senders are asked to come back. Protobuf is decoded
+    a piece at a time, which takes 100 MiB more at most.
     """
 
     protocols: ProtocolsSettings = Field(
         ProtocolsSettings(grpc=GrpcSettings(), http=HttpSettings()), description="Those that are named; both by default"
     )
     max_in_flight_mib: Annotated[int, Field(ge=1)] = Field(
-        256, description="Bytes of all requests being read, checked and made durable at a time"
+        512, description="Memory of all requests being read, checked and made durable at a time; JSON counts as decoded"
+    )
+    max_request_messages: Annotated[int, Field(ge=262_144)] = Field(
+        4_000_000, description="Most messages (spans, attributes, values, ...) a request may decode to"
+    )
+    max_compression_ratio: Annotated[int, Field(ge=1)] = Field(
+        200, description="How many bytes may become of one by decompression, in requests larger than 512 KiB"
     )
 
     @property

@@ -4,6 +4,7 @@ Spans with bad ids are taken out, the rest of their request is kept: one broken 
 their data. Only ids are touched: reading every attribute would cost several times the parsing.
 """
 
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,16 @@ from tracegrade.journal.record import Encoding
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.json import OtlpJsonError, parse_document, read_request
-from tracegrade.otlp.request import REQUESTS, containers
+from tracegrade.otlp.pieces import (
+    PIECE_BYTES,
+    TooManyMessagesError,
+    WireError,
+    count_messages,
+    parts_allowed,
+    pieces,
+    too_many_parts,
+)
+from tracegrade.otlp.request import PATHS, REQUESTS
 
 _ZERO_TRACE_ID = bytes(16)
 _ZERO_SPAN_ID = bytes(8)
@@ -26,8 +36,24 @@ REJECT_REASONS = {
 }
 
 
+# What values take in memory once their JSON is decoded, as measured; texts beside that what they take in the document.
+_OBJECT_BYTES = 200
+_LIST_BYTES = 90
+_VALUE_BYTES = 80
+
+
+# Many bombs at once are cheap to send. What was compressed very far may hold so many messages, and one for so many
+# bytes: in agents' traces one takes about 45, a number in a vector 11.
+_FREE_MESSAGES = 1000
+_BYTES_A_MESSAGE = 8
+
+
 class UndecodableError(TraceGradeError):
     """A request that cannot be read at all; sending it again will not help."""
+
+
+class TooDenseError(TraceGradeError):
+    """A request that is small enough as bytes and too large once decoded; sending it again will not help."""
 
 
 @dataclass(slots=True)
@@ -54,20 +80,96 @@ class Checked:
         return "; ".join(parts + self.notes)
 
 
+def is_large(encoding: Encoding, wire: bytes) -> bool:
+    """Whether others would wait too long while `wire` is checked at once: `check_in_turns` is for those."""
+    return encoding is Encoding.PROTOBUF and len(wire) > PIECE_BYTES
+
+
+def decoded_bytes(encoding: Encoding, wire: bytes) -> int:
+    """The memory that checking `wire` takes beside its bytes, when that is much; an estimate that is rarely too low.
+
+    Protobuf is decoded a piece at a time, JSON as a whole.
+    """
+    if encoding is not Encoding.JSON:
+        return 0
+    values = wire.count(b"{") * _OBJECT_BYTES + wire.count(b"[") * _LIST_BYTES + wire.count(b",") * _VALUE_BYTES
+    return len(wire) + values
+
+
 def check(signal: Signal, encoding: Encoding, wire: bytes) -> Checked:
     """Read a request and take out what cannot be accepted.
 
     Raises:
         UndecodableError: not protobuf, or not OTLP/JSON, of this signal.
+        TooDenseError: more resources, scopes and items than its size allows.
     """
-    if encoding is Encoding.JSON:
-        return _check_json(signal, wire)
+    try:
+        return _check_json(signal, wire) if encoding is Encoding.JSON else _check_protobuf(signal, wire)
+    except TooManyMessagesError as error:
+        raise TooDenseError(str(error)) from None
+
+
+def check_in_turns(
+    signal: Signal, wire: bytes, max_messages: int, *, much_expanded: bool = False
+) -> Generator[None, None, Checked]:
+    """As `check`, for what would take long: a piece at a time, of which none takes more than some 20 ms.
+
+    Raises:
+        UndecodableError: not protobuf of this signal.
+        TooDenseError: more messages (spans, attributes, values, ...) than `max_messages`, or than its size allows;
+            its size allows fewer when it was `much_expanded` by decompression.
+    """
+    checked = Checked(wire, 0)
+    payloads: list[bytes] = []
+    messages = 0
+    allowed = min(max_messages, _FREE_MESSAGES + len(wire) // _BYTES_A_MESSAGE) if much_expanded else max_messages
+    is_counted = much_expanded or len(wire) > 2 * max_messages  # no message takes less than two bytes
+    try:
+        for piece in pieces(signal, wire):
+            if piece:
+                if is_counted:
+                    messages += count_messages(signal, piece)
+                    if messages > allowed:
+                        raise _too_many_messages(len(wire), allowed, max_messages)
+                part = _check_protobuf(signal, piece)
+                checked.items += part.items
+                for reason, count in part.rejected.items():
+                    checked.rejected[reason] = checked.rejected.get(reason, 0) + count
+                payloads.append(part.payload if part.rejected else piece)
+            yield
+    except TooManyMessagesError as error:
+        raise TooDenseError(str(error)) from None
+    except (WireError, DecodeError) as error:
+        raise _not_protobuf(signal, error) from None
+    if checked.rejected:
+        # Requests one after the other are one request.
+        checked.payload = b"".join(payloads)
+    return checked
+
+
+def _too_many_messages(size: int, allowed: int, max_messages: int) -> TooDenseError:
+    found = f"the request, of {size} bytes, holds more than {allowed} messages (spans, attributes, values, ...)"
+    if allowed == max_messages:
+        return TooDenseError(
+            f"{found}, the bound receivers.otlp.max_request_messages; send smaller batches, or raise it"
+        )
+    return TooDenseError(
+        f"{found}: the bound for what is compressed this far is {_FREE_MESSAGES}, and one for each {_BYTES_A_MESSAGE} "
+        "bytes; send it uncompressed if this is meant"
+    )
+
+
+def _check_protobuf(signal: Signal, wire: bytes) -> Checked:
     try:
         request = REQUESTS[signal].FromString(wire)
     except DecodeError as error:
-        raise UndecodableError(f"not an OTLP {signal.name.lower()} request in protobuf: {error}") from None
-    items, rejected = _take_out_bad_items(signal, request)
+        raise _not_protobuf(signal, error) from None
+    items, rejected = _take_out_bad_items(signal, request, len(wire))
     return Checked(request.SerializeToString() if rejected else wire, items, rejected)
+
+
+def _not_protobuf(signal: Signal, error: Exception) -> UndecodableError:
+    return UndecodableError(f"not an OTLP {signal.name.lower()} request in protobuf: {error}")
 
 
 def _check_json(signal: Signal, wire: bytes) -> Checked:
@@ -75,7 +177,7 @@ def _check_json(signal: Signal, wire: bytes) -> Checked:
         read = read_request(signal, parse_document(wire))
     except OtlpJsonError as error:
         raise UndecodableError(f"not an OTLP {signal.name.lower()} request in JSON: {error}") from None
-    items, rejected = _take_out_bad_items(signal, read.message)
+    items, rejected = _take_out_bad_items(signal, read.message, len(wire))
     notes = list(read.problems)
     if read.dropped:
         rejected["malformed"] = read.dropped
@@ -84,11 +186,15 @@ def _check_json(signal: Signal, wire: bytes) -> Checked:
     return Checked(read.message.SerializeToString(), items, rejected, notes)
 
 
-def _take_out_bad_items(signal: Signal, request: Message) -> tuple[int, dict[str, int]]:
-    """Delete bad spans from `request`; the number of items left, and what was rejected."""
+def _take_out_bad_items(signal: Signal, request: Message, size: int) -> tuple[int, dict[str, int]]:
+    """Delete bad spans from `request`, of `size` bytes; the number of items left, and what was rejected.
+
+    Raises:
+        TooManyMessagesError: there is more to walk through than so many bytes may hold.
+    """
     rejected: dict[str, int] = {}
     items = 0
-    for container in containers(signal, request):
+    for container in _containers(signal, request, size):
         if signal is Signal.METRICS:
             items += sum(map(_data_points, container))
             continue
@@ -96,6 +202,24 @@ def _take_out_bad_items(signal: Signal, request: Message) -> tuple[int, dict[str
             _take_out_bad_spans(container, rejected)
         items += len(container)
     return items, rejected
+
+
+def _containers(signal: Signal, request: Message, size: int) -> Iterator[Any]:
+    """`containers`, counted before each is walked: half a microsecond for two bytes is too much for others to wait."""
+    left = parts_allowed(size)
+    resources, scopes, items = PATHS[signal]
+    by_resource = getattr(request, resources)
+    left -= len(by_resource)
+    for resource in by_resource if left >= 0 else ():
+        by_scope = getattr(resource, scopes)
+        left -= len(by_scope)
+        for scope in by_scope if left >= 0 else ():
+            container = getattr(scope, items)
+            left -= len(container)
+            if left >= 0:
+                yield container
+    if left < 0:
+        raise too_many_parts(size)
 
 
 def _all_ids_are_whole(spans: Any) -> bool:
