@@ -24,6 +24,7 @@ from tracegrade.evaluate.matchers import MATCHERS_BY_WORD
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.extract import dialects
 from tracegrade.extract.registry import DIALECTS, READ_EVENTS, SESSION_KEYS, USER_KEYS
+from tracegrade.match.cel_types import VARIABLES, CelType
 from tracegrade.match.load import DEFAULT_RULES
 from tracegrade.match.schema import rule_schema
 from tracegrade.otlp.metrics import prometheus_name
@@ -53,6 +54,25 @@ def identity_table() -> str:
         ["option", "attributes"],
         [(option, ", ".join(f"`{key}`" for key in sorted(set(keys)))) for option, keys in rows],
     )
+
+
+def cel_table() -> str:
+    """What an expression sees."""
+    rows = []
+    for name, field in VARIABLES.items():
+        rows.append((f"`{name}`", _cel_type(field.type), field.summary))
+        item = field.type.item or field.type
+        of = f"{name}[0]" if field.type.item is not None else name
+        rows += [
+            (f"`{of}.{member}`", _cel_type(inside.type), inside.summary)
+            for member, inside in (item.fields or {}).items()
+        ]
+    return markdown_table(["name", "is", "says"], rows)
+
+
+def _cel_type(of: CelType) -> str:
+    """What a value is, in a word or two."""
+    return "a list" if of.kind == "list" else "an object" if of.kind == "map" else of.called
 
 
 def command_help() -> str:

@@ -143,9 +143,9 @@ def test_a_cel_expression_is_a_clause(cel: str, unmatched: str | None) -> None:
     ("cel", "reason"),
     [
         ('attributes["missing"] == 1', "cel: there is no missing"),
-        ("trace.nope > 1", "cel: there is no nope"),
-        ("service > 5", "cel: No such overload"),
-        ("trace.duration_ms", "cel: expected true or false, found a value of type float"),
+        ('attributes["service.name"] > 5', "cel: No such overload"),
+        ('attributes["service.name"]', "cel: expected true or false, found a value of type str"),
+        ("attributes.nope.deeper > 1", "cel: there is no nope"),
         ("calls.all(a, calls.all(b, calls.all(c, true)))", None),
     ],
 )
@@ -157,7 +157,7 @@ def test_an_expression_that_fails_is_not_evaluable(cel: str, reason: str | None)
 
 
 def test_a_clause_that_does_not_hold_is_named_before_an_expression_fails() -> None:
-    clauses = {"agent": "sales", "cel": "trace.nope > 1"}
+    clauses = {"agent": "sales", "cel": "attributes.nope > 1"}
     assert why_not(extraction_of(), match=clauses) == "agent"
     assert why_not(extraction_of(), unless=clauses) is None
     assert match(RuleSet([rule_of(unless=clauses)]), extraction_of())[0].not_evaluable is None

@@ -18,6 +18,8 @@ _OPERATORS: dict[str, Callable[[int, int], bool]] = {
     ">=": operator.ge,
     "<=": operator.le,
 }
+MEANT_OPERATORS = {"=<": "<=", "=>": ">=", "<>": "!=", "=!": "!=", "≤": "<=", "≥": ">=", "≠": "!="}
+"""What people write who mean another operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,9 @@ def _validate_count(value: Any) -> ExpectedCount:
         raise ValueError('expected an operator and a number of calls, such as ["<=", 3]')
     sign, count = value
     if not isinstance(sign, str) or sign not in _OPERATORS:
-        raise ValueError(f"no operator {sign!r}{did_you_mean(str(sign), _OPERATORS)}")
+        meant = MEANT_OPERATORS.get(sign) if isinstance(sign, str) else None
+        hint = f"; did you mean {meant!r}?" if meant else did_you_mean(str(sign), _OPERATORS)
+        raise ValueError(f"no operator {sign!r}{hint}")
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise ValueError(f"expected a number of calls from 0, found {count!r}")
     return ExpectedCount(sign, count)

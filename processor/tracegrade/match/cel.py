@@ -1,10 +1,8 @@
 """The ``cel`` clause: an expression of the Common Expression Language that must be true.
 
-It sees ``service``, ``environment``, ``release``, ``agent`` and ``prompt`` (texts; "" for what the resource does not
-say), ``tools`` (the names called), ``attributes`` (``attributes["tenant.tier"]``, looked up as by the clause of that
-name), ``calls`` (each ``name``, ``failed`` and ``duration_ms``) and ``trace`` (``id``, ``duration_ms``, ``span_count``,
-``complete``, ``session``). An expression that fails on a subject, because an attribute or the prompt is not there or
-types do not fit, makes it not_evaluable; so does one whose work is not bounded by the subject's size.
+It sees what `cel_types.VARIABLES` lists, and one that names anything else is refused. An expression that fails on a
+subject, because an attribute or the prompt is not there or an attribute has another type, makes it not_evaluable; so
+does one whose work is not bounded by the subject's size.
 """
 
 import re
@@ -13,28 +11,35 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from tracegrade.yaml_file import did_you_mean
+from tracegrade.evaluate.counts import MEANT_OPERATORS
+from tracegrade.match.cel_syntax import (
+    CelSyntaxError,
+    Constant,
+    Item,
+    Loop,
+    Member,
+    Name,
+    Node,
+    Operation,
+    every_node,
+    parse,
+)
+from tracegrade.match.cel_types import CelTypeError, check
 
 if TYPE_CHECKING:
     from cel import Context, Program
 
-VARIABLES = ("agent", "attributes", "calls", "environment", "prompt", "release", "service", "tools", "trace")
-
 _MAX_SOURCE = 4096
 _MAX_STEPS = 1_000_000  # of loops inside each other
-_FUNCTIONS = frozenset(
-    (
-        *("all", "bool", "bytes", "contains", "double", "duration", "endsWith", "exists", "exists_one", "filter"),
-        *("getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds"),
-        *("getMinutes", "getMonth", "getSeconds", "has", "int", "map", "matches", "max", "min", "size", "startsWith"),
-        *("string", "timestamp", "type", "uint"),
-    )
+_TEXT = re.compile(r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')""")
+# What other languages write, and CEL.
+_WRITTEN = (
+    *((re.escape(found), meant) for found, meant in MEANT_OPERATORS.items()),
+    (r"(?i)\band\b", "&&"),
+    (r"(?i)\bor\b", "||"),
+    (r"(?i)\bnot\b", "!"),
+    (r"(?<![=!<>])=(?![=<>])", "=="),
 )
-_LOOP = re.compile(r"\.\s*(?:all|exists|exists_one|filter|map)\s*\(\s*([A-Za-z_]\w*)\s*,")
-_TEXT = re.compile(r"""(?<![A-Za-z0-9_])[rR]?("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')""")
-_ATTRIBUTES = re.compile(r"(?<![\w.])attributes\b")
-_BY_NAME = re.compile(r"\s*(?:\[\s*(\d+)§\s*\]|\.\s*([A-Za-z_]\w*))")
-_ASKED = re.compile(r"(\d+)§\s+in\s*$")
 
 
 class CelExpression:
@@ -53,16 +58,15 @@ class CelExpression:
             raise ValueError(f"expected an expression of at most {_MAX_SOURCE} characters, found {len(source)}")
         self.source = source
         self._program = _compiled(source)
-        loops = _LOOP.findall(source)
-        self.loops = len(loops)
+        try:
+            tree = parse(source)
+            check(tree)
+        except (CelSyntaxError, CelTypeError) as error:
+            raise ValueError(f"at character {error.at + 1} of {source!r}: {error}") from None
+        nodes = list(every_node(tree))
+        self.loops = sum(isinstance(node, Loop) for node in nodes)
+        self.attributes = _attributes_in(nodes, source)
         self._variables = self._program.variables()
-        for name in self._variables:
-            if name not in VARIABLES and name not in loops:
-                raise ValueError(f"no variable {name!r} in {source!r}{did_you_mean(name, VARIABLES)}")
-        for name in self._program.functions():
-            if name.isidentifier() and not name.startswith("_") and name not in _FUNCTIONS:
-                raise ValueError(f"no function {name!r} in {source!r}{did_you_mean(name, _FUNCTIONS)}")
-        self.attributes = _attributes_in(source)
 
     def holds(self, context: "CelContext", longest: int) -> bool | str:
         """Whether the expression is true; a text says why that cannot be told.
@@ -91,7 +95,7 @@ def _compiled(source: str) -> "Program":
     try:
         return compile(source)
     except Exception as error:  # its parser may also panic, which is no ValueError
-        raise ValueError(f"no CEL expression: {_syntax(str(error))}") from None
+        raise ValueError(f"no CEL expression: {_syntax(str(error))}{_meant(source)}") from None
 
 
 def _syntax(message: str) -> str:
@@ -107,30 +111,41 @@ def _reason(error: Exception) -> str:
     return str(error).partition(". ")[0].partition("\n")[0]
 
 
-def _attributes_in(source: str) -> frozenset[str]:
+def _meant(source: str) -> str:
+    """How the first thing that another language would have is written."""
+    bare = _TEXT.sub('""', source)
+    for found, meant in _WRITTEN:
+        if (there := re.search(found, bare)) is not None:
+            return f"; {there[0]!r} is written {meant!r}"
+    return ""
+
+
+def _attributes_in(nodes: Iterable[Node], source: str) -> frozenset[str]:
     """The attributes that an expression reads: only those are kept of a span.
 
     Raises:
         ValueError: one is not named by a text, so that nobody can tell.
     """
-    texts: list[str] = []
-
-    def remember(found: re.Match[str]) -> str:
-        texts.append(found[1][1:-1])
-        return f"{len(texts) - 1}§"
-
-    bare = _TEXT.sub(remember, source)
-    names = set()
-    for found in _ATTRIBUTES.finditer(bare):
-        asked, read = _ASKED.search(bare, 0, found.start()), _BY_NAME.match(bare, found.end())
-        if asked is not None:
-            names.add(texts[int(asked[1])])
-        elif read is not None:
-            names.add(texts[int(read[1])] if read[1] is not None else read[2])
-        else:
-            raise ValueError(
-                f'expected attributes["NAME"] or "NAME" in attributes in {source!r}: others are not kept of a span'
-            )
+    names: set[str] = set()
+    mentioned = 0
+    for node in nodes:
+        match node:
+            case Member(_, Name(_, "attributes"), name):
+                names.add(name)
+            case Item(_, Name(_, "attributes"), Constant(_, "text", name)):
+                names.add(name)
+            case Operation(_, ("in",), (Constant(_, "text", name), Name(_, "attributes"))):
+                names.add(name)
+            case Name(_, "attributes"):
+                mentioned += 1
+                continue
+            case _:
+                continue
+        mentioned -= 1
+    if mentioned:
+        raise ValueError(
+            f'expected attributes["NAME"] or "NAME" in attributes in {source!r}: others are not kept of a span'
+        )
     return frozenset(names)
 
 

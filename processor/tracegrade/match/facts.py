@@ -1,6 +1,6 @@
 """What clauses read of a subject, looked up once and shared by all rules."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,20 +75,23 @@ class Facts:
     def holds(self, expression: CelExpression) -> bool | str:
         """Whether a CEL expression is true of the subject; a text says why that cannot be told."""
         if self._context is None:
-            self._context = CelContext(
-                {
-                    "service": lambda: self.service,
-                    "environment": lambda: _text(self.environment),
-                    "release": lambda: _text(self.release),
-                    "agent": lambda: self.agent,
-                    "prompt": lambda: self.prompt,
-                    "tools": lambda: self.tools,
-                    "attributes": self._all_attributes,
-                    "calls": lambda: [_call_facts(call) for call in self.subject.calls],
-                    "trace": lambda: _trace_facts(self.subject),
-                }
-            )
+            self._context = CelContext(self.variables)
         return expression.holds(self._context, self._longest if expression.loops > 1 else 0)
+
+    @property
+    def variables(self) -> dict[str, Callable[[], JsonValue]]:
+        """What expressions see, as `cel_types.VARIABLES` says; each worked out when it is called."""
+        return {
+            "service": lambda: self.service,
+            "environment": lambda: _text(self.environment),
+            "release": lambda: _text(self.release),
+            "agent": lambda: self.agent,
+            "prompt": lambda: self.prompt,
+            "tools": lambda: list(self.tools),
+            "attributes": self._all_attributes,
+            "calls": lambda: [_call_facts(call) for call in self.subject.calls],
+            "trace": lambda: _trace_facts(self.subject),
+        }
 
     def _all_attributes(self) -> dict[str, JsonValue]:
         return {name: value for place in reversed(self.attributes) for name, value in place.items()}
