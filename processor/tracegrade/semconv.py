@@ -232,10 +232,17 @@ TOOL_ARGUMENTS = "tool.arguments"
 # LlamaIndex's own package. Source: llama-index-workflows, runtime/types/step_function.py.
 LLAMA_SUMMARY = "llamaindex.step.input_summary"
 LLAMA_OUTPUT = "step.output"
+# Its events. Source: llama-index-core 0.14.25, instrumentation/events/llm.py.
+LLAMA_CHAT_START = "LLMChatStartEvent"
+LLAMA_CHAT_END = "LLMChatEndEvent"
 
 # CrewAI's own tracing. Source: crewai 1.15.30, telemetry/tracing/semantic_conventions.py.
 CREWAI_EVENT = "crewai.event_name"
 CREWAI_AGENT_ROLE = "crewai.agent.role"
+# What OpenLLMetry writes of a crew. Source: opentelemetry-instrumentation-crewai 0.62.4, crewai_span_attributes.py.
+CREWAI_TASKS_OUTPUT = "crewai.crew.tasks_output"
+CREWAI_RESULT = "crewai.crew.result"
+CREWAI_CREW_NAME = "crewai.crew.name"
 
 # Spring AI, through Micrometer. Source: spring-projects/spring-ai, ToolCallingObservationDocumentation.java,
 # McpServerToolObservationDocumentation.java.
@@ -289,6 +296,19 @@ LMNR_INPUT = "lmnr.span.input"
 LMNR_OUTPUT = "lmnr.span.output"
 LMNR_SESSION_ID = "lmnr.association.properties.session_id"
 LMNR_USER_ID = "lmnr.association.properties.user_id"
+# Of OpenAI's Agents SDK: lmnr 0.8.2, opentelemetry_lib/opentelemetry/instrumentation/openai_agents.
+LMNR_GROUP_ID = "lmnr.association.properties.metadata.openai.agents.group_id"
+LMNR_PATH = "lmnr.span.path"
+LMNR_HANDOFF_TO = "openai.agents.handoff.to"
+
+# LangWatch. Source: langwatch (Python), attributes.py.
+LANGWATCH_TYPE = "langwatch.span.type"
+LANGWATCH_INPUT = "langwatch.input"
+LANGWATCH_OUTPUT = "langwatch.output"
+LANGWATCH_PARAMS = "langwatch.params"
+LANGWATCH_THREAD_ID = "langwatch.thread.id"
+LANGWATCH_USER_ID = "langwatch.user.id"
+LANGWATCH_METADATA = "metadata"
 
 # AgentOps. Source: agentops 0.4.21, semconv/ and sdk/decorators/utility.py.
 AGENTOPS_KIND = "agentops.span.kind"

@@ -375,7 +375,7 @@ class _Results:
 
 
 def _at_its_place(ask: Ask, asked: Sequence[RequestedCall], results: Sequence[ShownResult]) -> ShownResult | None:
-    """The result at the call's place, where results have ids that no call has: senders make up what they do not know."""
+    """The result at the call's place, where results have ids that no call has: some senders make them up."""
     if len(asked) != len(results) or ask.position >= len(asked) or asked[ask.position].call_id != ask.call.call_id:
         return None
     known = {call.call_id for call in asked}

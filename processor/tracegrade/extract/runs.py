@@ -24,16 +24,19 @@ def find_runs(top_down: Sequence[Node]) -> None:
 
     An agent span that no attribute names is a run only if it is outermost or has tool calls of its own: some
     instrumentations tag every graph node called "agent". One without calls and chats of its own that encloses such a
-    run is a wrapper, and one directly below or beside an agent of the same name is the same agent, shown twice.
+    run is a wrapper, and one directly below or beside an agent of the same name is the same agent, shown twice: the
+    outermost of them is the run.
     """
     agents = [node for node in top_down if node.kind == "agent"]
     if not agents:
         return
     named = set()
+    says: dict[Node, str] = {}  # those that say their name themselves
     for node in agents:
         name = first_text(node.span, node.keys.agent)
         if name:
             named.add(node)
+            says[node] = name
         node.agent = name or node.dialect.agent_name(node.span)
         if not node.agent and node.parent is not None:
             if node.parent.kind == "agent":
@@ -52,12 +55,18 @@ def find_runs(top_down: Sequence[Node]) -> None:
             while above is not None and above not in enclosing:
                 enclosing.add(above)
                 above = above.agent_above
+            outer = node.parent
+            while outer is not None and outer.kind == "agent" and outer not in named and outer.agent == says.get(node):
+                says[outer] = outer.agent
+                named.add(outer)
+                outer = outer.parent
     for node in top_down:
         above = node.parent
         node.run = above.run if above is not None else None
         if node.kind != "agent" or node in beside:
             continue
-        if above is not None and above.kind == "agent" and above.run is above and above.agent == node.agent:
+        is_below_agent = above is not None and above.kind == "agent" and above.agent == node.agent
+        if is_below_agent and node.run is not None and node.run.agent == node.agent:
             continue
         if node in enclosing and node not in named and node not in busy and node not in chatty:
             continue

@@ -1,4 +1,4 @@
-"""Google's model client and ADK as others instrument them: OpenInference or GenAI's keys, and Gemini's function responses.
+"""Google's model client and ADK as others instrument them: OpenInference or GenAI keys, Gemini's function responses.
 
 What is theirs is what a function response means: ``{"result": ...}``, ``{"output": ...}``, ``{"error": ...}``.
 """

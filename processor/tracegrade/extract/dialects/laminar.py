@@ -1,15 +1,28 @@
-"""Laminar: `lmnr.span.type`, values as JSON in `lmnr.span.input` and `lmnr.span.output`."""
+"""Laminar: `lmnr.span.type`, values as JSON in `lmnr.span.input` and `lmnr.span.output`.
+
+Of OpenAI's Agents SDK it writes a task, below that an agent's span, and in turns below that model calls, tools and
+handoffs, which have the type of tools.
+"""
 
 from tracegrade import semconv as s
+from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
 from tracegrade.model.span import Span
 
+_AGENTS_TASK = "agents.task"
+
 
 def _classify(span: Span) -> SpanKind | None:
-    """Its other types say nothing about what a span is."""
-    kind = span.attributes.get(s.LMNR_TYPE)
-    return "tool" if kind == "TOOL" else "chat" if kind == "LLM" else None
+    """Its other types say nothing about what a span is, but where in its path it stands does."""
+    attributes = span.attributes
+    kind = attributes.get(s.LMNR_TYPE)
+    if kind == "TOOL":
+        return "handoff" if s.LMNR_HANDOFF_TO in attributes else "tool"
+    if kind == "LLM":
+        return "chat"
+    path = attributes.get(s.LMNR_PATH)
+    return "agent" if isinstance(path, list) and len(path) > 1 and path[-2] == _AGENTS_TASK else None
 
 
 def _inputs(span: Span) -> list[Message]:
@@ -26,7 +39,7 @@ def _messages(span: Span, instrumented: str, observed: str) -> list[Message]:
     return read_messages(attributes[instrumented] if instrumented in attributes else attributes.get(observed))
 
 
-def _tool_name(span: Span) -> str:
+def _name(span: Span) -> str:
     return span.name
 
 
@@ -37,13 +50,15 @@ DIALECT: Dialect = Dialect(
     keys=Keys(
         arguments=(s.LMNR_INPUT,),
         output=(s.LMNR_OUTPUT,),
-        session=(s.LMNR_SESSION_ID,),
+        session=(s.LMNR_SESSION_ID, s.LMNR_GROUP_ID),
         user=(s.LMNR_USER_ID,),
         prompt=(s.LMNR_INPUT,),
         answer=(s.LMNR_OUTPUT,),
     ),
-    attributes=frozenset({s.INPUT_MESSAGES, s.OUTPUT_MESSAGES}),
+    attributes=frozenset({s.INPUT_MESSAGES, s.OUTPUT_MESSAGES, s.LMNR_PATH, s.LMNR_HANDOFF_TO, s.TOOL_DEFINITIONS}),
     inputs=_inputs,
     outputs=_outputs,
-    tool_name=_tool_name,
+    schemas=gen_ai.DIALECT.schemas,
+    tool_name=_name,
+    agent_name=_name,
 )

@@ -1,0 +1,107 @@
+"""LangWatch: `langwatch.span.type`, values as `{"type", "value"}` in `langwatch.input` and `langwatch.output`."""
+
+from tracegrade import semconv as s
+from tracegrade.extract.messages import read_message, read_messages
+from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind
+from tracegrade.extract.unwrap import Output, read_schemas, unwrap_output
+from tracegrade.extract.values import decode
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
+
+_KINDS: dict[str, SpanKind] = {"tool": "tool", "llm": "chat", "agent": "agent"}
+
+
+def _classify(span: Span) -> SpanKind | None:
+    """Its other types say nothing about what a span is; the outermost span, with metadata, is a turn of some agent."""
+    kind = span.attributes.get(s.LANGWATCH_TYPE)
+    found = _KINDS.get(kind) if isinstance(kind, str) else None
+    return found or ("agent" if s.LANGWATCH_METADATA in span.attributes and span.is_local_root else None)
+
+
+def _value(raw: JsonValue) -> JsonValue:
+    recorded = decode(raw).value
+    return recorded.get("value") if isinstance(recorded, dict) and "type" in recorded else recorded
+
+
+def _arguments(span: Span) -> JsonValue:
+    return _value(span.attributes.get(s.LANGWATCH_INPUT))
+
+
+def _output(span: Span) -> JsonValue:
+    return span.attributes.get(s.LANGWATCH_OUTPUT)
+
+
+def _read_output(span: Span, raw: JsonValue) -> Output:
+    """The result, of a tool's message too: a callback of LangChain writes a list of one, in a role that it lost."""
+    recorded = decode(raw).value
+    if not isinstance(recorded, dict) or recorded.keys() != {"type", "value"}:
+        return unwrap_output(decode(raw))
+    value = recorded["value"]
+    if recorded["type"] == "chat_messages" and isinstance(value, list) and len(value) == 1:
+        only = value[0]
+        if isinstance(only, dict) and "content" in only:
+            value = only["content"]
+    return unwrap_output(decode(value))
+
+
+def _messages(raw: JsonValue) -> list[Message]:
+    value = _value(raw)
+    if isinstance(value, str):
+        return []
+    return read_messages(value)
+
+
+def _inputs(span: Span) -> list[Message]:
+    return _messages(span.attributes.get(s.LANGWATCH_INPUT))
+
+
+def _outputs(span: Span) -> list[Message]:
+    raw = span.attributes.get(s.LANGWATCH_OUTPUT)
+    value = _value(raw)
+    return [read_message({"content": value}, 0, "assistant")] if isinstance(value, str) else _messages(raw)
+
+
+def _schemas(span: Span) -> dict[str, JsonValue]:
+    params = decode(span.attributes.get(s.LANGWATCH_PARAMS)).value
+    return read_schemas(params.get("tools")) if isinstance(params, dict) else {}
+
+
+def _name(span: Span) -> str:
+    return span.name
+
+
+def _agent_name(span: Span) -> str:
+    return span.name if span.attributes.get(s.LANGWATCH_TYPE) == "agent" else ""
+
+
+def _session(span: Span) -> str:
+    return _among_metadata(span, SESSION_WORDS)
+
+
+def _user(span: Span) -> str:
+    return _among_metadata(span, USER_WORDS)
+
+
+def _among_metadata(span: Span, words: tuple[str, ...]) -> str:
+    metadata = decode(span.attributes.get(s.LANGWATCH_METADATA)).value
+    found = (metadata.get(word) for word in words) if isinstance(metadata, dict) else ()
+    return next((text for text in found if isinstance(text, str) and text), "")
+
+
+DIALECT: Dialect = Dialect(
+    name="langwatch",
+    marks=frozenset({s.LANGWATCH_TYPE}),
+    classify=_classify,
+    keys=Keys(session=(s.LANGWATCH_THREAD_ID,), user=(s.LANGWATCH_USER_ID,)),
+    attributes=frozenset({s.LANGWATCH_INPUT, s.LANGWATCH_OUTPUT, s.LANGWATCH_PARAMS, s.LANGWATCH_METADATA}),
+    outputs=_outputs,
+    inputs=_inputs,
+    read_output=_read_output,
+    schemas=_schemas,
+    tool_name=_name,
+    arguments=_arguments,
+    output=_output,
+    agent_name=_agent_name,
+    session=_session,
+    user=_user,
+)
