@@ -287,12 +287,52 @@ def test_alerts_are_told_in_groups(engine: Engine) -> None:
 def test_a_changed_rule_ends_the_alert_and_begins_anew_without_results(stage: Stage) -> None:
     stage.receive(0, "fail", "fail")
     stage.step(1)
-    stage.rule_set = rules(title="The same, said otherwise")
+    stage.rule_set = rules(scope="trace")
     assert stage.step(2) == RESOLVED
     with reading(stage.engine) as connection:
         (alert,) = recent_alerts(connection, 0)
     assert alert.facts.ended_by == "the rule was changed or removed"
     assert stage.step(3) == []
+
+
+def test_an_edited_text_leaves_the_alert_as_it_is_but_for_what_it_says(stage: Stage) -> None:
+    stage.rule_set = rules(title="Orders are chekced")
+    stage.receive(0, "fail", "fail")
+    assert stage.step(1) == FIRING
+    (before,) = stage.firing()
+    texts = {"title": "Orders are checked", "level": "critical", "tags": ["shop"], "references": ["https://x.test"]}
+    stage.rule_set = rules(**texts, description="Why.", false_positives=["A test order"])
+    assert stage.step(2) == []
+    (after,) = stage.firing()
+    assert (after.fingerprint, after.key, after.rule_hash) == (before.fingerprint, before.key, before.rule_hash)
+    assert (after.title, after.level) == ("Orders are checked", "critical")
+    stage.receive(3, *["pass"] * 30)
+    assert stage.step(4) == RESOLVED
+
+
+def test_a_moved_threshold_makes_another_alert_of_that_condition_alone(stage: Stage) -> None:
+    errors = {"above": 0.3, "of": "error", "over": "10m", "min_samples": 2}
+    stage.rule_set = rules({"below": 0.8, "over": "10m", "min_samples": 2}, errors)
+    stage.receive(0, *["fail"] * 8, *["error"] * 16)
+    assert sorted(stage.step(1)) == FIRING * 2
+    before = {alert.of: alert for alert in stage.firing()}
+    stage.rule_set = rules({"below": 0.85, "over": "10m", "min_samples": 2}, errors)
+    assert sorted(stage.step(2)) == [*FIRING, *RESOLVED], "the history is the same: it fires at once"
+    after = {alert.of: alert for alert in stage.firing()}
+    assert after["error"].key == before["error"].key
+    assert (after["pass_rate"].bound, before["pass_rate"].bound) == (0.85, 0.8)
+    assert after["pass_rate"].fingerprint != before["pass_rate"].fingerprint
+
+
+def test_a_silence_outlasts_an_edited_text(stage: Stage) -> None:
+    stage.receive(0, "fail", "fail")
+    with stage.engine.begin() as connection:
+        labels = {"rule": "checkout-order"}
+        save_silence(connection, Silence("quiet", labels, 0, START_NS + 60 * MINUTE_NS, ""))
+    assert stage.step(1) == []
+    stage.rule_set = rules(title="The same, said otherwise")
+    assert stage.step(2) == []
+    assert len(stage.firing()) == 1
 
 
 def test_releases_and_agents_are_judged_apart_and_a_replaced_release_ends(stage: Stage) -> None:

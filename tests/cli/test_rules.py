@@ -123,7 +123,7 @@ class TestExplain:
             "from 20 results on Incomplete traces are judged, and left out of pass rates and alerts.",
             "A fail means nothing when: - The user was validated in an earlier turn of the same conversation, "
             "in a trace of its own",
-            f"Content hash {row['hash']}, written in {row['path']}",
+            f"Rule hash {row['hash']}, text {row['text_hash']}, written in {row['path']}",
         ]
 
     def test_all_that_a_rule_may_say_is_told(self, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ incomplete: count
 
     def test_every_ready_made_rule_can_be_told(self) -> None:
         told = run("explain", "builtin:all").stdout
-        assert told.count("\nContent hash ") == len(list(builtin_rules().rglob("rule.yaml")))
+        assert told.count("\nRule hash ") == len(list(builtin_rules().rglob("rule.yaml")))
 
     def test_an_unknown_rule_exits_2_and_names_a_near_one(self, rule: Path) -> None:
         result = run("explain", "order-steps-out-of-ordr", rule)

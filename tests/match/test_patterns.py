@@ -81,7 +81,7 @@ def test_prompts_are_kept_with_their_whitespace_normalised() -> None:
 
 def test_a_prompt_expression_is_found_anywhere() -> None:
     patterns = PROMPTS.validate_python({"$regex": "(?i)order [0-9]+"})
-    assert patterns.has_regex
+    assert patterns.regexes
     assert patterns.match("Please ORDER 12 pens")
     assert not patterns.match("Please order pens")
 

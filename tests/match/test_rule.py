@@ -100,12 +100,12 @@ def test_formatting_does_not_change_the_hash(same: str) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        RULE.replace("level: high", "level: low"),
+        RULE.replace("scope: agent", "scope: trace"),
         RULE.replace("threshold: 0.9", "threshold: 0.8"),
         RULE.replace("user_id: 123", "user_id: '123'"),
         RULE.replace("[validate_user, check_inventory,", "[check_inventory, validate_user,"),
     ],
-    ids=["level", "threshold", "type of a value", "order of a list"],
+    ids=["scope", "threshold", "type of a value", "order of a list"],
 )
 def test_content_changes_the_hash(other: str) -> None:
     assert rule_of(other).hash != rule_of(RULE).hash
@@ -113,7 +113,7 @@ def test_content_changes_the_hash(other: str) -> None:
 
 def test_the_hash_is_the_same_everywhere() -> None:
     # Results carry it: a change here makes every stored result look like another rule's.
-    assert minimal().hash == "5b423b9ff7539e71"
+    assert minimal().hash == "3e75db7569d4f470"
     assert len(rule_of(RULE).hash) == 16
 
 

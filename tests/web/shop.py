@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import insert
+
 from tracegrade.deliver.record import JudgedTrace
 from tracegrade.extract.session import joined, part_of
 from tracegrade.judge import judge, judge_session
@@ -25,7 +27,9 @@ from tracegrade.pipeline.judged_trace import judged_session, judged_trace
 from tracegrade.store.alerts import Facts, StoredAlert, Told, save_alert
 from tracegrade.store.open import open_store
 from tracegrade.store.rule_texts import save_rule_texts
+from tracegrade.store.schema import rule_texts
 from tracegrade.store.write import StoreWriter
+from tracegrade.yaml_text import dumped
 
 RULES = Path(__file__).with_name("rules")
 MS = 1_000_000
@@ -238,7 +242,7 @@ def fill(folder: Path, traces: Iterator[tuple[Trace, str | None]], rules: RuleSe
     batch += [_session(name, parts, rule_set) for name, parts in sessions.items()]
     writer.write(batch)
     with engine.begin() as connection:
-        save_rule_texts(connection, rule_set.rules, first_ns)
+        save_rule_texts(connection, rule_set, first_ns)
     engine.dispose()
     return rule_set
 
@@ -276,5 +280,6 @@ def fire(folder: Path, rule_set: RuleSet, now_ns: int, worst: list[str]) -> None
     with engine.begin() as connection:
         save_alert(connection, firing)
         save_alert(connection, resolved)
-        save_rule_texts(connection, [old], now_ns - 168 * HOUR)
+        row = {"rule_id": old.id, "since_ns": now_ns - 168 * HOUR, "text_hash": old.text_hash, "rule_hash": old.hash}
+        connection.execute(insert(rule_texts).values(**row, text=dumped(old.written)))
     engine.dispose()

@@ -5,11 +5,14 @@ import pytest
 
 from tracegrade.match.load import load_rules
 from tracegrade.match.rule import Rule
+from tracegrade.match.rule_set import RuleSet
 from tracegrade.store.open import open_store
 from tracegrade.store.rule_texts import RuleText, rule_versions, rules_of, save_rule_texts
 from web.site import Site, rows_of, text_of
 
 ORDERS = "order-steps-out-of-order"
+NOW_NS = 2_000_000_000_000_000_000
+HOUR = 3_600_000_000_000
 
 
 def _changed(rule: Rule, **changes: object) -> Rule:
@@ -34,14 +37,22 @@ def test_a_rule_is_shown_in_words_and_as_it_is_written(shop: Site) -> None:
 def test_what_changed_between_two_contents_is_shown_line_by_line(shop: Site) -> None:
     rule = shop.rules.rule(ORDERS)
     assert rule is not None
-    old = _changed(rule, level="low")
+    old, judging_otherwise = _changed(rule, level="low"), _changed(rule, scope="trace")
     engine = open_store(shop.store_url)
     with engine.begin() as connection:
-        save_rule_texts(connection, [old], 1_700_000_000_000_000_000)
+        for text, since_ns in ((judging_otherwise, NOW_NS), (old, NOW_NS + HOUR), (rule, NOW_NS + 2 * HOUR)):
+            save_rule_texts(connection, RuleSet([text]), since_ns)
     engine.dispose()
-    html = shop.get(f"/rules/{ORDERS}?from={old.hash}&to={rule.hash}").text
+    html = shop.get(f"/rules/{ORDERS}").text
     assert re.findall(r'class="(plus|minus)">(.*)', html) == [("minus", "-level: low"), ("plus", "+level: high")]
-    assert f"{old.hash[:8]} 2023-11-14" in text_of(html)
+    other = shop.get(f"/rules/{ORDERS}?from={judging_otherwise.text_hash}&to={rule.text_hash}").text
+    assert re.findall(r'class="minus">(.*)', other) == ["-scope: trace"]
+    said = text_of(html)
+    assert old.hash == rule.hash != judging_otherwise.hash
+    assert said.count(f" {rule.hash[:8]} in force") == 1, "two texts that judge alike have one history"
+    assert f"{old.text_hash[:8]} 2033-05-18 04:33" in said
+    assert f"{judging_otherwise.hash[:8]} 2033-05-18 03:33" in said
+    assert f"{rule.text_hash[:8]} 2033-05-18 05:33" in said
 
 
 def test_a_rule_has_the_tests_beside_it(shop: Site) -> None:
@@ -60,15 +71,16 @@ def test_a_rule_that_nobody_knows_is_not_found(shop: Site) -> None:
 
 @pytest.mark.parametrize("paths", [["builtin:all"], [str(Path(__file__).with_name("rules"))]], ids=["builtin", "ours"])
 def test_stored_texts_are_read_as_the_same_rules(tmp_path: Path, paths: list[str]) -> None:
-    rules = load_rules(paths).rules
+    rule_set = load_rules(paths)
+    rules = rule_set.rules
     engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
     with engine.begin() as connection:
-        save_rule_texts(connection, rules, 5)
-        save_rule_texts(connection, rules, 6)  # known already: first seen before
+        save_rule_texts(connection, rule_set, 5)
+        save_rule_texts(connection, rule_set, 6)  # in force already
     with engine.connect() as connection:
         read = rules_of(connection, [rule.hash for rule in rules])
         assert {item.hash for item in read.values()} == {rule.hash for rule in rules}
         (first,) = rule_versions(connection, rules[0].id)
     engine.dispose()
     assert isinstance(first, RuleText)
-    assert first.first_seen_ns == 5
+    assert (first.since_ns, first.text_hash) == (5, rules[0].text_hash)

@@ -10,7 +10,7 @@ from tracegrade.alert.coverage import look_coverage
 from tracegrade.alert.discoveries import discoveries
 from tracegrade.alert.drop import Fallen, look_drop
 from tracegrade.alert.finding import Finding
-from tracegrade.alert.states import Condition, next_state, resolved
+from tracegrade.alert.states import Condition, fingerprint_now, next_state, resolved
 from tracegrade.match.alert import Alert
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
@@ -57,6 +57,7 @@ def check(
     before: Sequence[StoredAlert],
     now_ns: int,
     ended: Mapping[str, int] | None = None,
+    earlier_hashes: Mapping[str, str] | None = None,
 ) -> Checked:
     """What fires at `now_ns`, and what no longer does.
 
@@ -65,13 +66,18 @@ def check(
         rules: the rules that may alert, as they are in force.
         before: what fired or was pending until now.
         now_ns: the end of every window, ns since 1970 UTC.
-        ended: when alerts, by fingerprint, were last resolved: what came before does not count as a fall again.
+        ended: when alerts, by `fingerprint_now`, were last resolved: what came before does not count as a fall again.
+        earlier_hashes: other hashes by which rules were known, each with the one by which its rule goes now.
 
     Returns:
-        Every alert of `before`, as it is now, and those that begin. One whose rule, in this very form, is no longer in
-        force is resolved; so is one of a release that another one has replaced.
+        Every alert of `before`, as it is now, and those that begin. One whose condition is no longer in force, of a
+        rule that judges as it did, is resolved; so is one of a release that another one has replaced.
     """
-    current = {alert.fingerprint: alert for alert in before}
+    current: dict[str, StoredAlert] = {}
+    for open_alert in before:
+        now = fingerprint_now(open_alert, rules, earlier_hashes or {})
+        # Of two that are the same by now, one goes on and the other is resolved.
+        current[open_alert.fingerprint if now in current else now] = open_alert
     checked = Checked()
     for rule in rules:
         for alert in rule.alert:
@@ -146,12 +152,12 @@ class _Look:
             # Releases are one here, and one agent that no longer sends any result is a series too.
             self._now = {**dict.fromkeys(self._earlier, NO_OUTCOMES), **_by_any_release(self._now)}
         keys = {Condition(rule, alert, key).fingerprint: key for key in self._now}
-        for stored in current.values():
-            if (stored.rule_id, stored.rule_hash) == (rule.id, rule.hash):
+        for fingerprint, stored in current.items():
+            if stored.rule_id == rule.id:
                 place = (stored.tenant, rule.id, rule.hash, alert.series, stored.service, stored.agent)
                 series = SeriesKey(*place, stored.release)
-                if Condition(rule, alert, series).fingerprint == stored.fingerprint:
-                    keys[stored.fingerprint] = series
+                if Condition(rule, alert, series).fingerprint == fingerprint:
+                    keys[fingerprint] = series
         self.fingerprints = {key: fingerprint for fingerprint, key in keys.items()}
 
     def findings(self) -> Iterator[tuple[SeriesKey, Finding]]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select
@@ -12,6 +13,7 @@ from tracegrade.match.alert import SCORE, UNJUDGED, series_of
 from tracegrade.store.alerts import Facts, StoredAlert
 from tracegrade.store.history import SeriesHistory, Window
 from tracegrade.store.read import Filter, Result, results, stored_traces, trace_heads
+from tracegrade.store.rule_texts import present_hash
 from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, counts, series
 
 _NS = 1_000_000_000
@@ -30,6 +32,7 @@ def with_circumstances(connection: Connection, alert: StoredAlert, count_incompl
         alert: has just begun to fire.
         count_incomplete: its rule counts incomplete traces.
     """
+    named, alert = alert, replace(alert, rule_hash=present_hash(connection, alert.rule_hash))
     window = Window(
         series_of(alert.of), alert.starts_ns - int(alert.over_s * _NS), alert.updated_ns + 1, count_incomplete
     )
@@ -42,10 +45,11 @@ def with_circumstances(connection: Connection, alert: StoredAlert, count_incompl
         changed=[
             *_releases(connection, alert, since_ns),
             *_rule(connection, alert),
+            *_tracegrade(connection, alert, since_ns),
             *_models(connection, alert, since_ns),
         ],
     )
-    return replace(alert, facts=facts)
+    return replace(named, facts=facts)
 
 
 def _since(connection: Connection, alert: StoredAlert, window: Window) -> int:
@@ -135,11 +139,20 @@ def _releases(connection: Connection, alert: StoredAlert, since_ns: int) -> Iter
 
 
 def _rule(connection: Connection, alert: StoredAlert) -> Iterator[str]:
-    query = _first_seen(series.c.rule_hash).where(series.c.run == "live", series.c.rule_id == alert.rule_id)
+    query = _first_seen(series.c.present_hash).where(series.c.run == "live", series.c.rule_id == alert.rule_id)
     firsts = {rule_hash: minute * MINUTE_NS for rule_hash, minute in connection.execute(query)}
     first_ns = firsts.get(alert.rule_hash)
     if first_ns is not None and len(firsts) > 1 and abs(first_ns - alert.starts_ns) <= _NEAR_NS:
         yield f"the rule was changed; this form first judged at {_time(first_ns)}"
+
+
+def _tracegrade(connection: Connection, alert: StoredAlert, since_ns: int) -> Iterator[str]:
+    place = (series.c.run == "live", series.c.rule_id == alert.rule_id)
+    found = connection.execute(_first_seen(series.c.tracegrade).where(*place))
+    firsts = sorted((minute * MINUTE_NS, version) for version, minute in found)
+    for (_, before), (first_ns, version) in pairwise(firsts):
+        if abs(first_ns - since_ns) <= _NEAR_NS:
+            yield f"TraceGrade {version} instead of {before or 'an earlier version'}, first judged at {_time(first_ns)}"
 
 
 def _models(connection: Connection, alert: StoredAlert, since_ns: int) -> Iterator[str]:

@@ -115,7 +115,8 @@ def share_of(count: float, outcomes: Outcomes) -> Share:
 
 
 def kept_ratio(rule: Rule, outcomes: Outcomes) -> float:
-    """How often a pass is kept for each fail that is."""
-    if not rule.sample.keep_failures:
-        return 1.0
-    return outcomes.passed / outcomes.all_passed if outcomes.passed else rule.sample.share
+    """How often a pass is kept for each fail that is; by what was kept, since a rule's sample may be edited."""
+    share, keeps_fails = rule.sample.share, rule.sample.keep_failures
+    passes = outcomes.passed / outcomes.all_passed if outcomes.passed else share
+    fails = outcomes.failed / outcomes.all_failed if outcomes.failed else 1.0 if keeps_fails else share
+    return passes / fails

@@ -16,6 +16,7 @@ from tracegrade.alert.mute import is_muted
 from tracegrade.alert.receivers.registry import Receiver
 from tracegrade.alert.routes import routed
 from tracegrade.alert.settings import AlertsSettings
+from tracegrade.alert.states import fingerprint_now
 from tracegrade.alert.stored_history import StoredHistory
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.store.alerts import (
@@ -29,6 +30,7 @@ from tracegrade.store.alerts import (
     stored_silences,
 )
 from tracegrade.store.open import alone, reading
+from tracegrade.store.rule_texts import earlier_hashes
 from tracegrade.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -105,17 +107,18 @@ class AlertLoop:
             before = open_alerts(connection)
             if not before and not rules:
                 return
+            earlier = earlier_hashes(connection, {rule.hash for rule in rules})
             longest_s = max((alert.over for rule in rules for alert in rule.alert), default=0.0)
             ended = {
-                alert.fingerprint: alert.ends_ns
+                fingerprint_now(alert, rules, earlier): alert.ends_ns
                 for alert in reversed(recent_alerts(connection, now_ns - int(longest_s * _NS)))
                 if alert.ends_ns is not None
             }
-            checked = check(StoredHistory(connection, rules), rules, before, now_ns, ended)
-            counting_incomplete = {rule.hash for rule in rules if rule.incomplete == "count"}
+            checked = check(StoredHistory(connection, rules), rules, before, now_ns, ended, earlier)
+            counting_incomplete = {rule.id for rule in rules if rule.incomplete == "count"}
             fired = {alert.key for alert in before if alert.state == "firing"}
             now_open = [
-                with_circumstances(connection, alert, alert.rule_hash in counting_incomplete)
+                with_circumstances(connection, alert, alert.rule_id in counting_incomplete)
                 if alert.state == "firing" and alert.key not in fired
                 else alert
                 for alert in checked.open

@@ -1,5 +1,6 @@
 """What an alert becomes: pending, firing once its condition has held for long enough, resolved when it is over."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -29,6 +30,26 @@ class Condition:
         return blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
 
 
+def fingerprint_now(stored: StoredAlert, rules: Iterable[Rule], earlier_hashes: Mapping[str, str]) -> str:
+    """The fingerprint of the condition in force that `stored` is of; its own where there is none.
+
+    Another one than its own, by which receivers know it, where its rule went by another hash when it began.
+
+    Args:
+        stored: an alert that fires, or fired.
+        rules: the rules in force.
+        earlier_hashes: other hashes by which rules were known, each with the one by which its rule goes now.
+    """
+    rule_hash = earlier_hashes.get(stored.rule_hash)
+    for rule in rules:
+        if (rule.id, rule.hash) == (stored.rule_id, rule_hash):
+            then = SeriesKey(stored.tenant, rule.id, stored.rule_hash, "", stored.service, stored.agent, stored.release)
+            for alert in rule.alert:
+                if Condition(rule, alert, then).fingerprint == stored.fingerprint:
+                    return Condition(rule, alert, then._replace(rule_hash=rule.hash)).fingerprint
+    return stored.fingerprint
+
+
 def next_state(
     current: StoredAlert | None, verdict: Verdict, condition: Condition, finding: Finding | None, now_ns: int
 ) -> StoredAlert | None:
@@ -47,6 +68,8 @@ def next_state(
     """
     if finding is None or verdict == "unknown":
         return current
+    if current is not None:  # people read the text that is in force
+        current = replace(current, level=condition.rule.level, title=condition.rule.title)
     if current is None:
         if verdict != "holds":
             return None

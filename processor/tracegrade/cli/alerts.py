@@ -135,8 +135,8 @@ def preview(
 ) -> None:
     """Say when the alerts of RULES would have fired over stored results; nobody is told.
 
-    RULES are rule files or folders of them. Results of another form of a rule (its hash tells) do not count: judge
-    stored traces again with 'tracegrade replay' to see what a changed rule finds.
+    RULES are rule files or folders of them. Results of a rule that judged otherwise (its hash tells) do not count:
+    judge stored traces again with 'tracegrade replay' to see what a changed rule finds.
     """
     from tracegrade.alert.preview import preview as fired
     from tracegrade.alert.stored_history import ReadHistory

@@ -20,10 +20,11 @@ from tracegrade.cli.output import (
     print_table,
     reports_errors,
 )
+from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.reports import Check, report, report_format_option
 from tracegrade.cli.settings_option import config_option, settings_options
 from tracegrade.cli.trace_id_argument import TRACE_ID
-from tracegrade.words import count
+from tracegrade.words import count, time_text
 
 if TYPE_CHECKING:
     from tracegrade.cli.new_rule import Draft
@@ -107,16 +108,37 @@ def schema() -> None:
 @command.command()
 @click.argument("name", metavar="ID|PATH")
 @_paths
+@reading_options
 @reports_errors
-def explain(name: str, paths: Sequence[str]) -> None:
-    """Say in words what a rule judges, when that passes, and who is told.
+def explain(settings: ReadSettings, name: str, paths: Sequence[str]) -> None:
+    """Say in words what a rule judges, when that passes, who is told, and since when it is in force.
 
     ID is looked for at each PATH; a rule file or a folder of rules in its place explains all of its rules.
     """
     from tracegrade.match.explained import explained
 
     rule_set, chosen = _named(name, paths)
-    print_lines("\n\n\n".join(explained(rule, rule_set.paths[rule.id]) for rule in chosen))
+    since = _in_force_since(settings, chosen)
+    print_lines("\n\n\n".join(explained(rule, rule_set.paths[rule.id], since.get(rule.id, "")) for rule in chosen))
+
+
+def _in_force_since(settings: ReadSettings, rules: "Sequence[Rule]") -> dict[str, str]:
+    """Since when each rule judges so, and has its text, as far as the store knows it."""
+    from tracegrade.store.open import StoreError, reading_store
+    from tracegrade.store.rule_texts import rule_versions
+
+    found = {}
+    try:
+        with reading_store(settings.store_url) as connection:
+            for rule in rules:
+                texts = [item for item in rule_versions(connection, rule.id) if item.rule_hash == rule.hash]
+                own = next((item for item in texts if item.text_hash == rule.text_hash), None)
+                if texts:
+                    text = "not yet in force" if own is None else f"since {time_text(own.since_ns)} UTC"
+                    found[rule.id] = f"Judges so since {time_text(texts[-1].since_ns)} UTC, this text {text}"
+    except StoreError:  # nothing was judged here yet
+        pass
+    return found
 
 
 @command.command()

@@ -62,19 +62,21 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
     from tracegrade.pipeline.late_arrivals import late_arrivals
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
+    from tracegrade.store.rule_texts import judges_alike
 
     rule_set = load_rules(rule_paths or config.rules.paths, semantic_model=config.rules.semantic_model)
     with reading_store(config.store_url) as connection:
         found = [read_judgement(connection, stored, config.traces) for stored in stored_traces(connection, trace_id)]
+        alike = [judges_alike(connection, read.stored.trace["rule_set_hash"], rule_set) for read in found]
     if not found:
         print_lines(_UNKNOWN.format(trace_id.hex(), config.data_path.resolve()), err=True)
         sys.exit(EXIT_FAILED)
-    for read in found:
+    for read, judged_alike in zip(found, alike, strict=True):
         pairs = [*stored_pairs(read), *derived_pairs(read, rule_set)]
         if output_format == "json":
             print_json(pairs)
         else:
-            _print_head(read.stored, rule_set)
+            _print_head(read.stored, rule_set, judged_alike)
             if read.extraction is not None:
                 _print_late(late_arrivals(config.data_path / JOURNAL, read.stored, config.traces, rule_set))
                 _print_renamed(read.extraction)
@@ -82,7 +84,7 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
             _print_pairs(pairs)
 
 
-def _print_head(stored: "StoredTrace", rule_set: "RuleSet") -> None:
+def _print_head(stored: "StoredTrace", rule_set: "RuleSet", judged_alike: bool) -> None:
     head = stored.trace
     completeness = "complete" if head["complete"] else f"incomplete ({', '.join(head['missing'])} missing)"
     what = f"trace {head['trace_id']}" if stored.members is None else f"session {head['session']}"
@@ -95,7 +97,7 @@ def _print_head(stored: "StoredTrace", rule_set: "RuleSet") -> None:
         print_line(f"  cut short by {head['cut_by']}: spans beyond that bound were not judged")
     if not len(rule_set):
         print_line("  no rules given: what did not match is told with -c CONFIG or --rules PATH")
-    elif head["rule_set_hash"] != rule_set.hash:
+    elif not judged_alike:
         print_line("  judged by other rules than those in force now; what did not match is told by those in force now")
 
 

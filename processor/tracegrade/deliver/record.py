@@ -22,9 +22,10 @@ class JudgedTrace:
     ``trace`` in JSON terms: tenant, run, trace_id (hex), revision, supersedes, service, release, session, root_name,
     resource (all resource attributes of the root), close_reason, complete, missing, cut_by, span_count, call_count,
     earliest_span_id, root_span_id, start_ns, end_ns, first_received_ns, last_received_ns, first_position,
-    last_position, closed_ns, rule_set_hash, settings_hash, runs. ``spans``: the kept spans as
-    `tracegrade.store.kept_spans` packs them. ``decisions``: one for every (subject, rule) pair that matched, with its
-    evaluations. ``packed``: all but the spans, made once: the results journal and the store hold the same bytes.
+    last_position, closed_ns, rule_set_hash, tracegrade (the version that judged; earlier records do not say),
+    settings_hash, runs. ``spans``: the kept spans as `tracegrade.store.kept_spans` packs them. ``decisions``: one for
+    every (subject, rule) pair that matched, with its evaluations. ``packed``: all but the spans, made once: the results
+    journal and the store hold the same bytes.
 
     Of a session, ``trace`` has ``members`` (hex trace id -> revision) as well, trace_id is that of the trace which
     ended last, and spans and tool calls are in the records of its traces.

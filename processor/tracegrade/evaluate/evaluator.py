@@ -13,6 +13,7 @@ from tracegrade.evaluate.errors import ErrorType, EvaluatorError
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.expected import Criterion, every_part
 from tracegrade.evaluate.matchers import LITERAL, MATCHERS
+from tracegrade.evaluate.text_matchers import SemanticMatcher
 from tracegrade.yaml_file import Document, FileModel, problems
 
 # With what evaluators of other packages need beside it.
@@ -37,6 +38,13 @@ class ParameterModel(FileModel):
         return [
             part for expected in _expected_in(self) for part in every_part(expected) if isinstance(part, FromMatcher)
         ]
+
+    @property
+    def reads_meaning(self) -> bool:
+        """Whether a criterion inside asks the model of text embeddings."""
+        return any(
+            isinstance(part, SemanticMatcher) for expected in _expected_in(self) for part in every_part(expected)
+        )
 
 
 class NotedSettings(ParameterModel):

@@ -4,13 +4,15 @@ There is one model in a process, chosen by `use` before rules are read; it is ne
 something else: without it, a rule that needs it is refused.
 """
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol
 
 from tracegrade.model.errors import TraceGradeError
 
 _REMEMBERED = 4096
+_READ_BYTES = 1 << 20
 _MAX_CHARACTERS = 20_000  # of a text; what follows is not read
 
 
@@ -20,6 +22,10 @@ class NoModel(TraceGradeError):
 
 class Model(Protocol):
     """Compares texts."""
+
+    @property
+    def version(self) -> str:
+        """Stands for all that its answers depend on."""
 
     def similarity(self, left: str, right: str) -> float:
         """How near two texts are in meaning: the cosine of their embeddings, -1 to 1."""
@@ -64,6 +70,18 @@ class _StaticModel:
         except Exception as error:  # whatever its readers raise: the folder holds no such model
             raise NoModel(f"rules.semantic_model: no model2vec model in {folder!r}: {error}") from None
         self._embedded = lru_cache(maxsize=_REMEMBERED)(self._embed)
+        self._folder = Path(folder)
+
+    @cached_property
+    def version(self) -> str:
+        """16 hex digits over the files of the folder."""
+        digest = blake2b(digest_size=8)
+        for path in sorted(path for path in self._folder.rglob("*") if path.is_file()):
+            digest.update(f"{path.relative_to(self._folder).as_posix()}\0{path.stat().st_size}\0".encode())
+            with path.open("rb") as file:
+                while part := file.read(_READ_BYTES):
+                    digest.update(part)
+        return digest.hexdigest()
 
     def _embed(self, text: str) -> Any:
         vector = self._model.encode([text.encode("utf-8", "replace").decode()])[0].astype("float64")

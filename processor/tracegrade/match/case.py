@@ -13,7 +13,7 @@ of these that finds one chooses, and of several the first in the file:
 ``attributes`` beside a ``prompt`` must hold as well. A case without ``match`` is found by its id alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -78,7 +78,7 @@ class Cases:
                 continue
             for text in prompt.exact:
                 self._by_prompt.setdefault(str(text), []).append(case)
-            if prompt.has_regex:
+            if prompt.regexes:
                 self._by_regex.append((case, prompt))
 
     def choose(self, facts: "Facts") -> tuple[Case | None, bool]:
@@ -149,7 +149,7 @@ def _read_case(item: Any) -> Case:
         head = _Head.model_validate({key: item[key] for key in _Head.model_fields if key in item})
     except ValidationError as error:
         mistakes += mistakes_of(error, _Head)
-    rest = {key: member for key, member in item.items() if key not in _Head.model_fields}
+    rest = _without_head(item)
     inside: tuple[str, ...] = ()
     if _ITEM in rest:
         inside, own = (_ITEM,), rest.pop(_ITEM)
@@ -164,6 +164,17 @@ def _read_case(item: Any) -> Case:
     if mistakes or spec is None:
         raise refuse(mistakes)
     return Case(head.id, head.match, replace(spec, case=head.id, written=item))
+
+
+def _without_head(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: member for key, member in item.items() if key not in _Head.model_fields}
+
+
+def item_of(written: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of a case as it stands in its file, the item that is evaluated."""
+    rest = _without_head(written)
+    item: Mapping[str, Any] = rest.get(_ITEM, rest)
+    return item
 
 
 def _message(detail: Any) -> str:

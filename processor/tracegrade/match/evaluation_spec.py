@@ -75,7 +75,7 @@ def _no_evaluator(name: object) -> str:
 
 
 def _read_with(evaluator: Evaluator[Any, Any], value: dict[str, Any]) -> EvaluationSpec:
-    fields = _fields(evaluator.name)
+    fields = fields_of(evaluator.name)
     mistakes: list[InitErrorDetails] = []
     parts: dict[type[BaseModel], dict[str, Any]] = {_Head: {}, evaluator.Criteria: {}, evaluator.Settings: {}}
     for key, member in value.items():
@@ -98,7 +98,7 @@ def _read_with(evaluator: Evaluator[Any, Any], value: dict[str, Any]) -> Evaluat
 
 
 @cache
-def _fields(name: str) -> dict[str, type[BaseModel]]:
+def fields_of(name: str) -> dict[str, type[BaseModel]]:
     """Every key that an item of this evaluator may hold, aliases included, and the model it belongs to."""
     evaluator = evaluators()[name]
     return {
@@ -106,11 +106,12 @@ def _fields(name: str) -> dict[str, type[BaseModel]]:
         for model in (evaluator.Settings, evaluator.Criteria, _Head)
         for field in model.model_fields
         if field not in _NOT_IN_RULES
-        for key in _spellings(model, field)
+        for key in spellings(model, field)
     }
 
 
-def _spellings(model: type[BaseModel], field: str) -> Iterable[str]:
+def spellings(model: type[BaseModel], field: str) -> Iterable[str]:
+    """The keys that stand for a field of a model: its name and its aliases."""
     alias = model.model_fields[field].validation_alias
     choices = getattr(alias, "choices", [alias])
     return {field, *(choice for choice in choices if isinstance(choice, str))}

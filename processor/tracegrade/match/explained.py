@@ -29,9 +29,10 @@ _HEAD_KEYS = frozenset({"evaluator", "name", "threshold", "matchers", "id", "mat
 _MAX_SHOWN = 300  # characters of what is expected
 
 
-def explained(rule: Rule, path: str) -> str:
-    """The rule in paragraphs, for a terminal."""
-    return "\n".join(line for paragraph in paragraphs(rule, path) for line in _wrapped(paragraph))
+def explained(rule: Rule, path: str, since: str = "") -> str:
+    """The rule in paragraphs, for a terminal; `since` says when it came in force, "" where that is not known."""
+    lines = [*paragraphs(rule, path), *([since] if since else [])]
+    return "\n".join(line for paragraph in lines for line in _wrapped(paragraph))
 
 
 def _wrapped(paragraph: str) -> list[str]:
@@ -59,7 +60,7 @@ def paragraphs(rule: Rule, path: str) -> Iterator[str]:
             yield heading
             yield from (f"  - {line}" for line in lines)
     yield ""
-    yield f"Content hash {rule.hash}, written in {path}"
+    yield f"Rule hash {rule.hash}, text {rule.text_hash}, written in {path}"
 
 
 def _judged(rule: Rule) -> Iterator[str]:

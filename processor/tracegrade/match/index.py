@@ -67,7 +67,7 @@ class Index:
 
 def _choices(rule: Rule) -> list[tuple[str, Patterns]]:
     """The clauses under which a rule can be found: those that ask for values or globs."""
-    return [(clause, patterns) for clause, patterns in rule.match.named() if not patterns.has_regex]
+    return [(clause, patterns) for clause, patterns in rule.match.named() if not patterns.regexes]
 
 
 def _keys(clause: str, patterns: Patterns) -> Iterator[tuple[str, Scalar]]:

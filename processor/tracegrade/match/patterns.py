@@ -20,11 +20,11 @@ Scalar: TypeAlias = str | int | float | tuple[str, bool]
 class Patterns:
     """Any of several patterns: a value matches when one of them does.
 
-    ``exact`` holds what is compared by equality (as `scalar_key`), ``globs`` the texts of the globs, ``written`` the
-    patterns as the file has them.
+    ``exact`` holds what is compared by equality (as `scalar_key`), ``globs`` and ``regexes`` the texts of those,
+    ``written`` the patterns as the file has them.
     """
 
-    __slots__ = ("_expressions", "_memo", "exact", "globs", "has_regex", "written")
+    __slots__ = ("_expressions", "_memo", "exact", "globs", "regexes", "written")
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Patterns:
         self.written = written
         self.exact = exact
         self.globs = globs
-        self.has_regex = bool(regexes)
+        self.regexes = regexes
         self._expressions = [*map(glob_expression, globs), *map(regex_expression, regexes)]
         self._memo: dict[str, bool] = {}
 

@@ -3,10 +3,8 @@
 A rule is frozen data. What is wrong in a file is refused while it is read.
 """
 
-import json
 from collections.abc import Iterator, Set
 from functools import cached_property
-from hashlib import blake2b
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
@@ -20,11 +18,13 @@ from pydantic import (
     model_validator,
 )
 
+from tracegrade.evaluate import semantic
 from tracegrade.evaluate.registry import custom
 from tracegrade.match.alert import SHARES, Alert
 from tracegrade.match.case import CaseList
 from tracegrade.match.cel import Cel
 from tracegrade.match.evaluation_spec import EvaluationItem, EvaluationSpec
+from tracegrade.match.identity import content_hash, judgement
 from tracegrade.match.mistakes import mistake, mistakes_of, refuse
 from tracegrade.match.patterns import AttributeValues, Names, Patterns, Prompts
 from tracegrade.match.sampling import Sample, Sampled
@@ -146,12 +146,11 @@ class Rule(FileModel):
     )
     references: list[str] = Field(default=[], description="Where to read more.")
     tags: list[str] = Field(default=[], description="Words to find it by.")
-    _hash: str = PrivateAttr()
     _written: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="wrap")
     @classmethod
-    def _hash_as_written(cls, value: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+    def _keep_as_written(cls, value: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
         nothing = isinstance(value, dict) and value.keys().isdisjoint(("evaluate", "cases"))
         try:
             rule = read(value)
@@ -163,10 +162,6 @@ class Rule(FileModel):
             raise refuse([mistake(_NOTHING_JUDGED)])
         if isinstance(value, dict):
             rule._written = value
-        if not isinstance(value, Rule):
-            packages = rule.packages
-            # Without packages the file alone: it hashes the same wherever it is read.
-            rule._hash = content_hash({"rule": value, "packages": packages} if packages else value)
         return rule
 
     @model_validator(mode="after")
@@ -204,13 +199,26 @@ class Rule(FileModel):
         used = {spec.evaluator.name for _, spec in self.named_specs()}
         return {plugin.package: plugin.version for name, plugin in custom().items() if name in used}
 
+    @property
+    def files(self) -> dict[str, JsonValue]:
+        """The files outside of its own that it is judged by, with what stands for their content."""
+        used = any(part.reads_meaning for _, spec in self.named_specs() for part in (spec.criteria, spec.settings))
+        return {"semantic_model": semantic.model().version} if used else {}
+
     @cached_property  # every result carries it, and a private attribute of a model is slow to read
     def hash(self) -> str:
-        """16 hex digits of the rule's content: formatting, comments and the file's place do not change it.
+        """16 hex digits over what can change a judgement, see `match.identity`: results and histories carry them.
 
-        The versions of the packages whose evaluators it names are part of it, since results depend on them.
+        The versions of the packages and files that it uses are part of it, since results depend on them.
         """
-        return self._hash
+        return content_hash(judgement(self))
+
+    @cached_property
+    def text_hash(self) -> str:
+        """16 hex digits over all that the file says, and the packages used; formatting and comments are no part."""
+        packages = self.packages
+        # Without packages the file alone: it hashes the same wherever it is read.
+        return content_hash({"rule": self._written, "packages": packages} if packages else self._written)
 
     @property
     def written(self) -> dict[str, Any]:
@@ -232,9 +240,3 @@ def _name_taken(spec: EvaluationSpec) -> str:
     if spec.name in SHARES:
         return f"the name {spec.name!r} stands for the whole rule; choose another"
     return f"two evaluations are called {spec.name!r}; give each a 'name' of its own"
-
-
-def content_hash(value: JsonValue) -> str:
-    """16 hex digits over the canonical JSON of `value`: keys sorted, no spaces."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return blake2b(text.encode(), digest_size=8).hexdigest()

@@ -11,16 +11,17 @@ from tracegrade.match.rule import SCOPES, Rule, RuleScope
 class RuleSet:
     """Rules in order of id, indexed for `match.select`.
 
-    ``hash`` (16 hex digits) changes with any rule's content. ``attributes_read`` names the span and resource
-    attributes that clauses and evaluators read. ``paths`` says from which file a rule came, by rule id; empty for
-    rules built in code. ``indexes`` has one for each scope that a rule has, in order of `SCOPES`.
+    ``hash`` (16 hex digits) changes with any rule's text, ``judgement_hash`` only with what they judge.
+    ``attributes_read`` names the span and resource attributes that clauses and evaluators read. ``paths`` says from
+    which file a rule came, by rule id; empty for rules built in code. ``indexes`` has one for each scope that a rule
+    has, in order of `SCOPES`.
     """
 
     def __init__(self, rules: Iterable[Rule], paths: Mapping[str, str] | None = None) -> None:
         self.rules = tuple(sorted(rules, key=lambda rule: rule.id))
         self.paths = dict(paths or {})
-        text = "\n".join(f"{rule.id} {rule.hash}" for rule in self.rules)
-        self.hash = blake2b(text.encode(), digest_size=8).hexdigest()
+        self.hash = _hash_of((rule.id, rule.text_hash) for rule in self.rules)
+        self.judgement_hash = _hash_of((rule.id, rule.hash) for rule in self.rules)
         clauses = [part for rule in self.rules for part in (rule.match, rule.unless) if part is not None]
         cases = [rule.cases for rule in self.rules if rule.cases is not None]
         evaluators = {spec.evaluator.name: spec.evaluator for rule in self.rules for _, spec in rule.named_specs()}
@@ -40,3 +41,8 @@ class RuleSet:
 
     def __len__(self) -> int:
         return len(self.rules)
+
+
+def _hash_of(names: Iterable[tuple[str, str]]) -> str:
+    text = "\n".join(f"{rule_id} {rule_hash}" for rule_id, rule_hash in names)
+    return blake2b(text.encode(), digest_size=8).hexdigest()

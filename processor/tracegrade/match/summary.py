@@ -18,4 +18,5 @@ def rule_summary(rule: Rule, path: str) -> dict[str, JsonValue]:
         "scope": rule.scope,
         "evaluators": [*dict.fromkeys(spec.evaluator.name for _, spec in rule.named_specs())],
         "hash": rule.hash,
+        "text_hash": rule.text_hash,
     }

@@ -603,7 +603,7 @@ class _Delivery:
 
 def _save_rule_texts(store: Engine, rule_set: RuleSet) -> None:
     with store.begin() as connection:
-        save_rule_texts(connection, rule_set.rules, time.time_ns())
+        save_rule_texts(connection, rule_set, time.time_ns())
 
 
 def _ignore(position: int) -> None:

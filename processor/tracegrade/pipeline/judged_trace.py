@@ -11,6 +11,7 @@ from tracegrade.model.session import Session, session_trace_id
 from tracegrade.model.trace import Trace
 from tracegrade.pipeline.record_judge import Judged, JudgedSession
 from tracegrade.store.kept_spans import encode_spans
+from tracegrade.version import tracegrade_version
 
 _START = attrgetter("start_ns")
 _END = attrgetter("end_ns")
@@ -54,6 +55,7 @@ def judged_trace(trace: Trace, judgement: Judgement, run: str, settings_hash: st
         "last_position": trace.last_position,
         "closed_ns": trace.closed_ns,
         "rule_set_hash": trace.rule_set,
+        "tracegrade": tracegrade_version(),
         "settings_hash": settings_hash,
         "runs": [_run(agent_run) for agent_run in extraction.runs],
     }
@@ -97,6 +99,7 @@ def judged_session(session: Session, decisions: list[Decision], run: str, settin
         "last_position": 0,
         "closed_ns": session.closed_ns,
         "rule_set_hash": session.rule_set,
+        "tracegrade": tracegrade_version(),
         "settings_hash": settings_hash,
         "runs": [],
     }

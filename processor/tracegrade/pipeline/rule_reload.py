@@ -45,13 +45,15 @@ class RuleReload:
             kept = self.in_force.hash
             logger.error("the rules have changed and are refused; those in force (%s) stay:\n%s", kept, error)
             return None
-        before = self.in_force.hash
+        before = self.in_force
         self.in_force = found
         self._note()
-        if found.hash == before:
+        if found.hash == before.hash:
             return None
         self._telemetry.add("tracegrade.rules.reloads", 1, outcome="loaded")
-        logger.info("the rules have changed: %d in force (%s, before %s)", len(found), found.hash, before)
+        alike = found.judgement_hash == before.judgement_hash
+        what = "the rules' texts have changed, not what they judge" if alike else "the rules have changed"
+        logger.info("%s: %d in force (%s, before %s)", what, len(found), found.hash, before.hash)
         return found
 
     def _note(self, refused: str | None = None) -> None:

@@ -14,7 +14,7 @@ from tracegrade.store.series import Rule, SeriesNumbers
 
 _Place = tuple[int, int, bool]  # minute, series, complete
 _PASS = OUTCOMES.index("pass")
-_TRACES: Rule = (EVERY_TRACE, "", "", 1.0)
+_TRACES: Rule = (EVERY_TRACE, "", "", "", 1.0)
 
 
 class Sums:
@@ -77,7 +77,7 @@ class Sums:
 
 def traffic_series(connection: Connection, known: SeriesNumbers, tenant: str, run: str, service: str) -> int:
     """The number of the series that counts the traces of a service."""
-    origin = (tenant, run, service, None)
+    origin = (tenant, run, service, None, "")
     found = known.known(origin)[_TRACES].get(WHOLE_RULE)
     return known.learn(connection, origin, _TRACES, WHOLE_RULE) if found is None else found
 

@@ -98,15 +98,17 @@ class SeriesHistory:
     """
 
     def __init__(self, connection: Connection, rule_hashes: Collection[str], service: str | None = None) -> None:
-        """Look up the series of the rules in these very forms; of one service if it is named."""
+        """Look up the series of the rules that go by these hashes now; of one service if it is named."""
         self._connection = connection
-        chosen = select(series).where(series.c.run == "live", series.c.rule_hash.in_({*rule_hashes, EVERY_TRACE}))
+        chosen = select(series).where(series.c.run == "live", series.c.present_hash.in_({*rule_hashes, EVERY_TRACE}))
         if service is not None:
             chosen = chosen.where(series.c.service == service)
         self._numbers = chosen.with_only_columns(series.c.number)
         self.series = {
             row.number: (
-                SeriesKey(row.tenant, row.rule_id, row.rule_hash, row.evaluation, row.service, row.agent, row.release),
+                SeriesKey(
+                    row.tenant, row.rule_id, row.present_hash, row.evaluation, row.service, row.agent, row.release
+                ),
                 1.0 / row.probability,
             )
             for row in connection.execute(chosen)

@@ -6,7 +6,7 @@ receive time, here as everywhere.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import orjson
@@ -19,6 +19,7 @@ from tracegrade.store.arrivals import number_range
 from tracegrade.store.blocks import block_ranges
 from tracegrade.store.json_text import storable
 from tracegrade.store.judged import unpack_judged
+from tracegrade.store.rule_texts import present_hash
 from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE, series, traces
 
 # Blocks are looked up by so many series; results of more are near whichever way one looks.
@@ -448,7 +449,11 @@ def _result(row: Any, place: int, item: list[Any], named: Any) -> Result:
 
 
 # What a result's series says, and its trace does not.
-_OF_SERIES = (series.c.rule_id, series.c.rule_hash, series.c.evaluation, series.c.agent, series.c.release)
+_OF_SERIES = (series.c.rule_id, series.c.present_hash, series.c.evaluation, series.c.agent, series.c.release)
+
+
+def _by_present_hash(connection: Connection, wanted: Filter) -> Filter:
+    return wanted if wanted.rule_hash is None else replace(wanted, rule_hash=present_hash(connection, wanted.rule_hash))
 
 
 def _of_series(wanted: Filter) -> tuple[str | None, ...]:
@@ -460,7 +465,7 @@ def _series(connection: Connection, wanted: Filter) -> list[int] | None:
     query = select(series.c.number).where(series.c.evaluation != WHOLE_RULE)
     everything = connection.execute(select(func.count()).select_from(query.subquery())).scalar_one()
     for column, value in (
-        *zip(_OF_SERIES, _of_series(wanted), strict=True),
+        *zip(_OF_SERIES, _of_series(_by_present_hash(connection, wanted)), strict=True),
         (series.c.service, wanted.service),
         (series.c.tenant, wanted.tenant),
         (series.c.run, wanted.run),

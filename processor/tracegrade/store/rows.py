@@ -56,7 +56,13 @@ class TraceRows:
         self._series = series
         self._judged = judged
         trace = judged.trace
-        self._origin: Origin = trace["tenant"], trace["run"], trace["service"], trace["release"]
+        self._origin: Origin = (
+            trace["tenant"],
+            trace["run"],
+            trace["service"],
+            trace["release"],
+            trace.get("tracegrade", ""),  # records of before 0008 do not say
+        )
         self._known = series.known(self._origin)
         self.evaluations: list[EvaluationRow] = []
         self.decisions: list[DecisionRow] = []
@@ -97,7 +103,7 @@ class TraceRows:
     def _add(self, decision: Decision) -> None:
         pair, kind = decision.pair, decision.kind
         subject = pair.subject
-        rule = (pair.rule_id, pair.rule_hash, subject.agent, pair.probability)
+        rule = (pair.rule_id, pair.rule_hash, pair.level, subject.agent, pair.probability)
         known = self._known[rule]
         subject_kind, subject_id = _SUBJECT_KIND[subject.kind], subject.id
         time = min(subject.time, _MAX_INTEGER)
@@ -105,7 +111,7 @@ class TraceRows:
             name = item.evaluation
             series = known.get(name)
             if series is None:
-                rest = (item.evaluator, pair.level, item.threshold)
+                rest = (item.evaluator, item.threshold)
                 series = self._series.learn(self._connection, self._origin, rule, name, *rest)
             outcome = _OUTCOME[item.outcome]
             self.evaluations.append((item.id, series, item.case, subject_kind, subject_id, outcome, item.score, time))

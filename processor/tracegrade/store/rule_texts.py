@@ -1,60 +1,107 @@
-"""Rules as they were written, by the hash that results carry."""
+"""Rules as they were written, since when, and by which hash each goes.
 
-from collections.abc import Iterable
+A rule's hash stands for what it judges, its text's hash for all that its file says: several texts of one hash follow
+each other when only a title is corrected. Results that were stored before version 0008 carry the hash of the text.
+"""
+
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Select, func, insert, select
+from sqlalchemy import Connection, Select, insert, or_, select
 
 from tracegrade.match.rule import Rule
-from tracegrade.store.schema import rule_texts
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.store.schema import rule_sets, rule_texts
 from tracegrade.yaml_text import dumped, parse
 
 
 @dataclass(frozen=True, slots=True)
 class RuleText:
-    """One content of a rule as YAML, without comments, and when it was first in force, ns since 1970 UTC."""
+    """One text of a rule as YAML, without comments, and since when it was in force, ns since 1970 UTC."""
 
     rule_id: str
     rule_hash: str
-    first_seen_ns: int
+    text_hash: str
+    since_ns: int
     text: str
 
 
-def save_rule_texts(connection: Connection, rules: Iterable[Rule], now_ns: int) -> None:
-    """Store those of `rules` that are not stored yet; now is when they were first in force."""
-    known = set(connection.execute(select(rule_texts.c.rule_hash)).scalars())
-    rows = [
-        {"rule_hash": rule.hash, "rule_id": rule.id, "first_seen_ns": now_ns, "text": dumped(rule.written)}
-        for rule in rules
-        if rule.hash not in known
-    ]
+def save_rule_texts(connection: Connection, rule_set: RuleSet, now_ns: int) -> None:
+    """Store that `rule_set` is in force from now on, as far as that is new."""
+    latest = {item.rule_id: item for item in _texts(connection, select(rule_texts).order_by(rule_texts.c.since_ns))}
+    rows = []
+    for rule in rule_set.rules:
+        before = latest.get(rule.id)
+        if before is not None and (before.text_hash, before.rule_hash) == (rule.text_hash, rule.hash):
+            continue
+        since_ns = now_ns if before is None else max(now_ns, before.since_ns + 1)  # clocks are set back
+        hashes = {"text_hash": rule.text_hash, "rule_hash": rule.hash}
+        rows.append({"rule_id": rule.id, "since_ns": since_ns, **hashes, "text": dumped(rule.written)})
     if rows:
         connection.execute(insert(rule_texts), rows)
+    if connection.execute(select(rule_sets.c.hash).where(rule_sets.c.hash == rule_set.hash)).first() is None:
+        connection.execute(insert(rule_sets).values(hash=rule_set.hash, judgement_hash=rule_set.judgement_hash))
+
+
+def judges_alike(connection: Connection, stored_hash: str, rule_set: RuleSet) -> bool:
+    """Whether the rule set that a stored trace names judged as `rule_set` does; False where that is not known."""
+    if stored_hash == rule_set.hash:
+        return True
+    query = select(rule_sets.c.judgement_hash).where(rule_sets.c.hash == stored_hash)
+    return connection.execute(query).scalar() == rule_set.judgement_hash
 
 
 def rule_versions(connection: Connection, rule_id: str) -> list[RuleText]:
-    """Every stored content of a rule, the latest first."""
+    """Every stored text of a rule, the latest first."""
     query = select(rule_texts).where(rule_texts.c.rule_id == rule_id)
-    return _texts(connection, query.order_by(rule_texts.c.first_seen_ns.desc(), rule_texts.c.rule_hash))
+    return _texts(connection, query.order_by(rule_texts.c.since_ns.desc()))
 
 
-def rules_of(connection: Connection, hashes: Iterable[str]) -> dict[str, Rule]:
-    """The rules of these hashes, as far as they are stored and this version can read them."""
-    found = {}
-    for item in _texts(connection, select(rule_texts).where(rule_texts.c.rule_hash.in_(list(hashes)))):
+def present_hashes(connection: Connection, hashes: Collection[str]) -> dict[str, str]:
+    """By which hash the rules of `hashes`, as results carry them, go now; themselves where nothing else is known."""
+    query = select(rule_texts.c.text_hash, rule_texts.c.rule_hash).where(rule_texts.c.text_hash.in_(list(hashes)))
+    known = {text_hash: rule_hash for text_hash, rule_hash in connection.execute(query)}
+    return {found: known.get(found, found) for found in hashes}
+
+
+def present_hash(connection: Connection, rule_hash: str) -> str:
+    """As `present_hashes`, of one."""
+    return present_hashes(connection, [rule_hash])[rule_hash]
+
+
+def earlier_hashes(connection: Connection, hashes: Collection[str]) -> dict[str, str]:
+    """The other hashes under which results of the rules `hashes` may be known, each with the one by which it goes."""
+    query = select(rule_texts.c.text_hash, rule_texts.c.rule_hash).where(rule_texts.c.rule_hash.in_(list(hashes)))
+    return {text_hash: rule_hash for text_hash, rule_hash in connection.execute(query)}
+
+
+def rules_of(connection: Connection, hashes: Collection[str]) -> dict[str, Rule]:
+    """The rules of these hashes, each in its latest text, as far as this version can read what is stored."""
+    query = select(rule_texts).where(
+        or_(rule_texts.c.rule_hash.in_(list(hashes)), rule_texts.c.text_hash.in_(list(hashes)))
+    )
+    found: dict[str, Rule] = {}
+    for item in _texts(connection, query.order_by(rule_texts.c.since_ns)):
         with suppress(ValidationError):  # its evaluator was of a package that is not installed any more
-            found[item.rule_hash] = Rule.model_validate(parse(item.text, item.rule_id).value)
+            rule = Rule.model_validate(parse(item.text, item.rule_id).value)
+            found |= {name: rule for name in (item.text_hash, item.rule_hash) if name in hashes}
     return found
 
 
-def changes_of(connection: Connection) -> dict[str, int]:
-    """When each rule's latest content was first in force, by rule id."""
-    query = select(rule_texts.c.rule_id, func.max(rule_texts.c.first_seen_ns)).group_by(rule_texts.c.rule_id)
-    return {rule_id: first_seen_ns for rule_id, first_seen_ns in connection.execute(query)}
+def judgements(connection: Connection) -> dict[str, tuple[str, int]]:
+    """The hash that each rule has now, and since when it has it, by rule id: editing its text alone changes neither."""
+    query = select(rule_texts.c.rule_id, rule_texts.c.rule_hash, rule_texts.c.since_ns)
+    found: dict[str, tuple[str, int]] = {}
+    for rule_id, rule_hash, since_ns in connection.execute(query.order_by(rule_texts.c.since_ns)):
+        if rule_id not in found or found[rule_id][0] != rule_hash:
+            found[rule_id] = (rule_hash, since_ns)
+    return found
 
 
 def _texts(connection: Connection, query: Select[Any]) -> list[RuleText]:
-    return [RuleText(row.rule_id, row.rule_hash, row.first_seen_ns, row.text) for row in connection.execute(query)]
+    return [
+        RuleText(row.rule_id, row.rule_hash, row.text_hash, row.since_ns, row.text) for row in connection.execute(query)
+    ]

@@ -37,7 +37,7 @@ SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
 ALERT_STATES = ("firing", "resolved", "pending")
 
 # The newest migration in migrations/versions.
-VERSION = "0007"
+VERSION = "0008"
 
 # `series.evaluation` of the series that hold a rule's decisions, which combine its evaluations.
 WHOLE_RULE = ""
@@ -63,7 +63,7 @@ series = Table(
     Column("tenant", Text, nullable=False),
     Column("run", Text, nullable=False),
     Column("rule_id", Text, nullable=False),
-    Column("rule_hash", Text, nullable=False),
+    Column("rule_hash", Text, nullable=False),  # as results carry it
     Column("evaluation", Text, nullable=False),
     Column("evaluator", Text, nullable=False),
     Column("level", Text, nullable=False),
@@ -73,6 +73,9 @@ series = Table(
     Column("agent", Text, nullable=False),
     # The chance with which results were kept: each stands for 1 / probability of its kind.
     Column("probability", Float, nullable=False),
+    Column("tracegrade", Text, nullable=False, server_default=""),  # the version that judged; "": not known
+    # The hash by which the rule goes now; not its own only where results were stored before 0008.
+    Column("present_hash", Text, nullable=False, server_default=""),
 )
 
 traces = Table(
@@ -191,12 +194,23 @@ silences = Table(
     Column("comment", Text, nullable=False),
 )
 
-# What judged, by the hash that results carry. Kept for good: a rule is a few kilobytes, and changes seldom.
+# What judged: a row each time that another text of a rule came in force. Kept for good: a rule is a few kilobytes, and
+# changes seldom. Results that were stored before 0008 carry the hash of the text as that of the rule.
 rule_texts = Table(
     "rule_texts",
     metadata,
-    Column("rule_hash", Text, primary_key=True),
-    Column("rule_id", Text, nullable=False),
-    Column("first_seen_ns", BigInteger, nullable=False),
+    Column("rule_id", Text, primary_key=True),
+    Column("since_ns", BigInteger, primary_key=True, autoincrement=False),
+    Column("text_hash", Text, nullable=False),
+    Column("rule_hash", Text, nullable=False),
     Column("text", Text, nullable=False),
+)
+Index("rule_texts_by_hash", rule_texts.c.text_hash)
+
+# Which rule sets judge alike: by the hash that traces carry, the hash of what their rules judge.
+rule_sets = Table(
+    "rule_sets",
+    metadata,
+    Column("hash", Text, primary_key=True),
+    Column("judgement_hash", Text, nullable=False),
 )

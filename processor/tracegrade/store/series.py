@@ -8,17 +8,21 @@ from typing import NamedTuple, TypeAlias
 from sqlalchemy import Connection, func, insert, select
 
 from tracegrade.store.json_text import storable
+from tracegrade.store.rule_texts import present_hash
 from tracegrade.store.schema import series
 
 # Agent names are the sender's: nothing stops one from putting an id into them.
 _MAX_REMEMBERED = 100_000
 
-Origin: TypeAlias = tuple[str, str, str, str | None]  # tenant, run, service, release
-Rule: TypeAlias = tuple[str, str, str, float]  # rule id, rule hash, agent, probability
+Origin: TypeAlias = tuple[str, str, str, str | None, str]  # tenant, run, service, release, version of TraceGrade
+Rule: TypeAlias = tuple[str, str, str, str, float]  # rule id, rule hash, level, agent, probability
 
 
 class Series(NamedTuple):
-    """All that low-cardinality text by which results are told apart; ``evaluation`` is "" for a rule as a whole."""
+    """All that low-cardinality text by which results are told apart; ``evaluation`` is "" for a rule as a whole.
+
+    ``tracegrade`` is the version that judged, "" where that is not known.
+    """
 
     tenant: str
     run: str
@@ -32,11 +36,14 @@ class Series(NamedTuple):
     release: str | None
     agent: str
     probability: float
+    tracegrade: str
 
     @property
     def key(self) -> bytes:
         """16 bytes that stand for all fields."""
-        return blake2b(repr(tuple(self)).encode("utf-8", "backslashreplace"), digest_size=16).digest()
+        # Those whose version is not known have the key that they had when no version was kept: they go on.
+        fields = tuple(self) if self.tracegrade else tuple(self)[:-1]
+        return blake2b(repr(fields).encode("utf-8", "backslashreplace"), digest_size=16).digest()
 
 
 class SeriesNumbers:
@@ -49,7 +56,7 @@ class SeriesNumbers:
     def known(self, origin: Origin) -> Mapping[Rule, dict[str, int]]:
         """The remembered numbers of the series of `origin`, by rule, then by evaluation; `learn` adds a missing one.
 
-        The rule's hash stands for evaluator, level and threshold. Every rule has an entry, which may be empty.
+        The rule's hash stands for evaluator and threshold. Every rule has an entry, which may be empty.
         """
         if self._remembered >= _MAX_REMEMBERED:
             self.forget()
@@ -62,12 +69,11 @@ class SeriesNumbers:
         rule: Rule,
         evaluation: str,
         evaluator: str = "",
-        level: str = "",
         threshold: float | None = None,
     ) -> int:
         """The number of a series that was not remembered; stored when it is new."""
-        tenant, run, service, release = origin
-        rule_id, rule_hash, agent, probability = rule
+        tenant, run, service, release, tracegrade = origin
+        rule_id, rule_hash, level, agent, probability = rule
         found = _stored_number(
             connection,
             Series(
@@ -77,12 +83,13 @@ class SeriesNumbers:
                 rule_hash,
                 evaluation,
                 evaluator,
-                level,
+                level if evaluation else "",
                 threshold,
                 storable(service),
                 storable(release) if release is not None else None,
                 storable(agent),
                 probability,
+                tracegrade,
             ),
         )
         self._of(origin)[rule][evaluation] = found
@@ -106,5 +113,7 @@ def _stored_number(connection: Connection, wanted: Series) -> int:
     found: int | None = connection.execute(select(series.c.number).where(series.c.key == key)).scalar()
     if found is None:
         found = connection.execute(select(func.coalesce(func.max(series.c.number), 0) + 1)).scalar_one()
-        connection.execute(insert(series).values(number=found, key=key, **wanted._asdict()))
+        # Results that an earlier version judged may come late: delivered after an upgrade.
+        known_as = present_hash(connection, wanted.rule_hash)
+        connection.execute(insert(series).values(number=found, key=key, present_hash=known_as, **wanted._asdict()))
     return found

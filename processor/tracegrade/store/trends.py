@@ -16,6 +16,9 @@ from tracegrade.store.schema import COUNTED_MINUTES, EVERY_TRACE, WHOLE_RULE
 Dimension: TypeAlias = Literal["tenant", "rule_id", "rule_hash", "service", "agent", "release"]
 Key: TypeAlias = tuple[str, ...]
 
+# A rule that goes by another hash now than its results carry is one rule.
+_COLUMNS = {"rule_hash": "present_hash"}
+
 _CHOICES: tuple[tuple[str, str], ...] = (
     ("rule_id", "rule"),
     ("service", "service"),
@@ -118,7 +121,7 @@ def _added_up(
     chosen = {column: value for column, name in _CHOICES if (value := getattr(wanted, name)) is not None}
     which = f"s.run = :run AND s.evaluation = '{WHOLE_RULE}' AND {rules}"
     which += "".join(f" AND s.{column} = :{column}" for column in chosen)
-    keys = "".join(f", coalesce(s.{name}, '')" for name in by)
+    keys = "".join(f", coalesce(s.{_COLUMNS.get(name, name)}, '')" for name in by)
     given = {**chosen, "run": wanted.run}
     named = connection.execute(
         text(f"SELECT s.number, s.rule_id, s.probability{keys} FROM series AS s WHERE {which}"), given

@@ -82,6 +82,7 @@ class RecordDocument(Document):
     last_position: int
     closed_ns: int
     rule_set_hash: str
+    tracegrade: str | None = None  # the version that judged; not known of what came before it was kept
     settings_hash: str
     runs: list[RunDocument]
 

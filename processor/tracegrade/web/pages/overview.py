@@ -12,7 +12,7 @@ from tracegrade.alert.message import summary
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert, firing_alerts
-from tracegrade.store.rule_texts import changes_of
+from tracegrade.store.rule_texts import judgements
 from tracegrade.store.trends import Sums, names_of, traffic, trends
 from tracegrade.web.charts import interval, share_bar, trend, volume
 from tracegrade.web.failures import failures
@@ -69,7 +69,7 @@ def show(request: Request) -> Response:
         )
         came = traffic(connection, view.filter, step_minutes=view.window.step_minutes)
         alerts = [alert for alert in firing_alerts(connection)[::-1] if _is_in(alert, view)]
-        changes = changes_of(connection)
+        changes = {rule_id: since_ns for rule_id, (_, since_ns) in judgements(connection).items()}
         failed = failures(connection, view.filter, _FAILURES)
         choices = choices_of(connection, rule_set)
     by_rule: dict[str, dict[int, Sums]] = {}

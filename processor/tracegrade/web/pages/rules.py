@@ -15,7 +15,7 @@ from tracegrade.match.explained import paragraphs
 from tracegrade.match.load import tests_path
 from tracegrade.match.rule import Rule
 from tracegrade.store.alerts import recent_alerts
-from tracegrade.store.rule_texts import RuleText, changes_of, rule_versions
+from tracegrade.store.rule_texts import RuleText, judgements, rule_versions
 from tracegrade.store.trends import Sums, trends
 from tracegrade.web.charts import interval, trend
 from tracegrade.web.failures import failures
@@ -32,13 +32,13 @@ _ALERTS = 10
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One content of the rule: since when it is known, and its results in the range shown."""
+    """What the rule judges, since when it is known, its texts, latest first, and its results in the range shown."""
 
     rule_hash: str
-    first_seen_ns: int
+    since_ns: int
     sums: Sums
     in_force: bool
-    has_text: bool
+    texts: list[RuleText]
 
 
 def show_all(request: Request) -> Response:
@@ -48,14 +48,14 @@ def show_all(request: Request) -> Response:
     counting = [rule.id for rule in rules if rule.incomplete == "count"]
     with sources.store() as connection:
         found = trends(connection, view.filter, ["rule_id"], counting_incomplete=counting)
-        changes = changes_of(connection)
+        changes = {rule_id: since_ns for rule_id, (_, since_ns) in judgements(connection).items()}
     sums = {rule_id: steps.get(0, Sums()) for (rule_id,), steps in found.items()}
     rows = [(rule, sums.get(rule.id, Sums()), _evaluators(rule), changes.get(rule.id, 0)) for rule in rules]
     return page(request, "rules.html", title="Rules", view=view, rows=rows)
 
 
 def show(request: Request) -> Response:
-    """One rule; ``from`` and ``to`` are the hashes of the two contents that are compared."""
+    """One rule; ``from`` and ``to`` are the hashes of the two texts that are compared."""
     sources, view = sources_of(request), view_of(request)
     rule_id = request.path_params["rule_id"]
     rule = sources.rule_set().rule(rule_id)
@@ -83,6 +83,7 @@ def show(request: Request) -> Response:
         explained=list(_blocks(paragraphs(rule, path))) if rule is not None else [],
         text=dumped(rule.written) if rule is not None else texts[0].text if texts else "",
         tests=_tests(path),
+        latest_text=texts[0].text_hash if texts else "",
         versions=_versions(rule, texts, {key[0]: found.get(0, Sums()) for key, found in by_hash.items()}),
         changes=_changes(texts, request.query_params.get("from"), request.query_params.get("to")),
         sums=sums,
@@ -111,12 +112,21 @@ def _blocks(lines: Iterator[str]) -> Iterator[list[str]]:
 
 
 def _versions(rule: Rule | None, texts: Sequence[RuleText], sums: dict[str, Sums]) -> list[Version]:
-    """Every content that is known, the one in force first, then the latest."""
-    seen = {item.rule_hash: item.first_seen_ns for item in texts}
-    current = "" if rule is None else rule.hash
-    hashes = dict.fromkeys([*([current] if rule is not None else []), *seen, *sums])
+    """Every version that is known, the one in force first, then the latest."""
+    by_hash: dict[str, list[RuleText]] = {} if rule is None else {rule.hash: []}
+    for item in texts:
+        by_hash.setdefault(item.rule_hash, []).append(item)
+    for rule_hash in sums:
+        by_hash.setdefault(rule_hash, [])
     return [
-        Version(found, seen.get(found, 0), sums.get(found, Sums()), found == current, found in seen) for found in hashes
+        Version(
+            rule_hash,
+            min((item.since_ns for item in found), default=0),
+            sums.get(rule_hash, Sums()),
+            rule is not None and rule_hash == rule.hash,
+            found,
+        )
+        for rule_hash, found in by_hash.items()
     ]
 
 
@@ -133,10 +143,10 @@ def _tests(path: str) -> list[dict[str, Any]]:
 
 
 def _changes(texts: Sequence[RuleText], old: str | None, new: str | None) -> dict[str, Any] | None:
-    """The lines that differ between two contents: those asked for, else the latest two."""
-    by_hash = {item.rule_hash: item for item in texts}
+    """The lines that differ between two texts: those asked for, else the latest two."""
+    by_hash = {item.text_hash: item for item in texts}
     if old is None and new is None and len(texts) > 1:
-        new, old = texts[0].rule_hash, texts[1].rule_hash
+        new, old = texts[0].text_hash, texts[1].text_hash
     if old not in by_hash or new not in by_hash:
         return None
     before, after = (by_hash[found].text.splitlines() for found in (old, new))

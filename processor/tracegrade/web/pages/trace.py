@@ -23,7 +23,7 @@ from tracegrade.model.subject import Subject
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.store.kept_spans import decode_spans
 from tracegrade.store.read import StoredTrace, stored_traces
-from tracegrade.store.rule_texts import rules_of
+from tracegrade.store.rule_texts import judges_alike, present_hashes, rules_of
 from tracegrade.web.alignment import Alignment, aligned
 from tracegrade.web.render import page
 from tracegrade.web.sources import Sources, sources_of
@@ -143,14 +143,15 @@ def _values(connection: Connection, sources: Sources, stored: StoredTrace, every
     extraction = read.extraction
     in_force = {rule.hash: rule for rule in rule_set.rules}
     hashes = {decision.pair.rule_hash for decision in read.decisions}
-    by_hash = in_force | rules_of(connection, hashes - in_force.keys())
+    present = present_hashes(connection, hashes)
+    by_hash = rules_of(connection, hashes) | {name: in_force[now] for name, now in present.items() if now in in_force}
     subjects: dict[tuple[str, str], Subject] = {
         (subject.kind, subject.id): subject for find in SUBJECTS.values() for subject in find(extraction)
     }  # none of sessions, whose calls are in other traces too
     shown_decisions, alike = _shown(read.decisions)
     evidences = Evidences()
     judged = [
-        _judged(decision, by_hash.get(decision.pair.rule_hash), in_force, subjects, evidences)
+        _judged(decision, by_hash.get(decision.pair.rule_hash), in_force.values(), subjects, evidences)
         for decision in shown_decisions
     ]
     lines = waterfall(extraction.trace.spans, extraction)
@@ -163,7 +164,7 @@ def _values(connection: Connection, sources: Sources, stored: StoredTrace, every
         "alike": alike,
         "passes": sum(_outcome(decision) == "pass" for decision in read.decisions),
         "others": _alike(derived_pairs(read, rule_set)),
-        "other_rules": stored.trace["rule_set_hash"] != rule_set.hash,
+        "other_rules": not judges_alike(connection, stored.trace["rule_set_hash"], rule_set),
         "lines": shown,
         "hidden": len(lines) - len(shown),
         "failing": _failing(read.decisions),
@@ -172,7 +173,7 @@ def _values(connection: Connection, sources: Sources, stored: StoredTrace, every
 
 
 def _judged(
-    decision: Decision, rule: Rule | None, in_force: Collection[str], subjects: Subjects, evidences: Evidences
+    decision: Decision, rule: Rule | None, in_force: Collection[Rule], subjects: Subjects, evidences: Evidences
 ) -> Judged:
     subject = subjects.get((decision.pair.subject.kind, decision.pair.subject.id))
     shown = []
@@ -182,7 +183,7 @@ def _judged(
         if spec is not None and subject is not None and evaluation.score is not None:
             alignment = aligned(spec, evidences.of(subject))
         shown.append(Shown(evaluation, spec, alignment))
-    return Judged(decision, rule, _outcome(decision), shown, decision.pair.rule_hash in in_force)
+    return Judged(decision, rule, _outcome(decision), shown, rule in in_force)
 
 
 def _spec(rule: Rule, evaluation: Evaluation) -> EvaluationSpec | None:

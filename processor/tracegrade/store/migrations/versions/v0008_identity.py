@@ -1,0 +1,71 @@
+"""A rule's history goes on when its text is edited: what results carry is no longer the hash of all that it says.
+
+Only the small tables change: series, and rules' texts. Results keep their ids, and the hash that they were given; from
+now on ``rule_texts`` says by which hash the rule goes that had it, and so does ``series.present_hash``. Alerts keep
+their fingerprints, by which whoever was told of them knows them.
+
+A rule's hash is reckoned anew from its text. One whose text is not there, which this version cannot read, or whose
+packages are not those that judged, stays as it was.
+"""
+
+import sqlalchemy as sa
+from alembic import op
+from pydantic import ValidationError
+
+from tracegrade.match.rule import Rule
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.store.migrations.versions.v0001_first import RESULTS, hexadecimal
+from tracegrade.yaml_text import parse
+
+revision = "0008"
+down_revision = "0007"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.rename_table("rule_texts", "rule_texts_by_hash")
+    op.create_table(
+        "rule_texts",
+        sa.Column("rule_id", sa.Text, primary_key=True),
+        sa.Column("since_ns", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("text_hash", sa.Text, nullable=False),
+        sa.Column("rule_hash", sa.Text, nullable=False),
+        sa.Column("text", sa.Text, nullable=False),
+    )
+    connection = op.get_bind()
+    query = "SELECT rule_hash, rule_id, first_seen_ns, text FROM rule_texts_by_hash ORDER BY first_seen_ns, rule_hash"
+    latest: dict[str, int] = {}
+    for earlier_hash, rule_id, first_seen_ns, text in connection.execute(sa.text(query)).all():
+        since_ns = latest[rule_id] = max(first_seen_ns, latest.get(rule_id, -1) + 1)
+        row = {"rule_id": rule_id, "since_ns": since_ns, "text_hash": earlier_hash, "text": text}
+        connection.execute(
+            sa.text("INSERT INTO rule_texts VALUES (:rule_id, :since_ns, :text_hash, :rule_hash, :text)"),
+            {**row, "rule_hash": _rule_hash(rule_id, earlier_hash, text)},
+        )
+    op.drop_table("rule_texts_by_hash")
+    op.create_index("rule_texts_by_hash", "rule_texts", ["text_hash"])
+    op.create_table(
+        "rule_sets",
+        sa.Column("hash", sa.Text, primary_key=True),
+        sa.Column("judgement_hash", sa.Text, nullable=False),
+    )
+    op.add_column("series", sa.Column("present_hash", sa.Text, nullable=False, server_default=""))
+    op.add_column("series", sa.Column("tracegrade", sa.Text, nullable=False, server_default=""))
+    op.execute(
+        "UPDATE series SET present_hash = coalesce("
+        "(SELECT min(known.rule_hash) FROM rule_texts AS known WHERE known.text_hash = series.rule_hash), rule_hash)"
+    )
+    op.execute("DROP VIEW results")
+    results = RESULTS.replace("    e.id AS id\n", "    e.id AS id,\n    s.tracegrade AS tracegrade\n")
+    op.execute(results.format(trace_id=hexadecimal("t.trace_id")))
+
+
+def _rule_hash(rule_id: str, earlier_hash: str, text: str) -> str:
+    """The hash of the rule that was written so."""
+    try:
+        rule = Rule.model_validate(parse(text, rule_id).value)
+    except (ValidationError, TraceGradeError):
+        return earlier_hash
+    others_judged = rule.packages and rule.text_hash != earlier_hash
+    return earlier_hash if others_judged else rule.hash

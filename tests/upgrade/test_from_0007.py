@@ -1,0 +1,297 @@
+"""What the version before 0008 left is brought up to date: nothing that it knew is lost, no rule begins anew."""
+
+import json
+import sqlite3
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import Engine, MetaData, column, create_engine, select, text
+
+from end_to_end.server import Server, eventually, export
+from pipeline.harness import payload, tool_span
+from store.engines import POSTGRESQL, needs_postgresql, without_tables
+from store.test_migrations import upgrade
+from tracegrade.alert.check import check
+from tracegrade.alert.preview import preview
+from tracegrade.alert.stored_history import ReadHistory, StoredHistory
+from tracegrade.cli import main
+from tracegrade.deliver.record import JudgedTrace, decode
+from tracegrade.journal.reader import JournalReader
+from tracegrade.match.load import load_rules
+from tracegrade.match.rule import Rule
+from tracegrade.match.rule_set import RuleSet
+from tracegrade.model.evaluation import canonical_line
+from tracegrade.store import schema
+from tracegrade.store.alerts import open_alerts
+from tracegrade.store.history import SeriesHistory, Window, total
+from tracegrade.store.open import StoreError, open_store, reading
+from tracegrade.store.read import Filter, results
+from tracegrade.store.rule_texts import earlier_hashes, present_hashes, rule_versions
+from tracegrade.store.trends import trends
+from tracegrade.store.write import StoreWriter
+
+NS = 1_000_000_000
+CHECKED = "order-without-check"
+# What its results carried before and after its title was corrected, and those of the other two.
+TYPO, CORRECTED, SIGNED = "d8e9f6da9a7e963c", "2a0384567e042892", "f7247257271a5c17"
+
+
+class Folder:
+    """A data folder as that version left it, and what it said of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with tarfile.open(Path(__file__).with_name("0007.tar.xz")) as archive:
+            archive.extractall(path, filter="data")
+        self.data = path / "data"
+        self.url = f"sqlite:///{self.data / 'tracegrade.db'}"
+        self.rules = path / "rules"
+        settings = {"data_dir": str(self.data), "rules": {"paths": [str(self.rules)]}}
+        (path / "config.yaml").write_text(json.dumps(settings))
+
+    def said(self, name: str) -> list[dict[str, Any]]:
+        """What that version printed."""
+        return [json.loads(line) for line in (self.path / "said" / f"{name}.jsonl").read_text().splitlines()]
+
+    def says(self, *command: str) -> list[dict[str, Any]]:
+        """What this one prints."""
+        result = CliRunner().invoke(main, [*command, "--format", "json", "-c", str(self.path / "config.yaml")])
+        assert result.exit_code == 0, result.output
+        return [json.loads(line) for line in result.output.splitlines()]
+
+    def judged(self) -> list[JudgedTrace]:
+        """What that version left in the results journal."""
+        reader = JournalReader(self.data / "results", name="results")
+        records = [decode(record.payload) for record in reader.read(reader.first(), 1 << 24)]
+        reader.close()
+        return records
+
+    @property
+    def rule_set(self) -> RuleSet:
+        return load_rules([self.rules])
+
+    @property
+    def now_ns(self) -> int:
+        """Just after the last thing that happened in it."""
+        return max(alert["updated_ns"] for alert in self.said("alerts")) + NS
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+@pytest.fixture
+def engine(folder: Folder) -> Iterator[Engine]:
+    engine = open_store(folder.url)
+    yield engine
+    engine.dispose()
+
+
+def rule_of(rule_set: RuleSet, rule_id: str) -> Rule:
+    rule = rule_set.rule(rule_id)
+    assert rule is not None
+    return rule
+
+
+@pytest.mark.usefixtures("engine")
+def test_what_was_listed_is_listed_as_it_was(folder: Folder) -> None:
+    for name in ("results", "traces", "alerts"):
+        assert folder.says(name, "list") == folder.said(name), name
+
+
+def test_two_spellings_of_a_rule_are_one_and_results_keep_what_they_carried(folder: Folder, engine: Engine) -> None:
+    rule_set = folder.rule_set
+    now = rule_of(rule_set, CHECKED).hash
+    with reading(engine) as connection:
+        assert present_hashes(connection, [TYPO, CORRECTED, SIGNED, "unknown"]) == {
+            TYPO: now,
+            CORRECTED: now,
+            SIGNED: rule_of(rule_set, "order-unsigned").hash,
+            "unknown": "unknown",
+        }
+        assert [item.text_hash for item in rule_versions(connection, CHECKED)] == [CORRECTED, TYPO]
+        by_hash = trends(connection, Filter(rule=CHECKED), ["rule_hash"])
+        assert {key: found[0].judged for key, found in by_hash.items()} == {(now,): 17}
+        for rule_hash in (TYPO, CORRECTED, now):
+            assert len(results(connection, Filter(rule_hash=rule_hash), 100)) == 17
+        carried = connection.execute(text(f"SELECT DISTINCT rule_hash FROM results WHERE rule_id = '{CHECKED}'"))
+        assert set(carried.scalars()) == {TYPO, CORRECTED}
+        history = SeriesHistory(connection, {now})
+        (sums,) = history.sums(Window("", 0, folder.now_ns, False))[CHECKED].values()
+        bins = history.bins(Window("", 0, folder.now_ns, False))[CHECKED]
+    assert (sums.passed, sums.failed) == (3, 14)
+    assert [total(item.outcomes for item in found).judged for found in bins.values()] == [17]
+
+
+def test_alerts_that_fired_are_the_same_and_told_by_the_same_key(folder: Folder, engine: Engine) -> None:
+    rules = list(folder.rule_set.rules)
+    with reading(engine) as connection:
+        before = open_alerts(connection)
+        earlier = earlier_hashes(connection, {rule.hash for rule in rules})
+        checked = check(StoredHistory(connection, rules), rules, before, folder.now_ns, {}, earlier)
+    assert len(before) == 2
+    assert checked.resolved == checked.dropped == []
+    assert {(alert.key, alert.labels["rule_hash"]) for alert in checked.open} == {
+        (alert.key, alert.labels["rule_hash"]) for alert in before
+    }
+    (of_both,) = [alert for alert in checked.open if alert.rule_id == CHECKED]
+    assert of_both.samples == 17, "the history of both spellings"
+
+
+def test_an_alert_of_a_condition_that_is_gone_ends(folder: Folder, engine: Engine) -> None:
+    unsigned = rule_of(folder.rule_set, "order-unsigned")
+    moved = Rule.model_validate({**unsigned.written, "alert": [{**unsigned.written["alert"][0], "below": 0.8}]})
+    assert moved.hash == unsigned.hash
+    with reading(engine) as connection:
+        before = [alert for alert in open_alerts(connection) if alert.rule_id == unsigned.id]
+        earlier = earlier_hashes(connection, {moved.hash})
+        checked = check(StoredHistory(connection, [moved]), [moved], before, folder.now_ns, {}, earlier)
+    assert [alert.key for alert in checked.resolved] == [alert.key for alert in before]
+    assert [(alert.bound, alert.samples) for alert in checked.open] == [(0.8, 17)]
+
+
+def test_a_preview_with_a_moved_threshold_reads_the_history_under_all_hashes(folder: Folder, engine: Engine) -> None:
+    checked = rule_of(folder.rule_set, CHECKED)
+    condition = {"below": 0.85, "over": "1h", "min_samples": 17}
+    moved = Rule.model_validate({**checked.written, "title": "Said again", "alert": [condition]})
+    since_ns = folder.now_ns - 3600 * NS
+    with reading(engine) as connection:
+        history = ReadHistory(connection, [moved], since_ns - 7200 * NS, folder.now_ns)
+    (fired,) = preview(history, [moved], since_ns, folder.now_ns, 60 * NS)
+    assert (fired.bound, fired.samples, fired.state) == (0.85, 17, "firing")
+
+
+def test_the_journal_gives_what_it_gave(folder: Folder) -> None:
+    now = {rule.text_hash: rule.hash for rule in folder.rule_set.rules}
+    said = [canonical_line({**line, "rule_hash": now[line["rule_hash"]]}) for line in folder.said("replay")]
+    assert sorted(map(canonical_line, folder.says("replay", "--jobs", "1"))) == sorted(said)
+
+
+def test_results_that_were_not_yet_delivered_go_on_where_those_before_them_are(folder: Folder, engine: Engine) -> None:
+    records = folder.judged()
+    assert {record.trace.get("tracegrade", "") for record in records} == {""}
+    with engine.begin() as connection:
+        connection.execute(schema.traces.delete())
+        connection.execute(schema.counts.delete())
+        before = connection.execute(select(schema.series.c.number)).scalars().all()
+    StoreWriter(engine).write(records)
+    now = rule_of(folder.rule_set, CHECKED).hash
+    with reading(engine) as connection:
+        assert connection.execute(select(schema.series.c.number)).scalars().all() == before
+        by_hash = trends(connection, Filter(rule=CHECKED), ["rule_hash"])
+    assert {key: found[0].judged for key, found in by_hash.items()} == {(now,): 17}
+
+
+def test_the_same_results_delivered_to_an_empty_store_once_its_rules_are_known_count_as_theirs(
+    folder: Folder, engine: Engine
+) -> None:
+    with engine.begin() as connection:
+        for table in ("traces", "counts", "series", "blocks", "arrivals"):
+            connection.execute(schema.metadata.tables[table].delete())
+    StoreWriter(engine).write(folder.judged())
+    with reading(engine) as connection:
+        by_hash = trends(connection, Filter(rule=CHECKED), ["rule_hash"])
+    assert [key for key in by_hash] == [(rule_of(folder.rule_set, CHECKED).hash,)]
+
+
+def test_a_rule_whose_text_is_gone_or_cannot_be_read_stays_as_it_was(folder: Folder) -> None:
+    with sqlite3.connect(folder.data / "tracegrade.db") as connection:
+        connection.execute("DELETE FROM rule_texts WHERE rule_hash = ?", (TYPO,))
+        broken = "id: order-unsigned\nevaluate: [{evaluator: of-a-package-that-is-gone}]\n"
+        connection.execute("UPDATE rule_texts SET text = ? WHERE rule_hash = ?", (broken, SIGNED))
+    connection.close()
+    engine = open_store(folder.url)
+    with reading(engine) as connection:
+        known = present_hashes(connection, [TYPO, CORRECTED, SIGNED])
+        by_hash = trends(connection, Filter(), ["rule_id", "rule_hash"])
+    engine.dispose()
+    now = rule_of(folder.rule_set, CHECKED).hash
+    assert known == {TYPO: TYPO, CORRECTED: now, SIGNED: SIGNED}
+    assert {(CHECKED, TYPO), (CHECKED, now), ("order-unsigned", SIGNED)} <= by_hash.keys()
+
+
+def test_an_interrupted_upgrade_leaves_the_store_as_it_was_and_is_tried_again(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise StoreError("killed")
+
+    before = (folder.data / "tracegrade.db").read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr("alembic.op.create_index", killed)
+        with pytest.raises(StoreError, match="killed"):
+            open_store(folder.url)
+    with sqlite3.connect(folder.data / "tracegrade.db") as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0007",)]
+        assert connection.execute("SELECT count(*), max(first_seen_ns) > 0 FROM rule_texts").fetchall() == [(4, 1)]
+    connection.close()
+    assert len(before) == (folder.data / "tracegrade.db").stat().st_size
+    open_store(folder.url).dispose()
+    assert folder.says("results", "list") == folder.said("results")
+
+
+@needs_postgresql
+def test_the_same_store_on_postgresql_is_brought_up_to_date(folder: Folder) -> None:
+    without_tables(POSTGRESQL)
+    server, source = create_engine(POSTGRESQL), create_engine(folder.url)
+    with server.begin() as connection, source.connect() as earlier:
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text("CREATE SCHEMA public"))
+        upgrade(connection, "0007")
+        tables = MetaData()
+        tables.reflect(connection, only=lambda name, _: name != "alembic_version")
+        for table in tables.sorted_tables:
+            for row in earlier.execute(select(*(column(c.name, c.type) for c in table.c)).select_from(table)):
+                connection.execute(table.insert().values(**row._asdict()))
+    server.dispose()
+    source.dispose()
+    engine = open_store(POSTGRESQL)
+    with reading(engine) as connection:
+        by_hash = trends(connection, Filter(rule=CHECKED), ["rule_hash"])
+        carried = set(connection.execute(text(f"SELECT rule_hash FROM results WHERE rule_id = '{CHECKED}'")).scalars())
+        rules = list(folder.rule_set.rules)
+        earlier_ones = earlier_hashes(connection, {rule.hash for rule in rules})
+        history = StoredHistory(connection, rules)
+        checked = check(history, rules, open_alerts(connection), folder.now_ns, {}, earlier_ones)
+    engine.dispose()
+    without_tables(POSTGRESQL)
+    assert {key: found[0].judged for key, found in by_hash.items()} == {(rule_of(folder.rule_set, CHECKED).hash,): 17}
+    assert carried == {TYPO, CORRECTED}
+    assert len(checked.open) == 2
+
+
+def test_serve_goes_on_where_the_earlier_version_stopped(folder: Folder, tmp_path: Path) -> None:
+    server = Server(
+        tmp_path,
+        rules={"paths": [str(folder.rules)], "reload": "100ms"},
+        traces={"settle": "300ms", "idle_timeout": "1s", "reopen_for": "87600h", "max_age": "1h"},
+        alerts={"interval": "300ms"},
+        store={"retention": "87600h"},
+        journal={"max_age": "87600h"},
+    )
+    server.start()
+    try:
+        late = payload([tool_span(5, 9, 1, "check_inventory")])
+        export(server.endpoints["grpc"], late)
+        config = ("-c", str(server.config), "--format", "json")
+
+        def trace_5() -> dict[str, Any] | None:
+            shown = server.cli("results", "show", f"{5:032x}", *config).stdout.splitlines()
+            found = [json.loads(line) for line in shown]
+            return next((item for item in found if item["rule_id"] == CHECKED and item["revision"] == 3), None)
+
+        judged = eventually(trace_5, "the old trace in a higher revision")
+        assert judged["rule_hash"] == rule_of(folder.rule_set, CHECKED).hash
+        alerts = [json.loads(line) for line in server.cli("alerts", "list", *config).stdout.splitlines()]
+        keys = {alert["fingerprint"] for alert in folder.said("alerts")}
+        assert {alert["fingerprint"] for alert in alerts if alert["state"] == "firing"} <= keys
+        rates = [json.loads(line) for line in server.cli("results", "stats", *config).stdout.splitlines()]
+        (rate,) = [rate for rate in rates if (rate["rule_id"], rate["evaluation"]) == (CHECKED, "")]
+        assert rate["passed"] + rate["failed"] == 17, "the revision took back what the earlier version counted"
+    finally:
+        server.stop()
