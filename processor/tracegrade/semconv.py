@@ -76,8 +76,13 @@ TOKENS_OUT = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "l
 TOKENS_TOTAL = ("llm.token_count.total", "llm.usage.total_tokens")
 TOKEN_USAGE = (*TOKENS_IN, *TOKENS_OUT, *TOKENS_TOTAL)
 
+# OpenLIT's model calls: what they asked tools to be given, and a metric's name. Source: openlit 1.45.0, semcov.
+OPENLIT_TOOL_ARGS = "gen_ai.tool.args"
+OPENLIT_TOKEN_USAGE = "gen_ai.client.token.usage"
+
 # Model Context Protocol. Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md.
 MCP_METHOD = "mcp.method.name"
+JSONRPC_REQUEST_ID = "jsonrpc.request.id"
 MCP_SESSION_ID = "mcp.session.id"
 # FastMCP's name for a mounted server's tool there. Source: fastmcp 4.1, server/telemetry.py.
 FASTMCP_ORIGINAL_NAME = "fastmcp.delegate.original_name"

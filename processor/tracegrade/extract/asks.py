@@ -1,11 +1,12 @@
 """What models asked for: the tool calls in assistant messages, each asked once however often it is shown."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence, Set
 from itertools import takewhile
 
-from tracegrade.extract.messages import ASSISTANT_ROLES
+from tracegrade.extract.messages import ASSISTANT_ROLES, since_last_user
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Message, RequestedCall
+from tracegrade.extract.turns import Turns
 from tracegrade.extract.values import canonical, decode
 
 # How many model calls at the same time are compared with each other: more are not one call shown twice.
@@ -29,17 +30,20 @@ class Ask:
         self.taken = False  # shown by a tool span, or not a call
 
 
-def find_asks(nodes: Sequence[Node]) -> list[Ask]:
+def find_asks(nodes: Sequence[Node], turns: Turns, executing: Collection[Node | None]) -> list[Ask]:
     """All requested calls, in order of (model call's start, message, part).
 
-    Only output messages count: input messages repeat the history. Agent spans repeat what their model calls put out,
+    Only output messages count: input messages repeat the history, that of earlier traces as well, and are asked only
+    for what they add to the one before. Agent spans repeat what their model calls put out,
     so they count only in a run whose model calls show no messages. Two spans that show one model call (an SDK's and a
     framework's, one inside the other or at the same time) are one ask.
 
     Args:
         nodes: in order of start.
+        turns: their model calls, one after another.
+        executing: the runs that have tool spans.
     """
-    chats = _with_outputs([node for node in nodes if node.kind == "chat"])
+    chats = _with_outputs([node for node in nodes if node.kind == "chat"], turns, executing)
     covered = {node.run for node in chats} | {node.agent_above for node in chats}
     asks: list[Ask] = []
     turn = 0
@@ -79,23 +83,81 @@ def _without_repeated(asks: list[Ask]) -> list[Ask]:
     ]
 
 
-def _with_outputs(chats: Sequence[Node]) -> list[Node]:
-    """The model calls that show an output: their own or, where it was streamed, what the next one's history adds."""
-    silent: dict[Node | None, Node] = {}
+def _with_outputs(chats: Sequence[Node], turns: Turns, executing: Collection[Node | None]) -> list[Node]:
+    """The model calls that show an output: their own, or what the next one's history adds.
+
+    That is asked for where they show nothing (many streamed ones), and where no tool spans say what was called: what
+    an application gave back to the model is what it read from the answer, while some instrumentations keep the last of
+    parallel calls only, or run the pieces of several together.
+    """
+    ids: set[str | None] = set()
     for chat in chats:
-        if silent and (before := silent.pop(chat.run, None)) is not None:
-            known = before.inputs()
-            history = chat.inputs()
-            added = history[len(known) :] if known and history[: len(known)] == known else []
-            said = list(takewhile(lambda message: message.role in ASSISTANT_ROLES, added))
-            if calls := tuple(call for message in said for call in message.calls):
-                before.show_outputs([Message("assistant", said[0].text, calls)])
-        for message in chat.outputs():
-            if message.text or message.calls:
-                break
-        else:
-            silent[chat.run] = chat
+        before = turns.before(chat)
+        if before is not None and (chat.run not in executing or not _shows_output(before)):
+            _complete_output(before, turns.added(chat), ids if chat.run not in executing else None)
+        ids.update(call.call_id for message in chat.outputs() for call in message.calls)
     return [chat for chat in chats if chat.outputs()]
+
+
+def _shows_output(chat: Node) -> bool:
+    return any(message.text or message.calls for message in chat.outputs())
+
+
+def _complete_output(chat: Node, added: Sequence[Message], ids: Set[str | None] | None) -> None:
+    """Have a model call show the calls that the next one's history says it made.
+
+    So it does those of model calls in between whose spans are lost, where `ids`, the ids of the calls that are known,
+    are given.
+    """
+    said = list(takewhile(lambda message: message.role in ASSISTANT_ROLES and not message.results, added))
+    outputs = chat.outputs()
+    if calls := [call for message in said for call in message.calls]:
+        known = [call for message in outputs for call in message.calls]
+        if (better := _as_told(known, calls)) is not None:
+            text = next((message.text for message in (*outputs, *said) if message.text), "")
+            placed = (call._replace(path=f"0/{place}") for place, call in enumerate(better))
+            outputs = [Message("assistant", text, tuple(placed))]
+    lost: list[Message] = []
+    if ids is not None:
+        since = since_last_user(list(added[len(said) :]))
+        lost = [
+            message for message in since if message.calls and all(call.call_id not in ids for call in message.calls)
+        ]
+    if lost or outputs is not chat.outputs():
+        chat.show_outputs([*outputs, *(_placed(message, place) for place, message in enumerate(lost, len(outputs)))])
+
+
+def _placed(message: Message, position: int) -> Message:
+    calls = tuple(call._replace(path=f"{position}/{place}") for place, call in enumerate(message.calls))
+    return Message("assistant", message.text, calls)
+
+
+def _as_told(known: Sequence[RequestedCall], told: Sequence[RequestedCall]) -> list[RequestedCall] | None:
+    """The calls of one turn as the history tells of them; None where it tells nothing new of those that are known."""
+    by_id: dict[str | None, RequestedCall] = {call.call_id: call for call in told if call.call_id is not None}
+    if len(by_id) == len(told) and by_id.keys() <= {call.call_id for call in known}:
+        better = [by_id[call.call_id] if _is_wrong(call, by_id.get(call.call_id)) else call for call in known]
+        return better if better != known else None
+    if len(known) == len(told) and not any(
+        one.name != other.name or _is_wrong(one, other) for one, other in zip(known, told, strict=True)
+    ):
+        named = [one._replace(call_id=other.call_id or one.call_id) for one, other in zip(known, told, strict=True)]
+        return named if named != known else None
+    return list(told)
+
+
+def _is_wrong(call: RequestedCall, told: RequestedCall | None) -> bool:
+    """Whether the history tells of this call differently, and not of less."""
+    if told is None or call == told:
+        return False
+    if call.name != told.name:
+        return True
+    if call.arguments == told.arguments:
+        return False
+    mine, its = decode(call.arguments), decode(told.arguments)
+    return (
+        its.is_readable and (bool(its.value) or not mine.is_readable) and canonical(mine.value) != canonical(its.value)
+    )
 
 
 def _is_shown_again(node: Node, calls: tuple[RequestedCall, ...], latest: list[list[Ask]]) -> bool:

@@ -7,6 +7,7 @@ from tracegrade.extract.asks import Ask
 from tracegrade.extract.nodes import MAX_CHAIN, Node
 from tracegrade.extract.tool_spans import Execution
 from tracegrade.extract.values import canonical
+from tracegrade.model.span import Span
 
 # Two instrumentations of one call start and end their spans this close to each other.
 NEAR_NS = 5_000_000
@@ -16,13 +17,16 @@ MAX_COMPARED = 32
 _QUALIFIERS = ("__", "-", ".", "/", ":")
 
 
-def fold(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[Node]) -> list[Execution]:
+def fold(
+    executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[Node], spans: Sequence[Span]
+) -> list[Execution]:
     """One execution for each call, in order of start; the others are merged into it and listed in its `also`.
 
     Args:
         executions: in order of start.
         asks: an id that was asked for more than once is used again, not shown again.
         nodes: all nodes of the trace.
+        spans: all spans of the trace.
     """
     if len(executions) < 2:
         return list(executions)
@@ -31,7 +35,7 @@ def fold(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[N
     if len(set(ids)) < len(ids):
         kept = _fold_same_id(executions, asks)
     if any(_may_be_nested(execution) for execution in kept):
-        kept = _fold_nested(kept)
+        kept = _fold_nested(kept, spans)
     if len({execution.node.span.scope for execution in kept}) > 1:
         kept = _fold_near(kept, {node.span.scope for node in nodes if node.kind == "chat"})
     return kept
@@ -113,21 +117,25 @@ def _may_be_nested(execution: Execution) -> bool:
 
 
 def _has_lost_parent(execution: Execution) -> bool:
-    """Whether it is an MCP span of which it is not known what encloses it."""
+    """Whether it may be an MCP span of which it is not known what encloses it."""
     return execution.node.parent is None and execution.node.span.parent_span_id != b"" and execution.is_mcp
 
 
-def _fold_nested(executions: list[Execution]) -> list[Execution]:
+def _fold_nested(executions: list[Execution], spans: Sequence[Span]) -> list[Execution]:
     """Fold an execution into one of the same tool that encloses it, with no agent or model call in between."""
     by_node = {execution.node: execution for execution in executions}
     for execution in executions:
         for other in execution.also:
             by_node[other] = execution
     into: dict[Execution, Execution] = {}
+    apart = _Apart(spans)
+    callers: dict[object, list[Execution]] = {}
     for place, execution in enumerate(executions):
+        if execution.request_id is not None and not execution.is_mcp_server:
+            callers.setdefault(execution.request_id, []).append(execution)
         above = execution.node.parent
         if _has_lost_parent(execution):
-            above = _around_in_time(execution, executions[max(0, place - MAX_COMPARED) : place])
+            above = _around_in_time(execution, executions[max(0, place - MAX_COMPARED) : place], apart)
         for _ in range(MAX_CHAIN):
             if above is None or above.kind != "tool":
                 break
@@ -140,6 +148,13 @@ def _fold_nested(executions: list[Execution]) -> list[Execution]:
                 break
             above = above.parent
     for execution in executions:
+        if execution.is_mcp_server and execution not in into:
+            seen = callers.get(execution.request_id, [])
+            caller = next((e for e in seen[-MAX_COMPARED:] if e not in into and _is_nested_call(e, execution)), None)
+            if caller is not None:
+                seen.remove(caller)  # one to one
+                into[execution] = caller
+    for execution in executions:
         outer = execution
         while outer in into:
             outer = into[outer]
@@ -148,11 +163,37 @@ def _fold_nested(executions: list[Execution]) -> list[Execution]:
     return [execution for execution in executions if execution not in into]
 
 
-def _around_in_time(execution: Execution, before: Sequence[Execution]) -> Node | None:
+class _Apart:
+    """Which spans are in trees apart, since a span that would join them is missing: one may enclose the other."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._spans = spans
+        self._parents: dict[bytes, bytes] = {}
+        self._tops: dict[bytes, bytes] = {}
+
+    def are_apart(self, one: Node, other: Node) -> bool:
+        """Whether nothing is known of how one stands to the other; siblings are under one parent, missing or not."""
+        return self._top(one.span.span_id) != self._top(other.span.span_id)
+
+    def _top(self, span_id: bytes) -> bytes:
+        """The outermost span around a span that is known by its id, itself missing or not."""
+        if not self._parents:
+            self._parents = {span.span_id: span.parent_span_id for span in self._spans}
+        at = span_id
+        passed = [at]
+        while at not in self._tops and (above := self._parents.get(at)):
+            self._tops[at] = at  # a cycle ends here
+            passed.append(at := above)
+        top = self._tops.get(at, at)
+        self._tops.update(dict.fromkeys(passed, top))
+        return top
+
+
+def _around_in_time(execution: Execution, before: Sequence[Execution], apart: _Apart) -> Node | None:
     """The innermost of the executions that started before and end after it, of those that it may be a part of."""
     end_ns = execution.node.span.end_ns
     around = (e for e in reversed(before) if end_ns <= e.node.span.end_ns and _is_nested_call(e, execution))
-    return next((outer.node for outer in around), None)
+    return next((outer.node for outer in around if apart.are_apart(outer.node, execution.node)), None)
 
 
 def _is_nested_call(outer: Execution, inner: Execution) -> bool:
@@ -162,7 +203,8 @@ def _is_nested_call(outer: Execution, inner: Execution) -> bool:
     if outer.call_id is not None and inner.call_id is not None and outer.call_id != inner.call_id:
         return False
     if outer.is_mcp or inner.is_mcp:
-        return _arguments_agree(outer, inner)
+        requests = (outer.request_id, inner.request_id)
+        return (None in requests or requests[0] == requests[1]) and _arguments_agree(outer, inner)
     one, other = outer.node.span, inner.node.span
     if not (one.start_ns <= other.start_ns and other.end_ns <= one.end_ns):
         return False
@@ -195,6 +237,8 @@ def _is_twin(one: Execution, other: Execution) -> bool:
         return False
     if one.call_id is not None and other.call_id is not None and one.call_id != other.call_id:
         return False
+    if one.is_mcp and other.is_mcp and not (one.arguments.is_readable and other.arguments.is_readable):
+        return False  # calls at one time look the same without their arguments
     return abs(one.node.span.end_ns - other.node.span.end_ns) <= NEAR_NS and _arguments_agree(one, other)
 
 

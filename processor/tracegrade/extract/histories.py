@@ -4,35 +4,50 @@ Reading every history whole would cost the square of a trace's model calls.
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
 
-def beyond(span: Span, since: Span, prefixes: tuple[str, ...]) -> Span:
+class Beyond(NamedTuple):
+    """What a span holds beyond another; `goes_on` is whether a history in it begins with the other's and has more."""
+
+    span: Span
+    goes_on: bool
+
+
+def beyond(span: Span, since: Span, prefixes: tuple[str, ...]) -> Beyond:
     """`span` without the messages that `since` was given as well, where its history goes on from that one's.
 
     A history is a list as JSON text, flattened keys under one of `prefixes`, or span events. What is new in it is
     found by comparing texts, which costs little beside reading them.
     """
     attributes = dict(span.attributes)
-    if prefixes:
-        _drop_known_keys(attributes, since.attributes, prefixes)
+    goes_on = bool(prefixes) and _drop_known_keys(attributes, since.attributes, prefixes)
     for key, value in attributes.items():
         if type(value) is str and value[:1] == "[":
-            attributes[key] = _beyond_text(value, since.attributes.get(key))
+            attributes[key] = rest = _beyond_text(value, since.attributes.get(key))
+            goes_on = goes_on or (rest is not value and rest != "[]")
     known = len(since.events)
-    events = span.events[known:] if known and span.events[:known] == since.events else span.events
-    return replace(span, attributes=attributes, events=events)
+    events = span.events
+    if known and events[:known] == since.events:
+        events = events[known:]
+        goes_on = goes_on or bool(events)
+    return Beyond(replace(span, attributes=attributes, events=events), goes_on)
 
 
-def _drop_known_keys(attributes: dict[str, JsonValue], before: dict[str, JsonValue], prefixes: tuple[str, ...]) -> None:
+def _drop_known_keys(attributes: dict[str, JsonValue], before: dict[str, JsonValue], prefixes: tuple[str, ...]) -> bool:
+    """Drop the keys of lists that go on, or are the same; whether one goes on."""
     flattened = [key for key in before if key.startswith(prefixes)]
     changed = [key for key in flattened if key not in attributes or attributes[key] != before[key]]
     continued = tuple(prefix for prefix in prefixes if not any(key.startswith(prefix) for key in changed))
+    dropped: set[str] = set()
     for key in flattened:
         if key.startswith(continued):
             del attributes[key]
+            dropped.add(next(prefix for prefix in continued if key.startswith(prefix)))
+    return bool(dropped) and any(key.startswith(tuple(dropped)) for key in attributes)
 
 
 def _beyond_text(value: str, before: JsonValue) -> str:

@@ -184,7 +184,8 @@ def ai_sdk_message(text: JsonValue, calls: JsonValue) -> Message:
 def since_last_user(messages: list[Message]) -> list[Message]:
     """What came after the last message of a user: frameworks put out a conversation with all its earlier turns."""
     for place in range(len(messages), 0, -1):
-        if messages[place - 1].role in USER_ROLES:
+        message = messages[place - 1]
+        if message.role in USER_ROLES and not message.results:  # Anthropic's and Bedrock's users tell results
             return messages[place:]
     return messages
 
@@ -238,7 +239,7 @@ def _read_parts(
             results.append(_part_result(inner))
         elif (inner := _member(part, _GEMINI_RESULT_MEMBERS)) is not None:
             shown, failed = open_function_response(inner.get("response"))
-            results.append(ShownResult(_part_id(inner), {"content": shown, "isError": True} if failed else shown))
+            results.append(ShownResult(_part_id(inner), shown, failed))
 
 
 def _member(part: dict[str, JsonValue], keys: tuple[str, ...]) -> dict[str, JsonValue] | None:
@@ -261,13 +262,14 @@ def _part_result(part: dict[str, JsonValue]) -> ShownResult:
     # The official examples say `result` where the schema says `response`.
     keys = ("response", "result", "server_tool_call_response", "output", "content")
     shown = next((part[key] for key in keys if key in part), None)
-    failed = part.get("error") is True or part.get("is_error") is True or part.get("isError") is True
+    flags = (part.get("error"), part.get("is_error"), part.get("isError"))
+    failed = True in flags or part.get("status") == "error"  # the latter is Bedrock's
     if isinstance(shown, dict) and shown.keys() == {"type", "value"}:  # AI SDK: text, json, content, error-text, ...
         failed = failed or str(shown["type"]).startswith("error-")
         shown = shown["value"]
     origin = part.get("origin")  # Haystack: the call that the result is of
     found = _part_id(part) or (_part_id(origin) if isinstance(origin, dict) else None)
-    return ShownResult(found, {"content": shown, "isError": True} if failed else shown)
+    return ShownResult(found, shown, failed)
 
 
 def _part_id(part: dict[str, JsonValue]) -> str | None:

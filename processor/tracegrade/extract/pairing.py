@@ -8,6 +8,7 @@ from tracegrade.extract.histories import beyond
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Message, RequestedCall, ShownResult, SpanKind
 from tracegrade.extract.tool_spans import Execution, read_arguments
+from tracegrade.extract.turns import Turns
 from tracegrade.extract.unwrap import Output, properties
 from tracegrade.extract.values import ABSENT, Decoded, canonical, decode, first_text
 from tracegrade.model.json_value import JsonValue
@@ -39,7 +40,7 @@ def _order(paired: PairedCall) -> tuple[int, int, int, bytes]:
     return span.start_ns, paired.ask.order if paired.ask is not None else _UNASKED, span.end_ns, span.span_id
 
 
-def pair(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[Node]) -> list[PairedCall]:
+def pair(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[Node], turns: Turns) -> list[PairedCall]:
     """Join executions with the requests for them, and both with the results that later messages show.
 
     A request that no tool span shows is a call of its own, unless its run has tool spans, no later message shows a
@@ -50,10 +51,11 @@ def pair(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[N
         executions: one for each call.
         asks: one for each request, in order.
         nodes: all nodes, in order of start.
+        turns: their model calls, one after another.
     """
     asked_by = _match(executions, asks)
     _drop_handoffs(asks, nodes)
-    results = _Results(nodes)
+    results = _Results(nodes, turns)
     schemas = _Schemas(nodes)
     calls = []
     for execution in _with_refused_attempts(executions):
@@ -224,7 +226,7 @@ def _complete(paired: PairedCall, results: "_Results", schemas: "_Schemas") -> N
             output = paired.node.dialect.read_output(paired.node.span, shown.output)
             if output.result.status != "absent":
                 paired.output = output.result
-                paired.error = _message_error(output)
+                paired.error = _message_error(output, shown)
 
 
 def _from_message(ask: Ask, shown: ShownResult | None, schemas: "_Schemas") -> PairedCall:
@@ -235,14 +237,14 @@ def _from_message(ask: Ask, shown: ShownResult | None, schemas: "_Schemas") -> P
     if shown is not None:
         output = ask.node.dialect.read_output(ask.node.span, shown.output)
         paired.output = output.result
-        paired.error = _message_error(output)
+        paired.error = _message_error(output, shown)
         if ask.call.call_id is None and shown.call_id is not None:
             ask.call = ask.call._replace(call_id=shown.call_id)
     return paired
 
 
-def _message_error(output: Output) -> ToolError | None:
-    if not output.failed:
+def _message_error(output: Output, shown: ShownResult) -> ToolError | None:
+    if not output.failed and not shown.failed:
         return None
     value = output.result.value
     return ToolError("", value if isinstance(value, str) else "")
@@ -272,26 +274,24 @@ class _CalledAgents:
 class _Results:
     """What later messages tell the model about calls. Reads no message before it is asked."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[Node], turns: Turns) -> None:
         self._nodes = nodes
-        self._next: dict[Node, Node] = {}
-        self._before: dict[Node, Node] | None = None
-        self._trailing: dict[Node, tuple[Sequence[RequestedCall], list[ShownResult]]] = {}
+        self._turns = turns
+        self._trailing: dict[Node, tuple[list[RequestedCall], list[ShownResult]]] = {}
         self._by_id: dict[tuple[str, str], dict[Node | None, ShownResult]] | None = None
 
     def of(self, ask: Ask) -> ShownResult | None:
         """The result of a requested call: in the asking run's next model call, else anywhere by its id."""
-        following = self._following(ask.node)
-        if following is not None:
-            asked, trailing = self._trailing_of(following)
-            wanted = ask.call.call_id
-            if wanted is not None:
-                found = next((result for result in trailing if result.call_id == wanted), None)
-                if found is not None or (found := _at_its_place(ask, asked, trailing)) is not None:
-                    return found
-            elif ask.position < len(trailing) and (not asked or any(call.name == ask.call.name for call in asked)):
-                return trailing[ask.position]
-        return self.by_id(ask.call.call_id, ask.call.name, ask.node)
+        following = self._turns.after(ask.node)
+        wanted = ask.call.call_id
+        if following is None:
+            return self.by_id(wanted, ask.call.name, ask.node)
+        asked, trailing = self._trailing_of(following)
+        if wanted is None:
+            is_asked = not asked or any(call.name == ask.call.name for call in asked)
+            return trailing[ask.position] if is_asked and ask.position < len(trailing) else None
+        found = next((result for result in trailing if result.call_id == wanted), None)
+        return found or _at_its_place(ask, asked, trailing) or self.by_id(wanted, ask.call.name, ask.node)
 
     def by_id(self, call_id: str | None, name: str, node: Node) -> ShownResult | None:
         """The first result shown for a call id, in the order of model calls, else in what an agent put out.
@@ -304,7 +304,7 @@ class _Results:
         if self._by_id is None:
             self._by_id = {}
             for chat in self._of_kind("chat"):
-                self._note(chat.run, (*self._new_inputs(chat), *chat.outputs()))
+                self._note(chat.run, (*self._turns.new_inputs(chat), *chat.outputs()))
             for agent in self._of_kind("agent"):
                 self._note(agent.run, agent.outputs())
         for named in (short_name(name), ""):
@@ -316,70 +316,61 @@ class _Results:
         """Keep the results in some messages, by call id and name ("" where no message asks for the call)."""
         assert self._by_id is not None
         names: dict[str | None, str] = {}
+        told: dict[tuple[str, str], ShownResult] = {}
         for message in messages:
             for call in message.calls:
                 names[call.call_id] = short_name(call.name)
             for result in message.results:
                 if result.call_id is not None:
                     key = (result.call_id, names.get(result.call_id, ""))
-                    self._by_id.setdefault(key, {}).setdefault(run, result)
+                    if key not in told or _says_more(result, told[key]):
+                        told[key] = result
+        for key, result in told.items():
+            self._by_id.setdefault(key, {}).setdefault(run, result)
 
     def _of_kind(self, kind: SpanKind) -> list[Node]:
         return [node for node in self._nodes if node.kind == kind]
 
-    def _follow(self) -> dict[Node, Node]:
-        """Find which model call comes after which in its run, once; which one comes before each is given back."""
-        if self._before is not None:
-            return self._before
-        self._before = {}
-        latest: dict[Node | None, Node] = {}
-        for chat in self._of_kind("chat"):
-            before = latest.get(chat.run)
-            if before is not None:
-                self._before[chat] = before
-                if chat.is_below(before):
-                    continue  # the same model call, shown by a second span
-                self._next[before] = chat
-            latest[chat.run] = chat
-        return self._before
-
-    def _following(self, node: Node) -> Node | None:
-        self._follow()
-        at: Node | None = node
-        while at is not None and at.kind == "chat" and at not in self._next:
-            at = at.parent
-        return self._next.get(at) if at is not None else None
-
-    def _new_inputs(self, chat: Node) -> list[Message]:
-        """What a model call was given beyond what the one before it in its run was given."""
-        before = self._follow().get(chat)
-        if before is None:
-            return chat.inputs()
-        return chat.inputs(beyond(chat.span, before.span, chat.dialect.prefixes))
-
-    def _trailing_of(self, chat: Node) -> tuple[Sequence[RequestedCall], list[ShownResult]]:
-        """The results at the end of the history that a model call was given, and the calls they are of.
+    def _trailing_of(self, chat: Node) -> tuple[list[RequestedCall], list[ShownResult]]:
+        """The results at the end of the history that a model call was given, and the calls that they are of.
 
         They are those of the model call before it, unless that one's span is missing. No calls: no message shows them.
         """
         if chat not in self._trailing:
-            asked: Sequence[RequestedCall] = ()
+            asked: list[RequestedCall] = []
             found: list[ShownResult] = []
-            for message in self._new_inputs(chat):
+            for message in self._turns.new_inputs(chat):
                 if message.calls:
-                    asked = message.calls
-                    found = []
-                found += message.results
+                    if found:  # else one turn, a message for each of its calls
+                        asked, found = [], []
+                    asked += message.calls
+                for result in message.results:
+                    _add_result(found, result)
             self._trailing[chat] = asked, found
         return self._trailing[chat]
 
 
 def _at_its_place(ask: Ask, asked: Sequence[RequestedCall], results: Sequence[ShownResult]) -> ShownResult | None:
-    """The result at the call's place, where results have ids that no call has: some senders make them up."""
+    """The result at the call's place, where results have ids that no call has, or none: some senders make them up."""
     if len(asked) != len(results) or ask.position >= len(asked) or asked[ask.position].call_id != ask.call.call_id:
         return None
     known = {call.call_id for call in asked}
     return results[ask.position] if all(result.call_id not in known for result in results) else None
+
+
+def _add_result(found: list[ShownResult], result: ShownResult) -> None:
+    """Append a result, unless it is shown already: requests are recorded in two ways, of which one says it failed."""
+    for place, seen in enumerate(found):
+        if result.call_id is not None and seen.call_id == result.call_id:
+            if _says_more(result, seen):
+                found[place] = result
+            return
+    found.append(result)
+
+
+def _says_more(result: ShownResult, seen: ShownResult) -> bool:
+    """Whether `result`, of the same call in the same request, says that it failed and `seen` does not."""
+    return result.failed and not seen.failed
 
 
 class _Schemas:
@@ -398,7 +389,7 @@ class _Schemas:
                 if node.kind != "tool":
                     dialect, span = node.dialect, node.span
                     if before is not None and before.dialect is dialect:  # most model calls are given the same tools
-                        span = beyond(span, before.span, dialect.prefixes)
+                        span = beyond(span, before.span, dialect.prefixes).span
                     for tool, schema in dialect.schemas(span).items():
                         self._found.setdefault(tool, schema)
                     before = node

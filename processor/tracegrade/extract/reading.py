@@ -26,10 +26,11 @@ class RequestedCall(NamedTuple):
 
 
 class ShownResult(NamedTuple):
-    """A tool's result that a message tells the model."""
+    """A tool's result that a message tells the model; ``failed`` where the message says that the call did."""
 
     call_id: str | None
     output: JsonValue
+    failed: bool = False
 
 
 @dataclass(slots=True)

@@ -31,6 +31,7 @@ from tracegrade.extract.dialects import (
     mlflow,
     openinference,
     openinference_haystack,
+    openlit,
     openllmetry,
     pydantic_ai,
     spring_ai,
@@ -44,7 +45,8 @@ from tracegrade.extract.nodes import Node, enclose
 from tracegrade.extract.pairing import pair
 from tracegrade.extract.reading import Dialect, Keys, SpanKind, join_keys, keys_among
 from tracegrade.extract.runs import describe_runs, find_runs, root_of
-from tracegrade.extract.tool_spans import read_execution, read_outcomes
+from tracegrade.extract.tool_spans import drop_carried_errors, read_execution, read_outcomes
+from tracegrade.extract.turns import Turns
 from tracegrade.extract.unread import UNREAD_KEYS, looks_like_gen_ai
 from tracegrade.extract.values import first_text
 from tracegrade.model.extraction import Extraction
@@ -72,6 +74,7 @@ DIALECTS: dict[str, Dialect] = {
         pydantic_ai,
         google_adk,
         flue,
+        openlit,
         openllmetry,
         mlflow,
         gen_ai,
@@ -106,6 +109,7 @@ READ_ATTRIBUTES: frozenset[str] = frozenset(
         *(key for keys in _ALL_KEYS for key in keys),
         *(key for dialect in DIALECTS.values() for key in dialect.marks | dialect.attributes),
         s.ERROR_TYPE,
+        s.JSONRPC_REQUEST_ID,
         s.MCP_METHOD,
         s.MCP_SESSION_ID,
         s.FASTMCP_ORIGINAL_NAME,
@@ -204,9 +208,12 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, forms: _Forms
                 unread.append(node.span)
             else:
                 executions.append(execution)
+    drop_carried_errors(executions)
     read_outcomes(executions, nodes)
-    asks = find_asks(nodes)
-    paired = pair(fold(without_server_side(executions, nodes, top_down), asks, nodes), asks, nodes)
+    turns = Turns(nodes)
+    asks = find_asks(nodes, turns, {execution.node.run for execution in executions})
+    kept = fold(without_server_side(executions, nodes, top_down), asks, nodes, spans)
+    paired = pair(kept, asks, nodes, turns)
     stray = any(call.node.run is None for call in paired)
     session_keys = _among(SESSION_KEYS, {key for form in seen for key in form.session})
     user_keys = _among(_ALL_KEYS.user, {key for form in seen for key in form.user})

@@ -13,6 +13,8 @@ from tracegrade.model.span import KIND_SERVER, STATUS_ERROR
 from tracegrade.model.tool_call import ReadFrom, ToolError
 
 _TRACEBACK = "Traceback (most recent call last):"
+# Where the conventions and the AI SDK write what a tool returned.
+_RETURNED = (s.TOOL_CALL_RESULT, s.AI_TOOL_RESULT)
 _FAILED_WORDS = frozenset({"error", "failed", "failure"})
 
 
@@ -79,6 +81,11 @@ class Execution:
         return s.MCP_METHOD in attributes or attributes.get(s.SPRING_KIND) == s.SPRING_MCP_SERVER
 
     @property
+    def request_id(self) -> JsonValue:
+        """The id of the MCP request that the span is of, in its connection; a client's and its server's are equal."""
+        return self.node.span.attributes.get(s.JSONRPC_REQUEST_ID)
+
+    @property
     def is_mcp_server(self) -> bool:
         """Whether the span is an MCP server's: the other side of a call that an agent made elsewhere."""
         span = self.node.span
@@ -121,6 +128,27 @@ def read_outcomes(executions: Sequence[Execution], nodes: Sequence[Node]) -> Non
         execution = by_node.get(node.parent) if node.parent is not None else None
         if execution is not None and execution.error is None:
             execution.error = execution.own_error = node.dialect.failure(node.span)
+
+
+def drop_carried_errors(executions: Sequence[Execution]) -> None:
+    """Take back errors of calls that returned, where all there is of them is an earlier call's status.
+
+    Once a span has failed, a processor of the AI SDK's spans marks all later ones as failed, with the same message.
+    What failed itself has an exception or an error type, or has not returned.
+
+    Args:
+        executions: in order of start.
+    """
+    raised: set[tuple[str, str]] = set()  # scope and message
+    for execution in executions:
+        error = execution.own_error
+        if error is None:
+            continue
+        said = (execution.node.span.scope, error.message)
+        if error.type:
+            raised.add(said)
+        elif said in raised and any(key in execution.node.span.attributes for key in _RETURNED):
+            execution.error = execution.own_error = None
 
 
 def _read_values(execution: Execution, keys: Keys) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from tracegrade import semconv as s
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_messages, since_last_user
-from tracegrade.extract.reading import Dialect, Keys, Message, ShownResult
+from tracegrade.extract.reading import Dialect, Keys, Message
 from tracegrade.extract.reprs import read_repr
 from tracegrade.extract.values import first_text
 from tracegrade.model.json_value import JsonValue
@@ -50,7 +50,7 @@ def _mark_failed(messages: list[Message], record: JsonValue) -> None:
     for message in messages:
         for place, result in enumerate(message.results):
             if result.call_id in ids and isinstance(result.output, str) and said in result.output:
-                failed = ShownResult(result.call_id, {"content": result.output, "isError": True})
+                failed = result._replace(failed=True)
                 message.results = (*message.results[:place], failed, *message.results[place + 1 :])
                 return
 

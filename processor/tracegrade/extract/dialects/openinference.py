@@ -4,13 +4,15 @@ from tracegrade import semconv as s
 from tracegrade.extract.flattened import members
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, RequestedCall, ShownResult, SpanKind
-from tracegrade.extract.values import call_id, decode
+from tracegrade.extract.values import call_id, decode, parse_plain
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
 _KINDS: dict[str, SpanKind] = {"TOOL": "tool", "LLM": "chat", "AGENT": "agent"}
 
 _AGENT_SPAN_SUFFIX = ".run"
+# What a request has where a tool failed: Anthropic's, Bedrock's.
+_FAILURE_MARKS = ('"is_error"', '"error"')
 
 
 def _classify(span: Span) -> SpanKind | None:
@@ -47,13 +49,47 @@ def _outputs(span: Span) -> list[Message]:
 
 def _inputs(span: Span) -> list[Message]:
     messages = _messages(span, s.OI_INPUT_MESSAGES)
-    if messages or span.attributes.get(s.OPENINFERENCE_KIND) != "AGENT":
+    if messages:
+        if any(message.results for message in messages):
+            _complete_results(messages, span.attributes.get(s.OI_INPUT))
+        return messages
+    if span.attributes.get(s.OPENINFERENCE_KIND) != "AGENT":
         return messages
     # CrewAI's agents take a task object; what the task was stands in its output.
     output = decode(span.attributes.get(s.OI_OUTPUT)).value
     if isinstance(output, dict) and "raw" in output and isinstance(task := output.get("description"), str):
         return [Message("user", task)]
     return []
+
+
+def _complete_results(messages: list[Message], raw: JsonValue) -> None:
+    """Give results what only the request as it was sent says of them: which call one is of, and that it failed.
+
+    Args:
+        messages: the latest ones of the request, in order.
+        raw: the request as JSON.
+    """
+    without_id = any(result.call_id is None for message in messages for result in message.results)
+    if not isinstance(raw, str) or not (without_id or any(mark in raw for mark in _FAILURE_MARKS)):
+        return
+    request = parse_plain(raw)
+    sent = request.get("messages") if isinstance(request, dict) else request
+    if not isinstance(sent, list):
+        return
+    told = [result for message in read_messages(sent[-len(messages) :]) for result in message.results]
+    shown = [result for message in messages for result in message.results]
+    if without_id and len(told) < len(shown):
+        return
+    of_shown = dict(zip(map(id, shown), told[len(told) - len(shown) :], strict=False)) if without_id else {}
+    failed: set[str | None] = {result.call_id for result in told if result.failed and result.call_id is not None}
+    for message in messages:
+        message.results = tuple(_completed(result, of_shown.get(id(result)), failed) for result in message.results)
+
+
+def _completed(result: ShownResult, told: ShownResult | None, failed: set[str | None]) -> ShownResult:
+    if result.call_id is None and told is not None:
+        return result._replace(call_id=told.call_id, failed=told.failed)
+    return result._replace(failed=True) if result.call_id in failed else result
 
 
 def _messages(span: Span, prefix: str) -> list[Message]:

@@ -1,0 +1,57 @@
+"""OpenLIT: the GenAI conventions, and on a model call's span the calls that it asked for, each key for all of them.
+
+``gen_ai.tool.name`` and ``gen_ai.tool.call.id`` are joined by commas, and so are the arguments, value after value. Not
+all of its instrumentations write the calls into the output messages as well.
+"""
+
+from tracegrade import semconv as s
+from tracegrade.extract.dialects import gen_ai
+from tracegrade.extract.reading import Dialect, Message, RequestedCall
+from tracegrade.extract.values import ABSENT, call_id, decode
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
+
+_SCOPE = "openlit"
+
+
+def _outputs(span: Span) -> list[Message]:
+    """The messages of a model call, with the calls that only its keys show."""
+    messages = gen_ai.DIALECT.outputs(span)
+    if any(message.calls for message in messages) or not span.scope.startswith(_SCOPE):
+        return messages
+    attributes = span.attributes
+    names = _parts(attributes.get(s.TOOL_NAME))
+    if not names:
+        return messages
+    ids = _parts(attributes.get(s.TOOL_CALL_ID))
+    raw = attributes.get(s.OPENLIT_TOOL_ARGS) or attributes.get(s.TOOL_CALL_ARGUMENTS)
+    arguments = [raw] if len(names) == 1 else _values(raw)
+    # Each key leaves out what is empty: then it is not known whose the others are.
+    calls = tuple(
+        RequestedCall(
+            name,
+            call_id(ids[place]) if len(ids) == len(names) else None,
+            arguments[place] if len(arguments) == len(names) else None,
+            f"0/{place}",
+        )
+        for place, name in enumerate(names)
+    )
+    return [Message("assistant", messages[0].text if messages else "", calls)]
+
+
+def _parts(value: JsonValue) -> list[str]:
+    return [part for text in value.split(",") if (part := text.strip())] if isinstance(value, str) else []
+
+
+def _values(value: JsonValue) -> list[JsonValue]:
+    """The values in a text, JSON or Python's, one after another; [] where it holds anything else."""
+    found = decode(f"[{value}]") if isinstance(value, str) else ABSENT
+    return found.value if isinstance(found.value, list) and found.is_readable else []
+
+
+DIALECT: Dialect = gen_ai.VARIANT._replace(
+    name="openlit",
+    marks=frozenset({s.OPENLIT_TOOL_ARGS, s.OPENLIT_TOKEN_USAGE}),
+    classify=gen_ai.DIALECT.classify,
+    outputs=_outputs,
+)
