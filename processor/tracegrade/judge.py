@@ -9,7 +9,7 @@ from itertools import chain
 
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence, Score, Surroundings
-from tracegrade.evaluate.gate import gate
+from tracegrade.evaluate.gate import doubt, gate
 from tracegrade.extract.registry import extract
 from tracegrade.extract.surroundings import SessionSurroundings, SubjectSurroundings, TraceSurroundings
 from tracegrade.match.case import Case
@@ -282,13 +282,22 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, gated: bool) -> Evaluatio
         if gated and evaluator.reads and (lack := gate(evaluator, spec.criteria, spec.settings, evidence)) is not None:
             return pair.unscored(spec, "not_evaluable", lack)
         score = evaluator.evaluate(evidence, spec.criteria, spec.settings)
+        if gated and evaluator.reads and (why := doubt(evaluator, spec.criteria, spec.settings, evidence)) is not None:
+            other = evaluator.evaluate(evidence.given_doubt(), spec.criteria, spec.settings)
+            if _outcome(score, spec) != _outcome(other, spec):
+                return pair.unscored(spec, "not_evaluable", why)
     except EvaluatorError as error:
         return pair.unscored(spec, "error", f"{error.type}: {error}")
     except (Exception, SystemExit) as bug:  # in one evaluator: takes no other along, and is named in the result
         return pair.unscored(spec, "error", f"{type(bug).__name__}: {bug}".removesuffix(": "))
+    outcome = _outcome(score, spec)
+    return pair.evaluation(spec, outcome, score.explanation if outcome == "not_evaluable" else "", score)
+
+
+def _outcome(score: Score, spec: EvaluationSpec) -> Outcome:
     if score.score is None:
-        return pair.evaluation(spec, "not_evaluable", score.explanation, score)
-    return pair.evaluation(spec, "pass" if score.score >= spec.threshold - PASS_TOLERANCE else "fail", "", score)
+        return "not_evaluable"
+    return "pass" if score.score >= spec.threshold - PASS_TOLERANCE else "fail"
 
 
 def _combine(evaluations: list[Evaluation]) -> tuple[Outcome, list[Evaluation], str]:

@@ -5,7 +5,7 @@ import pytest
 
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
-from tracegrade.evaluate.gate import gate
+from tracegrade.evaluate.gate import doubt
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.tool_call import ToolCall
 
@@ -135,25 +135,42 @@ def test_what_is_not_as_seen_is_named_by_its_path(call: CallOf) -> None:
             "problem": "different",
             "expected": '{"$from": "check.output.price"}',
             "found": 6,
+            "looked_up": [
+                {"source": "check.output.price", "call": 1, "tool": "check", "span_id": "00000000000000aa", "value": 5}
+            ],
+            "origin": "not what check had (call 1)",
         }
     ]
 
 
-class TestGate:
+class TestDoubt:
     criteria = ARGS.read_criteria({"tool_calls": [PRICED]})
 
-    def lack(self, *calls: ToolCall) -> str | None:
-        return gate(ARGS, self.criteria, ARGS.Settings(), Evidence(calls))
+    def doubt(self, *calls: ToolCall) -> str | None:
+        return doubt(ARGS, self.criteria, ARGS.Settings(), Evidence(calls))
 
-    def test_without_any_source_nothing_can_be_told(self, call: CallOf) -> None:
-        expected = "an expected value comes from check.output.price, which was not recorded"
-        assert self.lack(call("order", {"price": 5})) == expected
-        assert self.lack(call("check", {}), call("order", {"price": 5})) == expected
-        truncated = call("check", {}, output='{"pri', output_status="truncated")
-        assert self.lack(truncated, call("order", {"price": 5})) == expected
+    def test_what_cannot_be_read_is_named(self, call: CallOf) -> None:
+        expected = "an expected value comes from check.output.price, and the output of a call {} (check, span 01)"
+        for status, why in (
+            ("absent", "was not recorded"),
+            ("truncated", "was cut off by the sender"),
+            ("redacted", "was masked by the sender"),
+            ("text", "is a text, into which no path leads"),
+        ):
+            check = call("check", {}, output="5 or so", output_status=status, span_id="01")
+            assert self.doubt(check, call("order", {"price": 5})) == expected.format(why)
 
-    def test_a_source_that_comes_too_late_is_a_source(self, call: CallOf) -> None:
-        assert self.lack(call("order", {"price": 5}), call("check", {}, output={"price": 5})) is None
+    def test_what_was_never_called_is_known(self, call: CallOf) -> None:
+        assert self.doubt(call("order", {"price": 5})) is None
+
+    def test_what_came_later_does_not_matter(self, call: CallOf) -> None:
+        assert self.doubt(call("order", {"price": 5}), call("check", {})) is None
 
     def test_without_the_expected_call_there_is_nothing_to_trace(self, call: CallOf) -> None:
-        assert self.lack(call("other")) is None
+        assert self.doubt(call("check", {}), call("other")) is None
+
+    def test_a_call_without_a_name_may_be_any(self, call: CallOf) -> None:
+        assert self.doubt(call("", {}, span_id="02"), call("order", {"price": 5})) == (
+            "an expected value comes from check.output.price, and which tool an earlier call is of cannot be read "
+            "(span 02)"
+        )

@@ -184,6 +184,12 @@ class _Told:
     def tokens(self) -> int | None:
         return None if self._case.get("tokens") is None else round(_number(self._case, "tokens"))
 
+    def unread_before(self, call: ToolCall | None) -> str | None:
+        return None
+
+    def agent_that_called(self, tool: str, before: ToolCall) -> str | None:
+        return None
+
 
 def _calls(case: Mapping[str, Any]) -> list[ToolCall]:
     if case.get("spans") is not None:

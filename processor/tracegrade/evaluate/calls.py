@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.values import excerpt
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.tool_call import ToolCall
 
 MAX_LISTED = 1000  # calls in the details of one evaluation
 _MAX_NAME = 80  # characters, in a sentence
@@ -52,33 +51,6 @@ def positions_of(names: Sequence[str]) -> dict[str, list[int]]:
         else:
             positions[name] = [position]
     return positions
-
-
-def any_together(evidence: Evidence) -> bool:
-    """Whether any calls were made together, as `batches` has it."""
-    last: ToolCall | None = None
-    for call in evidence.calls:
-        if call.batch is not None:
-            if last is not None and call.batch == last.batch and call.agent_span_id == last.agent_span_id:
-                return True
-            last = call
-        else:
-            last = None
-    return False
-
-
-def batches(evidence: Evidence) -> list[list[int]]:
-    """The positions of the calls, grouped where several were made together: adjacent, in one batch of one agent run."""
-    groups: list[list[int]] = []
-    last: tuple[str, int] | None = None
-    for position, call in enumerate(evidence.calls):
-        key = (call.agent_span_id, call.batch) if call.batch is not None else None
-        if key is not None and key == last:
-            groups[-1].append(position)
-        else:
-            groups.append([position])
-        last = key
-    return groups
 
 
 def arguments(evidence: Evidence) -> list[dict[str, JsonValue]]:

@@ -8,19 +8,21 @@ expected).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
 
+from tracegrade.evaluate.call_by_call import listed_differences, origins_of
 from tracegrade.evaluate.calls import detailed, listed
 from tracegrade.evaluate.criteria import ExpectedArguments
 from tracegrade.evaluate.evaluator import ParameterModel
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
-from tracegrade.evaluate.expected import ExpectedObject, LiteralValue
+from tracegrade.evaluate.expected import Difference, Expected, ExpectedObject, LiteralValue
 from tracegrade.evaluate.expressions import regex_expression
 from tracegrade.evaluate.matchers import LITERAL, MATCHERS
+from tracegrade.evaluate.order import any_tied, ties
 from tracegrade.evaluate.tool_names import listed_names
 from tracegrade.evaluate.value_modes import ValueModes
 from tracegrade.evaluate.values import decoded_container, json_equal, json_text
@@ -119,10 +121,21 @@ def _scored(call: ToolCall, position: int) -> ScoredCall:
     return ScoredCall(call.name, arguments, position)
 
 
-def the_call(evidence: Evidence, occurrence: Literal["first", "last"]) -> ScoredCall | None:
-    """The call that is scored; None when nothing was called."""
+def the_calls(evidence: Evidence, occurrence: Literal["first", "last"]) -> list[ScoredCall]:
+    """The call that is scored, and those that may be it, since nothing tells their order; none when nothing was called.
+
+    Of several, the one that scores best counts.
+    """
     calls = evidence.once(scored_calls)
-    return (calls[0] if occurrence == "first" else calls[-1]) if calls else None
+    return [calls[position] for position in at_the_end(evidence, occurrence)]
+
+
+def at_the_end(evidence: Evidence, occurrence: Literal["first", "last"]) -> list[int]:
+    """The position of the first or last call, and of those that may be it; none when nothing was called."""
+    last = len(evidence.calls) - 1
+    if last >= 0 and evidence.once(any_tied):
+        return evidence.once(ties)[0 if occurrence == "first" else -1]
+    return [] if last < 0 else [0 if occurrence == "first" else last]
 
 
 def is_expected(expected: str | Sequence[str], name: str) -> bool:
@@ -143,6 +156,14 @@ class ParamScore:
 
     score: float | None
     wrong: Sequence[str] = ()
+    looked_up: Sequence[JsonValue] = ()  # as `listed_differences` has them, where a value comes from elsewhere
+
+    def details(self) -> dict[str, JsonValue]:
+        """What was wrong."""
+        details: dict[str, JsonValue] = {"wrong_params": detailed(self.wrong)}
+        if self.looked_up:
+            details["differences"] = [*self.looked_up]
+        return details
 
 
 def param_score(expected: ExpectedObject | None, call: ScoredCall | None, agree: Agree, work: Work) -> ParamScore:
@@ -159,6 +180,7 @@ def param_score(expected: ExpectedObject | None, call: ScoredCall | None, agree:
         return ParamScore(0.0, list(expected.members))
     work.position = call.position
     wrong = []
+    differ: list[Difference] = []
     for key, member in expected.members.items():
         if key not in call.arguments:
             right = member.optional
@@ -168,8 +190,18 @@ def param_score(expected: ExpectedObject | None, call: ScoredCall | None, agree:
             right = member.matches(call.arguments[key], work)
         if not right:
             wrong.append(key)
+            if not isinstance(member, LiteralValue) and (lookups := tuple(member.lookups(work))):
+                problem = _differs(member, key, call.arguments)
+                differ.append(replace(problem, lookups=lookups))
     count = len(expected.members)
-    return ParamScore((count - len(wrong)) / count, wrong)
+    shown = listed_differences("args", [(call.name, iter(differ))])
+    return ParamScore((count - len(wrong)) / count, wrong, shown)
+
+
+def _differs(expected: Expected, key: str, arguments: Mapping[str, JsonValue]) -> Difference:
+    if key not in arguments:
+        return Difference((key,), "missing", expected=expected.source)
+    return Difference((key,), "different", expected=expected.source, found=arguments[key])
 
 
 def values_agree(expected: JsonValue, actual: JsonValue, config: ScoringConfig, work: Work) -> bool:
@@ -246,16 +278,21 @@ def explain_case(expected: str | Sequence[str] | None, call: ScoredCall | None, 
     )
     found = "nothing was called" if call is None else f"{listed([call.name])} was called"
     text = f"{wanted} was expected, {found}"
-    return f"{text}; parameters not as expected: {listed(params.wrong)}." if params.wrong else f"{text}."
+    return f"{text}; {wrong_params(params)}." if params.wrong else f"{text}."
+
+
+def wrong_params(params: ParamScore) -> str:
+    """The parameters that are not as expected, and where they should have come from."""
+    return "; ".join([f"parameters not as expected: {listed(params.wrong)}", *origins_of(params.looked_up)])
 
 
 def reads_params(
     expected: ExpectedObject | None, evidence: Evidence, occurrence: Literal["first", "last"], part: CallPart
 ) -> Iterable[int]:
     """The position of the call whose parameters are scored, if any are."""
-    if part != "arguments" or expected is None or not expected.members or not evidence.calls:
+    if part != "arguments" or expected is None or not expected.members:
         return ()
-    return (0 if occurrence == "first" else len(evidence.calls) - 1,)
+    return at_the_end(evidence, occurrence)
 
 
 def score_case(
@@ -271,12 +308,8 @@ def score_case(
     Raises:
         EvaluatorError: ``work_bound``.
     """
-    call = the_call(evidence, occurrence)
-    tool = tool_score(expected_tool, call)
-    params = param_score(expected_params, call, agree, work)
-    details: dict[str, JsonValue] = {
-        "tool_selection": tool,
-        "param_accuracy": params.score,
-        "wrong_params": detailed(params.wrong),
-    }
+    calls: Sequence[ScoredCall | None] = the_calls(evidence, occurrence) or [None]
+    found = [(call, tool_score(expected_tool, call), param_score(expected_params, call, agree, work)) for call in calls]
+    call, tool, params = max(found, key=lambda scored: overall(scored[1], scored[2].score))
+    details: dict[str, JsonValue] = {"tool_selection": tool, "param_accuracy": params.score, **params.details()}
     return Score(overall(tool, params.score), details, explain_case(expected_tool, call, params))

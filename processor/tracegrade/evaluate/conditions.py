@@ -1,6 +1,6 @@
 """Conditions on the calls of a run as a whole, and what is taken off for calls that were not needed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Literal, TypeAlias
@@ -10,12 +10,16 @@ from pydantic import Field
 from tracegrade.evaluate.calls import listed
 from tracegrade.evaluate.counts import Count
 from tracegrade.evaluate.evaluator import ParameterModel
+from tracegrade.evaluate.order import fewest_repeats
+from tracegrade.evaluate.subsequence import Fits, Matching
 from tracegrade.evaluate.tool_names import NameComparison, NameTable, ToolName
-from tracegrade.evaluate.values import json_equal
+from tracegrade.evaluate.values import Identities, json_equal
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
 
+# The places of calls, grouped where nothing tells their order.
+Groups: TypeAlias = Sequence[Sequence[int]]
 # A name, or names called one directly after the other.
 Sequences: TypeAlias = list[ToolName | Annotated[list[ToolName], Field(min_length=1)]]
 
@@ -43,11 +47,11 @@ class Conditions(ParameterModel):
         alone = (self.calls, self.failed_calls, self.steps, self.allowed)
         return bool(self.counts or self.required or self.forbidden) or any(part is not None for part in alone)
 
-    def broken(self, calls: Sequence[ToolCall], comparison: NameComparison) -> list[str]:
-        """The conditions that do not hold, each in words that name tools."""
-        return list(self._broken(calls, comparison)) if self.has_conditions else []
+    def broken(self, calls: Sequence[ToolCall], groups: Groups, comparison: NameComparison) -> list[str]:
+        """The conditions that do not hold, each in words that name tools; `groups` are the places of tied calls."""
+        return list(self._broken(calls, groups, comparison)) if self.has_conditions else []
 
-    def _broken(self, calls: Sequence[ToolCall], comparison: NameComparison) -> Iterator[str]:
+    def _broken(self, calls: Sequence[ToolCall], groups: Groups, comparison: NameComparison) -> Iterator[str]:
         names = [call.name for call in calls]
         table = NameTable(self.counts, comparison)
         made = [0] * len(self.counts)
@@ -62,17 +66,25 @@ class Conditions(ParameterModel):
         numbers = (("calls", self.calls, len(calls)), ("failed calls", self.failed_calls, failed))
         for what, expected, number in (*numbers, ("steps", self.steps, steps)):
             if expected is not None and not expected.holds(number):
+                if what == "steps" and _may_be(expected, steps, calls, groups):
+                    continue
                 yield f"{number} {what}, expected {expected}"
         for sequence in self.required:
-            if not _occurs(sequence, names, comparison):
+            if not _occurs(sequence, names, comparison) and not _may_occur(sequence, names, groups, comparison):
                 yield f"required and not called: {_shown(sequence)}"
         for sequence in self.forbidden:
-            if _occurs(sequence, names, comparison):
+            if _occurs(sequence, _as_ordered(sequence, names, groups), comparison):
                 yield f"forbidden and called: {_shown(sequence)}"
         if self.allowed is not None:
             may = NameTable([self.allowed or [""]], comparison)
             if others := [name for name in names if not may.met_by(name)]:
                 yield f"called and not allowed: {listed(others)}"
+
+
+def _may_be(expected: Count, steps: int, calls: Sequence[ToolCall], groups: Groups) -> bool:
+    """Whether there may have been as many steps: tied calls without a message are one step or several."""
+    apart = sum(len(group) - 1 for group in groups if all(calls[place].turn is None for place in group))
+    return any(expected.holds(number) for number in range(steps + 1, steps + apart + 1))
 
 
 def _is_together(call: ToolCall, before: ToolCall | None) -> bool:
@@ -91,6 +103,40 @@ def _occurs(sequence: str | Sequence[str], names: Sequence[str], comparison: Nam
         if len(wanted) in reached:
             return True
     return False
+
+
+def _may_occur(sequence: str | Sequence[str], names: Sequence[str], groups: Groups, comparison: NameComparison) -> bool:
+    """As `_occurs`, in the best order of tied names: some end what comes before, others begin what follows."""
+    if isinstance(sequence, str) or len(groups) == len(names):
+        return False
+    table = NameTable(sequence, comparison)
+    work = Work()
+    reached = {0}
+    for group in groups:
+        fits: list[Fits] = [dict.fromkeys(table.met_by(names[place]), 1.0) for place in group]
+        after = {0}
+        for begin in reached:
+            matching = Matching(fits, work)
+            end = begin
+            while end < len(sequence) and matching.add(end):
+                end += 1
+                if begin == 0 or end - begin == len(group):
+                    after.add(end)
+            if end == len(sequence):
+                return True
+        reached = after
+    return False
+
+
+def _as_ordered(sequence: str | Sequence[str], names: Sequence[str], groups: Groups) -> Sequence[str]:
+    """The names, with a gap in place of tied ones, which need not be adjacent to anything in particular."""
+    if isinstance(sequence, str) or len(sequence) == 1 or len(groups) == len(names):
+        return names
+    ordered: list[str] = []
+    for group in groups:
+        some = [names[place] for place in group]
+        ordered += some if len(set(some)) == 1 else [""]
+    return ordered
 
 
 def _shown(sequence: str | Sequence[str]) -> str:
@@ -135,16 +181,20 @@ class Efficiency(ParameterModel):
         """Whether arguments are compared."""
         return self.redundant == "same_call" and self.redundancy_penalty > 0
 
-    def taken_off(self, calls: Sequence[ToolCall], expected: Sequence[str], work: Work) -> TakenOff:
-        """What is taken off for `calls` when tools of the `expected` names are none.
+    def taken_off(self, calls: Sequence[ToolCall], groups: Groups, expected: Sequence[str], work: Work) -> TakenOff:
+        """What is taken off for `calls`, tied as `groups` say, when tools of the `expected` names are none.
 
         Raises:
             EvaluatorError: ``work_bound``.
         """
         factor = 1.0 if self.optimal_calls is None or not calls else min(1.0, self.optimal_calls / len(calls))
         redundant = [later.name for earlier, later in pairwise(calls) if self._is_redundant(earlier, later, work)]
+        if redundant and len(groups) < len(calls):
+            redundant = redundant[: fewest_repeats(self._identified(calls, groups, work))]
         known = {name.lower() for name in (*self.prerequisites, *expected)}
-        detours = [call.name for call in calls[:-1] if call.name.lower() not in known] if self.detour_penalty else []
+        detours = [call.name for call in calls if call.name.lower() not in known] if self.detour_penalty else []
+        if detours and any(calls[place].name.lower() not in known for place in groups[-1]):
+            detours.pop()  # the last call is none
         details: dict[str, JsonValue] = {
             "efficiency": factor,
             "redundant_calls": len(redundant),
@@ -157,6 +207,14 @@ class Efficiency(ParameterModel):
         return TakenOff(
             factor, self.redundancy_penalty * len(redundant), self.detour_penalty * len(detours), details, text
         )
+
+    def _identified(self, calls: Sequence[ToolCall], groups: Groups, work: Work) -> list[list[Hashable]]:
+        identities = Identities()
+        same_name = self.redundant == "same_name"
+        return [
+            [(calls[at].name, None if same_name else identities.of(calls[at].arguments or {}, work)) for at in group]
+            for group in groups
+        ]
 
     def _is_redundant(self, earlier: ToolCall, later: ToolCall, work: Work) -> bool:
         if earlier.name != later.name:

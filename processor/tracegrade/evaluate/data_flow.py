@@ -7,23 +7,30 @@ Without, it is seen anywhere in it: equal to a value at any depth, or a part of 
 letter case and white space aside. Of a list or object every scalar must be seen. Null and the empty text are seen
 nowhere.
 
-Earlier calls are those before this one in the run's order that were not made together with it; any of them counts,
-unless ``call`` says ``first`` or ``last``.
+Earlier calls are those before this one in the run's order that were not made together with it, and those that may have
+come before it, since nothing tells (`order`); any of them counts, unless ``call`` says ``first`` or ``last``.
+
+A value that no readable source holds came from nowhere, unless a source cannot be read: the prompt, a part that was
+not recorded, cut off, masked, or is a text where a path leads into it (without a path a text is searched), or a call
+whose tool's name cannot be read. `doubt` says which; the value may be right then, and may be wrong. A failed call
+without an output gave nothing, and that is known.
 """
 
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias, cast
 
-from tracegrade.evaluate.expected import Path
+from tracegrade.evaluate.calls import listed
+from tracegrade.evaluate.earlier_calls import Places, Span
+from tracegrade.evaluate.expected import LookedAt, Lookup, Path
 from tracegrade.evaluate.matcher import Compile, Matcher, refuse_argument
-from tracegrade.evaluate.seen import SeenAnywhere, SeenAsWhole
+from tracegrade.evaluate.seen import SeenAnywhere, SeenAsWhole, may_be_seen
 from tracegrade.evaluate.values import decoded
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.tool_call import ToolCall, ValueStatus
 
 if TYPE_CHECKING:
     from tracegrade.evaluate.evidence import Evidence
@@ -32,9 +39,9 @@ Which: TypeAlias = Literal["any", "first", "last"]
 _WHICH: tuple[Which, ...] = ("any", "first", "last")
 Part: TypeAlias = Literal["output", "arguments"]
 _PARTS: tuple[Part, ...] = ("output", "arguments")
-Span: TypeAlias = tuple[int, int]  # of places: from, up to
 
 ANY_TOOL = "*"
+_SHOWN = 3  # calls of a source that were looked at
 _SOURCE = re.compile(r"(?P<tool>.+?)\.(?P<part>output|arguments)(?P<path>[.\[].*)?")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\*)\]")
 _EXPECTED = "'prompt', 'TOOL.output', 'TOOL.output.PATH' or the same with 'arguments'"
@@ -75,11 +82,9 @@ class Source:
         part: Part = "output" if found["part"] == "output" else "arguments"
         return cls(found.string, found["tool"], part, tuple(steps))
 
-    def available(self, evidence: "Evidence") -> bool:
-        """Whether there is anything to compare with: a readable prompt, or a call of the tool with that part."""
-        if not self.tool:
-            return evidence.prompt is not None
-        return (self.tool, self.part) in evidence.run.once(_recorded)
+    def holds(self, value: JsonValue) -> list[JsonValue]:
+        """What stands at the path of a call's part; several with ``*``, nothing where it leads nowhere."""
+        return list(_at(value, self.path))
 
 
 class FromMatcher(Matcher):
@@ -115,38 +120,142 @@ class FromMatcher(Matcher):
             refuse_argument(path, "at least one source", argument)
         return cls(argument, sources, cast(Which, which))
 
-    def lack(self, evidence: "Evidence") -> str | None:
-        """Why nothing can be compared with: no source is there at all; None when one is."""
-        if any(source.available(evidence) for source in self.sources):
-            return None
-        named = " or ".join(source.text for source in self.sources)
-        return f"an expected value comes from {named}, which was not recorded"
+    def doubt(self, evidence: "Evidence", position: int | None) -> str | None:
+        """Why a value of the call at `position`, seen in no source that can be read, may come from one all the same.
+
+        None when all can be read. One sentence; no values.
+        """
+        for source in self.sources:
+            if (why := self._unreadable(source, evidence, position)) is not None:
+                return f"an expected value comes from {source.text}, and {why}"
+        return None
 
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether `actual` was seen in one of the sources before the call that is being compared."""
-        if work.evidence is None:
+        evidence = work.evidence
+        if evidence is None:
             return False
-        return any(self._seen(actual, source, work.evidence, work) for source in self.sources)
+        if any(self._seen(actual, source, evidence, work) for source in self.sources):
+            return True
+        if not evidence.gives_doubt:
+            return False
+        return any(
+            (source.path or may_be_seen(actual)) and self._unreadable(source, evidence, work.position) is not None
+            for source in self.sources
+        )
+
+    def lookups(self, work: Work) -> Iterator[Lookup]:
+        """What was looked up for the call that is being compared."""
+        if work.evidence is not None:
+            yield self._looked_up(work.evidence, work.position)
 
     def _seen(self, actual: JsonValue, source: Source, evidence: "Evidence", work: Work) -> bool:
-        run = evidence.run.once(_Run)
         if not source.tool:
-            return evidence.prompt is not None and run.of_prompt(evidence.prompt).first(actual, 0, 1, work) == 0
-        spans = run.before(None if work.position is None else evidence.calls[work.position])
-        seen = run.of_source(source)
-        if self._which != "any":
-            spans = _only(self._which, seen.calls, spans)
-        return any(seen.first(actual, start, end, work) < end for start, end in spans)
+            if evidence.prompt is None:
+                return False
+            return evidence.run.once(_Prompts).seen(evidence.prompt).first(actual, 0, 1, work) == 0
+        seen = evidence.run.once(_Run).of(source)
+        spans = self._candidates(source, evidence, work.position)
+        return any(seen.values.first(actual, start, end, work) < end for start, end in spans)
+
+    def _candidates(self, source: Source, evidence: "Evidence", position: int | None) -> Sequence[Span]:
+        """Where the calls stand that may be the source of a value of the call at `position`."""
+        run = evidence.run
+        places = run.once(Places)
+        surely, perhaps = places.before(None if position is None else evidence.calls[position])
+        if self._which == "any":
+            return [*surely, *perhaps]
+        calls = run.once(_Run).of(source).calls
+        if self._which == "first":
+            found = next((place for span in surely for place in _within(calls, span)[:1]), None)
+            return perhaps if found is None else _common(places.tied_with(found), surely)
+        found = next((place for span in reversed(surely) for place in _within(calls, span)[-1:]), None)
+        return [*perhaps, *(_common(places.tied_with(found), surely) if found is not None else ())]
+
+    def _unreadable(self, source: Source, evidence: "Evidence", position: int | None) -> str | None:
+        if not source.tool:
+            return "the prompt cannot be read" if evidence.prompt is None else None
+        run = evidence.run.once(_Run)
+        for span in self._candidates(source, evidence, position) if run.of(source).unreadable else ():
+            for place in _within(run.of(source).unreadable, span)[:1]:
+                return run.why_unreadable(source, place)
+        if run.nameless and source.tool != ANY_TOOL:
+            surely, perhaps = evidence.run.once(Places).before(None if position is None else evidence.calls[position])
+            for span in (*surely, *perhaps):
+                for place in _within(run.nameless, span)[:1]:
+                    return f"which tool an earlier call is of cannot be read (span {run.calls[place].span_id})"
+        if evidence.surroundings is not None:
+            call = None if position is None else evidence.calls[position]
+            if (span_id := evidence.surroundings.unread_before(call)) is not None:
+                return f"which tool an earlier call is of cannot be read (span {span_id})"
+        return None
+
+    def _looked_up(self, evidence: "Evidence", position: int | None) -> Lookup:
+        looked: list[LookedAt] = []
+        not_called: list[str] = []
+        run = evidence.run.once(_Run)
+        current = None if position is None else evidence.calls[position]
+        for source in self.sources:
+            if not source.tool:
+                looked.append(LookedAt(source.text, found=[] if evidence.prompt is None else [evidence.prompt]))
+                continue
+            seen = run.of(source)
+            spans = self._candidates(source, evidence, position)
+            # The nearest first: of many, those that a reader wants to see.
+            near = [
+                place for span in reversed(sorted(spans)) for place in reversed(_within(seen.calls, span)[-_SHOWN:])
+            ]
+            for place in near[:_SHOWN]:
+                call = run.calls[place]
+                readable = _index(seen.unreadable, place) is None
+                value = _decoded(_part(call, source.part))
+                held = source.holds(value) if readable and value is not None else []
+                looked.append(LookedAt(source.text, place + 1, call.name, call.span_id, held, readable))
+            if not near:
+                not_called.append(source.tool)
+        elsewhere: dict[str, str] = {}
+        if evidence.surroundings is not None and current is not None:
+            for tool in not_called:
+                if (agent := evidence.surroundings.agent_that_called(tool, current)) is not None:
+                    elsewhere[tool] = agent
+        return Lookup(looked, not_called, "" if current is None else current.name, elsewhere)
 
 
-def _only(which: Which, calls: Sequence[int], spans: Sequence[Span]) -> list[Span]:
-    """The first or the last of `calls` that stands in one of `spans`, as the one span it is."""
-    for start, end in spans if which == "first" else reversed(spans):
-        within = calls[bisect_left(calls, start) : bisect_left(calls, end)]
-        if within:
-            place = within[0 if which == "first" else -1]
-            return [(place, place + 1)]
-    return []
+def _within(places: Sequence[int], span: Span) -> Sequence[int]:
+    """Those of `places`, which ascend, that are in the span."""
+    return places[bisect_left(places, span[0]) : bisect_left(places, span[1])]
+
+
+def _index(places: Sequence[int], place: int) -> int | None:
+    at = bisect_left(places, place)
+    return at if at < len(places) and places[at] == place else None
+
+
+def _common(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
+    """What is in spans of both."""
+    pairs = ((max(a, c), min(b, d)) for a, b in spans for c, d in others)
+    return [(start, end) for start, end in pairs if start < end]
+
+
+class _Prompts(dict[str, SeenAnywhere]):
+    """What is seen in a prompt, at place 0."""
+
+    def __init__(self, run: "Evidence") -> None:
+        super().__init__()
+
+    def seen(self, prompt: str) -> SeenAnywhere:
+        """What is seen in `prompt`."""
+        if (seen := self.get(prompt)) is None:
+            seen = self[prompt] = SeenAnywhere([0], [(0, prompt)])
+        return seen
+
+
+class _Part(NamedTuple):
+    """A source's calls by their places, which of them cannot be read, and what is seen in the others."""
+
+    calls: Sequence[int]
+    unreadable: Sequence[int]
+    values: SeenAnywhere | SeenAsWhole
 
 
 class _Run:
@@ -156,66 +265,64 @@ class _Run:
     many calls came before. Reading is no work of an evaluation, which must not depend on what was judged before it.
     """
 
-    __slots__ = ("_calls", "_places", "_prompts", "_sources", "_together")
+    __slots__ = ("_parts", "calls", "nameless")
 
     def __init__(self, run: "Evidence") -> None:
-        self._calls = run.calls
-        self._places = {id(call): place for place, call in enumerate(run.calls)}
-        self._together: dict[tuple[int, str], list[Span]] = {}
-        for place, call in enumerate(run.calls):
-            if call.batch is not None:
-                spans = self._together.setdefault((call.batch, call.agent_span_id), [])
-                begin = spans.pop()[0] if spans and spans[-1][1] == place else place
-                spans.append((begin, place + 1))
-        self._prompts: dict[str, SeenAnywhere] = {}
-        self._sources: dict[Source, SeenAnywhere | SeenAsWhole] = {}
+        self.calls = run.calls
+        self.nameless = [place for place, call in enumerate(run.calls) if not call.name]
+        self._parts: dict[Source, _Part] = {}
 
-    def before(self, current: ToolCall | None) -> list[Span]:
-        """Where the calls stand that came before `current` and were not made together with it; all, when it is None."""
-        if current is None:
-            return [(0, len(self._calls))]
-        last = self._places.get(id(current), len(self._calls))
-        spans = []
-        start = 0
-        if current.batch is not None:
-            for begin, end in self._together.get((current.batch, current.agent_span_id), ()):
-                if begin >= last:
-                    break
-                spans.append((start, begin))
-                start = end
-        return [(start, end) for start, end in [*spans, (start, last)] if start < end]
-
-    def of_prompt(self, prompt: str) -> SeenAnywhere:
-        """What is seen in a prompt, at place 0."""
-        if (seen := self._prompts.get(prompt)) is None:
-            seen = self._prompts[prompt] = SeenAnywhere([0], [(0, prompt)])
-        return seen
-
-    def of_source(self, source: Source) -> "SeenAnywhere | SeenAsWhole":
+    def of(self, source: Source) -> _Part:
         """What is seen in the calls of `source`."""
-        if (seen := self._sources.get(source)) is None:
+        if (found := self._parts.get(source)) is None:
             calls = [
-                place for place, call in enumerate(self._calls) if source.tool == ANY_TOOL or call.name == source.tool
+                place for place, call in enumerate(self.calls) if source.tool == ANY_TOOL or call.name == source.tool
             ]
-            values = [(place, _decoded(_part(self._calls[place], source.part))) for place in calls]
+            unreadable = [place for place in calls if self._status(source, place) is not None]
+            values = [(place, _decoded(_part(self.calls[place], source.part))) for place in calls]
             if source.path:
-                seen = SeenAsWhole(calls, [(place, list(_at(value, source.path))) for place, value in values])
+                seen: SeenAnywhere | SeenAsWhole = SeenAsWhole(
+                    calls, [(place, source.holds(value)) for place, value in values]
+                )
             else:
                 seen = SeenAnywhere(calls, values)
-            self._sources[source] = seen
-        return seen
+            found = self._parts[source] = _Part(calls, unreadable, seen)
+        return found
+
+    def why_unreadable(self, source: Source, place: int) -> str:
+        """Why the source's part of the call at `place` cannot be read."""
+        call = self.calls[place]
+        status = self._status(source, place) or "absent"
+        return f"the {source.part} of a call {_WHY[source.part, status]} ({listed([call.name])}, span {call.span_id})"
+
+    def _status(self, source: Source, place: int) -> ValueStatus | None:
+        """The status for which the source's part of a call cannot be read; None when it can."""
+        call = self.calls[place]
+        status = call.output_status if source.part == "output" else call.arguments_status
+        if status in _UNREADABLE:
+            return None if call.failed and (source.part, status) == ("output", "absent") else status
+        if status == "text" and source.path and isinstance(_decoded(_part(call, source.part)), str):
+            return status
+        return None
 
 
-def _recorded(run: "Evidence") -> set[tuple[str, Part]]:
-    """The tools of which a call's part was recorded whole, and which part; of any tool too."""
-    recorded = [(call.name, part) for call in run.calls for part in _PARTS if _part(call, part) is not None]
-    return {(tool, part) for name, part in recorded for tool in (name, ANY_TOOL)}
+_UNREADABLE = frozenset({"absent", "truncated", "redacted"})
+_WHY: dict[tuple[Part, ValueStatus], str] = {
+    ("output", "absent"): "was not recorded",
+    ("output", "truncated"): "was cut off by the sender",
+    ("output", "redacted"): "was masked by the sender",
+    ("output", "text"): "is a text, into which no path leads",
+    ("arguments", "absent"): "were not recorded",
+    ("arguments", "truncated"): "were cut off by the sender",
+    ("arguments", "redacted"): "were masked by the sender",
+    ("arguments", "text"): "are a text, into which no path leads",
+}
 
 
 def _part(call: ToolCall, part: Part) -> JsonValue:
     """The part of `call`; None when it was not recorded whole."""
     status = call.output_status if part == "output" else call.arguments_status
-    if status in ("absent", "truncated", "redacted"):
+    if status in _UNREADABLE:
         return None
     return call.output if part == "output" else call.arguments
 

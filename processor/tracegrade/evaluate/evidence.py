@@ -23,16 +23,23 @@ class Surroundings(Protocol):
     def tokens(self) -> int | None:
         """The tokens that model calls took, in and out; None when none were recorded."""
 
+    def unread_before(self, call: ToolCall | None) -> str | None:
+        """The id of a span that started no later than `call` and is a call whose tool's name cannot be read, if any."""
+
+    def agent_that_called(self, tool: str, before: ToolCall) -> str | None:
+        """The agent ("": unnamed) of another run of the trace that called `tool` before `before`; None without one."""
+
 
 class Evidence:
     """What happened: the calls in their total order, and the run's prompt and final answer (None: not readable).
 
     The final answer of a trace is a text; by hand, any JSON value. ``run`` is that of the whole run, where only one
     call of it is judged, else this itself. One evidence serves all evaluations of a subject: what follows from it is
-    worked out `once` for all of them, and it is never changed.
+    worked out `once` for all of them, and it is never changed. ``gives_doubt`` says that a value whose source cannot
+    be read counts as seen there.
     """
 
-    __slots__ = ("_known", "_run", "calls", "final_answer", "prompt", "surroundings")
+    __slots__ = ("_known", "_run", "calls", "final_answer", "gives_doubt", "prompt", "surroundings")
 
     def __init__(
         self,
@@ -47,7 +54,15 @@ class Evidence:
         self.final_answer = final_answer
         self.surroundings = surroundings
         self._run = run
+        self.gives_doubt = False
         self._known: dict[Any, Any] = {}
+
+    def given_doubt(self) -> "Evidence":
+        """The same, where a value whose source cannot be read counts as seen there."""
+        other = Evidence(self.calls, self.prompt, self.final_answer, self.surroundings, self._run)
+        other.gives_doubt = True
+        other._known = self._known
+        return other
 
     @property
     def run(self) -> "Evidence":

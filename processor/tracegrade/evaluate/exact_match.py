@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tracegrade.evaluate.call_by_call import looked_up, origins_of
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.expected import Expected, LiteralValue
@@ -38,7 +39,8 @@ def _score(evidence: Evidence, criteria: OutputCriteria, settings: Settings) -> 
         )
     else:
         score = _judged(sides.expected, sides.decoded(), settings, work)
-    return Score(score, details, _explain(score, settings))
+        details |= {} if score == 1 else looked_up(list(sides.expected.lookups(work)))
+    return Score(score, details, "; ".join([_explain(score, settings), *origins_of([details])]) + ".")
 
 
 def _judged(expected: Expected, actual: JsonValue, settings: Settings, work: Work) -> float:
@@ -58,7 +60,7 @@ def _is_same(expected: Expected, actual: JsonValue, settings: Settings, work: Wo
 def _explain(score: float, settings: Settings) -> str:
     as_expected = (score == 1) is not settings.negated
     text = "the expected one" if as_expected else "not the expected one"
-    return f"The answer is {text}." if score in (0.0, 1.0) else "Some lines of the answer are the expected ones."
+    return f"The answer is {text}" if score in (0.0, 1.0) else "Some lines of the answer are the expected ones"
 
 
 EVALUATOR = Evaluator(

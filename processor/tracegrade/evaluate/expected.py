@@ -1,7 +1,7 @@
 """What a criterion expects of a value, compiled: does a value match, and where does it differ?"""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -44,6 +44,11 @@ class Criterion:
     def parts(self) -> Iterable["Expected"]:
         """The criteria that this one is made of, one level down."""
         return ()
+
+    def lookups(self, work: Work) -> "Iterator[Lookup]":
+        """What was looked up in the run to compare a value of the call at ``work.position`` with, for people to see."""
+        for part in self.parts():
+            yield from part.lookups(work)
 
     @abstractmethod
     def rewritten(self, rewrite: "Callable[[Expected], Expected]") -> "Criterion":
@@ -218,17 +223,47 @@ def every_part(expected: Criterion) -> Iterator[Criterion]:
 
 
 @dataclass(frozen=True, slots=True)
+class LookedAt:
+    """One place at which an expected value was looked up: a call of the run, by its number there from 1, or the prompt.
+
+    ``found`` are the values that stood there, none where the path leads nowhere or it cannot be read.
+    """
+
+    source: str
+    number: int | None = None
+    tool: str = ""
+    span_id: str = ""
+    found: Sequence[JsonValue] = ()
+    readable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What one criterion looked up: the nearest calls of each source, and the tools that were not called before.
+
+    ``before`` is the tool of the call that was compared, "" when that is none. ``elsewhere`` has, by tool, the agent
+    (perhaps "") of another run of the trace that did call it before.
+    """
+
+    looked_at: Sequence[LookedAt]
+    not_called: Sequence[str]
+    before: str
+    elsewhere: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
     """One place where a value is not as expected; ``path`` leads there from the compared value.
 
     missing: expected, not there (``found`` means nothing). unexpected: there, not expected (``expected`` means
-    nothing). different: neither equal nor matched.
+    nothing). different: neither equal nor matched. ``lookups`` are what the criterion looked up in the run.
     """
 
     path: Path
     problem: Literal["missing", "unexpected", "different"]
     expected: JsonValue = None
     found: JsonValue = None
+    lookups: Sequence[Lookup] = ()
 
 
 def differences(expected: Expected, actual: JsonValue, work: Work, *, partly: bool = False) -> Iterator[Difference]:
@@ -253,7 +288,8 @@ def _differences(
             if key in actual:
                 yield from _differences(member, actual[key], work, (*path, key))
             elif not member.optional:
-                yield Difference((*path, key), "missing", expected=member.source)
+                lookups = tuple(member.lookups(work))
+                yield Difference((*path, key), "missing", expected=member.source, lookups=lookups)
         for key in actual if not partly else ():
             if key not in criterion.members:
                 yield Difference((*path, key), "unexpected", found=actual[key])
@@ -265,4 +301,5 @@ def _differences(
         for i, value in enumerate(actual[len(criterion.items) :], len(criterion.items)):
             yield Difference((*path, i), "unexpected", found=value)
     elif not criterion.matches(actual, work):
-        yield Difference(path, "different", expected=expected.source, found=actual)
+        lookups = tuple(expected.lookups(work))
+        yield Difference(path, "different", expected=expected.source, found=actual, lookups=lookups)

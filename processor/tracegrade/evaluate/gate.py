@@ -6,8 +6,10 @@ lacks what it reads makes the evaluation not_evaluable. Other calls do not matte
 made: a trace without calls is judged. A final answer that cannot be read is not.
 
 Arguments are lacking when absent, text (no object), truncated or redacted; outputs when absent, truncated or redacted.
-A failed call has no output: its error is its result, and that is known. A text is a good output. Where a value is
-expected from elsewhere (``$from``), one of its sources must have been recorded.
+A failed call has no output: its error is its result, and that is known. A text is a good output.
+
+Where a value is expected from elsewhere (``$from``) and a source of it cannot be read, `doubt` says so: then, if it
+would make a difference whether the value stands there, nobody can tell.
 """
 
 from collections.abc import Callable
@@ -47,18 +49,39 @@ def gate(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence:
             lacks += evidence.once(_LACKS[what])
         elif evidence.final_answer is None:
             return "the final answer cannot be read"
-    in_force = evaluator.criteria_in_force(criteria, settings)
-    if not lacks and not in_force.flows:  # nearly always, so what is compared is asked for only now
+    if not lacks:  # nearly always, so what is compared is asked for only now
         return None
-    compared = {part: set(evaluator.compared(evidence, in_force, settings, part)) for _, part, _ in lacks}
+    in_force = evaluator.criteria_in_force(criteria, settings)
+    compared = {
+        part: set(evaluator.compared(evidence, in_force, settings, part)) for part in {part for _, part, _ in lacks}
+    }
     for position, part, why in sorted(lacks):
         if position in compared[part]:
             call = evidence.calls[position]
             return f"{why} ({listed([call.name])}, span {call.span_id})"
-    parts = [part for part in _LACKS if part in evaluator.reads]
-    if in_force.flows and any(list(evaluator.compared(evidence, in_force, settings, part)) for part in parts):
-        return next((lack for flow in in_force.flows if (lack := flow.lack(evidence))), None)
     return None
+
+
+def doubt(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence: Evidence) -> str | None:
+    """Why a value that is expected from elsewhere may stand in what cannot be read, None when all can be read.
+
+    Returns:
+        One sentence that names what cannot be read; no values.
+
+    Raises:
+        EvaluatorError: ``no_criteria``, as `Evaluator.evaluate`.
+    """
+    in_force = evaluator.criteria_in_force(criteria, settings)
+    if not in_force.flows:  # nearly always
+        return None
+    positions: dict[int | None, None] = {}
+    for part in evaluator.reads:
+        if part == "final_answer":
+            positions[None] = None
+        else:
+            positions.update(dict.fromkeys(evaluator.compared(evidence, in_force, settings, part)))
+    found = (flow.doubt(evidence, position) for flow in in_force.flows for position in positions)
+    return next((why for why in found if why is not None), None)
 
 
 def _lacking_arguments(evidence: Evidence) -> list[tuple[int, CallPart, str]]:

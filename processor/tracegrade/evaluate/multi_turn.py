@@ -8,7 +8,7 @@ rounded to four decimals. A suite stops at the expected call; in a trace others 
 of whatever came last.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Annotated
 
@@ -19,15 +19,18 @@ from tracegrade.evaluate.case_scoring import (
     ExpectedParams,
     ExpectedTool,
     ParamSettings,
+    ScoredCall,
     explain_case,
     overall,
     param_score,
     reads_params,
     scored_calls,
+    the_calls,
     tool_score,
 )
 from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.order import any_tied, fewest_repeats, ties
 from tracegrade.evaluate.tool_names import listed_names
 from tracegrade.evaluate.work import Work
 
@@ -53,14 +56,31 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     if not chain:
         zeros = dict.fromkeys(("completion", "efficiency", "redundancy_penalty", "detour_penalty"), 0.0)
         return Score(0.0, {**zeros, "calls": 0}, "Nothing was called.")
-    last = chain[-1]
-    params = param_score(criteria.expected_params, last, settings.comparison, Work(evidence=evidence))
+    work = Work(evidence=evidence)
+    scored = (_chain(evidence, chain, last, criteria, settings, work) for last in the_calls(evidence, "last"))
+    return max(scored, key=lambda score: score.score or 0.0)
+
+
+def _chain(
+    evidence: Evidence,
+    chain: Sequence[ScoredCall],
+    last: ScoredCall,
+    criteria: Criteria,
+    settings: Settings,
+    work: Work,
+) -> Score:
+    """The score of the chain when `last` ended it."""
+    params = param_score(criteria.expected_params, last, settings.comparison, work)
     completion = overall(tool_score(criteria.expected_tool, last), params.score)
     efficiency = min(1.0, criteria.optimal_hops / len(chain))
     again = [later.name for earlier, later in pairwise(chain) if earlier.name == later.name]
+    is_tied: bool = evidence.once(any_tied)
+    if again and is_tied:
+        groups = [[chain[position].name for position in group] for group in evidence.once(ties)]
+        again = again[: fewest_repeats(groups, last.name)]
     expected = listed_names(criteria.expected_tool) if criteria.expected_tool is not None else ()
     on_the_way = {name.lower() for name in (*criteria.valid_prerequisites, *expected)}
-    detours = [call.name for call in chain[:-1] if call.name.lower() not in on_the_way]
+    detours = [call.name for call in chain if call is not last and call.name.lower() not in on_the_way]
     redundancy, detour = _PENALTY * len(again), _PENALTY * len(detours)
     score = max(0.0, min(1.0, completion * efficiency - redundancy - detour))
     reasons = [explain_case(criteria.expected_tool, last, params).rstrip(".") + " last"]

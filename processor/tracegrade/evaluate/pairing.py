@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias, TypeVar
 
 from tracegrade.evaluate.calls import names as names_of
-from tracegrade.evaluate.calls import positions_by_name
+from tracegrade.evaluate.calls import positions_by_name, positions_of
 from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.order import any_tied, of_equal_rank
+from tracegrade.evaluate.subsequence import Fits, Matching
 from tracegrade.evaluate.work import Work
 
 Found = TypeVar("Found")
@@ -66,7 +68,7 @@ def pair_first(
 ) -> list[int | None]:
     """For each expected call in order, the first unused call of its name that it matches; None where none does.
 
-    Not the best assignment: a call taken early is not given back.
+    Not the best assignment: a call taken early is not given back, unless nothing tells in which order they were made.
 
     Raises:
         EvaluatorError: ``work_bound``.
@@ -86,6 +88,73 @@ def pair_first(
                 candidates.remove(position)
                 break
         pairs.append(paired)
+    if None in pairs and evidence.once(any_tied):
+        return _pair_most(names, wanted, evidence, found, work)
+    return pairs
+
+
+def _pair_most(
+    names: Sequence[str], wanted: Sequence[Matches[Found]], evidence: Evidence, found: ByPosition[Found], work: Work
+) -> list[int | None]:
+    """As many pairs as possible: what some order of tied calls gives, and the first that matches in that order."""
+    pairs: list[int | None] = [None] * len(names)
+    made = evidence.once(positions_by_name)
+    for name, indexes in positions_of(names).items():
+        positions = made.get(name, ())
+        fits: list[dict[int, float]] = [{} for _ in positions]
+        for rank, position in enumerate(positions):
+            work.position = position
+            for index in indexes:
+                work.spend()
+                if wanted[index](found[position], work):
+                    fits[rank][index] = 1.0
+        for index, rank in most_pairs(indexes, fits, work):
+            pairs[index] = positions[rank]
+    return pairs
+
+
+def most_pairs(indexes: Sequence[int], fits: Sequence[Fits], work: Work) -> list[tuple[int, int]]:
+    """As many of `indexes` as possible paired with calls that fit them, each once: (index, place in `fits`).
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
+    matching = Matching(fits, work)
+    for index in indexes:
+        matching.add(index)
+    return sorted(matching.member_of.items())
+
+
+def in_turn(
+    indexes: Sequence[int], groups: Sequence[Sequence[int]], fit: Callable[[int, int], float], work: Work
+) -> list[tuple[int, int]]:
+    """Expected calls paired with calls made, the second with the second, in the best order inside each group.
+
+    Args:
+        indexes: the expected calls, ascending.
+        groups: positions of the calls made, grouped where nothing tells their order.
+        fit: what the call at a position is worth as the expected one; 0 when it does not fit.
+        work: as everywhere.
+
+    Returns:
+        (index, position) of those that fit.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
+    pairs: list[tuple[int, int]] = []
+    start = 0
+    for group in groups:
+        window = indexes[start : start + len(group)]
+        start += len(group)
+        if not window:
+            break
+        if len(group) == 1:
+            if fit(window[0], group[0]):
+                pairs.append((window[0], group[0]))
+            continue
+        fits = [{index: worth for index in window if (worth := fit(index, position))} for position in group]
+        pairs += [(index, group[member]) for index, member in most_pairs(window, fits, work)]
     return pairs
 
 
@@ -97,15 +166,17 @@ def pair_in_turn(
     Raises:
         EvaluatorError: ``work_bound``.
     """
-    by_name = evidence.once(positions_by_name)
-    turns = dict.fromkeys(names, 0)
-    pairs: list[int | None] = []
-    for name, matches in zip(names, wanted, strict=True):
+    made = evidence.once(positions_by_name)
+    pairs: list[int | None] = [None] * len(names)
+
+    def fit(index: int, position: int) -> float:
         work.spend()
-        positions, turn = by_name.get(name, []), turns[name]
-        turns[name] += 1
-        work.position = position = positions[turn] if turn < len(positions) else None
-        pairs.append(position if position is not None and matches(found[position], work) else None)
+        work.position = position
+        return float(wanted[index](found[position], work))
+
+    for name, indexes in positions_of(names).items():
+        for index, position in in_turn(indexes, of_equal_rank(evidence, made.get(name, ())), fit, work):
+            pairs[index] = position
     return pairs
 
 

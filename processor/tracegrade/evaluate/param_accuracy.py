@@ -5,16 +5,17 @@ names count with their letter case. ``{}`` is met by any call, ``null`` is not s
 ``scoring_config`` says, see `case_scoring.values_agree`; matchers say themselves what they take.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from tracegrade.evaluate.calls import detailed, listed
 from tracegrade.evaluate.case_scoring import (
     ExpectedParams,
     Occurrence,
     ParamSettings,
+    ScoredCall,
     param_score,
     reads_params,
-    the_call,
+    the_calls,
+    wrong_params,
 )
 from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
@@ -34,12 +35,14 @@ class Settings(ParamSettings):
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
-    call = the_call(evidence, settings.occurrence)
-    found = param_score(criteria.expected_params, call, settings.comparison, Work(evidence=evidence))
+    calls: Sequence[ScoredCall | None] = the_calls(evidence, settings.occurrence) or [None]
+    work = Work(evidence=evidence)
+    scored = [param_score(criteria.expected_params, call, settings.comparison, work) for call in calls]
+    found = max(scored, key=lambda params: params.score or 0.0)
     if found.score is None:
         return Score(None, {}, "No parameters are expected, so there is nothing to score.")
-    text = f"Parameters not as expected: {listed(found.wrong)}." if found.wrong else "All parameters are as expected."
-    return Score(found.score, {"wrong_params": detailed(found.wrong)}, text)
+    text = wrong_params(found) if found.wrong else "all parameters are as expected"
+    return Score(found.score, found.details(), f"{text[0].upper()}{text[1:]}.")
 
 
 def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: CallPart) -> Iterable[int]:

@@ -10,24 +10,28 @@ name, then by names and printed values of their arguments: not the best pairing.
 Source: explodinggradients/ragas 0.4, metrics/_tool_call_accuracy.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_by_call import MAX_EXPLAINED, line
+from tracegrade.evaluate.call_by_call import MAX_EXPLAINED, line, listed_differences, origins_of
 from tracegrade.evaluate.calls import ArgumentExcerpts, all_of, arguments, counted, listed, names
 from tracegrade.evaluate.evaluator import Evaluator, ParameterModel, calls_named
 from tracegrade.evaluate.evidence import Evidence, Score
-from tracegrade.evaluate.expected import Expected, LiteralValue
+from tracegrade.evaluate.expected import Difference, Expected, LiteralValue
+from tracegrade.evaluate.order import any_tied, ties
+from tracegrade.evaluate.pairing import most_pairs
 from tracegrade.evaluate.reference_calls import ReferenceCall
+from tracegrade.evaluate.subsequence import is_arrangement
 from tracegrade.evaluate.values import excerpt, scalar_text
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
 # Arguments are sorted by this much of their text: long enough to tell calls apart, short enough to be cheap.
 _SORTED_BY = 10_000
+_LEAST = 1e-9  # what a call of the right name is worth, whatever its arguments
 
 
 class Criteria(ParameterModel):
@@ -60,7 +64,14 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         alike = not references and not made
         text = "No calls were expected and none were made." if alike else "Calls were expected or made, but not both."
         return Score(float(alike), {"aligned": alike}, text)
-    aligned = criteria.names == made if settings.strict_order else sorted(criteria.names) == sorted(made)
+    is_tied: bool = evidence.once(any_tied)
+    if not settings.strict_order:
+        aligned = sorted(criteria.names) == sorted(made)
+    elif is_tied:
+        groups = evidence.once(ties)
+        aligned = is_arrangement(criteria.names, [[made[position] for position in group] for group in groups])
+    else:
+        aligned = criteria.names == made
     if not aligned:
         order = "in the order of the reference" if settings.strict_order else "as often as in the reference"
         return Score(0.0, {"aligned": False}, f"The names called are not those expected, {order}.")
@@ -71,24 +82,66 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         wanted = criteria.sorted_indexes
         found = sorted(found, key=lambda position: (made[position], *_printed_members(actual[position])))
     work = Work(evidence=evidence)
+    if settings.strict_order and is_tied:
+        found = _in_best_order(references, evidence, actual, work)
     shares = [0.0] * len(references)
+    differ: list[tuple[str, Iterator[Difference]]] = []
     lines: dict[int, str] = {}
     excerpts = evidence.once(ArgumentExcerpts)
     for index, position in zip(wanted, found, strict=True):
         work.position = position
         shares[index] = _share(references[index], actual[position], work)
+        if shares[index] < 1 and (unmet := _unmet(references[index], actual[position], work)):
+            differ.append((references[index].name, iter(unmet)))
         if index < MAX_EXPLAINED:
             lines[index] = line(excerpts[position], references[index].args.text, shares[index])
     score = sum(shares) / len(shares)
     details: dict[str, JsonValue] = {"aligned": True, "explained_tool_calls": [lines[index] for index in sorted(lines)]}
     if score == 1:
         return Score(score, details, f"{all_of(len(references), 'reference call')} made with the expected arguments.")
+    shown = listed_differences("args", differ)
+    if shown:
+        details["differences"] = shown
     others = [call.name for call, share in zip(references, shares, strict=True) if share < 1]
     return Score(
         score,
         details,
-        f"The names are those expected; in {counted(len(others), 'call')} not all arguments: {listed(others)}.",
+        "; ".join(
+            [
+                f"The names are those expected; in {counted(len(others), 'call')} not all arguments: {listed(others)}",
+                *origins_of(shown),
+            ]
+        )
+        + ".",
     )
+
+
+def _in_best_order(
+    references: Sequence[ReferenceCall], evidence: Evidence, actual: Sequence[dict[str, JsonValue]], work: Work
+) -> list[int]:
+    """For each reference call the call made at its place, in the best order of tied ones; the names agree."""
+    found: list[int] = []
+    for group in evidence.once(ties):
+        window = range(len(found), len(found) + len(group))
+        fits: list[dict[int, float]] = []
+        for position in group:
+            work.position = position
+            alike = (index for index in window if references[index].name == evidence.calls[position].name)
+            fits.append({index: _LEAST + _share(references[index], actual[position], work) for index in alike})
+        pairs = most_pairs(window, fits, work) if len(group) > 1 else [(window[0], 0)]
+        found += [group[member] for _, member in pairs]
+    return found
+
+
+def _unmet(reference: ReferenceCall, actual: dict[str, JsonValue], work: Work) -> list[Difference]:
+    """Where a value was expected from elsewhere in the run, and is not that."""
+    found = []
+    for key, member in reference.args.members.items():
+        lookups = tuple(member.lookups(work))
+        if lookups and not (key in actual and _same_text(member, actual[key], work)):
+            problem: Literal["different", "missing"] = "different" if key in actual else "missing"
+            found.append(Difference((key,), problem, member.source, actual.get(key), lookups))
+    return found
 
 
 def _share(reference: ReferenceCall, actual: dict[str, JsonValue], work: Work) -> float:

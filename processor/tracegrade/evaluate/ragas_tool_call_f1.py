@@ -12,9 +12,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tracegrade.evaluate.call_by_call import MAX_DIFFERENCES, looked_up, origins_of
 from tracegrade.evaluate.calls import arguments, listed, names
 from tracegrade.evaluate.evaluator import Evaluator, ParameterModel, calls_named
 from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.expected import Lookup
 from tracegrade.evaluate.reference_calls import ReferenceCall
 from tracegrade.evaluate.values import Identities
 from tracegrade.evaluate.work import Work
@@ -51,12 +53,16 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     expected = sum(map(len, criteria.by_name.values()))
     true_positives = 0
     unmatched: list[str] = []
+    lookups: list[Lookup] = []
     for name, calls in criteria.by_name.items():
         free = list(made.get(name, ()))
         for call in calls:
             found = next((p for p in free if _matches(call, p, actual[p], work)), None)
             if found is None:
                 unmatched.append(name)
+                if free:  # none of these is as expected; what the first was compared with
+                    work.position = free[0]
+                    lookups += call.args.lookups(work)
             else:
                 free.remove(found)
                 true_positives += 1
@@ -70,8 +76,10 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         "precision": precision,
         "recall": recall,
     }
+    details |= looked_up(lookups[:MAX_DIFFERENCES])
     text = f"{true_positives} calls are on both sides, of {predicted} made and {expected} expected"
-    return Score(score, details, f"{text}; not made so: {listed(unmatched)}." if unmatched else f"{text}.")
+    reasons = [f"not made so: {listed(unmatched)}"] if unmatched else []
+    return Score(score, details, "; ".join([text, *reasons, *origins_of([details])]) + ".")
 
 
 def _distinct(evidence: Evidence, work: Work) -> dict[str, list[int]]:

@@ -7,7 +7,7 @@ that the schema knows. A share of nothing is 1. All are rounded to four decimals
 `args-schema` asks whether arguments are valid, by the whole of JSON Schema; this one asks how nearly.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -16,6 +16,7 @@ from tracegrade.evaluate.calls import detailed, listed
 from tracegrade.evaluate.case_scoring import Occurrence, scored_calls
 from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.order import of_equal_rank
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
@@ -36,21 +37,30 @@ class Settings(ParameterModel):
     occurrence: Occurrence = "first"
 
 
-def _position(evidence: Evidence, settings: Settings) -> int | None:
+def _positions(evidence: Evidence, settings: Settings) -> Sequence[int]:
+    """The call that is judged, and those that may be it, since nothing tells their order; none without any."""
     calls = evidence.once(scored_calls)
     found = [call.position for call in calls if settings.tool is None or call.name == settings.tool]
-    return (found[0] if settings.occurrence == "first" else found[-1]) if found else None
+    if not found:
+        return ()
+    return of_equal_rank(evidence, found)[0 if settings.occurrence == "first" else -1]
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     schema = criteria.parameters_schema
     if not schema:
         return Score(None, dict.fromkeys(_WEIGHTS), "The schema is empty, so there is nothing to score.")
-    position = _position(evidence, settings)
-    if position is None:
+    positions = _positions(evidence, settings)
+    if not positions:
         return Score(None, {}, "No call was made whose arguments could be compared with the schema.")
+    work = Work()
+    return max((_fit(schema, evidence, position, work) for position in positions), key=lambda fit: fit.score or 0.0)
+
+
+def _fit(schema: dict[str, Any], evidence: Evidence, position: int, work: Work) -> Score:
+    """How well the arguments of one call fit."""
     given = evidence.once(scored_calls)[position].arguments or {}
-    Work().spend(len(given))
+    work.spend(len(given))
     properties = schema.get("properties")
     required = schema.get("required")
     missing = [name for name in required if name not in given] if isinstance(required, list) else []
@@ -103,8 +113,7 @@ def _has_type(value: JsonValue, described: Any) -> bool:
 
 
 def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: CallPart) -> Iterable[int]:
-    position = _position(evidence, settings)
-    return () if position is None or not criteria.parameters_schema else (position,)
+    return _positions(evidence, settings) if criteria.parameters_schema else ()
 
 
 EVALUATOR = Evaluator(

@@ -154,6 +154,12 @@ def _scalars(value: JsonValue) -> Iterator[Scalar]:
             rest.pop()
 
 
+def may_be_seen(value: JsonValue) -> bool:
+    """Whether `value` could be seen anywhere at all: it has scalars, and none is null or an empty text."""
+    scalars = list(_scalars(value))
+    return bool(scalars) and all(scalar is not None and scalar != "" and scalar == scalar for scalar in scalars)
+
+
 def _texts(value: JsonValue) -> Iterator[str]:
     return (scalar for scalar in _scalars(value) if isinstance(scalar, str))
 

@@ -44,11 +44,24 @@ def longest_common_subsequence(order: ExpectedOrder, groups: Groups, work: Work)
         EvaluatorError: ``work_bound``.
     """
     fits = order.fits
-    kept = [names for group in groups if (names := [name for name in group if name in fits])]
+    kept = [names for group in groups if (names := _wanted(group, fits))]
     if _contain_all(order.names, kept, work):
         return list(range(len(order.names)))
     found = align(len(order.names), [[fits[name] for name in group] for group in kept], work)
     return [index for index, _ in found]
+
+
+def _wanted(group: Sequence[str], fits: Mapping[str, Fits]) -> list[str]:
+    """The names that are expected, each as often as it is expected at most: a large group shrinks to what matters."""
+    if len(group) == 1:
+        return [group[0]] if group[0] in fits else []
+    left = {name: len(fits[name]) for name in group if name in fits}
+    kept = []
+    for name in group:
+        if left.get(name):
+            left[name] -= 1
+            kept.append(name)
+    return kept
 
 
 def longest_of_single_calls(order: ExpectedOrder, names: Sequence[str], work: Work) -> list[int]:
@@ -112,9 +125,28 @@ def align(size: int, groups: FitGroups, work: Work) -> list[tuple[int, int]]:
         EvaluatorError: ``work_bound``.
     """
     best: list[list[float]] = [[0] * (size + 1)]
-    for group in groups:
-        best.append(_row_after_one(group[0], best[-1], work) if len(group) == 1 else _row_after(group, best[-1], work))
-    return _pairs(size, groups, best, work)
+    kept = [_without_more_of_the_same(group) for group in groups]
+    for group, members in zip(groups, kept, strict=True):
+        if len(group) == 1:
+            best.append(_row_after_one(group[0], best[-1], work))
+        else:
+            best.append(_row_after([group[member] for member in members], best[-1], work))
+    return _pairs(size, groups, kept, best, work)
+
+
+def _without_more_of_the_same(group: Sequence[Fits]) -> Sequence[int]:
+    """The members of a group that can matter: of those that fit the same equally well, as many as can be paired."""
+    if len(group) == 1:
+        return (0,)
+    left: dict[tuple[tuple[int, float], ...], int] = {}
+    kept = []
+    for member, fits in enumerate(group):
+        key = tuple(fits.items())
+        number = left.setdefault(key, len(fits))
+        if number:
+            left[key] = number - 1
+            kept.append(member)
+    return kept
 
 
 def _contain_all(expected: Sequence[str], groups: Groups, work: Work) -> bool:
@@ -232,7 +264,9 @@ class Matching:
             member = freed
 
 
-def _pairs(size: int, groups: FitGroups, best: Sequence[list[float]], work: Work) -> list[tuple[int, int]]:
+def _pairs(
+    size: int, groups: FitGroups, kept: Sequence[Sequence[int]], best: Sequence[list[float]], work: Work
+) -> list[tuple[int, int]]:
     """Walk back through `best` and note what each group was paired with."""
     starts = [0, *accumulate(map(len, groups))]
     pairs: list[tuple[int, int]] = []
@@ -245,9 +279,11 @@ def _pairs(size: int, groups: FitGroups, best: Sequence[list[float]], work: Work
             j = max(index for index, worth in group[0].items() if index < j and before[index] + worth == wanted)
             pairs.append((j, starts[number]))
             continue
-        choices = _choices(group, before, j, work)
+        choices = _choices([group[member] for member in kept[number]], before, j, work)
         j, _, _, member_of = next(choice for choice in reversed(choices) if choice[2] == wanted)
-        pairs.extend((index, starts[number] + member_of[index]) for index in sorted(member_of, reverse=True))
+        pairs.extend(
+            (index, starts[number] + kept[number][member_of[index]]) for index in sorted(member_of, reverse=True)
+        )
     return pairs[::-1]
 
 

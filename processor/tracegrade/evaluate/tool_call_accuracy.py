@@ -17,12 +17,13 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from tracegrade.evaluate.call_by_call import ExpectedNames, listed_differences, paths_of
+from tracegrade.evaluate.call_by_call import ExpectedNames, listed_differences, origins_of, paths_of
 from tracegrade.evaluate.calls import MAX_LISTED, all_of, arguments, counted, listed
 from tracegrade.evaluate.evaluator import Evaluator, ParameterModel, calls_named
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.expected import Difference, ExpectedObject, differences
-from tracegrade.evaluate.pairing import Matches, in_step, nearest_unpaired
+from tracegrade.evaluate.order import any_tied
+from tracegrade.evaluate.pairing import Matches, in_step, most_pairs, nearest_unpaired
 from tracegrade.evaluate.reference_calls import ReferenceCall
 from tracegrade.evaluate.value_modes import ComparedValues
 from tracegrade.evaluate.work import Work
@@ -145,7 +146,7 @@ def _score_of(taken_by: Sequence[int | None], calls: int, uncalled: list[str], f
         "band": band(score),
         "differences": found,
     }
-    return Score(score, details, _explain(matched, calls, references, uncalled, paths_of(found)))
+    return Score(score, details, _explain(matched, calls, references, uncalled, found))
 
 
 def _align(
@@ -176,6 +177,29 @@ def _align(
         if best_fit and best_fit >= enough:
             taken_by[best] = position
             references.remove(best)
+    if None in taken_by and evidence.once(any_tied):
+        return _align_most(criteria, evidence, actual, fits, enough, work)
+    return taken_by
+
+
+def _align_most(
+    criteria: Criteria,
+    evidence: Evidence,
+    actual: list[dict[str, JsonValue]],
+    fits: Sequence[Fit],
+    enough: float,
+    work: Work,
+) -> list[int | None]:
+    """As many reference calls taken as possible: what some order of tied calls gives."""
+    by_name = criteria.expected.by_name
+    worth: list[dict[int, float]] = []
+    for position, call in enumerate(evidence.calls):
+        work.position = position
+        shares = {index: fits[index](actual[position], work) for index in by_name.get(call.name, ())}
+        worth.append({index: share for index, share in shares.items() if share and share >= enough})
+    taken_by: list[int | None] = [None] * len(criteria.expected.names)
+    for index, position in most_pairs(range(len(taken_by)), worth, work):
+        taken_by[index] = position
     return taken_by
 
 
@@ -195,12 +219,12 @@ def _differences(
     yield from differences(reference.args, actual[position], work, partly=partly)
 
 
-def _explain(matched: int, actual: int, references: int, uncalled: list[str], paths: list[str]) -> str:
+def _explain(matched: int, actual: int, references: int, uncalled: list[str], differ: list[JsonValue]) -> str:
     if matched == actual == references:
         return f"{all_of(references, 'reference call')} made, and no other."
     reasons = [f"{matched} of {counted(actual, 'call')} and of {counted(references, 'reference call')} match"]
     reasons += [f"not called often enough: {listed(uncalled)}"] if uncalled else []
-    reasons += [f"not as expected: {listed(paths)}"] if paths else []
+    reasons += [f"not as expected: {listed(paths_of(differ))}", *origins_of(differ)] if differ else []
     return "; ".join(reasons) + "."
 
 

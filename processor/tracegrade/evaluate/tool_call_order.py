@@ -5,7 +5,8 @@ expected, so further calls are free; with ``strict`` it is 1 when the two sequen
 that is repeated must be called as often. Expecting nothing is a mistake in the criteria.
 
 Calls that were made together have no order: they count in the best one, unless ``concurrency: sequential``. Calls
-were made together when they are adjacent and share a batch of one agent run.
+were made together when they are adjacent and share a batch of one agent run. Those whose order nothing tells, `order`
+says which, always count in the best one.
 """
 
 from collections.abc import Sequence
@@ -19,8 +20,6 @@ from tracegrade.evaluate.calls import (
     REMEMBERED,
     NamesMade,
     all_of,
-    any_together,
-    batches,
     counted,
     detailed,
     listed,
@@ -28,6 +27,7 @@ from tracegrade.evaluate.calls import (
 )
 from tracegrade.evaluate.evaluator import Evaluator, NotedSettings, ParameterModel
 from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.order import any_tied, any_together, batches, ties
 from tracegrade.evaluate.subsequence import (
     ExpectedOrder,
     contains_in_order,
@@ -77,17 +77,30 @@ class Settings(NotedSettings):
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     made = evidence.once(NamesMade)
-    together = settings.concurrency == "batches" and evidence.once(any_together)
-    groups = evidence.once(_groups) if together else ()
+    groups: NameGroups = ()
+    if settings.concurrency == "batches":
+        if evidence.once(any_together):
+            groups = evidence.once(_batched)
+    elif evidence.once(any_tied):
+        groups = evidence.once(_tied)
     if made.key is None:
         return _compare(criteria.expected, made.names, groups, settings.strict)
     return _compared(criteria.expected, made.key, groups, settings.strict)
 
 
-def _groups(evidence: Evidence) -> NameGroups:
+def _batched(evidence: Evidence) -> NameGroups:
     """The names, grouped where several calls were made together."""
+    return _named(evidence, evidence.once(batches))
+
+
+def _tied(evidence: Evidence) -> NameGroups:
+    """The names, grouped where nothing tells the order."""
+    return _named(evidence, evidence.once(ties))
+
+
+def _named(evidence: Evidence, groups: Sequence[Sequence[int]]) -> NameGroups:
     made = evidence.once(names)
-    return tuple([tuple([made[position] for position in group]) for group in evidence.once(batches)])
+    return tuple([tuple([made[position] for position in group]) for group in groups])
 
 
 def _compare(wanted: Expected, made: Sequence[str], groups: NameGroups, strict: bool) -> Score:

@@ -9,7 +9,7 @@ from tracegrade.evaluate.case_scoring import (
     Occurrence,
     ParamScore,
     explain_case,
-    the_call,
+    the_calls,
     tool_score,
 )
 from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
@@ -31,8 +31,8 @@ class Settings(ParameterModel):
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
-    call = the_call(evidence, settings.occurrence)
     expected = criteria.expected_tool
+    call = max(the_calls(evidence, settings.occurrence), key=lambda made: tool_score(expected, made), default=None)
     details: dict[str, JsonValue] = {
         "expected_tool": None if expected is None else list(listed_names(expected)),
         "called": None if call is None else call.name,

@@ -21,6 +21,7 @@ nothing was called, else 0. ``on_empty: skip`` scores neither, ``error`` calls i
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, GetJsonSchemaHandler, PrivateAttr, model_validator
@@ -34,22 +35,30 @@ from tracegrade.evaluate.arguments_comparison import (
     Glob,
     KeyPath,
 )
-from tracegrade.evaluate.call_by_call import MAX_EXPLAINED, ExpectedNames, line, listed_differences, paths_of
-from tracegrade.evaluate.calls import ArgumentExcerpts, arguments, batches, counted, detailed, listed
+from tracegrade.evaluate.call_by_call import (
+    MAX_EXPLAINED,
+    ExpectedNames,
+    line,
+    listed_differences,
+    origins_of,
+    paths_of,
+)
+from tracegrade.evaluate.calls import ArgumentExcerpts, arguments, counted, detailed, listed
 from tracegrade.evaluate.conditions import Conditions, Efficiency
 from tracegrade.evaluate.criteria import ExpectedArguments
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.expected import Difference
+from tracegrade.evaluate.order import any_tied, batches, of_equal_rank, ties
 from tracegrade.evaluate.outputs import ActualOutputs
+from tracegrade.evaluate.pairing import in_turn, most_pairs
 from tracegrade.evaluate.subsequence import align, arrange
 from tracegrade.evaluate.tool_call_output import Output
 from tracegrade.evaluate.tool_names import NameComparison, NameTable, ToolNames, listed_names
 from tracegrade.evaluate.value_modes import ComparedValues
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.tool_call import ToolCall
 
 # Sums of fractions: three calls worth a third, a third and a third are one call.
 _TOLERANCE = 1e-9
@@ -185,12 +194,21 @@ class _Comparison:
         self.settings = settings
         self.prepared = criteria.prepared(settings)
         self.work = Work(evidence=evidence)
-        self.made = _looked_at(evidence.calls, settings)
+        self.made = _looked_at(evidence, settings)
         self._outputs = ActualOutputs(evidence)
         self._arguments = evidence.once(arguments)
         # The position paired with each expected call, and what the pair is worth.
         self.pairs: list[int | None] = [None] * len(criteria.tool_calls or ())
         self.worth = [0.0] * len(criteria.tool_calls or ())
+        if settings.occurrence != "any" and evidence.once(any_tied):
+            self.made = self._best_of_tied()
+
+    def _best_of_tied(self) -> list[int]:
+        """Of each tool the one call that fits best, where several may be the one looked at."""
+        by_name: dict[str, list[int]] = {}
+        for position in self.made:
+            by_name.setdefault(self.evidence.calls[position].name, []).append(position)
+        return sorted(max(some, key=lambda at: max(self._fits(at).values(), default=0.0)) for some in by_name.values())
 
     def fit(self, index: int, position: int) -> float:
         """What the call at `position` is worth as the expected call; 0 when it does not fit at all."""
@@ -222,21 +240,22 @@ class _Comparison:
                 (index, calls[rank], self.fit(index, calls[rank]))
                 for index, rank in method(len(self.pairs), fits, self.work)
             ]
-        elif self.settings.pairing == "best":
-            pairs = self._best()
         elif self.settings.pairing == "positional":
             pairs = self._positional()
         else:
-            pairs = self._first()
+            pairs = list(self._best() if self.settings.pairing == "best" else self._first())
+            if len(pairs) < len(self.pairs) and self.evidence.once(any_tied):
+                pairs = self._most()
         for index, position, worth in pairs:
             self.pairs[index] = position
             self.worth[index] = worth
 
     def _groups(self) -> Sequence[Sequence[int]]:
-        if self.settings.concurrency == "sequential":
+        sequential = self.settings.concurrency == "sequential"
+        if sequential and not self.evidence.once(any_tied):
             return [[position] for position in self.made]
         made = set(self.made)
-        kept = ([p for p in group if p in made] for group in self.evidence.once(batches))
+        kept = ([p for p in group if p in made] for group in self.evidence.once(ties if sequential else batches))
         return [group for group in kept if group]
 
     def _fits(self, position: int) -> dict[int, float]:
@@ -284,27 +303,46 @@ class _Comparison:
                 used.add(best)
                 yield best, position, best_worth
 
+    def _most(self) -> Iterator[tuple[int, int, float]]:
+        """As many pairs as possible: what some order of tied calls gives."""
+        fits = [self._fits(position) for position in self.made]
+        for index, rank in most_pairs(range(len(self.pairs)), fits, self.work):
+            yield index, self.made[rank], fits[rank][index]
+
     def _positional(self) -> Iterator[tuple[int, int, float]]:
         used: set[int] = set()
-        turns: dict[int, Iterator[int]] = {}
-        for index, positions in enumerate(self.by_expected()):
-            turn = turns.setdefault(id(positions), iter(positions))
-            position = next((position for position in turn if position not in used), None)
-            if position is not None:
-                used.add(position)
-                if worth := self.fit(index, position):
-                    yield index, position, worth
+        turns: dict[int, list[int]] = {}
+        positions_of = self.by_expected()
+        for index, positions in enumerate(positions_of):
+            turns.setdefault(id(positions), []).append(index)
+        if self.evidence.once(any_tied):
+            for indexes in turns.values():
+                left = [position for position in positions_of[indexes[0]] if position not in used]
+                used.update(left[: len(indexes)])
+                for index, position in in_turn(indexes, of_equal_rank(self.evidence, left), self.fit, self.work):
+                    yield index, position, self.fit(index, position)
+            return
+        rest = {key: iter(positions_of[indexes[0]]) for key, indexes in turns.items()}
+        for index, positions in enumerate(positions_of):
+            at = next((position for position in rest[id(positions)] if position not in used), None)
+            if at is not None:
+                used.add(at)
+                if worth := self.fit(index, at):
+                    yield index, at, worth
 
     def differences(self, index: int, position: int) -> Iterator[Difference]:
         """Where the call made is not as expected."""
         output = self.prepared.outputs[index]
         for found in self.prepared.comparisons[index].differences(self._arguments[position], self.work):
-            yield Difference(("args", *found.path), found.problem, found.expected, found.found)
+            yield replace(found, path=("args", *found.path))
         if output is not None and not output.equals(actual := self._outputs[position], self.work):
-            yield Difference(("output",), "different", expected=output.source, found=actual.value)
+            lookups = tuple(output.lookups(self.work))
+            yield Difference(("output",), "different", expected=output.source, found=actual.value, lookups=lookups)
 
 
-def _looked_at(calls: Sequence[ToolCall], settings: Settings) -> list[int]:
+def _looked_at(evidence: Evidence, settings: Settings) -> list[int]:
+    """The positions of the calls that count; of one occurrence all that may be it, where nothing tells their order."""
+    calls = evidence.calls
     made = [p for p, call in enumerate(calls) if settings.include_failed or not call.failed]
     which = settings.occurrence
     if which == "any":
@@ -314,7 +352,10 @@ def _looked_at(calls: Sequence[ToolCall], settings: Settings) -> list[int]:
         by_name.setdefault(calls[position].name, []).append(position)
     number = {"first": 0, "last": -1}.get(which, which) if isinstance(which, str) else which
     return sorted(
-        positions[number] for positions in by_name.values() if isinstance(number, int) and -1 <= number < len(positions)
+        position
+        for positions in by_name.values()
+        if isinstance(number, int) and -1 <= number < len(positions)
+        for position in next(group for group in of_equal_rank(evidence, positions) if positions[number] in group)
     )
 
 
@@ -333,11 +374,13 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         comparison.pair()
         score, details, text = _judged(comparison)
     calls = [evidence.calls[position] for position in comparison.made]
-    if broken := criteria.broken(calls, settings.names):
+    place_of = {position: place for place, position in enumerate(comparison.made)}
+    groups = [[place_of[position] for position in group] for group in of_equal_rank(evidence, comparison.made)]
+    if broken := criteria.broken(calls, groups, settings.names):
         score, text = 0.0, f"{'; '.join(broken)}. {text}"
         details["broken"] = list(broken)
     if settings.efficiency is not None:
-        taken = settings.efficiency.taken_off(calls, criteria.names_expected(), comparison.work)
+        taken = settings.efficiency.taken_off(calls, groups, criteria.names_expected(), comparison.work)
         score = taken.apply(score)
         details |= taken.details
         text = f"{text} {taken.explanation}".rstrip()
@@ -378,7 +421,7 @@ def _judged(comparison: _Comparison) -> tuple[float, dict[str, JsonValue], str]:
         "differences": found,
     }
     missing = [name for name, position in zip(comparison.prepared.shown.names, shown, strict=True) if position is None]
-    text = _explain(comparison, holds, missing, paths_of(found), unexpected)
+    text = _explain(comparison, holds, missing, found, unexpected)
     return scores[comparison.settings.score], details, text
 
 
@@ -419,7 +462,11 @@ def _explained(comparison: _Comparison, shown: Sequence[int | None]) -> dict[str
 
 
 def _explain(
-    comparison: _Comparison, holds: bool, missing: Sequence[str], paths: Sequence[str], unexpected: Sequence[str]
+    comparison: _Comparison,
+    holds: bool,
+    missing: Sequence[str],
+    differ: Sequence[JsonValue],
+    unexpected: Sequence[str],
 ) -> str:
     match = _ALIASES.get(comparison.settings.match, comparison.settings.match)
     expected = counted(len(comparison.pairs), "expected call")
@@ -427,7 +474,7 @@ def _explain(
         return f"The calls are as expected ({match}, {expected})."
     paired = len(comparison.pairs) - comparison.pairs.count(None)
     reasons = [f"not called often enough: {listed(missing)}"] if missing else []
-    reasons += [f"not as expected: {listed(paths)}"] if paths else []
+    reasons += [f"not as expected: {listed(paths_of(differ))}", *origins_of(differ)] if differ else []
     if match in ("exact", "in_order") and not reasons and paired < len(comparison.pairs):
         reasons.append("not in the expected order")
     if match in ("exact", "unordered", "subset") and unexpected:
@@ -439,7 +486,7 @@ def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: 
     prepared = criteria.prepared(settings)
     reading = set(prepared.indexes_reading(part))
     redundant = part == "arguments" and settings.efficiency is not None and settings.efficiency.reads_arguments
-    for position in _looked_at(evidence.calls, settings):
+    for position in _looked_at(evidence, settings):
         if redundant or not reading.isdisjoint(prepared.table.met_by(evidence.calls[position].name)):
             yield position
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from tracegrade.extract.asks import Ask
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.pairing import PairedCall
 from tracegrade.extract.values import canonical, first_text
@@ -31,6 +32,7 @@ def build_calls(
     stray = next((run for run in runs if run.span_id not in of_agents), runs[0])
     depths = _depths(paired_calls, top_down)
     batches = _batches(paired_calls)
+    turns = _turns(paired_calls)
     names = {run.agent for run in runs}
     calls = []
     for paired, batch in zip(paired_calls, batches, strict=True):
@@ -40,6 +42,8 @@ def build_calls(
         own = first_text(node.span, node.keys.agent) if node.keys.agent else ""
         agent = own if own and (own in names or not run.agent) else run.agent
         call = _build(paired, run, agent, depths[node], batch)
+        if paired.ask is not None:
+            call.turn = turns[paired.ask.turn]
         if tool_name is not None:
             call.name = tool_name(call.name)
         calls.append(call)
@@ -133,6 +137,19 @@ def _batches(paired_calls: Sequence[PairedCall]) -> list[int | None]:
         groups.append(group)
     numbers: dict[object, int] = {}
     return [numbers.setdefault(group, len(numbers)) for group in groups]
+
+
+def _turns(paired_calls: Sequence[PairedCall]) -> dict[int, int]:
+    """The number of each asking message; those of several model calls that started at one time share the first's."""
+    asks = sorted((paired.ask for paired in paired_calls if paired.ask is not None), key=lambda ask: ask.order)
+    turns: dict[int, int] = {}
+    before: Ask | None = None
+    for ask in asks:
+        if ask.turn not in turns:
+            is_apart = before is None or before.node is ask.node or before.node.span.start_ns != ask.node.span.start_ns
+            turns[ask.turn] = ask.turn if is_apart or before is None else turns[before.turn]
+        before = ask
+    return turns
 
 
 def _call_above(node: Node) -> Node | None:

@@ -26,6 +26,7 @@ def part_of(extraction: Extraction, session_id: str) -> Extraction | None:
         calls=[copies[id(call)] for call in extraction.calls if id(call) in copies],
         session=session_id,
         release=extraction.release,
+        unread_tool_spans=extraction.unread_tool_spans,
     )
 
 
@@ -37,7 +38,8 @@ def joined(parts: Iterable[Extraction]) -> tuple[list[Extraction], list[ToolCall
     """The parts of one session in order of (start, trace id), and their calls in order of start.
 
     A call that a second instrumentation shows in another part as well is there once. Within a trace calls keep their
-    order: one without a time comes with those around it. Batches are numbered anew, so that those of two traces differ.
+    order: one without a time comes with those around it. Batches and turns are numbered anew, so that those of two
+    traces differ.
     """
     ordered = sorted(parts, key=lambda part: (_start_ns(part), part.trace.trace_id))
     if len(ordered) == 1:
@@ -45,6 +47,7 @@ def joined(parts: Iterable[Extraction]) -> tuple[list[Extraction], list[ToolCall
     fold_across(ordered)
     placed: list[tuple[int, int, int, ToolCall]] = []
     batches: dict[tuple[int, int], int] = {}
+    turns: dict[tuple[int, int], int] = {}
     for place, part in enumerate(ordered):
         at_ns = _start_ns(part)
         part.calls = [call for call in part.calls if call.duplicate_of is None]
@@ -55,6 +58,8 @@ def joined(parts: Iterable[Extraction]) -> tuple[list[Extraction], list[ToolCall
             placed.append((at_ns, place, position, call))
             if call.batch is not None:
                 call.batch = batches.setdefault((place, call.batch), len(batches))
+            if call.turn is not None:
+                call.turn = turns.setdefault((place, call.turn), len(turns))
     placed.sort(key=lambda item: item[:3])
     return ordered, [call for *_, call in placed]
 

@@ -4,23 +4,30 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tracegrade import semconv as s
 from tracegrade.extract.registry import DIALECTS
+from tracegrade.extract.unread import UNREAD_KEYS, unread_spans
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import Session
 from tracegrade.model.span import Span
 from tracegrade.model.subject import Subject
+from tracegrade.model.tool_call import ToolCall
 
 _SCHEMA_READERS = tuple(dict.fromkeys(dialect.schemas for dialect in DIALECTS.values()))  # dialects share them
+
+_ANY_TOOL = "*"
 
 
 class TraceSurroundings:
     """What a trace says, each worked out once for all of its subjects."""
 
-    __slots__ = ("_definitions", "_extraction", "_tokens")
+    __slots__ = ("_called", "_definitions", "_extraction", "_places", "_tokens", "_unread")
 
     def __init__(self, extraction: Extraction) -> None:
         self._extraction = extraction
+        self._called: dict[str, list[tuple[int, ToolCall]]] = {}
+        self._places: dict[int, int] = {}
+        self._unread: dict[str | None, Span] | None = None
         self._definitions: dict[str, JsonValue] | None = None
         self._tokens: dict[str | None, int] | None = None
 
@@ -37,6 +44,31 @@ class TraceSurroundings:
         of: Iterable[str | None] = self._tokens if runs is None else {run.span_id for run in runs}
         known = [self._tokens[run] for run in of if run in self._tokens]
         return sum(known) if known else None
+
+    def unread_before(self, run: str | None, call: ToolCall | None) -> str | None:
+        """As `Surroundings.unread_before`, of a run (hex id), of the whole trace when it is None."""
+        if self._unread is None:
+            self._unread = _first_unread(self._extraction)
+        span = self._unread.get(run)
+        if span is None or (call is not None and call.start_ns and span.start_ns > call.start_ns):
+            return None
+        return span.span_id.hex()
+
+    def agent_that_called(self, run: str, tool: str, before: ToolCall) -> str | None:
+        """As `Surroundings.agent_that_called`, where `before` is of that run (hex id)."""
+        if not self._places:
+            for place, call in enumerate(self._extraction.calls):
+                self._places[id(call)] = place
+                for name in (call.name, _ANY_TOOL):
+                    first = self._called.setdefault(name, [])
+                    # The first calls of two runs: one of them is not the run that asks.
+                    if not first or (len(first) == 1 and first[0][1].agent_span_id != call.agent_span_id):
+                        first.append((place, call))
+        last = self._places.get(id(before), len(self._places))
+        for place, call in self._called.get(tool, ()):
+            if place < last and call.agent_span_id != run:
+                return call.agent
+        return None
 
 
 class SubjectSurroundings:
@@ -75,6 +107,18 @@ class SubjectSurroundings:
         runs = [subject.run] if subject.kind == "agent" and subject.run is not None else None
         return self._trace.tokens(runs)
 
+    def unread_before(self, call: ToolCall | None) -> str | None:
+        """The first of the trace, or of the run that is judged or whose call is."""
+        subject = self._subject
+        run = subject.run.span_id if subject.kind != "trace" and subject.run is not None else None
+        return self._trace.unread_before(run, call)
+
+    def agent_that_called(self, tool: str, before: ToolCall) -> str | None:
+        """The first in the trace; None where the whole trace is judged."""
+        if self._subject.kind == "trace" or self._subject.run is None:
+            return None
+        return self._trace.agent_that_called(self._subject.run.span_id, tool, before)
+
 
 class SessionSurroundings:
     """The surroundings of a session: those of its parts together."""
@@ -100,6 +144,32 @@ class SessionSurroundings:
         parts = [TraceSurroundings(part).tokens(part.runs) for part in self._session.parts]
         known = [tokens for tokens in parts if tokens is not None]
         return sum(known) if known else None
+
+    def unread_before(self, call: ToolCall | None) -> str | None:
+        """The first of its traces."""
+        found = (TraceSurroundings(part).unread_before(None, call) for part in self._session.parts)
+        return next((span_id for span_id in found if span_id is not None), None)
+
+    def agent_that_called(self, tool: str, before: ToolCall) -> str | None:
+        """None: a session has all calls."""
+        return None
+
+
+def _first_unread(extraction: Extraction) -> dict[str | None, Span]:
+    """The first tool span that does not say which tool, by the run (hex id) around it, and of all under None.
+
+    Spans that merely look like tool calls, and that no dialect knows, are none.
+    """
+    nameless = [span for span in unread_spans(extraction) if UNREAD_KEYS not in span.attributes]
+    if not nameless:
+        return {}
+    parents = {span.span_id: span.parent_span_id for span in extraction.trace.spans}
+    run_of: dict[bytes, str | None] = {bytes.fromhex(run.span_id): run.span_id for run in extraction.runs}
+    found: dict[str | None, Span] = {}
+    for span in nameless:
+        for run in (None, _run_of(span.span_id, parents, run_of)):
+            found.setdefault(run, span)
+    return found
 
 
 def _tool_definitions(extraction: Extraction) -> dict[str, JsonValue]:

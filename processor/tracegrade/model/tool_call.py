@@ -30,7 +30,8 @@ class ToolCall:
     the hex subject id of the agent run it belongs to. ``depth`` counts enclosing tool calls. ``batch`` numbers the
     groups of calls that were made together (None: no batch known); ``attempt`` counts from 1 the calls of the same
     name and arguments within the run, and what was refused before the tool ran. ``message_path`` is "message/part"
-    when the call was read from a message.
+    when the call was read from a message. ``turn`` numbers the messages that ask for calls, in their order (None: no
+    message is known); two messages whose order nothing tells share one. JSON leaves it out.
     """
 
     name: str
@@ -54,6 +55,7 @@ class ToolCall:
     message_path: str | None = None
     also_seen_in: list[str] = field(default_factory=list)  # hex ids of further spans that show the same call
     duplicate_of: str | None = None  # "trace id/span id" of the same call in another trace
+    turn: int | None = None
 
     @property
     def failed(self) -> bool:

@@ -122,6 +122,7 @@ def _call_rows(calls: Sequence[ToolCall]) -> list[tuple[Any, ...]]:
             call.message_path,
             call.also_seen_in,
             call.duplicate_of,
+            call.turn,
         )
         for call in calls
     ]

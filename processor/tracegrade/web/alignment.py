@@ -6,7 +6,7 @@ score is the evaluator's, and stands beside this.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
@@ -23,10 +23,11 @@ from tracegrade.evaluate import (
     tool_selection,
     trajectory,
 )
-from tracegrade.evaluate.calls import arguments, batches
+from tracegrade.evaluate.calls import arguments
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.expected import Difference, Expected, differences
+from tracegrade.evaluate.order import batches, ties
 from tracegrade.evaluate.outputs import ActualOutput, ExpectedOutput
 from tracegrade.evaluate.subsequence import align
 from tracegrade.evaluate.tool_names import NameTable, listed_names
@@ -90,7 +91,8 @@ def aligned(spec: EvaluationSpec, evidence: Evidence) -> Alignment | None:
         if found is None:
             return None
         expected, in_order = found
-        return _Comparison(expected, evidence, in_order).alignment()
+        sequential = getattr(spec.settings, "concurrency", "") == "sequential"
+        return _Comparison(expected, evidence, in_order, sequential).alignment()
     except EvaluatorError:
         return None
 
@@ -147,7 +149,8 @@ def _output_differences(
         return
     criterion = expected.as_value()
     if criterion is None:
-        yield Difference((), "different", expected=expected.source, found=actual.value)
+        lookups = tuple(expected.lookups(work))
+        yield Difference((), "different", expected=expected.source, found=actual.value, lookups=lookups)
     else:
         yield from differences(criterion, actual.decoded(work), work)
 
@@ -168,7 +171,7 @@ def _of_trajectory(criteria: trajectory.Criteria, settings: trajectory.Settings)
             yield from comparison.differences(evidence.once(arguments)[position], work)
             if output is not None:
                 for item in _output_differences(output, evidence, position, work):
-                    yield Difference(("output", *item.path), item.problem, item.expected, item.found)
+                    yield replace(item, path=("output", *item.path))
 
         found.append(
             ExpectedCall(
@@ -184,8 +187,9 @@ def _of_trajectory(criteria: trajectory.Criteria, settings: trajectory.Settings)
 class _Comparison:
     """One comparison: expected calls by index, calls made by position."""
 
-    def __init__(self, expected: Sequence[ExpectedCall], evidence: Evidence, in_order: bool) -> None:
+    def __init__(self, expected: Sequence[ExpectedCall], evidence: Evidence, in_order: bool, sequential: bool) -> None:
         self._expected = expected
+        self._sequential = sequential
         self._evidence = evidence
         self._in_order = in_order
         self._table = NameTable([call.names for call in expected])
@@ -217,7 +221,7 @@ class _Comparison:
         return {index: 0.5 if self._differing(index, position) else 1.0 for index in met}
 
     def _in_best_order(self) -> dict[int, int]:
-        groups = self._evidence.once(batches)
+        groups = self._evidence.once(ties if self._sequential else batches)
         order = [position for group in groups for position in group]
         fits = [[self._fits(position) for position in group] for group in groups]
         return {index: order[rank] for index, rank in align(len(self._expected), fits, self._work)}
