@@ -241,6 +241,9 @@ LLAMA_OUTPUT = "step.output"
 LLAMA_CHAT_START = "LLMChatStartEvent"
 LLAMA_CHAT_END = "LLMChatEndEvent"
 
+# LangGraph's metadata, as langchain-azure-ai writes them. Source: langchain-azure-ai 1.2.12, callbacks/tracers.
+LANGGRAPH_NODE = "metadata.langgraph_node"
+
 # CrewAI's own tracing. Source: crewai 1.15.30, telemetry/tracing/semantic_conventions.py.
 CREWAI_EVENT = "crewai.event_name"
 CREWAI_AGENT_ROLE = "crewai.agent.role"

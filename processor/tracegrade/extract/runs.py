@@ -45,6 +45,7 @@ def find_runs(top_down: Sequence[Node]) -> None:
                 node.agent = name
                 named.add(node)
     beside = _shown_beside(agents, top_down)
+    routing = _routing(agents, top_down)
     named |= set(beside.values())
     busy = {node.agent_above for node in top_down if node.kind == "tool"}
     chatty = {node.agent_above for node in top_down if node.kind == "chat"}
@@ -63,7 +64,7 @@ def find_runs(top_down: Sequence[Node]) -> None:
     for node in top_down:
         above = node.parent
         node.run = above.run if above is not None else None
-        if node.kind != "agent" or node in beside:
+        if node.kind != "agent" or node in beside or node in routing:
             continue
         is_below_agent = above is not None and above.kind == "agent" and above.agent == node.agent
         if is_below_agent and node.run is not None and node.run.agent == node.agent:
@@ -92,6 +93,18 @@ def _shown_beside(agents: Sequence[Node], nodes: Sequence[Node]) -> dict[Node, N
                 if node not in enclosing and twin is not None:
                     beside[node] = twin
     return beside
+
+
+def _routing(agents: Sequence[Node], nodes: Sequence[Node]) -> set[Node]:
+    """Functions of a graph's node that a tracer takes for agents: within a node of another name, and nothing below."""
+    found = {
+        node
+        for node in agents
+        if node.parent is not None
+        and (place := node.span.attributes.get(s.LANGGRAPH_NODE)) is not None
+        and place != node.agent
+    }
+    return found.difference(node.parent for node in nodes if node.parent is not None) if found else found
 
 
 def root_of(spans: Sequence[Span]) -> Span:

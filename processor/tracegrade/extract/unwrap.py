@@ -137,7 +137,22 @@ def _open_message(message: dict[str, JsonValue]) -> tuple[JsonValue, str | None,
     content = message["content"]
     if not content and isinstance(structured := message.get("structuredContent"), dict):
         content = structured
+    artifact = message.get("artifact")
+    if not failed and isinstance(artifact, dict) and isinstance(structured := artifact.get("structured_content"), dict):
+        content = _structured(structured, content)
     return content, call_id(found), failed
+
+
+def _structured(structured: dict[str, JsonValue], content: JsonValue) -> JsonValue:
+    """An MCP tool's structured result, which says of a list what its texts, one an item, do not.
+
+    What is no object stands in it as ``{"result": ...}``; where the text says the same, the tool gave that itself.
+    """
+    if structured.keys() != {"result"}:
+        return structured
+    layer = _open_blocks(content) if isinstance(content, list) else None
+    text = decode(layer[0] if layer is not None else content).value
+    return structured if text == structured else structured["result"]
 
 
 def _open_blocks(blocks: list[JsonValue]) -> tuple[JsonValue, str | None, bool] | None:
@@ -145,13 +160,20 @@ def _open_blocks(blocks: list[JsonValue]) -> tuple[JsonValue, str | None, bool] 
     if len(blocks) == 1 and isinstance(only := blocks[0], dict) and only.keys() == {"json"}:
         return only["json"], None, False
     texts = []
+    read: list[JsonValue] = []
     for block in blocks:
-        if not isinstance(block, dict) or not isinstance(text := block.get("text"), str):
+        if not isinstance(block, dict) or "text" not in block:
             return None
         if not _BLOCK_KEYS.issuperset(block) or block.get("type", "text") not in ("text", "output_text"):
             return None
-        texts.append(text)
-    return ("\n".join(texts), None, False) if texts else None
+        if isinstance(text := block["text"], str):
+            texts.append(text)
+        read.append(text)
+    if len(texts) == len(read):
+        return ("\n".join(texts), None, False) if texts else None
+    # A sender has read what JSON the texts were (langchain-azure-ai).
+    is_typed = all(isinstance(block, dict) and block.get("type") == "text" for block in blocks)
+    return (read[0] if len(read) == 1 else read, None, False) if is_typed else None
 
 
 def _open_repr(text: str) -> tuple[JsonValue, str | None, bool] | None:

@@ -141,7 +141,7 @@ DIALECT: Dialect = Dialect(
         error_message=(s.ERROR_MESSAGE,),
         prompt=(s.WORKFLOW_INPUT,),
     ),
-    attributes=frozenset({s.TOOL_TYPE, s.TOOL_DEFINITIONS, s.INPUT_MESSAGES, s.OUTPUT_MESSAGES}),
+    attributes=frozenset({s.TOOL_TYPE, s.TOOL_DEFINITIONS, s.INPUT_MESSAGES, s.OUTPUT_MESSAGES, s.LANGGRAPH_NODE}),
     events=frozenset({s.INFERENCE_EVENT, s.MESSAGE_EVENT_CHOICE, s.PROMPT_EVENT, s.COMPLETION_EVENT, *_INPUT_EVENTS}),
     outputs=_outputs,
     inputs=_inputs,

@@ -6,11 +6,12 @@ from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, RequestedCall, ShownResult, SpanKind
 from tracegrade.extract.values import call_id, decode, parse_plain
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.span import Span
+from tracegrade.model.span import STATUS_ERROR, Span
 
 _KINDS: dict[str, SpanKind] = {"TOOL": "tool", "LLM": "chat", "AGENT": "agent"}
 
 _AGENT_SPAN_SUFFIX = ".run"
+_FAILURE_SPAN = "error"
 # What a request has where a tool failed: Anthropic's, Bedrock's.
 _FAILURE_MARKS = ('"is_error"', '"error"')
 
@@ -27,6 +28,9 @@ def _classify(span: Span) -> SpanKind | None:
         # A handoff is a TOOL span that names no tool and has agent names as its input and output.
         if not attributes.get(s.OI_TOOL_NAME) and span.name.lower().startswith("handoff"):
             return "handoff"
+        # BeeAI tells of a tool that failed by a span inside its own, which names no tool.
+        if span.name == _FAILURE_SPAN and s.OI_TOOL_NAME not in attributes and span.status_code == STATUS_ERROR:
+            return "other"
     return found
 
 
