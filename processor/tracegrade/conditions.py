@@ -40,7 +40,7 @@ KINDS: dict[str, Kind] = {
     "disk_slow": Kind("more waits to be written than may", "look at the disk, and at what else uses it", refuses=True),
     "data_folder_gone": Kind(
         "the data folder was deleted or replaced under the running process",
-        "bring it back and start again",
+        "move it back, and receiving goes on; or start again, and a new one is made",
         refuses=True,
     ),
     # Judging; receiving and forwarding go on.

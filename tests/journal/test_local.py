@@ -1,10 +1,12 @@
 import asyncio
 import os
 import random
+import shutil
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from errno import EDQUOT, EIO, ENOSPC
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +14,11 @@ from tests.journal.conftest import SIZE, FailingDisk, FakeClock, Opener, entry, 
 
 from tracegrade.journal.disk import Disk
 from tracegrade.journal.errors import JournalClosed, JournalFull, JournalLocked, JournalUnavailable
+from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.published import Durable
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Entry
+from tracegrade.journal.segments import segment_path
 from tracegrade.journal.settings import JournalSettings
 from tracegrade.telemetry import Telemetry
 
@@ -412,3 +416,65 @@ def test_should_the_writer_thread_die_nobody_waits_for_ever(opener: Opener, monk
     journal.close()
     assert len(uncaught) == 1
     assert opener().end > 0
+
+
+def gone(journal: LocalJournal) -> bool:
+    return journal.telemetry.conditions.holds("data_folder_gone", "journal")
+
+
+TAKEN_AWAY: dict[str, Callable[[Path], object]] = {
+    "deleted": shutil.rmtree,
+    "moved": lambda folder: folder.rename(folder.with_name("elsewhere")),
+    "segments deleted": lambda folder: shutil.rmtree(folder / "segments"),
+    "last segment deleted": lambda folder: max((folder / "segments").iterdir()).unlink(),
+    "end deleted": lambda folder: (folder / "durable").unlink(),
+    "replaced by a copy": lambda folder: (
+        folder.rename(folder.with_name("elsewhere")),
+        shutil.copytree(folder.with_name("elsewhere"), folder),
+    ),
+}
+
+
+@pytest.mark.parametrize("take_away", TAKEN_AWAY.values(), ids=TAKEN_AWAY)
+@pytest.mark.parametrize("sync", ["always", "interval"])
+def test_nothing_is_answered_that_nobody_would_find(
+    opener: Opener, take_away: Callable[[Path], object], sync: str
+) -> None:
+    journal = opener(JournalSettings(sync=sync))  # type: ignore[arg-type]
+    journal.append(entry(b"kept")).result(5)
+    end = journal.end
+    take_away(opener.folder)
+    for _ in range(3):
+        with pytest.raises(JournalUnavailable, match=r"deleted, moved or replaced .* the sender should retry"):
+            journal.append(entry()).result(5)
+    assert journal.end == end
+    assert gone(journal)
+    assert journal.telemetry.value("tracegrade.journal.failed_commits", reason="folder_gone") == 3
+    journal.trim({})
+    with pytest.raises(OSError, match="deleted, moved or replaced"):
+        journal.erase(lambda record: None)
+
+
+def test_that_it_is_gone_is_said_without_senders_and_a_folder_that_comes_back_is_written_on(opener: Opener) -> None:
+    journal = opener(JournalSettings())
+    journal.append(entry(b"first")).result(5)
+    elsewhere = opener.folder.with_name("elsewhere")
+    opener.folder.rename(elsewhere)
+    eventually(lambda: gone(journal))
+    elsewhere.rename(opener.folder)
+    journal.append(entry(b"second")).result(5)
+    assert payloads(opener.folder) == [b"first", b"second"]
+
+
+def test_what_took_its_place_is_left_alone(opener: Opener) -> None:
+    journal = opener()  # each third record begins a segment
+    for _ in range(2):
+        journal.append(entry(bytes(SIZE))).result(5)
+    opener.folder.rename(opener.folder.with_name("elsewhere"))
+    stranger = segment_path(opener.folder, journal.end)
+    stranger.parent.mkdir(parents=True)
+    stranger.write_bytes(b"of another journal")
+    for _ in range(3):
+        with pytest.raises(JournalUnavailable):
+            journal.append(entry(bytes(SIZE))).result(5)
+    assert stranger.read_bytes() == b"of another journal"

@@ -56,6 +56,19 @@ def _read_or_zeros(fd: int, length: int, offset: int) -> bytes:
         return bytes(length)
 
 
+def names(path: Path, file: os.stat_result) -> bool:
+    """Whether `path` is a name of the open `file`: not any more once it was deleted, moved or replaced.
+
+    Raises:
+        OSError: it cannot be told.
+    """
+    try:
+        named = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return (named.st_dev, named.st_ino) == (file.st_dev, file.st_ino)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the folder's entries (files created, renamed, deleted) durable."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -27,6 +27,10 @@ class JournalNotFound(JournalError):
     """A reader found no journal in the folder."""
 
 
+class FolderGoneError(OSError):
+    """The journal's files were deleted, moved or replaced: what is written now would be found by nobody."""
+
+
 class SegmentDeleted(JournalError):
     """The wanted position lies before the first segment still there.
 

@@ -14,7 +14,7 @@ from typing import Self
 from tracegrade.journal.clock import JournalClock
 from tracegrade.journal.disk import Disk, sync_folder
 from tracegrade.journal.erase import Change, remove_leftovers, rewrite_segment
-from tracegrade.journal.errors import JournalClosed, JournalFull, JournalUnavailable
+from tracegrade.journal.errors import FolderGoneError, JournalClosed, JournalFull, JournalUnavailable
 from tracegrade.journal.lock import FolderLock
 from tracegrade.journal.published import Publisher
 from tracegrade.journal.recent import RecentRecords
@@ -203,6 +203,8 @@ class LocalJournal:
             For each consumer that lost something, the items lost by signal.
         """
         with self._trimming:
+            if self.telemetry.conditions.holds("data_folder_gone", self._name):
+                return {}  # what stands under these names is not ours
             bases = list(self._writer.bases)
             sealed = [Segment(base, following, self._writer.begun_ns[following]) for base, following in pairwise(bases)]
             assert self._publisher.last is not None
@@ -240,6 +242,7 @@ class LocalJournal:
             JournalClosed: shutting down.
         """
         with self._trimming:
+            self._in_writer(self._writer.check_in_place)
             self._in_writer(self._end_segment)
             remove_leftovers(self._folder)
             changed = 0
@@ -307,9 +310,11 @@ class LocalJournal:
         for condition, (refused_ns, size) in list(self._refused.items()):
             if time.monotonic_ns() - refused_ns < QUIET_NS:
                 continue
-            if condition == "disk_failing":
+            if condition in ("disk_failing", "data_folder_gone"):
                 try:
-                    self._writer.probe(max(size, 1), now_ns)
+                    self._writer.check_in_place()
+                    if condition == "disk_failing":
+                        self._writer.probe(max(size, 1), now_ns)
                 except OSError:
                     self._refused[condition] = (time.monotonic_ns(), size)
                     continue
@@ -394,6 +399,10 @@ class LocalJournal:
         return None
 
     def _refusal(self, error: OSError, size: int) -> Exception:
+        if isinstance(error, FolderGoneError):
+            self.telemetry.add("tracegrade.journal.failed_commits", journal=self._name, reason="folder_gone")
+            self._note_refused("data_folder_gone", str(error), size)
+            return JournalUnavailable(f"{error}; the sender should retry")
         no_room = error.errno in (ENOSPC, EDQUOT)
         self.telemetry.add(
             "tracegrade.journal.failed_commits", journal=self._name, reason="disk_full" if no_room else "disk_error"
@@ -414,8 +423,11 @@ class LocalJournal:
             if now_ns >= self._gauges_due_ns:
                 self._gauges_due_ns = now_ns + GAUGES_EVERY_NS
                 self._set_gauges()
+                self._writer.check_in_place()
                 self._end_old_segment(now_ns)
                 self._end_refusals(now_ns)
+        except FolderGoneError as error:
+            self._note_refused("data_folder_gone", str(error), 0)
         except OSError as error:
             self._refusal(error, self._refused.get("disk_failing", (0, 0))[1])  # counted; the next write hears of it
         self._writer.publish(now_ns)

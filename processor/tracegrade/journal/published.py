@@ -1,11 +1,12 @@
 """What a journal's writer publishes to its readers, in a small file that both map into memory."""
 
 import mmap
+import os
 from pathlib import Path
 from typing import NamedTuple
 
 from tracegrade.journal import slots
-from tracegrade.journal.disk import create_filled
+from tracegrade.journal.disk import create_filled, names
 from tracegrade.journal.errors import JournalError, JournalNotFound
 
 FILE_NAME = "durable"
@@ -27,13 +28,22 @@ class Publisher:
     """The writer's side: a store into shared memory, no system call."""
 
     def __init__(self, folder: Path) -> None:
-        path = folder / FILE_NAME
+        self._path = path = folder / FILE_NAME
         create_filled(path, slots.FILE_BYTES)
         with path.open("r+b") as file:
+            self._file = os.fstat(file.fileno())
             self._map = mmap.mmap(file.fileno(), slots.FILE_BYTES)
         found = slots.newest(self._map[:])
         self._sequence = found[0] if found else 0
         self.last = Durable(*found[1]) if found else None
+
+    def is_in_place(self) -> bool:
+        """Whether readers that begin now would find what is published here.
+
+        Raises:
+            OSError: it cannot be told.
+        """
+        return names(self._path, self._file)
 
     def publish(self, durable: Durable) -> None:
         """Show `durable` to every reader from now on."""

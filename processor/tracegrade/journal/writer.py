@@ -4,7 +4,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tracegrade.journal.disk import Disk, sync_folder
+from tracegrade.journal.disk import Disk, names, sync_folder
+from tracegrade.journal.errors import FolderGoneError
 from tracegrade.journal.published import Durable, Publisher
 from tracegrade.journal.segments import segment_path
 
@@ -64,6 +65,11 @@ class SegmentWriter:
         self.unsynced = True
         if self.sync_every_write:
             self.sync()
+        try:
+            self.check_in_place()
+        except OSError:
+            self._cut()
+            raise
         self.end += size
         self.publish(clock_ns)
 
@@ -105,6 +111,8 @@ class SegmentWriter:
             OSError: no room for another file, or the last one could not be synced.
         """
         self.sync()
+        if not self._publisher.is_in_place():  # else a file of another journal might be taken for a leftover
+            raise self._gone()
         path = segment_path(self._folder, self.end)
         # Nothing in a file of that name was ever published: a new one takes its place, with a page cache of its own.
         path.unlink(missing_ok=True)
@@ -121,6 +129,24 @@ class SegmentWriter:
         if not self.bases or self.bases[-1] != self.end:
             self.bases.append(self.end)
         self._generation += 1
+
+    def check_in_place(self) -> None:
+        """See to it that what was written can be found by who opens the journal now.
+
+        Raises:
+            FolderGoneError: its files were deleted, moved or replaced.
+            OSError: it cannot be told.
+        """
+        if not self._publisher.is_in_place():
+            raise self._gone()
+        if self._fd is not None and not names(segment_path(self._folder, self.bases[-1]), os.fstat(self._fd)):
+            raise self._gone()
+
+    def _gone(self) -> FolderGoneError:
+        return FolderGoneError(
+            f"{self._folder}: its files were deleted, moved or replaced while they were written; "
+            "move them back, or restart 'tracegrade serve'"
+        )
 
     def publish(self, clock_ns: int) -> None:
         """Show readers the end and the clock."""
