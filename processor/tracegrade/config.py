@@ -72,7 +72,7 @@ class JudgeSettings(FileModel):
     include_values: bool = Field(False, description="Send found and expected values downstream, not only their paths")
 
 
-class TelemetrySettings(FileModel):
+class TelemetrySettings(ListenSettings):
     """Our own metrics and health."""
 
     endpoint: Endpoint = Field(

@@ -21,8 +21,9 @@ def test_an_instance_keeps_its_name(tmp_path: Path) -> None:
     assert DataFolder(tmp_path).instance_id() == DataFolder(tmp_path).instance_id()
 
 
-def test_an_instance_whose_name_a_power_cut_spoilt_gets_a_new_one_and_keeps_it(tmp_path: Path) -> None:
-    (tmp_path / "instance_id").touch()
+@pytest.mark.parametrize("left", [b"", b"\n", b"\xff\xfe\x00noise", bytes(32), b"a\r\nb: c", b"x" * 4096])
+def test_an_instance_whose_name_a_power_cut_spoilt_gets_a_new_one_and_keeps_it(tmp_path: Path, left: bytes) -> None:
+    (tmp_path / "instance_id").write_bytes(left)
     name = DataFolder(tmp_path).instance_id()
     assert len(name) == 32
     assert DataFolder(tmp_path).instance_id() == name

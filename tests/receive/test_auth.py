@@ -1,4 +1,4 @@
-"""Bearer tokens, over both protocols; health stays open to all."""
+"""Bearer tokens, over both protocols."""
 
 import http.client
 import threading
@@ -110,11 +110,6 @@ def test_a_stranger_is_told_before_the_request_is_read(serve: Serve) -> None:
     connection.endheaders(b"{")
     assert connection.getresponse().status == 401
     connection.close()
-
-
-def test_health_needs_no_token(serve: Serve) -> None:
-    served = serve(grpc={"auth": {"tokens": ["secret"]}})
-    assert over_grpc(served, b"", None, "/grpc.health.v1.Health/Check") == ("OK", "")
 
 
 @pytest.fixture

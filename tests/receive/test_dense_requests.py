@@ -104,7 +104,7 @@ def test_so_many_messages_and_no_more() -> None:
 
 @pytest.mark.parametrize("dense", ROWS.values(), ids=ROWS)
 @pytest.mark.parametrize("compression", ["NoCompression", "Gzip", "Deflate"])
-def test_64_mib_of_empty_messages_are_refused_for_good_by_grpc(
+def test_empty_messages_of_64_mib_are_refused_for_good_by_grpc(
     serve: Serve, wire: bytes, dense: Dense, compression: str, peak_memory: Callable[[], Any], tmp_path: Path
 ) -> None:
     served = serve()
@@ -125,7 +125,7 @@ def test_64_mib_of_empty_messages_are_refused_for_good_by_grpc(
 
 
 @pytest.mark.parametrize("dense", ROWS.values(), ids=ROWS)
-def test_64_mib_of_empty_messages_are_refused_for_good_by_http(
+def test_empty_messages_of_64_mib_are_refused_for_good_by_http(
     serve: Serve, dense: Dense, peak_memory: Callable[[], Any]
 ) -> None:
     served = serve()

@@ -240,6 +240,27 @@ def test_21_health_says_serving_for_the_server_and_each_service(serve: Serve) ->
 NAMES = ["trace.v1.Trace", "logs.v1.Logs", "metrics.v1.Metrics"]
 
 
+def test_21_health_is_told_to_those_who_show_a_token_where_one_is_asked_for(serve: Serve) -> None:
+    served = serve(grpc={"auth": {"tokens": ["a-token"]}})
+    for name in ("Check", "Watch"):
+        error = error_of(served, b"", f"/grpc.health.v1.Health/{name}")
+        assert error.code() is grpc.StatusCode.UNAUTHENTICATED
+    known = (("authorization", "Bearer a-token"),)
+    with channel_to(served) as channel:
+        check = channel.unary_unary("/grpc.health.v1.Health/Check")
+        assert check(b"", timeout=20, metadata=known) == b"\x08\x01"
+        states = channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=20, metadata=known)
+        assert next(states) == b"\x08\x01"
+        states.cancel()
+
+
+@pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate])
+def test_21_health_may_be_asked_for_compressed(serve: Serve, compression: grpc.Compression) -> None:
+    service = EXPORT.split("/")[1].encode()
+    asked = b"\x0a" + bytes([len(service)]) + service
+    assert export(serve(), asked, "/grpc.health.v1.Health/Check", compression=compression) == b"\x08\x01"
+
+
 def test_21_health_can_be_watched_until_the_receiver_stops(serve: Serve) -> None:
     served = serve()
     with channel_to(served) as channel:

@@ -201,6 +201,8 @@ def _run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
 def _log_to_stderr(role: str) -> None:
     import logging
 
+    from tracegrade.receive.log_limit import LogLimit
+
     class Printable(logging.Formatter):
         """One line a message, safe on a terminal: messages quote what senders and other servers wrote."""
 
@@ -212,6 +214,7 @@ def _log_to_stderr(role: str) -> None:
 
     handler = logging.StreamHandler()
     handler.setFormatter(Printable(f"%(asctime)s {role} %(levelname)s %(name)s: %(message)s"))
+    handler.addFilter(LogLimit())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     for talkative in ("alembic", "uvicorn"):
         logging.getLogger(talkative).setLevel(logging.WARNING)

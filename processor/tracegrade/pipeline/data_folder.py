@@ -12,6 +12,8 @@ import orjson
 
 from tracegrade.journal.position import Position
 
+_LONGEST_INSTANCE_ID = 128
+
 JOURNAL = "journal"
 JUDGE = "judge"
 
@@ -53,10 +55,12 @@ class DataFolder:
     def instance_id(self) -> str:
         """The instance's own name, made once; what we send carries it, so that a loop is recognised."""
         path = self.path / "instance_id"
-        # A power cut may leave the file empty; an empty name is nobody's.
-        if not path.exists() or not path.read_text().strip():
-            _replace(path, uuid.uuid4().hex.encode())
-        return path.read_text().strip()
+        found = path.read_bytes().decode("latin-1").strip() if path.exists() else ""
+        # A power cut may leave the file empty or full of noise; neither is anybody's name, nor can be sent as one.
+        if not found or not found.isascii() or not found.isprintable() or len(found) > _LONGEST_INSTANCE_ID:
+            found = uuid.uuid4().hex
+            _replace(path, found.encode())
+        return found
 
     def set_aside_pairs(self) -> dict[tuple[str, str], str]:
         """(trace id, rule id) pairs on which a judge hung or crashed, and which; they are not tried again."""

@@ -31,7 +31,8 @@ from tracegrade.pipeline.open_files import allow_connections
 from tracegrade.pipeline.status_page import status_app
 from tracegrade.pipeline.unread import Items, UnreadItems
 from tracegrade.pipeline.web_process import WebProcess
-from tracegrade.receive.access import check_access
+from tracegrade.receive.access import check_access, guarded
+from tracegrade.receive.certificate import server_context
 from tracegrade.receive.http_connection import Bounds
 from tracegrade.receive.http_server import HttpServer
 from tracegrade.receive.ingest import Ingest
@@ -140,9 +141,12 @@ class ReceiveRole:
         return f"{scheme}://{_with_port(settings.endpoint, listening.getsockname()[1])}"
 
     async def _start_status(self, stack: AsyncExitStack) -> str:
-        endpoint = self._config.telemetry.endpoint
+        settings = self._config.telemetry
+        endpoint = settings.endpoint
+        tls = None if settings.tls is None else server_context("telemetry", settings.tls)
+        app = guarded(status_app(self._snapshots), "telemetry", settings)
         listening = bound_socket("telemetry", endpoint)
-        server = HttpServer(status_app(self._snapshots), Bounds(max_connections=100))
+        server = HttpServer(app, Bounds(max_connections=100), tls)
         task = asyncio.create_task(server.serve(sockets=[listening]))
 
         async def stop() -> None:
@@ -301,12 +305,15 @@ async def _stopped_with(forwarder: Forwarder, stop: asyncio.Event) -> None:
 
 
 async def _every(seconds: float, action: Callable[[], Any], stop: asyncio.Event) -> None:
+    said = ""
     while not stop.is_set():
         if not await wait(stop, seconds):
             try:
                 await action()
+                said = ""
             except (OSError, TraceGradeError) as error:  # no file descriptor left, a disk that fails: receiving goes on
-                logger.warning("%s; trying again in %.0f s", error, seconds)
+                if said != (said := str(error)):
+                    logger.warning("%s; trying again every %.0f s", error, seconds)
 
 
 def _with_port(endpoint: str, port: int) -> str:

@@ -1,8 +1,13 @@
-"""The files by which a server shows who it is and knows who calls, checked without one."""
+"""Who may call a server: the files that say so, and a guard for servers without one of their own."""
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.certificate import read_certificate
-from tracegrade.receive.settings import ListenSettings
+from tracegrade.receive.http_head import names_this_machine
+from tracegrade.receive.settings import ListenSettings, is_loopback, split_endpoint
 
 
 def check_access(where: str, settings: ListenSettings) -> None:
@@ -15,3 +20,25 @@ def check_access(where: str, settings: ListenSettings) -> None:
         read_certificate(where, settings.tls)
     if settings.auth is not None:
         BearerTokens(f"{where}.auth", settings.auth)
+
+
+def guarded(app: ASGIApp, where: str, settings: ListenSettings) -> ASGIApp:
+    """`app` for those who show a token of `settings`; without tokens, on loopback, for those who call by its name.
+
+    Raises:
+        ReceiverStartError: the file of tokens cannot be read, or holds none.
+    """
+    tokens = None if settings.auth is None else BearerTokens(f"{where}.auth", settings.auth)
+    only_here = tokens is None and is_loopback(split_endpoint(settings.endpoint)[0])
+
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        answer = app
+        if scope["type"] == "http":
+            headers = Request(scope).headers
+            if only_here and not names_this_machine(headers.get("host", "")):
+                answer = PlainTextResponse(f"call it by localhost or 127.0.0.1, or set {where}.auth\n", 421)
+            elif tokens is not None and (refused := tokens.refusal(headers.get("authorization"))):
+                answer = PlainTextResponse(f"{refused.message}\n", 401, {"WWW-Authenticate": "Bearer"})
+        await answer(scope, receive, send)
+
+    return guard

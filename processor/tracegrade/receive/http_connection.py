@@ -11,7 +11,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from tracegrade.receive.ingest import RETRY_AFTER_S
 
 # Why a connection was closed: what did not come in time, or that there were too many.
-Closed: TypeAlias = Literal["headers", "headers_too_large", "body", "answer_not_read", "too_many"]
+Closed: TypeAlias = Literal["headers", "headers_too_large", "body", "answer_not_read", "too_many", "malformed"]
 
 _MAX_HEADER_BYTES = 64 * 1024
 _WRITE_TIMEOUT_S = 30.0  # answers are short: who leaves 64 KiB of them unread for so long never reads them
@@ -142,6 +142,11 @@ class BoundedConnection(HttpToolsProtocol):
         if self._timer is None:  # else there is more of the body, which nobody reads
             self._among.waits(self)
         super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """What came is no HTTP."""
+        self._among.closed("malformed")
+        super().send_400_response(msg)
 
     def pause_writing(self) -> None:
         """The client does not read its answers."""

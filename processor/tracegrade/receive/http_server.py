@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tracegrade.receive.http_connection import BoundedConnection, Bounds, Closed, Connections
+from tracegrade.receive.http_head import WholeHeads
 
 
 class HttpServer(uvicorn.Server):
@@ -39,7 +40,7 @@ class HttpServer(uvicorn.Server):
         self._bounds = bounds or Bounds()
         super().__init__(
             uvicorn.Config(
-                app,
+                WholeHeads(app),
                 http=HttpToolsProtocol,
                 ws="none",
                 lifespan="off",

@@ -15,7 +15,7 @@ from tracegrade.otlp.reloading import Reloading
 from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.body import Body, BodyBounds, BodyRefusedError, Compression
 from tracegrade.receive.certificate import Certificate, reloading_certificate
-from tracegrade.receive.ingest import Ingest, Refused, request_too_slow
+from tracegrade.receive.ingest import InFlight, Ingest, Refused, request_too_slow
 from tracegrade.receive.listen import bound_socket, cannot_listen
 from tracegrade.receive.reply import UNAVAILABLE, export_response, retry_info_bytes, status_bytes
 from tracegrade.receive.settings import GrpcSettings, split_endpoint
@@ -31,6 +31,7 @@ _SERVICES = frozenset(["", *(method.split("/")[1] for method in EXPORT_METHODS.v
 _Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 
 _WHERE = "receivers.otlp.protocols.grpc"
+_HEALTH_BOUNDS = BodyBounds(4096, "")  # it names a service
 _STEP_BYTES = 16 * 1024  # decompressed at a time
 
 # Refusals that are final; all others are told to come back.
@@ -148,7 +149,7 @@ class _Handlers(grpc.GenericRpcHandler):
     """Method name -> handler; what is not here is answered UNIMPLEMENTED by gRPC itself."""
 
     def __init__(self, ingest: Ingest, tokens: BearerTokens | None, bounds: BodyBounds, read_timeout_s: float) -> None:
-        health = _Health(ingest)
+        health = _Health(ingest, tokens)
         # As streams, of which one message is read: so a sender is known, and on the clock, before its request comes.
         self._handlers: dict[str, Any] = {
             method: grpc.stream_unary_rpc_method_handler(_Export(ingest, signal, tokens, bounds, read_timeout_s).answer)
@@ -255,18 +256,21 @@ async def _abort(context: _Context, refused: Refused) -> NoReturn:
 
 
 class _Health:
-    """grpc.health.v1: serving until the receiver stops."""
+    """grpc.health.v1: serving until the receiver stops; with `tokens`, for those who show one."""
 
-    def __init__(self, ingest: Ingest) -> None:
+    def __init__(self, ingest: Ingest, tokens: BearerTokens | None) -> None:
         self._ingest = ingest
+        self._tokens = tokens
 
     async def check(self, request: bytes, context: _Context) -> bytes:
+        await self._refuse_strangers(context)
         service = _service_name(request)
         if service not in _SERVICES:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"no service {service!r} here")
         return _NOT_SERVING if self._ingest.is_stopping else _SERVING
 
     async def watch(self, request: bytes, context: _Context) -> AsyncIterator[bytes]:
+        await self._refuse_strangers(context)
         known = _service_name(request) in _SERVICES
         if not self._ingest.is_stopping:
             yield _SERVING if known else _SERVICE_UNKNOWN
@@ -274,9 +278,20 @@ class _Health:
         if known:
             yield _NOT_SERVING
 
+    async def _refuse_strangers(self, context: _Context) -> None:
+        metadata = context.invocation_metadata() or ()
+        if self._tokens is not None and (refused := self._tokens.refusal(_value(metadata, "authorization"))):
+            await _abort(context, refused)
+
 
 def _service_name(request: bytes) -> str | None:
     """HealthCheckRequest.service, None when the request cannot be read."""
+    body = Body(_HEALTH_BOUNDS, InFlight(_HEALTH_BOUNDS.max_bytes), _compression(request))
+    try:
+        body.add(request)
+        request = body.finish()
+    except BodyRefusedError:
+        return None
     try:
         # AnyValue's first field is a string as well.
         return AnyValue.FromString(request).string_value

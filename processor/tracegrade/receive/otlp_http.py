@@ -234,5 +234,5 @@ async def _not_served(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException) and error.status_code == 405:
         message = f"{request.method} is not served here; OTLP is sent by POST"
         return _status_response(405, UNIMPLEMENTED, message, encoding, {"Allow": "POST"})
-    message = f"nothing is served at {request.url.path!r}; expected one of {', '.join(PATHS.values())}"
+    message = f"nothing is served at {request.scope['path']!r}; expected one of {', '.join(PATHS.values())}"
     return _status_response(404, NOT_FOUND, message, encoding, {})

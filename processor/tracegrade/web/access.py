@@ -5,7 +5,6 @@ take for this one (DNS rebinding) calls us by its own name, and is refused. No o
 anything here, with or without a token.
 """
 
-import ipaddress
 import secrets
 import time
 from collections import OrderedDict, deque
@@ -21,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tracegrade.config import WebSettings
 from tracegrade.receive.auth import BearerTokens
+from tracegrade.receive.http_head import names_this_machine
 from tracegrade.receive.settings import is_loopback, split_endpoint
 from tracegrade.web.problem import problem
 from tracegrade.web.render import page
@@ -79,8 +79,8 @@ class Access:
 
     async def _answer(self, request: Request) -> Response | None:
         """What to say instead of the app; None to let it answer."""
-        path = request.url.path
-        if self._only_here and not _is_here(request.headers.get("host", "")):
+        path = request.scope["path"]
+        if self._only_here and not names_this_machine(request.headers.get("host", "")):
             return _refused(request, _WRONG_HOST)
         if request.method not in _SAFE and _is_from_another_site(request):
             return _refused(request, _OTHER_SITE)
@@ -98,15 +98,16 @@ class Access:
     def _by_token(self, request: Request, tokens: BearerTokens) -> Response | None:
         authorization = request.headers.get("authorization")
         if authorization is None:
-            if request.url.path.startswith("/api/") or request.method not in _SAFE:
+            if request.scope["path"].startswith("/api/") or request.method not in _SAFE:
                 return _refused(request, _no_token("it has no header 'authorization'"))
-            wanted = quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""), safe="")
+            query = request.scope["query_string"].decode("latin-1")
+            wanted = quote(request.scope["path"] + (f"?{query}" if query else ""), safe="")
             return RedirectResponse(f"/login?next={wanted}", 303)
+        if tokens.refusal(authorization) is None:
+            return None  # whatever others have tried: behind a proxy all come from one address
         address = _address(request)
         if (wait_s := self._failures.wait_s(address)) > 0:
             return _refused(request, _too_many(wait_s))
-        if tokens.refusal(authorization) is None:
-            return None
         self._failures.add(address)
         return _refused(request, _no_token("its token is none of those that are let in"))
 
@@ -119,12 +120,12 @@ class Access:
             )
         given = parse_qs(await _body(request))
         wanted = given.get("next", ["/"])[0]
-        address = _address(request)
-        if (wait_s := self._failures.wait_s(address)) > 0:
-            message = f"Too many tries; try again in {wait_s:.0f} s."
-            return _form(request, wanted, message, 429, {"Retry-After": f"{wait_s:.0f}"})
         token = given.get("token", [""])[0].strip()
         if not tokens.knows(token):
+            address = _address(request)
+            if (wait_s := self._failures.wait_s(address)) > 0:
+                message = f"Too many wrong tries; try again in {wait_s:.0f} s."
+                return _form(request, wanted, message, 429, {"Retry-After": f"{wait_s:.0f}"})
             self._failures.add(address)
             return _form(request, wanted, "This token is none of those that are let in.", 401)
         answer = RedirectResponse(_local(wanted), 303)
@@ -182,7 +183,10 @@ class _Sessions:
 
 
 class _Failures:
-    """Wrong tokens by address: ten in a minute, then a wait."""
+    """Wrong tokens by address: ten in a minute are told apart from no token at all; then a wait is asked for.
+
+    Nobody is kept out by it who shows the right one; what protects tokens from being guessed is their length.
+    """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -228,7 +232,7 @@ def _too_many(wait_s: float) -> _Refusal:
 
 
 def _refused(request: Request, refusal: _Refusal) -> Response:
-    if request.url.path.startswith("/api/"):
+    if request.scope["path"].startswith("/api/"):
         return problem(refusal.status, refusal.type, refusal.title, refusal.detail, refusal.headers)
     answer = page(request, "error.html", status=refusal.status, title=refusal.title, message=refusal.detail)
     answer.headers.update(refusal.headers)
@@ -253,7 +257,10 @@ async def _body(request: Request) -> str:
 
 def _local(wanted: str) -> str:
     """`wanted` if it is an address here, else the start: nobody is sent elsewhere after signing in."""
-    parts = urlsplit(wanted)
+    try:
+        parts = urlsplit(wanted)
+    except ValueError:
+        return "/"
     stays = (
         wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable() and "\\" not in wanted
     )
@@ -266,18 +273,10 @@ def _is_from_another_site(request: Request) -> bool:
     if site is not None:
         return site not in ("same-origin", "none")
     origin = request.headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc != request.headers.get("host")
-
-
-def _is_here(host: str) -> bool:
-    """Whether a ``host`` header names this machine: by a name that no other site can have."""
-    name = urlsplit(f"//{host}").hostname or ""
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
     try:
-        return ipaddress.ip_address(name).is_loopback
+        return origin is not None and urlsplit(origin).netloc != request.headers.get("host")
     except ValueError:
-        return False
+        return True
 
 
 def _address(request: Request) -> str:

@@ -51,7 +51,7 @@ def build_app(sources: Sources) -> ASGIApp:
 
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    if request.url.path.startswith("/api/"):
+    if request.scope["path"].startswith("/api/"):
         return no_such_address()
     title = {400: "This address says nothing", 404: "Not found"}.get(error.status_code, "Refused")
     return page(request, "error.html", status=error.status_code, title=title, message=error.detail)

@@ -41,7 +41,7 @@ def page(
     request: Request, template: str, *, view: View | None = None, status: int = 200, **values: Any
 ) -> HTMLResponse:
     """The page that `template` makes of `values`; links to other sections keep the time range of `view`."""
-    current = next((path for path, _ in reversed(_SECTIONS) if request.url.path.startswith(path)), "")
+    current = next((path for path, _ in reversed(_SECTIONS) if request.scope["path"].startswith(path)), "")
     sections = [(path if view is None else view.section(path), name, path == current) for path, name in _SECTIONS]
     signed_in = any(name.endswith("tracegrade") for name in request.cookies)
     values |= {"view": view, "sections": sections, "signed_in": signed_in}

@@ -107,7 +107,7 @@ def view_of(request: Request) -> View:
     if (outcome := chosen.get("outcome")) is not None and outcome not in OUTCOMES:
         raise HTTPException(400, f"outcome: expected one of {', '.join(OUTCOMES)}, found {outcome!r}")
     window = _window(parameters.get("range", ""), parameters.get("since"), parameters.get("until"))
-    return View(request.url.path, window, chosen)
+    return View(request.scope["path"], window, chosen)
 
 
 def _window(name: str, since: str | None, until: str | None) -> Window:
