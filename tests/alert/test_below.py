@@ -3,9 +3,10 @@ from typing import Any
 import pytest
 
 from tracegrade.alert.below import look_above, look_below
+from tracegrade.alert.finding import measure
 from tracegrade.match.alert import Alert
 from tracegrade.match.rule import Rule
-from tracegrade.store.history import Outcomes
+from tracegrade.store.history import Outcomes, total
 
 RULE = Rule.model_validate(
     {"id": "one", "evaluate": [{"evaluator": "tool-call-order", "name": "order", "tool_calls_order": ["a"]}]}
@@ -115,3 +116,16 @@ def test_a_share_is_resolved_only_at_the_one_that_the_rule_names() -> None:
     watched = alert(below=None, above=0.1, of="error", resolve_at=0.02)
     found = [look_above(watched, 0.1, outcomes(judged, 0, 0, 60 - judged)) for judged in (57, 59)]
     assert [item is not None and item.recovered for item in found] == [False, True]
+
+
+def test_results_from_before_the_sample_was_edited_weigh_as_they_were_kept() -> None:
+    """60 passes and 10 fails of all, then of one in ten that passes, and every fail: 60 and 10.
+
+    Together 60 + 600 passes and 20 fails: 660 / 680, whatever the rule says of its sample by now.
+    """
+    every, kept = outcomes(60, 10), outcomes(60, 10)._replace(all_passed=600.0)
+    both = total([every, kept])
+    for rule in (RULE, SAMPLED):
+        measured = measure(rule, alert(), both)
+        assert measured is not None
+        assert measured.value == pytest.approx(660 / 680)

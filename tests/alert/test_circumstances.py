@@ -77,3 +77,34 @@ def test_of_very_many_traces_only_the_latest_are_counted(stage: Stage, monkeypat
     monkeypatch.setattr("tracegrade.alert.circumstances._MOST_COUNTED", 3)
     stage.receive(0, *["fail"] * 4)
     assert "Found on at least 3 traces" in lines(fired(stage, 1))
+
+
+def test_another_version_of_tracegrade_is_named_where_it_began_to_judge(stage: Stage) -> None:
+    """Those before versions were kept, then two: the later is told, and only near the time when it began."""
+    stage.receive(0, *["pass"] * 30)
+    stage.receive(500, *["pass"] * 30, tracegrade="0.1.0")
+    stage.receive(1000, "fail", "fail", tracegrade="0.2.0+5b8e9d3c")
+    alert = fired(stage, 1001)
+    assert alert.facts.changed == [
+        "TraceGrade 0.2.0+5b8e9d3c instead of 0.1.0, first judged at 2026-01-01 16:00 UTC",
+    ]
+    assert "TraceGrade 0.2.0+5b8e9d3c instead of 0.1.0" in "\n".join(lines(alert))
+
+
+def test_the_first_version_that_is_known_is_told_too(stage: Stage) -> None:
+    stage.receive(0, *["pass"] * 30)
+    stage.receive(120, "fail", "fail", tracegrade="0.2.0")
+    changed = fired(stage, 121).facts.changed
+    assert changed == ["TraceGrade 0.2.0 instead of an earlier version, first judged at 2026-01-01 02:00 UTC"]
+
+
+def test_an_edited_text_is_no_change_of_the_rule(stage: Stage) -> None:
+    stage.receive(0, *["pass"] * 30)
+    stage.rule_set = rules(title="Said otherwise", level="critical")
+    stage.receive(120, "fail", "fail", level="critical")
+    assert fired(stage, 121).facts.changed == []
+    stage.rule_set = rules(scope="trace")
+    stage.receive(240, *["fail"] * 9)
+    stage.step(241)
+    (alert,) = [alert for alert in stage.firing() if alert.rule_hash == stage.rule_set.rules[0].hash]
+    assert alert.facts.changed == ["the rule was changed; this form first judged at 2026-01-01 04:00 UTC"]

@@ -8,6 +8,7 @@ from sqlalchemy import Engine
 from alert.loop_stage import Receiver, Stage, rules
 from store.engines import POSTGRESQL, needs_postgresql
 from store.judged_traces import MINUTE_NS, START_NS, judged
+from tracegrade.alert.message import summary
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.store.alerts import Silence, open_alerts, recent_alerts, save_silence
 from tracegrade.store.open import alone, open_store, reading
@@ -322,6 +323,10 @@ def test_a_moved_threshold_makes_another_alert_of_that_condition_alone(stage: St
     assert after["error"].key == before["error"].key
     assert (after["pass_rate"].bound, before["pass_rate"].bound) == (0.85, 0.8)
     assert after["pass_rate"].fingerprint != before["pass_rate"].fingerprint
+    with reading(stage.engine) as connection:
+        (ended,) = [alert for alert in recent_alerts(connection, 0) if alert.state == "resolved"]
+    assert ended.facts.ended_by == "the alert was changed or removed"
+    assert summary(ended).endswith("pass rate was 0.0% (8 results in 10m) when the alert was changed or removed")
 
 
 def test_a_silence_outlasts_an_edited_text(stage: Stage) -> None:

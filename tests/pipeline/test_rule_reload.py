@@ -57,6 +57,31 @@ class TestOpenTraces:
         judge.use(rule_set("new"))
         assert self.rules_of(judge, [(10, trace(9)), (12, trace(1)[1:]), (30, trace(8))])[1] == ["old", "old"]
 
+    def test_an_edited_text_is_in_force_for_what_begins_after_it_and_opens_nothing(self) -> None:
+        """The level is on each result: of an open trace, the one that was in force when it began (promise 3)."""
+        before, after = rule_set("order", level="low"), rule_set("order", level="high", title="Said otherwise")
+        assert before.judgement_hash == after.judgement_hash
+        judge = RecordJudge(self.settings, before, ClosedTraces())
+        found: list[tuple[int, int, str, str]] = []
+
+        def read(batches: list[tuple[float, list[Content]]]) -> None:
+            for record in records(batches):
+                for judged in judge.read(record):
+                    number = int.from_bytes(judged.trace.trace_id, "big")
+                    pairs = [decision.pair for decision in judged.judgement.decisions]
+                    found.extend((number, judged.trace.revision, pair.level, pair.rule_hash) for pair in pairs)
+
+        read([(0, trace(1)), (1, trace(2)[:1])])
+        judge.use(after)
+        read([(2, trace(3)), (3, trace(2)[1:]), (20, [tool_span(1, 3, 1, "late")]), (40, trace(9))])
+        rule_hash = before.rules[0].hash
+        assert sorted(found) == [
+            (1, 2, "low", rule_hash),
+            (1, 3, "low", rule_hash),
+            (2, 2, "low", rule_hash),
+            (3, 2, "high", rule_hash),
+        ]
+
     def test_what_comes_twice_is_known_though_other_attributes_are_read(self) -> None:
         judge = RecordJudge(self.settings, rule_set("old"), ClosedTraces())
         spans: list[Content] = [otlp_span(1, 1, None, tenant__tier="gold")]

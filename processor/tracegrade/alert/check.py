@@ -82,8 +82,11 @@ def check(
     for rule in rules:
         for alert in rule.alert:
             _check_one(_Look(history, rule, alert, now_ns, current, ended or {}), checked)
+    hashes = {rule.id: rule.hash for rule in rules}
     for orphan in current.values():
-        _end(checked, orphan, resolved(orphan, now_ns, "the rule was changed or removed"))
+        known_as = (earlier_hashes or {}).get(orphan.rule_hash, orphan.rule_hash)
+        changed = "alert" if hashes.get(orphan.rule_id) == known_as else "rule"
+        _end(checked, orphan, resolved(orphan, now_ns, f"the {changed} was changed or removed"))
     return checked
 
 

@@ -88,6 +88,8 @@ def _what(alert: StoredAlert) -> str:
     if named is None:
         name, score, _ = alert.of.partition(".score")
         named = f"mean score of {name}" if score else f"pass rate of {alert.of}"
+    if alert.state == "resolved" and alert.facts.ended_by:  # whether things are well again, nobody can tell
+        return f"{named} was {alert.value:.1%} {over} when {alert.facts.ended_by}"
     well = alert.state == "resolved"
     if alert.kind == "drop":
         was = f"{alert.facts.was:.1%}" if alert.facts.was is not None else "its baseline"
