@@ -112,8 +112,6 @@ from tracegrade.evaluate.work import Work
         ({"a": {"$one_of": [5, {"$absent": True}]}}, {}, True),
         ({"a": {"$one_of": [5, {"$absent": True}]}}, {"a": 5}, True),
         ({"a": {"$one_of": [5, {"$absent": True}]}}, {"a": 6}, False),
-        ({"a": {"$absent": True, "$any": True}}, {}, False),  # both cannot hold
-        ([{"$absent": True}], [], False),
     ],
 )
 def test_a_criterion_matches(criterion: Any, actual: Any, matches: bool) -> None:
@@ -161,6 +159,8 @@ def test_without_matchers_everything_is_literal() -> None:
         ({"$one_of": [1, {"$gte": None}]}, ("$one_of", 1, "$gte"), "expected a number or a text, found null"),
         ({"$any": False}, ("$any",), "expected true, found false"),
         ({"$absent": 1}, ("$absent",), "expected true, found 1"),
+        ({"a": {"$absent": True, "$any": True}}, ("a",), r"\$absent beside other matchers never holds"),
+        ([{"$absent": True}], (0,), "here there is always a value"),
         ({"$from": "check"}, ("$from",), "expected 'prompt', 'TOOL.output'"),
         ({"$from": "check.output["}, ("$from",), "where PATH is"),
         ({"$from": {"source": "prompt", "call": "next"}}, ("$from", "call"), "expected any, first or last"),

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from tracegrade.evaluate.calls import arguments, counted, detailed, listed, names
+from tracegrade.evaluate.criteria import VERBATIM
 from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.json_schema import JsonSchema, JsonSchemaError
@@ -36,6 +37,7 @@ Schema: TypeAlias = Annotated[
     PlainValidator(_read_schema),
     PlainSerializer(lambda schema: schema.source),
     WithJsonSchema({"type": ["object", "boolean"]}),
+    VERBATIM,
 ]
 
 

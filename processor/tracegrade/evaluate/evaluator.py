@@ -5,14 +5,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
-from pydantic import AliasChoices, AliasGenerator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AliasChoices,
+    AliasGenerator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
+from tracegrade.evaluate.criteria import refuse_unread_matchers
 from tracegrade.evaluate.data_flow import FromMatcher
 from tracegrade.evaluate.errors import ErrorType, EvaluatorError
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.expected import Criterion, every_part
-from tracegrade.evaluate.matchers import LITERAL, MATCHERS
+from tracegrade.evaluate.matchers import LITERAL, MATCHERS, takes_matchers
 from tracegrade.evaluate.text_matchers import SemanticMatcher
 from tracegrade.yaml_file import Document, FileModel, problems
 
@@ -31,6 +41,13 @@ class ParameterModel(FileModel):
     """Base of criteria and settings: snake_case names, camelCase taken as well."""
 
     model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_also_camel))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unread_matchers(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, dict) and takes_matchers(info.context):
+            refuse_unread_matchers(cls, value)
+        return value
 
     @cached_property
     def flows(self) -> list[FromMatcher]:
@@ -88,7 +105,8 @@ class Evaluator(Generic[C, S]):
         score: the judgement itself; pure. Raises EvaluatorError, ``work_bound``.
         reads: what it may read beyond the names of calls.
         compared: the positions of the calls of which it reads that part; asked only when some call lacks it.
-        never_scores: why, with these criteria, nothing could ever be scored; a rule that says so is refused.
+        never_scores: why, with these criteria and settings, nothing could ever be scored, or not as they say; a rule of
+            which that is said is refused.
         attributes: span attributes that it needs beyond those that extraction reads.
     """
 

@@ -1,7 +1,8 @@
 """exact-match: is the final answer the expected one? 1 or 0, with ``negated`` the other way round.
 
 If either side is a text, both are compared as text, letter case aside unless ``case_sensitive``; else they are equal as
-JSON values. An answer that is the JSON of an object or a list is compared as such with an expected object or list.
+JSON values. An answer that is the JSON of an object or a list is compared as such with an expected object or list; a
+matcher is met by the text or by what it is the JSON of.
 """
 
 from typing import Annotated
@@ -12,7 +13,15 @@ from tracegrade.evaluate.call_by_call import looked_up, origins_of
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.expected import Expected, LiteralValue
-from tracegrade.evaluate.final_answer import AnswerSettings, OutputCriteria, absent_score, compared, judge_lines
+from tracegrade.evaluate.final_answer import (
+    AnswerSettings,
+    OutputCriteria,
+    absent_score,
+    compared,
+    is_matcher,
+    judge_lines,
+    unread_settings,
+)
 from tracegrade.evaluate.values import json_text
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
@@ -38,7 +47,8 @@ def _score(evidence: Evidence, criteria: OutputCriteria, settings: Settings) -> 
             *lines, settings, lambda wanted, found: _judged(LiteralValue(wanted), found, settings, work)
         )
     else:
-        score = _judged(sides.expected, sides.decoded(), settings, work)
+        same = sides.meets_matcher(work) or _is_same(sides.expected, sides.decoded(), settings, work)
+        score = float(same is not settings.negated)
         details |= {} if score == 1 else looked_up(list(sides.expected.lookups(work)))
     return Score(score, details, "; ".join([_explain(score, settings), *origins_of([details])]) + ".")
 
@@ -63,11 +73,18 @@ def _explain(score: float, settings: Settings) -> str:
     return f"The answer is {text}" if score in (0.0, 1.0) else "Some lines of the answer are the expected ones"
 
 
+def _unread_settings(criteria: OutputCriteria, settings: Settings) -> str | None:
+    if settings.case_sensitive and is_matcher(criteria.expected_output):
+        return "case_sensitive says nothing of a matcher; leave it out, or use {$regex: ...}, where letter case counts"
+    return unread_settings(criteria, settings)
+
+
 EVALUATOR = Evaluator(
     name="exact-match",
     summary="Is the final answer the expected one?",
     Criteria=OutputCriteria,
     Settings=Settings,
     score=_score,
+    never_scores=_unread_settings,
     reads=frozenset({"final_answer"}),
 )

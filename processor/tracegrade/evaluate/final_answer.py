@@ -20,8 +20,9 @@ from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import NotedSettings, ParameterModel
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.expected import Expected, ExpectedList, ExpectedObject, LiteralValue, Path
-from tracegrade.evaluate.matchers import compile_expected
+from tracegrade.evaluate.matchers import compile_value
 from tracegrade.evaluate.values import decoded_container, excerpt, json_text
+from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
 WHOLE = "*"
@@ -30,7 +31,7 @@ _MAX_LINES_LISTED = 200
 
 ExpectedValue: TypeAlias = Annotated[
     Expected,
-    compiled_by(lambda value, matchers: compile_expected(value, matchers=matchers)),
+    compiled_by(lambda value, matchers: compile_value(value, matchers=matchers)),
     as_written,
     WithJsonSchema({}),
 ]
@@ -122,6 +123,26 @@ class Compared:
             container = decoded_container(self.actual)
             return self.actual if container is None else container
         return self.actual
+
+    def meets_matcher(self, work: Work) -> bool:
+        """Whether a matcher is expected that the answer meets as the text that it is, decoded or not.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        return is_matcher(self.expected) and self.expected.matches(self.actual, work)
+
+
+def is_matcher(expected: Expected) -> bool:
+    """Whether a matcher is expected of the value as a whole."""
+    return not isinstance(expected.opened(), ExpectedObject | ExpectedList | LiteralValue)
+
+
+def unread_settings(criteria: "OutputCriteria", settings: AnswerSettings) -> str | None:
+    """Which setting says nothing, with these criteria."""
+    if settings.judges_lines and is_matcher(criteria.expected_output):
+        return "line_by_line_evaluator is of texts, and a matcher is met by the whole answer or not; leave it out"
+    return None
 
 
 def compared(evidence: Evidence, criteria: OutputCriteria, settings: AnswerSettings) -> Compared | None:

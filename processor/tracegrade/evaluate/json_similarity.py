@@ -13,7 +13,14 @@ from pydantic import Field
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.expected import Expected, ExpectedList, ExpectedObject, LiteralValue
-from tracegrade.evaluate.final_answer import AnswerSettings, OutputCriteria, absent_score, compared, judge_lines
+from tracegrade.evaluate.final_answer import (
+    AnswerSettings,
+    OutputCriteria,
+    absent_score,
+    compared,
+    judge_lines,
+    unread_settings,
+)
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
@@ -40,7 +47,7 @@ def _score(evidence: Evidence, criteria: OutputCriteria, settings: Settings) -> 
             *lines, settings, lambda wanted, found: text_similarity(wanted, found, work)
         )
         return Score(score, details, "The lines of the answer are compared one by one.")
-    matched, total = _compare(sides.expected, sides.decoded(), work)
+    matched, total = (1.0, 1) if sides.meets_matcher(work) else _compare(sides.expected, sides.decoded(), work)
     details |= {"matched_leaves": matched, "total_leaves": float(total)}
     text = f"{matched:.2f} of {total} expected leaves match."
     return Score(min(1.0, matched / total) if total else 1.0, details, text)
@@ -108,5 +115,6 @@ EVALUATOR = Evaluator(
     Criteria=OutputCriteria,
     Settings=Settings,
     score=_score,
+    never_scores=unread_settings,
     reads=frozenset({"final_answer"}),
 )

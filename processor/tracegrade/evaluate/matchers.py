@@ -5,7 +5,7 @@ Several keys: all must hold. A mixture with other keys is a mistake, and ``{$lit
 A new matcher is a class, and a line in ``_MATCHERS``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tracegrade.evaluate.data_flow import FromMatcher
 from tracegrade.evaluate.expected import Expected, ExpectedList, ExpectedObject, LiteralValue, MatcherError, Path
@@ -39,6 +39,12 @@ from tracegrade.yaml_file import did_you_mean
 # Contexts in which criteria are validated; without one, matchers are on.
 MATCHERS = {"matchers": True}
 LITERAL = {"matchers": False}
+
+
+def takes_matchers(context: Mapping[str, bool] | None) -> bool:
+    """Whether objects of ``$`` keys are matchers in what is validated in that context."""
+    return bool((context or MATCHERS).get("matchers", True))
+
 
 MAX_DEPTH = 64  # of a criterion, as of a YAML file
 
@@ -100,15 +106,33 @@ def compile_expected(value: JsonValue, *, matchers: bool = True, path: Path = ()
     """
     if len(path) > MAX_DEPTH:
         raise MatcherError(path, f"expected values are nested more than {MAX_DEPTH} deep")
+    # A container without matchers inside is compared as one value; its parts' own, since {$literal: X} stands for X.
     if isinstance(value, dict):
         if matchers and value and (words := [key for key in value if key.startswith("$")]):
             return _compile_matcher(value, words, path)
         members = {key: compile_expected(member, matchers=matchers, path=(*path, key)) for key, member in value.items()}
-        return _simplest(value, members.values(), ExpectedObject(value, members))
+        if all(isinstance(member, LiteralValue) for member in members.values()):
+            return LiteralValue({key: member.source for key, member in members.items()})
+        return ExpectedObject(value, members)
     if isinstance(value, list):
         items = [compile_expected(item, matchers=matchers, path=(*path, i)) for i, item in enumerate(value)]
-        return _simplest(value, items, ExpectedList(value, items))
+        for place, item in enumerate(items):
+            refuse_absent(item, (*path, place))
+        if all(isinstance(item, LiteralValue) for item in items):
+            return LiteralValue([item.source for item in items])
+        return ExpectedList(value, items)
     return LiteralValue(value)
+
+
+def compile_value(value: JsonValue, *, matchers: bool = True) -> Expected:
+    """Compile a criterion for something that is always there: an output, an answer.
+
+    Raises:
+        MatcherError: as `compile_expected`; ``$absent``.
+    """
+    expected = compile_expected(value, matchers=matchers)
+    refuse_absent(expected, ())
+    return expected
 
 
 def compile_object(value: JsonValue, *, matchers: bool = True) -> ExpectedObject:
@@ -124,11 +148,6 @@ def compile_object(value: JsonValue, *, matchers: bool = True) -> ExpectedObject
     raise MatcherError((), f"expected an object of argument names and their values, found {shown}")
 
 
-def _simplest(value: JsonValue, parts: Iterable[Expected], compiled: Expected) -> Expected:
-    """A container without matchers inside is compared as one value."""
-    return LiteralValue(value) if all(isinstance(part, LiteralValue) for part in parts) else compiled
-
-
 def _compile_matcher(value: dict[str, JsonValue], words: list[str], path: Path) -> Expected:
     if len(words) < len(value):
         other = next(key for key in value if not key.startswith("$"))
@@ -138,7 +157,21 @@ def _compile_matcher(value: dict[str, JsonValue], words: list[str], path: Path) 
             "with '$', and {$literal: ...} takes one as it is",
         )
     parts = [_compile_word(word, value[word], (*path, word)) for word in words]
-    return parts[0] if len(parts) == 1 else AllOf(value, parts)
+    if len(parts) == 1:
+        return parts[0]
+    if any(isinstance(part, AbsentMatcher) for part in parts):
+        raise MatcherError(path, "$absent beside other matchers never holds; say {$one_of: [{$absent: true}, ...]}")
+    return AllOf(value, parts)
+
+
+def refuse_absent(expected: Expected, path: Path) -> None:
+    """Refuse ``$absent`` where there is always a value.
+
+    Raises:
+        MatcherError: `expected` is nothing else.
+    """
+    if isinstance(expected, AbsentMatcher):
+        raise MatcherError(path, "$absent holds for members of objects alone: here there is always a value")
 
 
 def _compile_word(word: str, argument: JsonValue, path: Path) -> Expected:

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from tracegrade.evaluate.calls import detailed, listed
 from tracegrade.evaluate.case_scoring import Occurrence, scored_calls
+from tracegrade.evaluate.criteria import VERBATIM
 from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.order import of_equal_rank
@@ -27,7 +28,9 @@ _DECIMALS = 4
 class Criteria(ParameterModel):
     """What is expected."""
 
-    parameters_schema: Annotated[dict[str, Any], Field(description="The JSON Schema of the tool's parameters.")]
+    parameters_schema: Annotated[
+        dict[str, Any], VERBATIM, Field(description="The JSON Schema of the tool's parameters.")
+    ]
 
 
 class Settings(ParameterModel):

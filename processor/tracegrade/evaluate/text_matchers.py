@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
-from tracegrade.evaluate.expected import Expected, MatcherError, Path
+from tracegrade.evaluate.expected import Expected, LiteralValue, MatcherError, Path
 from tracegrade.evaluate.expressions import glob_expression, regex_expression
 from tracegrade.evaluate.matcher import Compile, Matcher, read_options, refuse_argument
 from tracegrade.evaluate.semantic import Model, NoModel, model
-from tracegrade.evaluate.values import json_equal, scalar_text
+from tracegrade.evaluate.values import excerpt, json_equal, scalar_text
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
 
@@ -86,7 +86,15 @@ class CaseInsensitiveMatcher(Matcher):
     @classmethod
     def read(cls, argument: JsonValue, path: Path, compile: Compile) -> Self:
         """As `Matcher.read`."""
-        return cls(argument)
+        try:
+            criterion = compile(argument, path)
+        except MatcherError:  # keys of its own that begin with $
+            return cls(argument)
+        if not isinstance(criterion, LiteralValue):
+            raise MatcherError(
+                path, f"expected a value as it is, found {excerpt(argument, 80)}: no matcher is read here"
+            )
+        return cls(criterion.source)
 
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether `actual` is equal."""
@@ -113,7 +121,16 @@ class ContainsMatcher(Matcher):
     @classmethod
     def read(cls, argument: JsonValue, path: Path, compile: Compile) -> Self:
         """As `Matcher.read`."""
-        return cls(argument, compile(argument, path))
+        if isinstance(argument, dict) and "$from" in argument:
+            raise MatcherError(
+                path,
+                "$from inside $contains never holds of a text; write {$from: ...} alone, which without a path sees the "
+                "value in a longer text too",
+            )
+        item = compile(argument, path)
+        if item.optional:
+            raise MatcherError(path, "$absent holds for members of objects alone: here there is always a value")
+        return cls(argument, item)
 
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether `actual` holds it."""

@@ -20,14 +20,14 @@ from tracegrade.evaluate.calls import OutputExcerpts
 from tracegrade.evaluate.criteria import as_written, compiled_by
 from tracegrade.evaluate.evaluator import Evaluator, NotedSettings, ParameterModel, calls_named
 from tracegrade.evaluate.evidence import Evidence, Score
-from tracegrade.evaluate.matchers import compile_expected
+from tracegrade.evaluate.matchers import compile_value
 from tracegrade.evaluate.outputs import ActualOutput, ActualOutputs, ExpectedOutput
 from tracegrade.evaluate.pairing import pair_first, pair_in_turn
 from tracegrade.evaluate.value_modes import ComparedValues
 
 Output: TypeAlias = Annotated[
     ExpectedOutput,
-    compiled_by(lambda value, matchers: ExpectedOutput(value, compile_expected(value, matchers=matchers))),
+    compiled_by(lambda value, matchers: ExpectedOutput(value, compile_value(value, matchers=matchers))),
     as_written,
     WithJsonSchema({}),
 ]
