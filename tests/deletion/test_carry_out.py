@@ -24,9 +24,11 @@ from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.deletion_here import carry_out_what_nobody_else_does
 from tracegrade.store.alerts import open_alerts
+from tracegrade.store.filter import Filter
+from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import open_store
 from tracegrade.store.rates import rates
-from tracegrade.store.read import Filter, results, trace_heads
+from tracegrade.store.results import results
 from tracegrade.store.schema import traces as traces_table
 
 SECRET = "the-marker-that-must-go"

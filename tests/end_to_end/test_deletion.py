@@ -9,8 +9,9 @@ from deletion.kept import id_of, secret_trace
 from end_to_end.server import Server, eventually, export, running
 from pipeline.harness import agent_span, payload, spans_of, tool_span
 from tracegrade.cli import main
+from tracegrade.store.filter import Filter
+from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import StoreError, open_store, reading
-from tracegrade.store.read import Filter, trace_heads
 
 SECRET = "the-marker-that-must-go"
 

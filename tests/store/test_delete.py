@@ -12,8 +12,10 @@ from tracegrade.store.delete import (
     traces_of_session,
     traces_of_user,
 )
+from tracegrade.store.filter import Filter
+from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import open_store, reading
-from tracegrade.store.read import Filter, results, trace_heads
+from tracegrade.store.results import results
 from tracegrade.store.write import StoreWriter
 
 

@@ -16,9 +16,9 @@ from store.stored_alerts import ALERT
 from tracegrade.cli import main
 from tracegrade.store import migrations, schema
 from tracegrade.store.alerts import save_alert
+from tracegrade.store.filter import Filter
 from tracegrade.store.open import StoreError, open_store, reading
 from tracegrade.store.rates import rates
-from tracegrade.store.read import Filter
 from tracegrade.store.write import StoreWriter
 
 SCRIPTS = Path(migrations.__file__).parent

@@ -13,8 +13,9 @@ from sqlalchemy.exc import OperationalError
 from store.judged_traces import judged
 from tracegrade.model.session import TURN
 from tracegrade.store import migrations, schema
+from tracegrade.store.filter import Filter
 from tracegrade.store.open import StoreError, StoreUnreachable, checkpoint, open_store, reading
-from tracegrade.store.read import Filter, results
+from tracegrade.store.results import results
 from tracegrade.store.write import StoreWriter
 
 

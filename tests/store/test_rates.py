@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import Engine
 
 from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged
+from tracegrade.store.filter import Filter
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.rates import Rate, rates, stretches
-from tracegrade.store.read import Filter
 from tracegrade.store.write import StoreWriter
 
 

@@ -3,8 +3,10 @@ from sqlalchemy import Engine, select, text
 from store.judged_traces import MINUTE_NS, START_NS, judged
 from tracegrade.store import schema
 from tracegrade.store.blocks import CHUNK_TRACES
+from tracegrade.store.filter import Filter
+from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading
-from tracegrade.store.read import Filter, results, trace_heads
+from tracegrade.store.results import results
 from tracegrade.store.retention import delete_older
 from tracegrade.store.write import StoreWriter
 

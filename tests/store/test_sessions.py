@@ -9,20 +9,20 @@ from sqlalchemy import Engine, select
 from store.judged_traces import evaluation, judged, trace_id
 from tracegrade.deliver.record import JudgedTrace
 from tracegrade.model.session import session_trace_id
+from tracegrade.store.filter import Filter
+from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading
 from tracegrade.store.rates import rates
 from tracegrade.store.read import (
-    Filter,
     StoredTrace,
     newest_traces,
-    results,
     sessions_going_on,
     sessions_of,
     stored_session,
     stored_traces,
-    trace_heads,
     traces_of,
 )
+from tracegrade.store.results import results
 from tracegrade.store.schema import EVERY_TRACE, counts, series
 from tracegrade.store.write import StoreWriter
 

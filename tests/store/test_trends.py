@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import Engine
 
 from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged
+from tracegrade.store.filter import Filter
 from tracegrade.store.open import reading
-from tracegrade.store.read import Filter
 from tracegrade.store.trends import Sums, names_of, traffic, trends
 from tracegrade.store.write import StoreWriter
 

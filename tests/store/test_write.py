@@ -11,9 +11,11 @@ from sqlalchemy import Engine, text
 from judged_records import tool_call_of
 from store.judged_traces import START_NS, evaluation, judged, tool_call, trace_id
 from tracegrade.deliver.record import JudgedTrace
+from tracegrade.store.filter import Filter
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.rates import rates
-from tracegrade.store.read import Filter, full_evaluations, results, stored_traces
+from tracegrade.store.read import stored_traces
+from tracegrade.store.results import full_evaluations, results
 from tracegrade.store.write import StoreWriter
 
 COUNTED = ("traces", "tool_calls", "evaluations", "decisions")

@@ -11,8 +11,11 @@ from sqlalchemy import ColumnElement, Connection, Select, func, select
 
 from tracegrade.match.alert import SCORE, UNJUDGED, series_of
 from tracegrade.store.alerts import Facts, StoredAlert
+from tracegrade.store.filter import Filter
+from tracegrade.store.heads import trace_heads
 from tracegrade.store.history import SeriesHistory, Window
-from tracegrade.store.read import Filter, Result, results, stored_traces, trace_heads
+from tracegrade.store.read import stored_traces
+from tracegrade.store.results import Result, results
 from tracegrade.store.rule_texts import present_hash
 from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, counts, series
 

@@ -111,8 +111,9 @@ def _run_agent(endpoints: dict[str, str], config: "Config", once: bool) -> bool:
 
 
 def _wait_until_judged(config: "Config", trace_ids: set[str]) -> bool:
+    from tracegrade.store.filter import Filter
+    from tracegrade.store.heads import trace_heads
     from tracegrade.store.open import StoreError, open_store
-    from tracegrade.store.read import Filter, trace_heads
 
     deadline_s = time.monotonic() + _JUDGED_WITHIN_S
     while time.monotonic() < deadline_s:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tracegrade.model.evaluation import Evaluation
-    from tracegrade.store.read import Filter
+    from tracegrade.store.filter import Filter
 
 _EXPORTED_AT_A_TIME = 1000
 # Full-width forms too: some spreadsheets take them for the same.
@@ -71,8 +71,9 @@ def list_(
 
     JSON: one evaluation a line, with every field and value.
     """
+    from tracegrade.store.filter import Filter
     from tracegrade.store.open import reading_store
-    from tracegrade.store.read import Filter, full_evaluations, results
+    from tracegrade.store.results import full_evaluations, results
 
     with reading_store(settings.store_url) as connection:
         found = results(connection, Filter(since_ns=since, until_ns=until, **wanted), limit)
@@ -126,8 +127,8 @@ def export(
     """
     import csv
 
+    from tracegrade.store.filter import Filter
     from tracegrade.store.open import reading_store
-    from tracegrade.store.read import Filter
 
     with reading_store(settings.store_url) as connection:
         rows = _all_results(connection, Filter(since_ns=since, until_ns=until, **wanted))
@@ -145,7 +146,7 @@ def export(
 
 def _all_results(connection: "Connection", wanted: "Filter") -> "Iterator[Evaluation]":
     """All evaluations that `wanted` lets through, a few in memory at a time."""
-    from tracegrade.store.read import full_evaluations, results
+    from tracegrade.store.results import full_evaluations, results
 
     before = None
     while found := results(connection, wanted, _EXPORTED_AT_A_TIME, before=before):
@@ -248,9 +249,9 @@ def stats(settings: ReadSettings, output_format: str, since: int | None, until: 
     """
     from dataclasses import asdict
 
+    from tracegrade.store.filter import Filter
     from tracegrade.store.open import reading_store
     from tracegrade.store.rates import rates
-    from tracegrade.store.read import Filter
 
     with reading_store(settings.store_url) as connection:
         found = rates(connection, Filter(since_ns=since, until_ns=until, **wanted), evaluation=None)

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from tracegrade.model.span import Span
     from tracegrade.model.tool_call import ToolCall
-    from tracegrade.store.read import StoredTrace, TraceHead
+    from tracegrade.store.heads import TraceHead
+    from tracegrade.store.read import StoredTrace
 
 
 @click.group()
@@ -77,8 +78,9 @@ def list_(
     """List traces, the latest judged first."""
     from dataclasses import asdict
 
+    from tracegrade.store.filter import Filter
+    from tracegrade.store.heads import trace_heads
     from tracegrade.store.open import reading_store
-    from tracegrade.store.read import Filter, trace_heads
 
     with reading_store(settings.store_url) as connection:
         found = trace_heads(connection, Filter(since_ns=since, until_ns=until, **wanted), limit)
@@ -173,8 +175,10 @@ def export(
     own. Exit code 1 when a trace that was named is not in the store.
     """
     from tracegrade.otlp.json import to_json
+    from tracegrade.store.filter import Filter
+    from tracegrade.store.heads import trace_heads
     from tracegrade.store.open import reading_store
-    from tracegrade.store.read import Filter, stored_traces, trace_heads
+    from tracegrade.store.read import stored_traces
 
     unknown = []
     with reading_store(settings.store_url) as connection:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, func, select
 
-from tracegrade.store.read import Filter
+from tracegrade.store.filter import Filter, of_series
 from tracegrade.store.schema import COUNTED_MINUTES, DAY_MINUTES, EVERY_TRACE, MINUTE_NS, WHOLE_RULE, counts, series
 
 _HOUR = 60
@@ -55,23 +55,14 @@ def rates(
 
     Args:
         connection: on the store.
-        wanted: which series; its times are widened to whole minutes of the traces' last spans. ``trace_id`` and
-            ``outcome`` are not looked at.
+        wanted: which series; its times are widened to whole minutes of the traces' last spans. What only single
+            results say is not looked at: ``trace_id``, ``session``, ``outcome``, ``complete``.
         evaluation: an evaluation's name, ``WHOLE_RULE`` for rules as a whole, None for both.
         count_incomplete: count incomplete traces as well.
     """
-    matching = select(series.c.number).where(series.c.rule_id != EVERY_TRACE)
-    for column, value in (
-        (series.c.run, wanted.run),
-        (series.c.tenant, wanted.tenant),
-        (series.c.rule_id, wanted.rule),
-        (series.c.service, wanted.service),
-        (series.c.agent, wanted.agent),
-        (series.c.release, wanted.release),
-        (series.c.evaluation, evaluation),
-    ):
-        if value is not None:
-            matching = matching.where(column == value)
+    matching = select(series.c.number).where(
+        series.c.rule_id != EVERY_TRACE, *of_series(replace(wanted, evaluation=evaluation))
+    )
     names = matching.with_only_columns(
         series.c.number, series.c.probability, series.c.tenant, series.c.rule_id, series.c.evaluation, series.c.service
     )

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
-from tracegrade.store.read import Filter, chosen_by
+from tracegrade.store.filter import Filter, of_traces
+from tracegrade.store.heads import IS_TRACE
 from tracegrade.store.schema import traces
 
 
@@ -37,8 +38,8 @@ def session_sums(connection: Connection, wanted: Filter, limit: int, *, before: 
         func.min(traces.c.start_ns),
         func.max(traces.c.end_ns),
         last,
-    ).where(traces.c.session.is_not(None))
-    query = chosen_by(query, wanted).group_by(traces.c.session, traces.c.tenant).having(last < before)
+    ).where(traces.c.session.is_not(None), IS_TRACE, *of_traces(wanted))
+    query = query.group_by(traces.c.session, traces.c.tenant).having(last < before)
     return [
         SessionSums(row[0], row[1], *map(int, row[2:]))
         for row in connection.execute(query.order_by(last.desc()).limit(limit))

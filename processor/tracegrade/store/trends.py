@@ -4,14 +4,14 @@ Added up by series and step by the database, from the sums by minute, hour and d
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from sqlalchemy import Connection, text
+from sqlalchemy import ColumnElement, Connection, func, literal_column, select, text
 
+from tracegrade.store.filter import Filter, of_series
 from tracegrade.store.rates import stretches
-from tracegrade.store.read import Filter
-from tracegrade.store.schema import COUNTED_MINUTES, EVERY_TRACE, WHOLE_RULE
+from tracegrade.store.schema import COUNTED_MINUTES, EVERY_TRACE, WHOLE_RULE, counts, series
 
 Dimension: TypeAlias = Literal["tenant", "rule_id", "rule_hash", "service", "agent", "release"]
 Key: TypeAlias = tuple[str, ...]
@@ -19,13 +19,7 @@ Key: TypeAlias = tuple[str, ...]
 # A rule that goes by another hash now than its results carry is one rule.
 _COLUMNS = {"rule_hash": "present_hash"}
 
-_CHOICES: tuple[tuple[str, str], ...] = (
-    ("rule_id", "rule"),
-    ("service", "service"),
-    ("agent", "agent"),
-    ("release", "release"),
-    ("tenant", "tenant"),
-)
+_SUMMED = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +81,14 @@ def trends(
 
     Args:
         connection: on the store.
-        wanted: which series; its times are widened to whole minutes of the traces' last spans. ``trace_id`` and
-            ``outcome`` are not looked at.
+        wanted: which series; its times are widened to whole minutes of the traces' last spans. What only single
+            results say is not looked at: ``trace_id``, ``session``, ``outcome``, ``complete``.
         by: what a key consists of; what is not known is "".
         step_minutes: the length of a step; a step's number is its start in minutes since 1970, over this. None: all
             is one step, 0.
         counting_incomplete: the rules of which incomplete traces count.
     """
-    return _added_up(connection, wanted, by, step_minutes, counting_incomplete, f"s.rule_id <> '{EVERY_TRACE}'")
+    return _added_up(connection, wanted, by, step_minutes, counting_incomplete, series.c.rule_id != EVERY_TRACE)
 
 
 def traffic(connection: Connection, wanted: Filter, *, step_minutes: int | None = None) -> dict[int, int]:
@@ -106,7 +100,7 @@ def traffic(connection: Connection, wanted: Filter, *, step_minutes: int | None 
         since_ns=wanted.since_ns,
         until_ns=wanted.until_ns,
     )
-    found = _added_up(connection, origin, (), step_minutes, (), f"s.rule_id = '{EVERY_TRACE}'")
+    found = _added_up(connection, origin, (), step_minutes, (), series.c.rule_id == EVERY_TRACE)
     return {step: sums.passed + sums.incomplete for step, sums in found.get((), {}).items()}
 
 
@@ -116,32 +110,28 @@ def _added_up(
     by: Sequence[Dimension],
     step_minutes: int | None,
     counting_incomplete: Collection[str],
-    rules: str,
+    rules: ColumnElement[bool],
 ) -> dict[Key, dict[int, Sums]]:
-    chosen = {column: value for column, name in _CHOICES if (value := getattr(wanted, name)) is not None}
-    which = f"s.run = :run AND s.evaluation = '{WHOLE_RULE}' AND {rules}"
-    which += "".join(f" AND s.{column} = :{column}" for column in chosen)
-    keys = "".join(f", coalesce(s.{_COLUMNS.get(name, name)}, '')" for name in by)
-    given = {**chosen, "run": wanted.run}
+    conditions = (rules, *of_series(replace(wanted, evaluation=WHOLE_RULE)))
+    keys = [func.coalesce(series.c[_COLUMNS.get(name, name)], "") for name in by]
     named = connection.execute(
-        text(f"SELECT s.number, s.rule_id, s.probability{keys} FROM series AS s WHERE {which}"), given
+        select(series.c.number, series.c.rule_id, series.c.probability, *keys).where(*conditions)
     )
-    series = {number: (rule_id in counting_incomplete, weight, tuple(key)) for number, rule_id, weight, *key in named}
-    step = "0" if step_minutes is None else f"c.minute / {int(step_minutes)}"
+    rows = {number: (rule_id in counting_incomplete, weight, tuple(key)) for number, rule_id, weight, *key in named}
+    step = literal_column("0") if step_minutes is None else counts.c.minute // literal_column(str(int(step_minutes)))
     # By series, and by name below: grouping by what it is called takes twice as long.
-    query = text(
-        f"SELECT c.series, {step}, c.complete, sum(c.passed), sum(c.failed), sum(c.not_evaluable), sum(c.errors) "
-        "FROM counts AS c WHERE c.minutes = :minutes AND c.minute BETWEEN :first AND :last "
-        f"AND c.series IN (SELECT s.number FROM series AS s WHERE {which}) GROUP BY 1, 2, 3"
+    query = (
+        select(counts.c.series, step, counts.c.complete, *map(func.sum, _SUMMED))
+        .where(counts.c.series.in_(select(series.c.number).where(*conditions)))
+        .group_by(text("1, 2, 3"))
     )
     found: dict[Key, dict[int, Sums]] = {}
     # No row may count minutes of two steps.
     longest = max(minutes for minutes in COUNTED_MINUTES if step_minutes is None or step_minutes % minutes == 0)
     for minutes, first, last in stretches(wanted.since_ns, wanted.until_ns, longest):
-        for number, start, complete, *row in connection.execute(
-            query, {**given, "minutes": minutes, "first": first, "last": last}
-        ):
-            counts_all, probability, key = series[number]
+        stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
+        for number, start, complete, *row in connection.execute(stretch):
+            counts_all, probability, key = rows[number]
             passed, failed, not_evaluable, errors = map(int, row)
             if complete or counts_all:
                 some = Sums(passed, failed, not_evaluable, errors, 0, passed / probability, failed / probability)
@@ -154,8 +144,6 @@ def _added_up(
 
 def names_of(connection: Connection, dimension: Dimension, *, run: str = "live", limit: int = 200) -> list[str]:
     """What can be chosen by: the services, agents, releases or tenants that have results, in order."""
-    query = text(
-        f"SELECT DISTINCT s.{dimension} FROM series AS s WHERE s.run = :run AND s.rule_id <> '{EVERY_TRACE}' "
-        f"AND s.{dimension} <> '' ORDER BY 1 LIMIT :limit"
-    )
-    return [str(name) for (name,) in connection.execute(query, {"run": run, "limit": limit})]
+    column = series.c[dimension]
+    query = select(column).distinct().where(series.c.run == run, series.c.rule_id != EVERY_TRACE, column != "")
+    return list(connection.execute(query.order_by(column).limit(limit)).scalars())

@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from tracegrade.store.read import Filter, Result, full_evaluations, results
+from tracegrade.store.filter import Filter
+from tracegrade.store.results import Result, full_evaluations, results
 
 LOOKED_AT = 100
 

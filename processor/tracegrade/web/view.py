@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from tracegrade.store.read import Filter
+from tracegrade.store.filter import Filter
 from tracegrade.store.schema import MINUTE_NS, OUTCOMES
 
 # What can be chosen: minutes, minutes a step, and how it is called.

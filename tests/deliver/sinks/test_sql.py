@@ -11,8 +11,9 @@ from store.judged_traces import judged, trace_id
 from tracegrade.deliver.record import JudgedTrace, decode, encode
 from tracegrade.deliver.sink import DONE, Delivery
 from tracegrade.deliver.sinks.sql import SqlSink
+from tracegrade.store.filter import Filter
 from tracegrade.store.open import open_store, reading
-from tracegrade.store.read import Filter, results
+from tracegrade.store.results import results
 from tracegrade.store.write import StoreWriter
 
 

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from tracegrade.store.filter import Filter
 from tracegrade.store.rates import rates
-from tracegrade.store.read import Filter, full_evaluations, results
+from tracegrade.store.results import full_evaluations, results
 from tracegrade.store.schema import MINUTE_NS
 from tracegrade.store.trends import Dimension, trends
 from tracegrade.web.api.documents import EvaluationDocument

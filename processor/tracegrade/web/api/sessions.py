@@ -7,7 +7,9 @@ from typing import Any
 from pydantic import Field
 
 from tracegrade.model.session import session_trace_id
-from tracegrade.store.read import Filter, stored_traces, trace_heads
+from tracegrade.store.filter import Filter
+from tracegrade.store.heads import trace_heads
+from tracegrade.store.read import stored_traces
 from tracegrade.store.session_sums import session_sums
 from tracegrade.web.api.documents import EvaluationDocument, TraceDocument
 from tracegrade.web.api.operation import (

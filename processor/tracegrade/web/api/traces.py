@@ -8,7 +8,9 @@ from pydantic import Field
 
 from tracegrade.history.stored_json import stored_json
 from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs
-from tracegrade.store.read import Filter, TraceHead, stored_traces, trace_heads
+from tracegrade.store.filter import Filter
+from tracegrade.store.heads import TraceHead, trace_heads
+from tracegrade.store.read import stored_traces
 from tracegrade.web.api.documents import EvaluationDocument, PairDocument, ToolCallDocument, TraceDocument
 from tracegrade.web.api.operation import (
     MAX_NS,

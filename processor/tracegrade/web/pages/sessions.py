@@ -7,7 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tracegrade.model.evaluation import Decision
-from tracegrade.store.read import StoredTrace, session_heads, traces_of
+from tracegrade.store.heads import session_heads
+from tracegrade.store.read import StoredTrace, traces_of
 from tracegrade.web.pages.trace import CLOSED, chosen_trace
 from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of

@@ -4,7 +4,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.store.read import trace_heads
+from tracegrade.store.heads import trace_heads
 from tracegrade.store.schema import OUTCOMES
 from tracegrade.web.pages.overview import choices_of
 from tracegrade.web.render import page

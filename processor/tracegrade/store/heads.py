@@ -1,0 +1,122 @@
+"""Stored traces and sessions without their spans and results, newest first: in the order of closing and storing.
+
+A session has a row like a trace's. It is no trace: what lists one lists none of the other.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from sqlalchemy import ColumnElement, Connection, Select, select
+
+from tracegrade.store.arrivals import number_range
+from tracegrade.store.filter import Filter, of_traces
+from tracegrade.store.parts import in_parts
+from tracegrade.store.results import matching
+from tracegrade.store.schema import OUTCOMES, traces
+
+NEWEST = 2**63 - 1  # beyond the number of every trace
+
+IS_TRACE = traces.c.members.is_(None)
+_IS_SESSION = traces.c.members.is_not(None)
+_LARGE = ("judged", "spans", "decisions", "tool_calls")
+
+
+@dataclass(frozen=True, slots=True)
+class TraceHead:
+    """One stored trace without its spans and results."""
+
+    number: int
+    trace_id: str
+    tenant: str
+    service: str
+    session: str | None
+    root_name: str
+    close_reason: str
+    complete: bool
+    cut_by: str | None
+    revision: int
+    span_count: int
+    call_count: int
+    start_ns: int
+    end_ns: int
+    first_received_ns: int
+    outcomes: Mapping[str, int]  # how many evaluations had which outcome
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHead:
+    """One stored session, whose head has the trace id of its own, and of how many traces it is made."""
+
+    head: TraceHead
+    members: int
+
+
+def trace_heads(connection: Connection, wanted: Filter, limit: int, *, before: int = NEWEST) -> list[TraceHead]:
+    """The newest traces that `wanted` lets through, at most `limit`; `before` continues after that number.
+
+    Of `wanted`, rule, evaluation, outcome, agent and release hold when one result of the trace has them all.
+    """
+    return [_head(row) for row in _rows(connection, wanted, IS_TRACE, limit, before)]
+
+
+def session_heads(connection: Connection, wanted: Filter, limit: int, *, before: int = NEWEST) -> list[SessionHead]:
+    """The newest sessions that `wanted` lets through by their own results, as `trace_heads` lists traces."""
+    rows = _rows(connection, wanted, _IS_SESSION, limit, before)
+    return [SessionHead(_head(row), sum(map(bool, orjson.loads(row.members)))) for row in rows]
+
+
+def count_traces(connection: Connection, wanted: Filter, most: int) -> int:
+    """How many traces `trace_heads` would list, counted up to `most`. O(traces counted)."""
+    found = 0
+    for _ in matching(connection, wanted, IS_TRACE):
+        found += 1
+        if found >= most:
+            break
+    return found
+
+
+def _rows(connection: Connection, wanted: Filter, kind: ColumnElement[bool], limit: int, before: int) -> list[Any]:
+    query = _heads().where(kind, *of_traces(wanted), traces.c.number < before).order_by(traces.c.number.desc())
+    if wanted.asks_for_results:
+        numbers: list[int] = []
+        for found in matching(connection, wanted, kind, before=(before, 0)):
+            numbers.append(found[0][0].number)
+            if len(numbers) >= limit:
+                break
+        parts = (query.where(traces.c.number.in_(some)) for some in in_parts(numbers))
+        return [row for part in parts for row in connection.execute(part)]
+    if wanted.since_ns is not None or wanted.until_ns is not None:
+        bounds = number_range(connection, wanted.since_ns, wanted.until_ns)
+        if bounds is None:
+            return []
+        query = query.where(traces.c.number.between(*bounds))
+    return list(connection.execute(query.limit(limit)))
+
+
+def _heads() -> Select[Any]:
+    return select(*(column for column in traces.c if column.name not in _LARGE))
+
+
+def _head(row: Any) -> TraceHead:
+    counted = Counter(item[5] for item in orjson.loads(row.evaluations))
+    return TraceHead(
+        number=row.number,
+        trace_id=bytes(row.trace_id).hex(),
+        tenant=row.tenant,
+        service=row.service,
+        session=row.session,
+        root_name=row.root_name,
+        close_reason=row.close_reason,
+        complete=row.complete,
+        cut_by=row.cut_by,
+        revision=row.revision,
+        span_count=row.span_count,
+        call_count=row.call_count,
+        start_ns=row.start_ns,
+        end_ns=row.end_ns,
+        first_received_ns=row.first_received_ns,
+        outcomes={name: counted[place] for place, name in enumerate(OUTCOMES) if counted[place]},
+    )

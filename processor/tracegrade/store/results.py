@@ -1,0 +1,200 @@
+"""Stored results, newest first: in the order in which traces were closed and stored, within one the last first.
+
+Times choose whole traces, by first receive time, here as everywhere.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import orjson
+from sqlalchemy import ColumnElement, Connection, bindparam, func, select
+
+from tracegrade.model.evaluation import Evaluation
+from tracegrade.store.arrivals import number_range
+from tracegrade.store.blocks import block_ranges
+from tracegrade.store.filter import Filter, of_series, of_traces
+from tracegrade.store.judged import unpack_judged
+from tracegrade.store.parts import in_parts
+from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE, series, traces
+
+# Blocks are looked up by so many series; results of more are near whichever way one looks.
+_MAX_SEARCHED_SERIES = 1000
+_MATCHED = ("number", "trace_id", "complete", "evaluations")
+
+Address: TypeAlias = tuple[int, int]  # the number of a trace, and the place of a result in it
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One evaluation without its values; `full_evaluations` gives those. ``number`` and ``place`` are its address."""
+
+    number: int
+    place: int
+    trace_id: str
+    rule_id: str
+    evaluation: str
+    case: str | None
+    subject_kind: str
+    subject_id: str
+    outcome: str
+    score: float | None
+    threshold: float | None
+    level: str
+    service: str
+    release: str | None
+    agent: str
+    complete: bool
+    time: int
+
+
+def results(connection: Connection, wanted: Filter, limit: int, *, before: Address | None = None) -> list[Result]:
+    """The newest results that `wanted` lets through, at most `limit`; `before` continues after that (number, place).
+
+    Of each block of traces that holds any, newest first, until there are enough: it takes as long in a full store as
+    in an empty one; O(blocks read).
+    """
+    found: list[_Found] = []
+    for some in matching(connection, wanted, before=before):
+        found += some
+        if len(found) >= limit:
+            break
+    return _results(connection, found[:limit])
+
+
+def newest_of_each(
+    connection: Connection, wanted: Filter, group_of: Callable[[Any], tuple[str, ...]], limit: int
+) -> list[Result]:
+    """The newest result of each group, newest first, at most `limit`.
+
+    Args:
+        connection: on the store.
+        wanted: which results.
+        group_of: the group of a row of ``series``.
+        limit: how many groups; each is one search, however many results the others have.
+    """
+    query = select(series).where(series.c.evaluation != WHOLE_RULE, *of_series(wanted))
+    left = {row.number: group_of(row) for row in connection.execute(query)}
+    found: list[_Found] = []
+    before = None
+    while left and len(found) < limit:
+        some = next(_search(connection, wanted, left, before=before), None)
+        if some is None:
+            break
+        row, place, item = some[0]
+        found.append(some[0])
+        before, group = (row.number, place), left[item[1]]
+        left = {number: other for number, other in left.items() if other != group}
+    return _results(connection, found)
+
+
+def full_evaluations(connection: Connection, found: Sequence[Result]) -> list[Evaluation]:
+    """Each of `found` with its values, in their order."""
+    judged: dict[int, list[Evaluation]] = {}
+    for some in in_parts(list(dict.fromkeys(result.number for result in found))):
+        for number, blob in connection.execute(
+            select(traces.c.number, traces.c.judged).where(traces.c.number.in_(some))
+        ):
+            _, _, decisions = unpack_judged(blob)
+            judged[number] = [evaluation for decision in decisions for evaluation in decision.evaluations]
+    # A trace that a higher revision or the retention took away between the two queries has no values to show.
+    return [judged[result.number][result.place] for result in found if result.number in judged]
+
+
+_Found: TypeAlias = tuple[Any, int, list[Any]]  # the row of a trace, the place of a result in it, and that
+
+
+def matching(
+    connection: Connection,
+    wanted: Filter,
+    *conditions: ColumnElement[bool],
+    before: Address | None = None,
+) -> Iterator[list[_Found]]:
+    """The results that `wanted` lets through, newest first, those of one trace together; of no trace that has none.
+
+    `conditions` are further ones on the rows of ``traces``, such as to be no session's.
+    """
+    return _search(connection, wanted, _series(connection, wanted), *conditions, before=before)
+
+
+def _search(
+    connection: Connection,
+    wanted: Filter,
+    chosen: Collection[int] | None,
+    *conditions: ColumnElement[bool],
+    before: Address | None,
+) -> Iterator[list[_Found]]:
+    """`matching` among the `chosen` series; None when that is all of them."""
+    outcomes = range(len(OUTCOMES)) if wanted.outcome is None else (OUTCOMES.index(wanted.outcome),)
+    bounds = number_range(connection, wanted.since_ns, wanted.until_ns)
+    if bounds is None or (chosen is not None and not chosen):
+        return
+    low, high = bounds
+    if before is not None:
+        high = min(high, before[0])
+    query = select(*(traces.c[name] for name in _MATCHED)).where(*of_traces(wanted), *conditions)
+    query = query.where(traces.c.number.between(bindparam("first"), bindparam("last")))
+    query = query.order_by(traces.c.number.desc())
+    if wanted.trace_id is not None:
+        ranges = _numbers_of(connection, wanted.trace_id, low, high)
+    else:
+        few = chosen is not None and len(chosen) <= _MAX_SEARCHED_SERIES
+        searched = list(chosen) if chosen is not None and few else [EVERY_SERIES]
+        ranges = block_ranges(connection, searched, outcomes, low, high)
+    allowed = None if chosen is None else frozenset(chosen)
+    for first, last in ranges:
+        for row in connection.execute(query, {"first": first, "last": last}):
+            items = orjson.loads(row.evaluations)
+            found = [
+                (row, place, items[place])
+                for place in range(len(items) - 1, -1, -1)
+                if items[place][5] in outcomes
+                and (allowed is None or items[place][1] in allowed)
+                and (before is None or (row.number, place) < before)
+            ]
+            if found:
+                yield found
+
+
+def _numbers_of(connection: Connection, trace_id: bytes, low: int, high: int) -> Iterator[tuple[int, int]]:
+    query = select(traces.c.number).where(traces.c.trace_id == trace_id, traces.c.number.between(low, high))
+    for number in connection.execute(query.order_by(traces.c.number.desc())).scalars().all():
+        yield number, number
+
+
+def _series(connection: Connection, wanted: Filter) -> list[int] | None:
+    """The numbers of the series that `wanted` lets through; None when that is all of them."""
+    query = select(series.c.number).where(series.c.evaluation != WHOLE_RULE)
+    everything = connection.execute(select(func.count()).select_from(query.subquery())).scalar_one()
+    numbers = list(connection.execute(query.where(*of_series(wanted))).scalars())
+    return None if len(numbers) == everything else numbers
+
+
+def _results(connection: Connection, found: Sequence[_Found]) -> list[Result]:
+    numbers = list(dict.fromkeys(item[1] for _, _, item in found))
+    queries = (select(series).where(series.c.number.in_(some)) for some in in_parts(numbers))
+    named: Mapping[int, Any] = {row.number: row for query in queries for row in connection.execute(query)}
+    return [_result(row, place, item, named[item[1]]) for row, place, item in found]
+
+
+def _result(row: Any, place: int, item: list[Any], named: Any) -> Result:
+    _, _, case, subject_kind, subject_id, outcome, score, time = item
+    return Result(
+        number=row.number,
+        place=place,
+        trace_id=bytes(row.trace_id).hex(),
+        rule_id=named.rule_id,
+        evaluation=named.evaluation,
+        case=case,
+        subject_kind=SUBJECT_KINDS[subject_kind],
+        subject_id=subject_id,
+        outcome=OUTCOMES[outcome],
+        score=score,
+        threshold=named.threshold,
+        level=named.level,
+        service=named.service,
+        release=named.release,
+        agent=named.agent,
+        complete=row.complete,
+        time=time,
+    )

@@ -1,0 +1,84 @@
+"""Any filter and limit, followed to the end: every list gives what plain SQL gives, no more, no less, in its order."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, Engine
+
+from store.any_store import SERVICES, filled, filters
+from store.plain_sql import sql_heads, sql_results, sql_sessions
+from tracegrade.store import results as results_module
+from tracegrade.store.filter import Filter
+from tracegrade.store.heads import NEWEST, count_traces, session_heads, trace_heads
+from tracegrade.store.open import reading
+from tracegrade.store.results import newest_of_each, results
+from tracegrade.store.session_sums import session_sums
+
+Item = TypeVar("Item")
+
+_examples = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def followed(page: Callable[[Item | None], list[Item]], limit: int) -> list[Item]:
+    """All items of all pages; each is full but the last."""
+    found: list[Item] = []
+    while some := page(found[-1] if found else None):
+        assert len(some) <= limit
+        found += some
+        if len(some) < limit:
+            break
+    return found
+
+
+def held(connection: Connection, wanted: Filter, limit: int) -> None:
+    """Hold every list that takes `wanted` to plain SQL."""
+    found = followed(lambda last: results(connection, wanted, limit, before=last and (last.number, last.place)), limit)
+    assert [(result.number, result.place) for result in found] == sql_results(connection, wanted)
+    heads = followed(lambda last: trace_heads(connection, wanted, limit, before=last.number if last else NEWEST), limit)
+    assert [head.number for head in heads] == sql_heads(connection, wanted)
+    sessions = followed(
+        lambda last: session_heads(connection, wanted, limit, before=last.head.number if last else NEWEST), limit
+    )
+    assert [item.head.number for item in sessions] == sql_heads(connection, wanted, sessions=True)
+    if wanted.asks_for_results:
+        assert count_traces(connection, wanted, limit) == min(limit, len(heads))
+    else:
+        sums = followed(
+            lambda last: session_sums(connection, wanted, limit, before=last.number if last else NEWEST), limit
+        )
+        assert [(item.id, item.tenant, item.trace_count) for item in sums] == sql_sessions(connection, wanted)
+
+
+@_examples
+@given(
+    seed=st.integers(0, 2**32),
+    traces=st.integers(0, 120),
+    wanted=st.lists(filters, min_size=1, max_size=8),
+    limit=st.integers(1, 7) | st.just(1000),
+    searched_series=st.sampled_from([1000, 0]),
+)
+def test_every_list_gives_what_plain_sql_gives(
+    engine: Engine, seed: int, traces: int, wanted: list[Filter], limit: int, searched_series: int
+) -> None:
+    filled(engine, seed, traces)
+    with pytest.MonkeyPatch.context() as patched, reading(engine) as connection:
+        patched.setattr(results_module, "_MAX_SEARCHED_SERIES", searched_series)
+        for some in (Filter(), Filter(service=SERVICES[-1]), *wanted):
+            held(connection, some, limit)
+
+
+@_examples
+@given(seed=st.integers(0, 2**32), traces=st.integers(0, 100), wanted=filters, limit=st.integers(1, 20))
+def test_of_each_group_the_newest_result_is_found(
+    engine: Engine, seed: int, traces: int, wanted: Filter, limit: int
+) -> None:
+    filled(engine, seed, traces)
+    with reading(engine) as connection:
+        first = {}
+        for result in results(connection, wanted, 10_000):
+            first.setdefault((result.rule_id, result.agent), result)
+        found = newest_of_each(connection, wanted, lambda row: (row.rule_id, row.agent), limit)
+    assert found == list(first.values())[:limit]
