@@ -10,7 +10,7 @@ from tracegrade.alert.loop import AlertLoop
 from tracegrade.alert.settings import AlertsSettings
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
-from tracegrade.store.alerts import StoredAlert, firing_alerts
+from tracegrade.store.alerts import StoredAlert, open_alerts
 from tracegrade.store.open import reading
 from tracegrade.store.write import StoreWriter
 from tracegrade.telemetry import Telemetry
@@ -89,4 +89,4 @@ class Stage:
 
     def firing(self) -> list[StoredAlert]:
         with reading(self.engine) as connection:
-            return firing_alerts(connection)
+            return [alert for alert in open_alerts(connection) if alert.state == "firing"]

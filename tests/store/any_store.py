@@ -27,7 +27,7 @@ AGENTS = ("support", "billing", "")
 RULES = ("first", "second", "of-calls", "of-sessions")
 KINDS = {"first": "agent", "second": "trace", "of-calls": "tool-call", "of-sessions": "session"}
 OUTCOMES = ("pass", "fail", "not_evaluable", "error")
-SESSIONS = (None, None, "chat-1", "chat-2")
+SESSIONS = (None, "chat-1", "chat-2")
 MINUTES = 4
 # Of few times, most are another trace's too; some lie on a minute's border.
 _OFFSETS_NS = (0, 0, 1, MINUTE_NS - 1)
@@ -65,7 +65,7 @@ def _some(chance: random.Random, number: int) -> Iterator[JudgedTrace]:
         "revision": chance.randrange(1, 4),
         "complete": chance.random() < 0.8,
     }
-    session = chance.choice(SESSIONS)
+    session = chance.choice(SESSIONS) if chance.random() < 0.3 else f"chat-{chance.randrange(100, 200)}"
     times = {"first_received_ns": received, "last_received_ns": received + chance.choice((0, 1, MINUTE_NS))}
     judged_by = [_evaluation(chance, number, rule, shared) for rule in _rules(chance, RULES[:3])]
     yield judged(number, evaluations=judged_by, session=session, **shared, **times)

@@ -27,9 +27,10 @@ from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.evaluation import canonical_line
 from tracegrade.store import schema
 from tracegrade.store.alerts import open_alerts
+from tracegrade.store.filter import Filter
 from tracegrade.store.history import SeriesHistory, Window, total
 from tracegrade.store.open import StoreError, open_store, reading
-from tracegrade.store.read import Filter, results
+from tracegrade.store.results import results
 from tracegrade.store.rule_texts import earlier_hashes, present_hashes, rule_versions
 from tracegrade.store.trends import trends
 from tracegrade.store.write import StoreWriter

@@ -41,3 +41,19 @@ def test_older_traces_are_on_further_pages(shop: Site, monkeypatch: pytest.Monke
         older = re.search(r'href="([^"]+)" rel="next"', html)
         address = older[1].replace("&amp;", "&") if older else ""
     assert seen == [7, 6, 5, 4, 3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("outcome=bad", "outcome: expected one of pass, fail, not_evaluable, error, found 'bad'"),
+        ("before=%C2%B2", "before: expected a number, found '²'"),
+        ("before=99999999999999999999", "before: expected a number"),
+        ("before=-1", "before: expected a number, found '-1'"),
+    ],
+)
+@pytest.mark.parametrize("section", ["/traces", "/sessions"])
+def test_an_address_that_says_nothing_is_refused(shop: Site, section: str, query: str, message: str) -> None:
+    answer = shop.get(f"{section}?{query}")
+    assert answer.status == 400
+    assert message in text_of(answer.text)

@@ -1,7 +1,7 @@
 """What people want to see beside an alert: the worst traces, and what changed near the time when it began."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -15,7 +15,7 @@ from tracegrade.store.filter import Filter
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.history import SeriesHistory, Window
 from tracegrade.store.read import stored_traces
-from tracegrade.store.results import Result, results
+from tracegrade.store.results import results
 from tracegrade.store.rule_texts import present_hash
 from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, counts, series
 
@@ -115,17 +115,14 @@ def _traces(connection: Connection, alert: StoredAlert, window: Window) -> Facts
         agent=alert.agent,
         release=alert.release,
         since_ns=window.since_ns,
+        complete=None if window.count_incomplete else True,
     )
-
-    def counted(found: Sequence[Result]) -> list[Result]:
-        return [result for result in found if result.complete or window.count_incomplete]
-
     latest = results(connection, wanted, _MOST_COUNTED)
-    bad = counted(results(connection, replace(wanted, outcome=outcome), _LOOKED_AT))
+    bad = results(connection, replace(wanted, outcome=outcome), _LOOKED_AT)
     bad.sort(key=lambda result: 0.0 if result.score is None else result.score)
     return replace(
         alert.facts,
-        traces=len({result.trace_id for result in counted(latest)}),
+        traces=len({result.trace_id for result in latest}),
         more_traces=len(latest) == _MOST_COUNTED,
         worst=list(dict.fromkeys(result.trace_id for result in bad))[:_WORST],
     )

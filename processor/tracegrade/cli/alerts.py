@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracegrade.cli.output import Styled, format_option, print_json, print_table, progress, reports_errors, styled
+from tracegrade.cli.output import (
+    Styled,
+    format_option,
+    print_json,
+    print_line,
+    print_table,
+    progress,
+    reports_errors,
+    styled,
+)
 from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
@@ -35,11 +44,12 @@ def command() -> None:
 @reports_errors
 def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, limit: int) -> None:
     """List alerts, the latest first."""
-    from tracegrade.store.alerts import firing_alerts, recent_alerts
+    from tracegrade.store.alerts import recent_alerts
     from tracegrade.store.open import reading_store
 
     with reading_store(settings.store_url) as connection:
-        found = firing_alerts(connection)[::-1][:limit] if firing else recent_alerts(connection, since, limit)
+        found = recent_alerts(connection, since, limit + 1, firing=firing)
+    more, found = len(found) > limit, found[:limit]
     if output_format == "json":
         print_json(alert.to_json() for alert in found)
         return
@@ -56,6 +66,8 @@ def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, 
         ],
         empty="No alerts.",
     )
+    if more:
+        print_line(f"The latest {limit}; --limit shows more, --firing or --since narrow it down.", err=True)
 
 
 @command.command("silence")

@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 
     from tracegrade.model.evaluation import Evaluation
     from tracegrade.store.filter import Filter
+    from tracegrade.store.rates import Rate
+    from tracegrade.store.results import Result
+    from tracegrade.store.trends import Sums
 
 _EXPORTED_AT_A_TIME = 1000
 # Full-width forms too: some spreadsheets take them for the same.
 _FORMULA_BEGINS_WITH = ("=", "+", "-", "@", "\t", "＝", "＋", "－", "＠")
+_BY = ["rule", "agent", "service", "release"]
 _OUTCOMES = ["pass", "fail", "not_evaluable", "error"]
 
 
@@ -45,6 +49,7 @@ _FILTERS = (
     click.option("--outcome", type=click.Choice(_OUTCOMES), help="Only with this outcome."),
     click.option("--service", help="Only of this service."),
     click.option("--agent", help="Only of this agent."),
+    click.option("--release", help="Only of this release."),
     click.option("--trace-id", type=TRACE_ID, help="Only of this trace."),
     click.option("--since", type=TIME, help="Only of traces first received at this time or later."),
     click.option("--until", type=TIME, help="Only of traces first received before this time."),
@@ -61,13 +66,20 @@ def _filters(function: Callable[..., None]) -> Callable[..., None]:
 @command.command("list")
 @_filters
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, the newest.")
+@click.option("--by", type=click.Choice(_BY), help="Those of one rule, agent, service or release together.")
 @reading_options
 @format_option
 @reports_errors
 def list_(
-    settings: ReadSettings, output_format: str, limit: int, since: int | None, until: int | None, **wanted: Any
+    settings: ReadSettings,
+    output_format: str,
+    limit: int,
+    by: str | None,
+    since: int | None,
+    until: int | None,
+    **wanted: Any,
 ) -> None:
-    """List evaluations, the newest first.
+    """List evaluations, the newest first; with --by, those of one group after the other.
 
     JSON: one evaluation a line, with every field and value.
     """
@@ -76,32 +88,44 @@ def list_(
     from tracegrade.store.results import full_evaluations, results
 
     with reading_store(settings.store_url) as connection:
-        found = results(connection, Filter(since_ns=since, until_ns=until, **wanted), limit)
+        found = results(connection, Filter(since_ns=since, until_ns=until, **wanted), limit + 1)
+        more, found = len(found) > limit, found[:limit]
+        if by is not None:
+            found.sort(key=lambda result: _group(result, by))
         if output_format == "json":
             print_json(evaluation.to_json() for evaluation in full_evaluations(connection, found))
             return
+    others = ["time (UTC)", "outcome", "rule", "evaluation", "score", "agent", "service", "trace"]
+    columns = [name for name in (by, *(name for name in others if name != by)) if name is not None]
+    cells = [
+        {
+            "time (UTC)": time_text(result.time),
+            "outcome": outcome_text(result.outcome),
+            "rule": result.rule_id,
+            "evaluation": result.evaluation + (f" · {result.case}" if result.case else ""),
+            "score": result.score,
+            "agent": result.agent,
+            "service": result.service,
+            "release": result.release,
+            "trace": result.trace_id,
+        }
+        for result in found
+    ]
     print_table(
         "",
-        ["time (UTC)", "outcome", "rule", "evaluation", "score", "agent", "service", "trace"],
-        [
-            [
-                time_text(result.time),
-                outcome_text(result.outcome),
-                result.rule_id,
-                result.evaluation + (f" · {result.case}" if result.case else ""),
-                result.score,
-                result.agent,
-                result.service,
-                result.trace_id,
-            ]
-            for result in found
-        ],
+        columns,
+        [[row[name] for name in columns] for row in cells],
         empty="No such evaluations.",
         whole=["time (UTC)", "outcome", "score", "trace"],
-        spare=["service", "agent"],
+        spare=[name for name in ("service", "agent") if name != by],
     )
-    if len(found) == limit:
+    if more:
         print_line(f"The newest {limit}; --limit shows more, --since, --rule or --outcome narrow it down.", err=True)
+
+
+def _group(result: "Result", by: str) -> str:
+    """What `result` stands with; "" for an agent or a release without a name."""
+    return {"rule": result.rule_id, "agent": result.agent, "service": result.service}.get(by, result.release or "")
 
 
 @command.command()
@@ -237,15 +261,22 @@ def _detail_lines(details: dict[str, Any], indent: str) -> list[str]:
 @click.option("--rule", metavar="ID", help="Only of this rule.")
 @click.option("--service", help="Only of this service.")
 @click.option("--agent", help="Only of this agent.")
+@click.option("--release", help="Only of this release.")
 @click.option("--since", type=TIME, help="Only of traces received since, by the minute.")
 @click.option("--until", type=TIME, help="Only of traces received before, by the minute.")
+@click.option("--by", type=click.Choice(_BY), help="One line for each rule, agent, service or release: of whole rules.")
 @reading_options
 @format_option
 @reports_errors
-def stats(settings: ReadSettings, output_format: str, since: int | None, until: int | None, **wanted: Any) -> None:
+def stats(
+    settings: ReadSettings, output_format: str, since: int | None, until: int | None, by: str | None, **wanted: Any
+) -> None:
     """Show how often rules and their evaluations pass, by service.
 
     Of complete traces; the others are counted beside them. The line of a rule as a whole has no evaluation.
+
+    With --by: outcomes of whole rules, all that the options choose added up by it. JSON then has that name in place of
+    tenant, rule_id, evaluation and service, and coverage, the share that could be judged, in place of score_sum.
     """
     from dataclasses import asdict
 
@@ -253,27 +284,53 @@ def stats(settings: ReadSettings, output_format: str, since: int | None, until: 
     from tracegrade.store.open import reading_store
     from tracegrade.store.rates import rates
 
+    chosen = Filter(since_ns=since, until_ns=until, **wanted)
+    if by is not None:
+        _show_by(settings, chosen, by, output_format)
+        return
     with reading_store(settings.store_url) as connection:
-        found = rates(connection, Filter(since_ns=since, until_ns=until, **wanted), evaluation=None)
+        found = rates(connection, chosen, evaluation=None)
     if output_format == "json":
         print_json({**asdict(rate), "pass_rate": rate.pass_rate} for rate in found)
         return
     print_table(
         "",
-        ["rule", "evaluation", "service", "pass rate", "pass", "fail", "not_evaluable", "error", "incomplete"],
-        [
-            [
-                rate.rule_id,
-                rate.evaluation,
-                rate.service,
-                "unknown" if rate.pass_rate is None else f"{rate.pass_rate:.1%}",
-                rate.passed,
-                rate.failed,
-                rate.not_evaluable or None,
-                rate.errors or None,
-                rate.incomplete or None,
-            ]
-            for rate in found
-        ],
+        ["rule", "evaluation", "service", *_COUNTED],
+        [[rate.rule_id, rate.evaluation, rate.service, *_counted(rate)] for rate in found],
         empty="No evaluations.",
+        whole=_COUNTED,
+    )
+
+
+_COUNTED = ("pass rate", "pass", "fail", "not_evaluable", "error", "incomplete")
+
+
+def _counted(found: "Rate | Sums") -> list[object]:
+    return [
+        "unknown" if found.pass_rate is None else f"{found.pass_rate:.1%}",
+        found.passed,
+        found.failed,
+        found.not_evaluable or None,
+        found.errors or None,
+        found.incomplete or None,
+    ]
+
+
+def _show_by(settings: ReadSettings, chosen: "Filter", by: str, output_format: str) -> None:
+    """Outcomes of whole rules, one line for each rule, agent, service or release."""
+    from dataclasses import asdict
+
+    from tracegrade.store.open import reading_store
+    from tracegrade.store.trends import DIMENSIONS, trends
+
+    with reading_store(settings.store_url) as connection:
+        found = trends(connection, chosen, [DIMENSIONS[by]])
+    rows = [(name, steps[0]) for (name,), steps in sorted(found.items())]
+    if output_format == "json":
+        print_json(
+            {by: name, **asdict(sums), "pass_rate": sums.pass_rate, "coverage": sums.coverage} for name, sums in rows
+        )
+        return
+    print_table(
+        "", [by, *_COUNTED], [[name, *_counted(sums)] for name, sums in rows], empty="No evaluations.", whole=_COUNTED
     )

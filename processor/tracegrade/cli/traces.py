@@ -48,6 +48,7 @@ command.add_command(delete)
 _FILTERS = (
     click.option("--service", help="Only of this service."),
     click.option("--agent", help="Only with an evaluation of this agent."),
+    click.option("--release", help="Only with an evaluation of this release."),
     click.option("--rule", metavar="ID", help="Only with an evaluation by this rule."),
     click.option(
         "--outcome",
@@ -83,7 +84,8 @@ def list_(
     from tracegrade.store.open import reading_store
 
     with reading_store(settings.store_url) as connection:
-        found = trace_heads(connection, Filter(since_ns=since, until_ns=until, **wanted), limit)
+        found = trace_heads(connection, Filter(since_ns=since, until_ns=until, **wanted), limit + 1)
+    more, found = len(found) > limit, found[:limit]
     if output_format == "json":
         print_json({key: value for key, value in asdict(head).items() if key != "number"} for head in found)
         return
@@ -108,7 +110,7 @@ def list_(
         whole=["start (UTC)", "trace", "took", "closed", "evaluations"],
         spare=["root", "service", "closed"],
     )
-    if len(found) == limit:
+    if more:
         print_line(f"The newest {limit}; --limit shows more, --since or --service narrow it down.", err=True)
 
 
@@ -180,17 +182,27 @@ def export(
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
 
-    unknown = []
+    unknown, more = [], False
+    # By id, of which tenants; None for all that have it.
+    chosen: dict[bytes, set[str] | None] = dict.fromkeys(trace_ids)
     with reading_store(settings.store_url) as connection:
         if not trace_ids:
-            chosen = trace_heads(connection, Filter(since_ns=since, until_ns=until, **wanted), limit)
-            trace_ids = tuple(dict.fromkeys(bytes.fromhex(head.trace_id) for head in chosen))
-        for trace_id in trace_ids:
+            heads = trace_heads(connection, Filter(since_ns=since, until_ns=until, **wanted), limit + 1)
+            more = len(heads) > limit
+            for head in heads[:limit]:
+                tenants = chosen.setdefault(bytes.fromhex(head.trace_id), set())
+                assert tenants is not None
+                tenants.add(head.tenant)
+        for trace_id, tenants in chosen.items():
             if not (found := stored_traces(connection, trace_id)):
                 unknown.append(trace_id.hex())
             for stored in found:
+                if tenants is not None and stored.trace["tenant"] not in tenants:
+                    continue
                 for request in kept_requests(stored):
                     output.write(printable_json(json_text(to_json(request))) + "\n")
+    if more:
+        print_line(f"The newest {limit}; --limit writes more.", err=True)
     if unknown:
         print_line(f"Not in the store: {', '.join(unknown)}.", err=True)
         sys.exit(EXIT_FAILED)

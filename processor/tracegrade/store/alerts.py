@@ -1,15 +1,18 @@
 """Alerts as they are stored: one row each time an alert fires, until long after it was resolved; and silences."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import Connection, delete, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select
 
+from tracegrade.store.filter import Filter
+from tracegrade.store.json_text import storable
 from tracegrade.store.schema import ALERT_STATES, alerts, silences
 
 AlertState: TypeAlias = Literal["pending", "firing", "resolved"]
 
-_RESOLVED = ALERT_STATES.index("resolved")
+_FIRING, _RESOLVED = ALERT_STATES.index("firing"), ALERT_STATES.index("resolved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,20 +122,44 @@ def open_alerts(connection: Connection) -> list[StoredAlert]:
     return [_alert(row) for row in connection.execute(query)]
 
 
-def firing_alerts(connection: Connection) -> list[StoredAlert]:
-    """What fires now, oldest first."""
-    return [alert for alert in open_alerts(connection) if alert.state == "firing"]
+def recent_alerts(
+    connection: Connection,
+    ended_after_ns: int,
+    limit: int | None = None,
+    *,
+    wanted: Filter | None = None,
+    firing: bool = False,
+) -> list[StoredAlert]:
+    """What fires or is pending now, or was resolved at or after `ended_after_ns`, latest start first.
 
-
-def recent_alerts(connection: Connection, ended_after_ns: int, limit: int | None = None) -> list[StoredAlert]:
-    """What fires or is pending now, or was resolved at or after `ended_after_ns`, latest start first."""
-    query = (
-        select(alerts)
-        .where(or_(alerts.c.state != _RESOLVED, alerts.c.ends_ns >= ended_after_ns))
-        .order_by(alerts.c.starts_ns.desc(), alerts.c.fingerprint)
-        .limit(limit)
-    )
+    Args:
+        connection: on the store.
+        ended_after_ns: ns since 1970 UTC.
+        limit: how many of these, the latest.
+        wanted: only of this rule, service, agent, release and tenant; an alert over all releases is of each.
+        firing: only what fires now.
+    """
+    query = select(alerts).where(or_(alerts.c.state != _RESOLVED, alerts.c.ends_ns >= ended_after_ns))
+    if firing:
+        query = query.where(alerts.c.state == _FIRING)
+    if wanted is not None:
+        query = query.where(*_of_alerts(wanted))
+    query = query.order_by(alerts.c.starts_ns.desc(), alerts.c.fingerprint).limit(limit)
     return [_alert(row) for row in connection.execute(query)]
+
+
+def _of_alerts(wanted: Filter) -> Iterator[ColumnElement[bool]]:
+    for column, value in (
+        (alerts.c.rule_id, wanted.rule),
+        (alerts.c.service, wanted.service),
+        (alerts.c.agent, wanted.agent),
+        (alerts.c.tenant, wanted.tenant),
+    ):
+        if value is not None:
+            yield column == storable(value)
+    if wanted.release is not None:
+        of_all = and_(alerts.c.release.is_(None), alerts.c.kind == "coverage")
+        yield or_(alerts.c.release == storable(wanted.release), of_all)
 
 
 def save_alert(connection: Connection, alert: StoredAlert) -> None:

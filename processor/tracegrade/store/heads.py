@@ -68,10 +68,10 @@ def session_heads(connection: Connection, wanted: Filter, limit: int, *, before:
     return [SessionHead(_head(row), sum(map(bool, orjson.loads(row.members)))) for row in rows]
 
 
-def count_traces(connection: Connection, wanted: Filter, most: int) -> int:
-    """How many traces `trace_heads` would list, counted up to `most`. O(traces counted)."""
+def count_heads(connection: Connection, wanted: Filter, most: int, *, sessions: bool = False) -> int:
+    """How many traces, or sessions, with results that `wanted` lets through, counted up to `most`. O(counted)."""
     found = 0
-    for _ in matching(connection, wanted, IS_TRACE):
+    for _ in matching(connection, wanted, _IS_SESSION if sessions else IS_TRACE):
         found += 1
         if found >= most:
             break

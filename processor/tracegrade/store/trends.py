@@ -3,21 +3,25 @@
 Added up by series and step by the database, from the sums by minute, hour and day, and by name here.
 """
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, func, literal_column, select, text
 
 from tracegrade.store.filter import Filter, of_series
 from tracegrade.store.rates import stretches
-from tracegrade.store.schema import COUNTED_MINUTES, EVERY_TRACE, WHOLE_RULE, counts, series
+from tracegrade.store.schema import COUNTED_MINUTES, DAY_MINUTES, EVERY_TRACE, MINUTE_NS, WHOLE_RULE, counts, series
 
 Dimension: TypeAlias = Literal["tenant", "rule_id", "rule_hash", "service", "agent", "release"]
 Key: TypeAlias = tuple[str, ...]
 
 # A rule that goes by another hash now than its results carry is one rule.
 _COLUMNS = {"rule_hash": "present_hash"}
+
+# What people call them.
+DIMENSIONS: dict[str, Dimension] = {"rule": "rule_id", "service": "service", "agent": "agent", "release": "release"}
 
 _SUMMED = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.errors)
 
@@ -102,6 +106,36 @@ def traffic(connection: Connection, wanted: Filter, *, step_minutes: int | None 
     )
     found = _added_up(connection, origin, (), step_minutes, (), series.c.rule_id == EVERY_TRACE)
     return {step: sums.passed + sums.incomplete for step, sums in found.get((), {}).items()}
+
+
+def fails_by(connection: Connection, wanted: Filter, group_of: Callable[[Any], Key]) -> Counter[Key]:
+    """How many evaluations failed by group, of incomplete traces too; `group_of` a row of ``series``. As `trends`."""
+    conditions = (series.c.evaluation != WHOLE_RULE, *of_series(wanted))
+    groups = {row.number: group_of(row) for row in connection.execute(select(series).where(*conditions))}
+    query = select(counts.c.series, func.sum(counts.c.failed)).group_by(counts.c.series)
+    query = query.where(counts.c.series.in_(select(series.c.number).where(*conditions)), counts.c.failed > 0)
+    found: Counter[Key] = Counter()
+    for minutes, first, last in stretches(wanted.since_ns, wanted.until_ns, DAY_MINUTES):
+        stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
+        for number, failed in connection.execute(stretch):
+            found[groups[number]] += int(failed)
+    return found
+
+
+def begins_ns(connection: Connection, wanted: Filter) -> int | None:
+    """The first minute within the times of `wanted` in which something is counted, results or traces; None without."""
+    chosen = select(series.c.number).where(*of_series(replace(wanted, evaluation=WHOLE_RULE)))
+    first = (wanted.since_ns or 0) // MINUTE_NS
+    for minutes in reversed(COUNTED_MINUTES):  # the first day, in it the first hour, in that the first minute
+        query = select(counts.c.minute).where(counts.c.minutes == minutes, counts.c.minute > first - minutes)
+        if wanted.until_ns is not None:
+            query = query.where(counts.c.minute <= (wanted.until_ns - 1) // MINUTE_NS)
+        query = query.where(counts.c.series.in_(chosen)).order_by(counts.c.minute)
+        found = connection.execute(query.limit(1)).scalar()
+        if found is None:
+            return None
+        first = max(first, found)
+    return first * MINUTE_NS
 
 
 def _added_up(

@@ -1,18 +1,18 @@
-"""The newest fails, in words: of each evaluation at one agent the newest, and how many there were."""
+"""The newest fails, in words: of each evaluation at one agent the newest, and how many there are."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlalchemy import Connection
 
 from tracegrade.store.filter import Filter
-from tracegrade.store.results import Result, full_evaluations, results
-
-LOOKED_AT = 100
+from tracegrade.store.results import Result, full_evaluations, newest_of_each
+from tracegrade.store.trends import fails_by
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One result, the newest of ``times`` of the same evaluation at the same agent, and what was said of it."""
+    """One result, the newest of ``times`` fails of the same evaluation at the same agent, and what was said of it."""
 
     result: Result
     explanation: str
@@ -20,15 +20,16 @@ class Failure:
 
 
 def failures(connection: Connection, wanted: Filter, limit: int) -> list[Failure]:
-    """The newest results that `wanted` lets through; fails, unless it names another outcome."""
-    found = results(connection, wanted if wanted.outcome else replace(wanted, outcome="fail"), LOOKED_AT)
-    alike: dict[tuple[str, ...], list[Result]] = {}
-    for result in found:
-        alike.setdefault((result.rule_id, result.evaluation, result.service, result.agent), []).append(result)
-    newest = list(alike.values())[:limit]
+    """The newest fails among what `wanted` lets through, one for each evaluation at each agent, at most `limit`."""
+    found = newest_of_each(connection, replace(wanted, outcome="fail"), _group, limit)
+    times = fails_by(connection, wanted, _group)
     # Each has its values: a connection reads all at one moment.
-    full = full_evaluations(connection, [some[0] for some in newest])
+    full = full_evaluations(connection, found)
     return [
-        Failure(some[0], evaluation.explanation or evaluation.reason, len(some))
-        for some, evaluation in zip(newest, full, strict=True)
+        Failure(result, evaluation.explanation or evaluation.reason, max(1, times[_group(result)]))
+        for result, evaluation in zip(found, full, strict=True)
     ]
+
+
+def _group(row: Any) -> tuple[str, ...]:
+    return row.rule_id, row.evaluation, row.service, row.agent

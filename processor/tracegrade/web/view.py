@@ -1,6 +1,7 @@
 """What a view shows, as its address says it: the time range and the filters. Equal addresses show the same."""
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import urlencode
@@ -20,7 +21,8 @@ RANGES: dict[str, tuple[int, int, str]] = {
     "30d": (43200, 1440, "the last 30 days"),
 }
 DEFAULT_RANGE = "24h"
-FILTERS = ("rule", "service", "agent", "release", "tenant", "outcome")
+# What results can be chosen by.
+FILTERS = ("rule", "service", "agent", "release", "tenant")
 
 _MAX_STEPS = 48
 _STEPS = (1, 2, 5, 10, 30, 60, 120, 360, 720, 1440, 10080, 43200)
@@ -43,6 +45,23 @@ class Window:
         """The numbers of the steps: a step begins at that many times its length."""
         step_ns = self.step_minutes * MINUTE_NS
         return range(self.since_ns // step_ns, -(-self.until_ns // step_ns))
+
+    def charted(self, begins_ns: int | None, now_ns: int) -> "Window":
+        """What a chart shows of it: from where its data begin, up to now, in steps that fit that time.
+
+        `begins_ns` is None without data.
+        """
+        if begins_ns is None or begins_ns < self.since_ns + self.step_minutes * MINUTE_NS:
+            return self
+        until_ns = min(self.until_ns, now_ns)
+        step = _step_for((until_ns - begins_ns) // MINUTE_NS + 1)
+        step_ns = step * MINUTE_NS
+        return replace(
+            self,
+            since_ns=begins_ns // step_ns * step_ns,
+            until_ns=-(-until_ns // step_ns) * step_ns,
+            step_minutes=step,
+        )
 
     @property
     def text(self) -> str:
@@ -96,18 +115,36 @@ class View:
         return replace(self, window=replace(self.window, name="")).address()
 
 
-def view_of(request: Request) -> View:
+def view_of(request: Request, filters: Collection[str] = ()) -> View:
     """What `request` asks to see.
+
+    Args:
+        request: its address says it.
+        filters: those that the page has; others in the address change nothing, and so are not shown as chosen.
 
     Raises:
         HTTPException: 400, a parameter that says nothing: which, what was found and expected.
     """
     parameters = request.query_params
-    chosen = {name: value for name in FILTERS if (value := parameters.get(name, "").strip())}
+    chosen = {name: value for name in filters if (value := parameters.get(name, "").strip())}
     if (outcome := chosen.get("outcome")) is not None and outcome not in OUTCOMES:
         raise HTTPException(400, f"outcome: expected one of {', '.join(OUTCOMES)}, found {outcome!r}")
     window = _window(parameters.get("range", ""), parameters.get("since"), parameters.get("until"))
     return View(request.scope["path"], window, chosen)
+
+
+def number_of(request: Request, name: str, otherwise: int) -> int:
+    """The number of a trace that parameter `name` of the address gives.
+
+    Raises:
+        HTTPException: 400, it is no number.
+    """
+    text = request.query_params.get(name, "")
+    if not text:
+        return otherwise
+    if not (text.isascii() and text.isdecimal() and len(text) < 20):
+        raise HTTPException(400, f"{name}: expected a number, found {text[:100]!r}")
+    return min(int(text), otherwise)
 
 
 def _window(name: str, since: str | None, until: str | None) -> Window:
@@ -117,8 +154,7 @@ def _window(name: str, since: str | None, until: str | None) -> Window:
         if until_ns <= since_ns:
             raise HTTPException(400, f"until: expected a time after since, {since}, found {until!r}")
         minutes = (until_ns - since_ns) // MINUTE_NS
-        step = next((step for step in _STEPS if minutes <= step * _MAX_STEPS), _STEPS[-1])
-        return Window(since_ns, until_ns, step, "")
+        return Window(since_ns, until_ns, _step_for(minutes), "")
     name = name or DEFAULT_RANGE
     if name not in RANGES:
         raise HTTPException(400, f"range: expected one of {', '.join(RANGES)}, found {name!r}")
@@ -126,6 +162,10 @@ def _window(name: str, since: str | None, until: str | None) -> Window:
     step_ns = step * MINUTE_NS
     until_ns = -(-now_ns // step_ns) * step_ns
     return Window(until_ns - minutes * MINUTE_NS, until_ns, step, name)
+
+
+def _step_for(minutes: int) -> int:
+    return next((step for step in _STEPS if minutes <= step * _MAX_STEPS), _STEPS[-1])
 
 
 def _time_ns(name: str, text: str) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from tracegrade.store.alerts import Silence, StoredAlert, firing_alerts, recent_alerts, stored_silences
+from tracegrade.store.alerts import Silence, StoredAlert, recent_alerts, stored_silences
 from tracegrade.web.api.operation import (
     Document,
     Operation,
@@ -43,19 +43,18 @@ class Silences(Document):
 def list_alerts(sources: Sources, query: AlertsQuery, path: Mapping[str, str]) -> dict[str, Any]:
     """A page of alerts, the latest start first; there are few enough to be read together."""
     with sources.store() as connection:
-        found = firing_alerts(connection)[::-1] if query.firing else recent_alerts(connection, query.since)
+        found = recent_alerts(connection, query.since, firing=query.firing)
     placed = _placed(found)
     if (after := read_cursor(query.cursor)) is not None:
         placed = [(place, alert) for place, alert in placed if (-place[0], place[1]) > (-after[0], after[1])]
-    shown = placed[: query.limit]
-    return page_of([alert.to_json() for _, alert in shown], query.limit, lambda: cursor_of(*shown[-1][0]))
+    shown, after_them = page_of(placed, query.limit, lambda item: cursor_of(*item[0]))
+    return {"items": [alert.to_json() for _, alert in shown], "next": after_them}
 
 
 def _placed(found: list[StoredAlert]) -> list[tuple[tuple[int, int], StoredAlert]]:
     """Each alert with its start, and how many before it started at that time: of these, no later one begins."""
-    ordered = sorted(found, key=lambda alert: (-alert.starts_ns, alert.fingerprint))
     placed: list[tuple[tuple[int, int], StoredAlert]] = []
-    for alert in ordered:
+    for alert in found:
         same = placed and placed[-1][0][0] == alert.starts_ns
         placed.append(((alert.starts_ns, placed[-1][0][1] + 1 if same else 0), alert))
     return placed

@@ -2,7 +2,7 @@
 
 import base64
 from binascii import Error as NotBase64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from struct import Struct
@@ -114,6 +114,7 @@ class Document(BaseModel):
 
 
 Item = TypeVar("Item")
+Found = TypeVar("Found")
 
 
 class Page(Document, Generic[Item]):
@@ -148,9 +149,13 @@ def read_cursor(cursor: str | None) -> tuple[int, int] | None:
     return min(number, MAX_NS), min(place, MAX_NS)
 
 
-def page_of(items: list[Any], limit: int, cursor: Callable[[], str]) -> dict[str, Any]:
-    """One page as JSON; `cursor` is asked only when there may be more."""
-    return {"items": items, "next": cursor() if len(items) >= limit else None}
+def page_of(found: Sequence[Found], limit: int, cursor: Callable[[Found], str]) -> tuple[Sequence[Found], str | None]:
+    """One page of what was `found`, and the cursor after its last item if more was found than `limit`.
+
+    Look for one more than the limit: only so is known whether there is a next page.
+    """
+    shown = found[:limit]
+    return shown, cursor(shown[-1]) if len(found) > limit else None
 
 
 Method: TypeAlias = Literal["GET", "DELETE"]

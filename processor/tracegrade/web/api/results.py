@@ -11,7 +11,7 @@ from tracegrade.store.filter import Filter
 from tracegrade.store.rates import rates
 from tracegrade.store.results import full_evaluations, results
 from tracegrade.store.schema import MINUTE_NS
-from tracegrade.store.trends import Dimension, trends
+from tracegrade.store.trends import DIMENSIONS, trends
 from tracegrade.web.api.documents import EvaluationDocument
 from tracegrade.web.api.operation import (
     MAX_NS,
@@ -56,6 +56,7 @@ class Chosen(Query):
     rule: Name | None = Field(None, description="Only of this rule")
     service: Name | None = Field(None, description="Only of this service")
     agent: Name | None = Field(None, description="Only of this agent")
+    release: Name | None = Field(None, description="Only of this release")
     since: Time | None = Field(None, description="Only of traces received since, by the minute; a day ago if omitted")
     until: Time | None = Field(None, description="Only of traces received before, by the minute; now if omitted")
 
@@ -65,7 +66,6 @@ class TrendsQuery(Chosen):
 
     by: Literal["rule", "service", "agent", "release"] = Field("rule", description="What each line is of")
     step: Literal["1m", "1h", "1d"] = Field("1h", description="The length of a step")
-    release: Name | None = Field(None, description="Only of this release")
 
 
 class RateDocument(Document):
@@ -128,15 +128,17 @@ def list_results(sources: Sources, query: ResultsQuery, path: Mapping[str, str])
     chosen = query.model_dump(include={"rule", "outcome", "service", "agent", "release", "session"})
     wanted = Filter(trace_id=trace_id, since_ns=query.since, until_ns=query.until, **chosen)
     with sources.store() as connection:
-        found = results(connection, wanted, query.limit, before=read_cursor(query.cursor))
-        items = [evaluation.to_json() for evaluation in full_evaluations(connection, found)]
-    return page_of(items, query.limit, lambda: cursor_of(found[-1].number, found[-1].place))
+        found = results(connection, wanted, query.limit + 1, before=read_cursor(query.cursor))
+        shown, after = page_of(found, query.limit, lambda result: cursor_of(result.number, result.place))
+        items = [evaluation.to_json() for evaluation in full_evaluations(connection, shown)]
+    return {"items": items, "next": after}
 
 
 def list_rates(sources: Sources, query: Chosen, path: Mapping[str, str]) -> dict[str, Any]:
     """What ``tracegrade results stats`` shows."""
     since_ns, until_ns = _window(query)
-    wanted = Filter(rule=query.rule, service=query.service, agent=query.agent, since_ns=since_ns, until_ns=until_ns)
+    chosen = query.model_dump(include={"rule", "service", "agent", "release"})
+    wanted = Filter(since_ns=since_ns, until_ns=until_ns, **chosen)
     with sources.store() as connection:
         found = rates(connection, wanted, evaluation=None)
     return {"items": [{**asdict(rate), "pass_rate": rate.pass_rate} for rate in found]}
@@ -149,13 +151,12 @@ def list_trends(sources: Sources, query: TrendsQuery, path: Mapping[str, str]) -
     step_ns = step_minutes * MINUTE_NS
     since_ns = max(since_ns - since_ns % step_ns, until_ns - _MOST_STEPS * step_ns, 0)
     chosen = query.model_dump(include={"rule", "service", "agent", "release"})
-    by: Dimension = "rule_id" if query.by == "rule" else query.by
     counting = [rule.id for rule in sources.rule_set().rules if rule.incomplete == "count"]
     with sources.store() as connection:
         found = trends(
             connection,
             Filter(since_ns=since_ns, until_ns=until_ns, **chosen),
-            (by,),
+            (DIMENSIONS[query.by],),
             step_minutes=step_minutes,
             counting_incomplete=counting,
         )

@@ -8,12 +8,11 @@ from pydantic import Field
 
 from tracegrade.model.session import session_trace_id
 from tracegrade.store.filter import Filter
-from tracegrade.store.heads import trace_heads
+from tracegrade.store.heads import NEWEST, trace_heads
 from tracegrade.store.read import stored_traces
 from tracegrade.store.session_sums import session_sums
 from tracegrade.web.api.documents import EvaluationDocument, TraceDocument
 from tracegrade.web.api.operation import (
-    MAX_NS,
     Document,
     Name,
     Operation,
@@ -30,6 +29,7 @@ from tracegrade.web.api.traces import head_json
 from tracegrade.web.sources import Sources
 
 _MOST_TRACES = 1000
+_MOST_TENANTS = 1000
 
 
 class SessionsQuery(Paged):
@@ -74,28 +74,35 @@ def list_sessions(sources: Sources, query: SessionsQuery, path: Mapping[str, str
         found = session_sums(
             connection,
             Filter(service=query.service, since_ns=query.since, until_ns=query.until),
-            query.limit,
-            before=MAX_NS if after is None else after[0],
+            query.limit + 1,
+            before=NEWEST if after is None else after[0],
         )
-    items = [{key: value for key, value in asdict(head).items() if key != "number"} for head in found]
-    return page_of(items, query.limit, lambda: cursor_of(found[-1].number))
+    shown, after_them = page_of(found, query.limit, lambda session: cursor_of(session.number))
+    items = [{key: value for key, value in asdict(session).items() if key != "number"} for session in shown]
+    return {"items": items, "next": after_them}
 
 
 def show_session(sources: Sources, query: object, path: Mapping[str, str]) -> dict[str, Any]:
     """The traces of a session, and what was judged of it as a whole."""
     name = path["session_id"]
-    items: dict[str, dict[str, Any]] = {}
+    items = []
     with sources.store() as connection:
-        for head in trace_heads(connection, Filter(session=name), _MOST_TRACES):
-            item = items.setdefault(head.tenant, {"id": name, "tenant": head.tenant, "traces": [], "evaluations": []})
-            item["traces"].append(head_json(head))
-        for tenant, item in items.items():
-            for stored in stored_traces(connection, session_trace_id(tenant, name)):
-                if stored.trace["tenant"] == tenant:
-                    item["evaluations"] += [evaluation.to_json() for evaluation in stored.evaluations]
+        of_tenants = session_sums(connection, Filter(session=name), _MOST_TENANTS, before=NEWEST)
+        for tenant in sorted(found.tenant for found in of_tenants):
+            heads = trace_heads(connection, Filter(session=name, tenant=tenant), _MOST_TRACES)
+            own = stored_traces(connection, session_trace_id(tenant, name))
+            judged = [item for stored in own if stored.trace["tenant"] == tenant for item in stored.evaluations]
+            items.append(
+                {
+                    "id": name,
+                    "tenant": tenant,
+                    "traces": [head_json(head) for head in heads],
+                    "evaluations": [evaluation.to_json() for evaluation in judged],
+                }
+            )
     if not items:
         raise not_found(f"session {name[:200]!r} in the store")
-    return {"items": [items[tenant] for tenant in sorted(items)]}
+    return {"items": items}
 
 
 OPERATIONS = (

@@ -9,11 +9,10 @@ from pydantic import Field
 from tracegrade.history.stored_json import stored_json
 from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs
 from tracegrade.store.filter import Filter
-from tracegrade.store.heads import TraceHead, trace_heads
+from tracegrade.store.heads import NEWEST, TraceHead, trace_heads
 from tracegrade.store.read import stored_traces
 from tracegrade.web.api.documents import EvaluationDocument, PairDocument, ToolCallDocument, TraceDocument
 from tracegrade.web.api.operation import (
-    MAX_NS,
     Document,
     Name,
     Operation,
@@ -168,10 +167,11 @@ def list_traces(sources: Sources, query: TracesQuery, path: Mapping[str, str]) -
         found = trace_heads(
             connection,
             Filter(since_ns=query.since, until_ns=query.until, **chosen),
-            query.limit,
-            before=MAX_NS if after is None else after[0],
+            query.limit + 1,
+            before=NEWEST if after is None else after[0],
         )
-    return page_of([head_json(head) for head in found], query.limit, lambda: cursor_of(found[-1].number))
+    shown, after_them = page_of(found, query.limit, lambda head: cursor_of(head.number))
+    return {"items": [head_json(head) for head in shown], "next": after_them}
 
 
 def show_trace(sources: Sources, query: object, path: Mapping[str, str]) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from starlette.responses import Response
 
 from tracegrade.alert.message import lines, summary
 from tracegrade.store.alerts import StoredAlert, recent_alerts, stored_silences
+from tracegrade.web.choices import choices_of
 from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of
-from tracegrade.web.view import view_of
+from tracegrade.web.view import FILTERS, view_of
 
 _AT_MOST = 100
 _STATES = ("firing", "pending", "resolved")
@@ -35,10 +36,11 @@ def told(alert: StoredAlert) -> Told:
 
 def show(request: Request) -> Response:
     """Alerts that fire, are pending, or were resolved within the range shown."""
-    sources, view = sources_of(request), view_of(request)
+    sources, view = sources_of(request), view_of(request, FILTERS)
     with sources.store() as connection:
-        found = recent_alerts(connection, view.window.since_ns, _AT_MOST)
+        found = recent_alerts(connection, view.window.since_ns, wanted=view.filter)
         silences = stored_silences(connection, time.time_ns())
-    chosen = [alert for alert in found if view.chosen.get("rule") in (None, alert.rule_id)]
-    groups = [(state, [told(alert) for alert in chosen if alert.state == state]) for state in _STATES]
-    return page(request, "alerts.html", title="Alerts", view=view, groups=groups, silences=silences)
+        choices = choices_of(connection, sources.rule_set())
+    by_state = {state: [alert for alert in found if alert.state == state] for state in _STATES}
+    groups = [(state, len(some), [told(alert) for alert in some[:_AT_MOST]]) for state, some in by_state.items()]
+    return page(request, "alerts.html", title="Alerts", view=view, choices=choices, groups=groups, silences=silences)

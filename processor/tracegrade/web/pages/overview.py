@@ -1,26 +1,29 @@
 """``/``: how often each rule passes, where it fails, and what fails now."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from markupsafe import Markup
-from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tracegrade.alert.message import summary
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
-from tracegrade.store.alerts import StoredAlert, firing_alerts
+from tracegrade.store.alerts import StoredAlert, recent_alerts
+from tracegrade.store.heads import count_heads
 from tracegrade.store.rule_texts import judgements
-from tracegrade.store.trends import Sums, names_of, traffic, trends
+from tracegrade.store.trends import Sums, begins_ns, traffic, trends
 from tracegrade.web.charts import interval, share_bar, trend, volume
+from tracegrade.web.choices import choices_of
 from tracegrade.web.failures import failures
 from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of
-from tracegrade.web.view import View, view_of
+from tracegrade.web.view import FILTERS, View, Window, view_of
 
 _FAILURES = 10
+_MOST_COUNTED = 5000
 _PLACES = 12
 
 
@@ -56,19 +59,25 @@ class Place:
 
 def show(request: Request) -> Response:
     """The overview of the range and filters in the address."""
-    sources, view = sources_of(request), view_of(request)
+    sources, view = sources_of(request), view_of(request, FILTERS)
     rule_set = sources.rule_set()
     counting = [rule.id for rule in rule_set.rules if rule.incomplete == "count"]
+    of_sessions = _is_of_sessions(rule_set, view)
     with sources.store() as connection:
+        charted = view.window.charted(begins_ns(connection, view.filter), time.time_ns())
         found = trends(
             connection,
             view.filter,
             ["rule_id", "service", "agent", "release"],
-            step_minutes=view.window.step_minutes,
+            step_minutes=charted.step_minutes,
             counting_incomplete=counting,
         )
-        came = traffic(connection, view.filter, step_minutes=view.window.step_minutes)
-        alerts = [alert for alert in firing_alerts(connection)[::-1] if _is_in(alert, view)]
+        came = traffic(connection, view.filter, step_minutes=charted.step_minutes)
+        # What comes is counted by service and tenant alone; what else is chosen, only results say of a trace.
+        chosen = None
+        if view.filter.asks_for_results:
+            chosen = count_heads(connection, view.filter, _MOST_COUNTED + 1, sessions=of_sessions)
+        alerts = recent_alerts(connection, view.window.until_ns, wanted=view.filter, firing=True)
         changes = {rule_id: since_ns for rule_id, (_, since_ns) in judgements(connection).items()}
         failed = failures(connection, view.filter, _FAILURES)
         choices = choices_of(connection, rule_set)
@@ -79,8 +88,15 @@ def show(request: Request) -> Response:
         for number, sums in steps.items():
             of_rule[number] = of_rule.get(number, Sums()) + sums
         by_place[tuple(place)] = sum(steps.values(), by_place.get(tuple(place), Sums()))
-    rows = sorted(_rows(rule_set, by_rule, view, alerts, changes), key=lambda row: row.order)
-    counts = [came.get(number, 0) for number in view.window.steps]
+    rows = sorted(_rows(rule_set, by_rule, view, charted, alerts, changes), key=lambda row: row.order)
+    total = sum((row.sums for row in rows), Sums())
+    if chosen is None:
+        counts = [came.get(number, 0) for number in charted.steps]
+        said = f"{sum(counts)} traces in {view.window.text}"
+    else:
+        judged = [[steps.get(number, Sums()) for steps in by_rule.values()] for number in charted.steps]
+        counts = [sum(sums.results + sums.incomplete for sums in of_step) for of_step in judged]
+        said = f"{sum(counts)} results in {view.window.text}"
     return page(
         request,
         "overview.html",
@@ -90,36 +106,28 @@ def show(request: Request) -> Response:
         rows=rows,
         without=sum(row.sums.results == 0 for row in rows),
         places=_places(by_place),
-        traces=sum(counts),
-        volume=volume(counts, f"{sum(counts)} traces in {view.window.text}"),
-        total=sum((row.sums for row in rows), Sums()),
+        kind="Sessions" if of_sessions else "Traces",
+        traces=sum(came.values()) if chosen is None else min(chosen, _MOST_COUNTED),
+        more=chosen is not None and chosen > _MOST_COUNTED,
+        volume=volume(counts, said),
+        begins_ns=charted.since_ns if charted != view.window else None,
+        total=total,
         alerts=[(alert, summary(alert)) for alert in alerts],
         failures=failed,
     )
 
 
-def choices_of(connection: Connection, rule_set: RuleSet) -> dict[str, list[str]]:
-    """What the filters offer."""
-    rules = {rule.id for rule in rule_set.rules}.union(names_of(connection, "rule_id"))
-    tenants = names_of(connection, "tenant")
-    return {
-        "rule": sorted(rules),
-        "service": names_of(connection, "service"),
-        "agent": names_of(connection, "agent"),
-        "release": names_of(connection, "release"),
-        **({"tenant": tenants} if len(tenants) > 1 else {}),
-    }
-
-
-def _is_in(alert: StoredAlert, view: View) -> bool:
-    own = {"rule": alert.rule_id, "service": alert.service, "tenant": alert.tenant, "agent": alert.agent}
-    return all(own.get(name, value) in (value, "") for name, value in view.chosen.items())
+def _is_of_sessions(rule_set: RuleSet, view: View) -> bool:
+    """Whether the rule that is chosen, if one is, judges sessions."""
+    rule = rule_set.rule(view.chosen.get("rule", ""))
+    return rule is not None and rule.scope == "session"
 
 
 def _rows(
     rule_set: RuleSet,
     by_rule: dict[str, dict[int, Sums]],
     view: View,
+    charted: Window,
     alerts: list[StoredAlert],
     changes: dict[str, int],
 ) -> Iterator[RuleRow]:
@@ -135,7 +143,7 @@ def _rows(
             in_force.get(rule_id),
             sums,
             interval(sums),
-            trend(steps, view.window),
+            trend(steps, charted),
             changes.get(rule_id, 0),
             sum(alert.rule_id == rule_id for alert in alerts),
         )

@@ -1,5 +1,6 @@
 """``/rules``: the rules in force. ``/rules/{id}``: one, its results by content, its tests, and what changed."""
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
+from sqlalchemy import Connection
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,18 +16,21 @@ from starlette.responses import Response
 from tracegrade.match.explained import paragraphs
 from tracegrade.match.load import tests_path
 from tracegrade.match.rule import Rule
+from tracegrade.match.rule_set import RuleSet
 from tracegrade.store.alerts import recent_alerts
 from tracegrade.store.rule_texts import RuleText, judgements, rule_versions
-from tracegrade.store.trends import Sums, trends
+from tracegrade.store.trends import Sums, begins_ns, trends
 from tracegrade.web.charts import interval, trend
+from tracegrade.web.choices import choices_of
 from tracegrade.web.failures import failures
 from tracegrade.web.pages.alerts import told
 from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of
-from tracegrade.web.view import View, view_of
+from tracegrade.web.view import FILTERS, View, view_of
 from tracegrade.yaml_file import FileError
 from tracegrade.yaml_text import dumped, read
 
+_FILTERS = [name for name in FILTERS if name != "rule"]
 _FAILURES = 8
 _ALERTS = 10
 
@@ -43,31 +48,33 @@ class Version:
 
 def show_all(request: Request) -> Response:
     """All rules in force, by id."""
-    sources, view = sources_of(request), view_of(request)
+    sources, view = sources_of(request), view_of(request, _FILTERS)
     rules = sources.rule_set().rules
     counting = [rule.id for rule in rules if rule.incomplete == "count"]
     with sources.store() as connection:
         found = trends(connection, view.filter, ["rule_id"], counting_incomplete=counting)
         changes = {rule_id: since_ns for rule_id, (_, since_ns) in judgements(connection).items()}
+        choices = _choices(connection, sources.rule_set())
     sums = {rule_id: steps.get(0, Sums()) for (rule_id,), steps in found.items()}
     rows = [(rule, sums.get(rule.id, Sums()), _evaluators(rule), changes.get(rule.id, 0)) for rule in rules]
-    return page(request, "rules.html", title="Rules", view=view, rows=rows)
+    return page(request, "rules.html", title="Rules", view=view, choices=choices, rows=rows)
 
 
 def show(request: Request) -> Response:
     """One rule; ``from`` and ``to`` are the hashes of the two texts that are compared."""
-    sources, view = sources_of(request), view_of(request)
+    sources, view = sources_of(request), view_of(request, _FILTERS)
     rule_id = request.path_params["rule_id"]
     rule = sources.rule_set().rule(rule_id)
     wanted = View(view.path, view.window, {**view.chosen, "rule": rule_id}).filter
     counting = [rule_id] if rule is not None and rule.incomplete == "count" else []
-    step = view.window.step_minutes
     with sources.store() as connection:
+        charted = view.window.charted(begins_ns(connection, wanted), time.time_ns())
         texts = rule_versions(connection, rule_id)
         by_hash = trends(connection, wanted, ["rule_hash"], counting_incomplete=counting)
-        over_time = trends(connection, wanted, [], step_minutes=step, counting_incomplete=counting)
+        over_time = trends(connection, wanted, [], step_minutes=charted.step_minutes, counting_incomplete=counting)
         failed = failures(connection, wanted, _FAILURES)
-        alerts = [alert for alert in recent_alerts(connection, 0) if alert.rule_id == rule_id][:_ALERTS]
+        alerts = recent_alerts(connection, 0, _ALERTS, wanted=wanted)
+        choices = _choices(connection, sources.rule_set())
     if rule is None and not texts and not by_hash:
         raise HTTPException(404, f"No rule {rule_id!r} is in force, and none of that id has results here.")
     steps = over_time.get((), {})
@@ -78,6 +85,8 @@ def show(request: Request) -> Response:
         "rule.html",
         title=rule_id,
         view=view,
+        choices=choices,
+        judged_heads="sessions" if rule is not None and rule.scope == "session" else "traces",
         rule_id=rule_id,
         rule=rule,
         explained=list(_blocks(paragraphs(rule, path))) if rule is not None else [],
@@ -88,10 +97,14 @@ def show(request: Request) -> Response:
         changes=_changes(texts, request.query_params.get("from"), request.query_params.get("to")),
         sums=sums,
         interval=interval(sums),
-        trend=trend(steps, view.window) if sums.judged else Markup(""),
+        trend=trend(steps, charted) if sums.judged else Markup(""),
         failures=failed,
         alerts=[told(alert) for alert in alerts],
     )
+
+
+def _choices(connection: Connection, rule_set: RuleSet) -> dict[str, list[str]]:
+    return {name: values for name, values in choices_of(connection, rule_set).items() if name in _FILTERS}
 
 
 def _evaluators(rule: Rule) -> list[str]:

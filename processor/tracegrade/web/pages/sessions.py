@@ -7,15 +7,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tracegrade.model.evaluation import Decision
-from tracegrade.store.heads import session_heads
+from tracegrade.store.heads import NEWEST, session_heads
 from tracegrade.store.read import StoredTrace, traces_of
+from tracegrade.store.schema import OUTCOMES
+from tracegrade.web.choices import choices_of
 from tracegrade.web.pages.trace import CLOSED, chosen_trace
 from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of
-from tracegrade.web.view import view_of
+from tracegrade.web.view import FILTERS, number_of, view_of
 from tracegrade.web.waterfall import WIDTH
 
-_AT_MOST = 100
+_AT_A_TIME = 50
 _MAX_TRACES = 200
 _LEAST = 8.0
 
@@ -33,11 +35,23 @@ class Turn:
 
 
 def show_all(request: Request) -> Response:
-    """The newest sessions."""
-    sources, view = sources_of(request), view_of(request)
+    """One page of sessions, newest first; ``before`` continues after the one of that number."""
+    sources, view = sources_of(request), view_of(request, (*FILTERS, "outcome"))
+    before = number_of(request, "before", NEWEST)
     with sources.store() as connection:
-        found = session_heads(connection, view.filter, _AT_MOST)
-    return page(request, "sessions.html", title="Sessions", view=view, sessions=found)
+        found = session_heads(connection, view.filter, _AT_A_TIME + 1, before=before)
+        choices = choices_of(connection, sources.rule_set()) | {"outcome": list(OUTCOMES)}
+    shown = found[:_AT_A_TIME]
+    return page(
+        request,
+        "sessions.html",
+        title="Sessions",
+        view=view,
+        choices=choices,
+        sessions=shown,
+        older=view.address(before=str(shown[-1].head.number)) if len(found) > len(shown) else None,
+        newest=view.address() if before < NEWEST else None,
+    )
 
 
 def show(request: Request) -> Response:

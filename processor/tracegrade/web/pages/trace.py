@@ -94,7 +94,7 @@ def show(request: Request) -> Response:
         stored = chosen_trace(connection, request)
         if stored.members is not None:
             return RedirectResponse(f"/sessions/{request.path_params['trace_id']}")
-        values = _values(connection, sources, stored, everything)
+        values = _values(connection, sources, stored, only, everything)
     return page(request, "trace.html", title=stored.trace["root_name"] or "Trace", only=only, **values)
 
 
@@ -136,7 +136,9 @@ def chosen_trace(connection: Connection, request: Request) -> StoredTrace:
     return stored
 
 
-def _values(connection: Connection, sources: Sources, stored: StoredTrace, everything: bool) -> dict[str, Any]:
+def _values(
+    connection: Connection, sources: Sources, stored: StoredTrace, only: str, everything: bool
+) -> dict[str, Any]:
     rule_set = sources.rule_set()
     read = read_judgement(connection, stored, sources.config.traces)
     assert read.extraction is not None
@@ -162,7 +164,8 @@ def _values(connection: Connection, sources: Sources, stored: StoredTrace, every
         "sessions": [(name, session_trace_id(stored.trace["tenant"], name).hex()) for name in stored.sessions],
         "judged": judged,
         "alike": alike,
-        "passes": sum(_outcome(decision) == "pass" for decision in read.decisions),
+        # Those of the rule that was asked for are shown apart.
+        "passes": sum(_outcome(item) == "pass" and item.pair.rule_id != only for item in read.decisions),
         "others": _alike(derived_pairs(read, rule_set)),
         "other_rules": not judges_alike(connection, stored.trace["rule_set_hash"], rule_set),
         "lines": shown,
