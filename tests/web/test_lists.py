@@ -83,7 +83,7 @@ class Shown:
             following = unescape(older[1]) if older else ""
             assert found or not ids, "no further page without anything on it"
             ids += found
-            assert len(set(ids)) == len(ids), "nothing is listed twice"
+            assert len(ids) < 1000, "pages go on"
         return ids
 
     def command(self, *arguments: str, **options: object) -> list[Any]:
