@@ -9,6 +9,7 @@ from tracegrade.extract.calls import build_calls
 from tracegrade.extract.custom import custom_dialects
 from tracegrade.extract.dialects import (
     agentops,
+    agno_openllmetry,
     anthropic,
     claude_code,
     crewai,
@@ -75,6 +76,7 @@ DIALECTS: dict[str, Dialect] = {
         google_adk,
         flue,
         openlit,
+        agno_openllmetry,
         openllmetry,
         mlflow,
         gen_ai,
