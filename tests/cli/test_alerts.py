@@ -83,6 +83,36 @@ def test_preview_says_when_an_alert_would_have_fired_and_tells_nobody(tmp_path: 
     assert run_json(tmp_path, "alerts", "list") == []
 
 
+def test_preview_with_an_edited_text_and_another_threshold_reads_the_same_history(tmp_path: Path) -> None:
+    """9 of 60 fail, 85 %: below 0.9 for sure only with more; below 0.99 at once."""
+    (tmp_path / "rule.yaml").write_text(RULE)
+    (rule,) = load_rules([tmp_path / "rule.yaml"]).rules
+    traces = [judged(number, "fail" if number % 7 == 0 else "pass") for number in range(60)]
+    for trace in traces:
+        for decision in trace.decisions:
+            decision.pair.rule_hash = rule.hash
+    store(tmp_path, *traces)
+    arguments = (
+        "alerts",
+        "preview",
+        str(tmp_path / "rule.yaml"),
+        "--since",
+        "2026-01-01",
+        "--until",
+        "2026-01-01T02:00Z",
+    )
+    assert run_json(tmp_path, *arguments) == []
+    moved = RULE.replace("below: 0.9", "below: 0.99").replace("status: experimental", "title: Said otherwise")
+    (tmp_path / "rule.yaml").write_text(moved)
+    (fired,) = run_json(tmp_path, *arguments)
+    assert (fired["bound"], fired["rule_hash"], fired["title"]) == (0.99, rule.hash, "Said otherwise")
+    assert "Note" not in run(tmp_path, *arguments).stderr
+    (tmp_path / "rule.yaml").write_text(moved.replace("[a, b]", "[b, a]"))
+    judging_otherwise = run(tmp_path, *arguments)
+    assert "No alert would have fired" in judging_otherwise.stdout
+    assert "Note: no results of checkout-order as it judges now" in judging_otherwise.stderr
+
+
 def test_preview_of_rules_without_alerts_says_so(tmp_path: Path) -> None:
     (tmp_path / "rule.yaml").write_text(RULE.partition("alert:")[0])
     result = run(tmp_path, "alerts", "preview", str(tmp_path / "rule.yaml"))

@@ -14,9 +14,11 @@ from pipeline.harness import payload, spans_of
 from pipeline.test_sessions import turn
 from store.judged_traces import judged, spans, trace_id
 from tracegrade.cli import main
-from tracegrade.match.load import builtin_rules
+from tracegrade.match.load import builtin_rules, load_rules
 from tracegrade.otlp.json import to_json
 from tracegrade.store.kept_spans import encode_spans
+from tracegrade.store.open import open_store
+from tracegrade.store.rule_texts import save_rule_texts
 
 DEMO_RULE = "order-steps-out-of-order"
 
@@ -125,6 +127,23 @@ class TestExplain:
             "in a trace of its own",
             f"Rule hash {row['hash']}, text {row['text_hash']}, written in {row['path']}",
         ]
+
+    def test_it_says_since_when_a_rule_judges_so_and_has_its_text(self, tmp_path: Path) -> None:
+        path = tmp_path / "rule.yaml"
+        engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+        text = "id: one\ntitle: {}\nevaluate: [{{evaluator: loop-repetition}}]\n"
+        for title, hour in (("Frist", 1), ("First", 2)):
+            path.write_text(text.format(title))
+            with engine.begin() as connection:
+                save_rule_texts(connection, load_rules([path]), hour * 3_600_000_000_000)
+        engine.dispose()
+        arguments = ("explain", str(path), "--data-dir", str(tmp_path))
+        said = "Judges so since 1970-01-01 01:00:00 UTC, this text "
+        assert run(*arguments).stdout.endswith(f"{said}since 1970-01-01 02:00:00 UTC\n")
+        path.write_text(text.format("Third"))
+        assert run(*arguments).stdout.endswith(f"{said}not yet in force\n")
+        path.write_text(text.format("Third") + "scope: trace\n")
+        assert "Judges so" not in run(*arguments).stdout
 
     def test_all_that_a_rule_may_say_is_told(self, tmp_path: Path) -> None:
         path = tmp_path / "rule.yaml"

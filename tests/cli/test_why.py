@@ -5,11 +5,15 @@ import pytest
 from cli.stored import run, run_json, store
 from pipeline.harness import agent_span, payload
 from store.judged_traces import AGENT_SPAN, judged, spans, trace_id
+from tracegrade.deliver.record import JudgedTrace
 from tracegrade.extract.unread import UNREAD_KEYS
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
+from tracegrade.match.load import load_rules
 from tracegrade.model.signal import Signal
 from tracegrade.store.kept_spans import encode_spans
+from tracegrade.store.open import open_store
+from tracegrade.store.rule_texts import save_rule_texts
 
 RULE = """
 id: {id}
@@ -50,6 +54,28 @@ def test_every_rule_has_its_decision_and_its_reason(tmp_path: Path, rules: Path)
         ),
     }
     assert all(item["subject"] == {"kind": "agent", "id": AGENT_SPAN} for item in found)
+
+
+def test_rules_whose_text_was_edited_since_judged_alike(tmp_path: Path, rules: Path) -> None:
+    """Rule sets that were in force are known by what they judge; one that never was is another."""
+    before = load_rules([rules])
+    trace = judged(1, "fail")
+    store(tmp_path, JudgedTrace({**trace.trace, "rule_set_hash": before.hash}, trace.spans, [], trace.decisions))
+    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    with engine.begin() as connection:
+        save_rule_texts(connection, before, 5)
+    engine.dispose()
+
+    def other_rules() -> bool:
+        return "judged by other rules" in run(tmp_path, "why", trace_id(1), "--rules", str(rules)).stdout
+
+    assert not other_rules()
+    file = rules / "came-later.rule.yaml"
+    file.write_text(file.read_text() + "title: Said otherwise\nlevel: critical\n")
+    assert load_rules([rules]).hash != before.hash
+    assert not other_rules()
+    file.write_text(file.read_text() + "scope: trace\n")
+    assert other_rules()
 
 
 def test_an_evaluated_pair_shows_its_evaluations(tmp_path: Path) -> None:

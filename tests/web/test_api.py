@@ -196,6 +196,9 @@ def test_rules_are_those_in_force(api: Api) -> None:
     assert [rule["rule"] for rule in rules] == [rule.id for rule in api.site.rules.rules]
     shown = api.get(f"/rules/{rules[0]['rule']}")
     assert shown["definition"]["id"] == rules[0]["rule"]
+    latest = shown["versions"][0]
+    assert (latest["text_hash"], latest["rule_hash"]) == (rules[0]["text_hash"], rules[0]["hash"])
+    assert 0 < latest["since_ns"] < time.time_ns()
     assert "no-such-rule" in api.refused("/rules/no-such-rule", 404, "not-found")
 
 

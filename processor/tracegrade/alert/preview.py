@@ -5,6 +5,19 @@ from collections.abc import Callable, Sequence
 from tracegrade.alert.check import History, check
 from tracegrade.match.rule import Rule
 from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.history import Window
+
+
+def without_results(history: History, rules: Sequence[Rule], since_ns: int, until_ns: int) -> list[Rule]:
+    """Those of `rules` none of whose alerts has anything to look at: that nothing would have fired says nothing."""
+    return [
+        rule
+        for rule in rules
+        if not any(
+            history.sums(rule.id, Window(alert.series, since_ns, until_ns, rule.incomplete == "count"))
+            for alert in rule.alert
+        )
+    ]
 
 
 def preview(

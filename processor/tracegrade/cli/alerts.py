@@ -151,6 +151,7 @@ def preview(
     judge stored traces again with 'tracegrade replay' to see what a changed rule finds.
     """
     from tracegrade.alert.preview import preview as fired
+    from tracegrade.alert.preview import without_results
     from tracegrade.alert.stored_history import ReadHistory
     from tracegrade.match.load import load_rules
     from tracegrade.store.open import reading_store
@@ -167,6 +168,12 @@ def preview(
     with reading_store(config.store_url) as connection:
         history = ReadHistory(connection, chosen, since - round((reach_s + 7200) * _NS), until_ns)
     every_ns = round(_seconds(every) * _NS)
+    for rule in without_results(history, chosen, since, until_ns):
+        click.echo(
+            f"Note: no results of {rule.id} as it judges now (hash {rule.hash}); 'tracegrade replay' judges stored "
+            "traces by it.",
+            err=True,
+        )
     with progress("looks", max(0, until_ns - since) // every_ns) as advance:
         found = fired(history, chosen, since, until_ns, every_ns, advance)
     if output_format == "json":
