@@ -31,7 +31,7 @@ def test_a_sound_installation_ends_with_0(tmp_path: Path, rules: str) -> None:
     result = run(tmp_path, "doctor", "--rules", rules)
     journal.close()
     assert result.exit_code == 0, result.output
-    assert "Looked at 2 stored traces, 2 spans of the journal" in result.stdout
+    assert "Looked at 2 stored traces, 0 sessions, 2 spans of the journal" in result.stdout
     assert "✓  arrivals" in result.stdout
     assert "✓  rules" in result.stdout
 

@@ -58,7 +58,8 @@ def command(
     if output_format == "json":
         print_json(finding.to_json() for finding in findings)
     else:
-        looked_at = f"{count(examined.traces, 'stored trace')}, {count(examined.journal_spans, 'span')} of the journal"
+        stored = f"{count(examined.traces, 'stored trace')}, {count(examined.sessions, 'session')}"
+        looked_at = f"{stored}, {count(examined.journal_spans, 'span')} of the journal"
         print_table(
             f"Looked at {looked_at}",
             ["", "check", "where", "found", "what to do"],

@@ -1,6 +1,5 @@
 """All checks over one installation, each over what it needs."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tracegrade.assemble.decode import Decoder
@@ -29,6 +28,7 @@ class Examined:
     """What was looked at, and what was found."""
 
     traces: int = 0  # of the store
+    sessions: int = 0  # of the store, judged as a whole
     journal_spans: int = 0
     findings: list[Finding] = field(default_factory=list)
 
@@ -107,10 +107,15 @@ def _look_at_store(examined: Examined, config: Config, rule_set: RuleSet, max_tr
     decisions: list[Decision] = []
     content = Content()
     try:
-        for extraction, decided in _stored(config, max_traces):
-            extractions.append(extraction)
-            decisions += decided
-            content.add(extraction)
+        with reading_store(config.store_url) as connection:
+            for stored in newest_traces(connection, max_traces):
+                extraction = extract_stored(stored, config.traces)
+                extractions.append(extraction)
+                decisions += stored.decisions
+                content.add(extraction)
+            for session in newest_traces(connection, max_traces, sessions=True):
+                decisions += session.decisions
+                examined.sessions += 1
     except TraceGradeError as error:
         advice = "is store.url right, and the database there? The judge makes the SQLite file when it first runs"
         examined.findings.append(Finding("store", "error", "", str(error), advice))
@@ -122,11 +127,4 @@ def _look_at_store(examined: Examined, config: Config, rule_set: RuleSet, max_tr
         text = f"holds no traces, and the journal {examined.journal_spans} spans"
         advice = "is the judge running ('serve --role receive' has none)? A trace is stored when it is finished"
         examined.findings.append(Finding("store", "warning", "", text, advice))
-    examined.findings += judging.idle_rules(rule_set, extractions, decisions)
-
-
-def _stored(config: Config, limit: int) -> Iterator[tuple[Extraction, list[Decision]]]:
-    """The newest stored traces, extracted again, with what was decided of them."""
-    with reading_store(config.store_url) as connection:
-        for stored in newest_traces(connection, limit):
-            yield extract_stored(stored, config.traces), stored.decisions
+    examined.findings += judging.idle_rules(rule_set, extractions, examined.sessions, decisions)

@@ -2,27 +2,35 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 from tracegrade.doctor.finding import Finding
+from tracegrade.extract.session import part_of, session_ids
+from tracegrade.history.stored_extraction import session_of
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
-from tracegrade.match.select import explain
+from tracegrade.match.select import Explanation, explain, explain_session
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.extraction import Extraction
+from tracegrade.model.session import Session
+from tracegrade.words import count
 
 # Matching every rule against every trace again is not worth the wait; the newest ones tell.
 _EXPLAINED_TRACES = 200
 
+_SCOPES = {"agent": "an agent run", "trace": "a trace", "tool-call": "a tool call"}
+
 
 def idle_rules(
-    rule_set: RuleSet, extractions: Sequence[Extraction], decisions: Iterable[Decision]
+    rule_set: RuleSet, extractions: Sequence[Extraction], sessions: int, decisions: Iterable[Decision]
 ) -> Iterator[Finding]:
     """Rules that never matched, were never evaluable, or always ended in an error, among the traces looked at.
 
     Args:
         rule_set: the rules in force.
         extractions: of the traces looked at, the newest first.
-        decisions: that were stored for them.
+        sessions: how many sessions, judged as a whole, were looked at.
+        decisions: that were stored for these traces and sessions.
     """
     if not len(rule_set):
         yield Finding("rules", "warning", "", "no rules: nothing is judged", "name some in rules.paths")
@@ -35,48 +43,79 @@ def idle_rules(
         if decision.kind != "evaluated":
             reasons.setdefault(rule_id, Counter())[decision.reason] += 1
     quiet = True
+    looked_at = count(len(extractions), "trace") + (f" and {count(sessions, 'session')}" if sessions else "")
+    seen = _Seen(extractions, looked_at)
     for rule in rule_set.rules if extractions else ():
-        for finding in _of_rule(rule, extractions, outcomes.get(rule.id), reasons.get(rule.id)):
+        for finding in _of_rule(rule, seen, outcomes.get(rule.id), reasons.get(rule.id)):
             quiet = False
             yield finding
     if quiet and extractions:
-        yield Finding("rules", "ok", "", f"all {len(rule_set)} rules judged something")
+        yield Finding("rules", "ok", "", f"all {len(rule_set)} rules judged something in {looked_at}")
 
 
-def _of_rule(
-    rule: Rule, extractions: Sequence[Extraction], kinds: Counter[str] | None, reasons: Counter[str] | None
-) -> Iterator[Finding]:
+class _Seen:
+    """The traces looked at, the newest first, and the sessions that they are part of."""
+
+    def __init__(self, extractions: Sequence[Extraction], looked_at: str) -> None:
+        self.looked_at = looked_at  # in words
+        self.newest = extractions[:_EXPLAINED_TRACES]
+        self.in_newest = f"the newest {count(len(self.newest), 'trace')}"
+
+    @cached_property
+    def sessions(self) -> list[Session]:
+        """As far as the newest traces show them."""
+        parts: dict[tuple[str, str], list[Extraction]] = {}
+        for extraction in self.newest:
+            for name in session_ids(extraction):
+                if (part := part_of(extraction, name)) is not None:
+                    parts.setdefault((extraction.trace.tenant, name), []).append(part)
+        return [session_of(some, name, tenant, {}) for (tenant, name), some in parts.items()]
+
+    def explained(self, rule: Rule) -> Iterator[Explanation]:
+        """What becomes of each subject of the newest traces, or of their sessions."""
+        for extraction in self.newest:
+            yield from explain(rule, extraction)
+        for session in self.sessions if rule.scope == "session" else ():
+            yield from explain_session(rule, session)
+
+
+def _of_rule(rule: Rule, seen: _Seen, kinds: Counter[str] | None, reasons: Counter[str] | None) -> Iterator[Finding]:
     if not kinds:
-        yield _never_matched(rule, extractions)
+        yield _never_matched(rule, seen)
         return
     for kind, words in (("not_evaluable", "was never evaluable"), ("error", "always ended in an error")):
         if kinds[kind] == kinds.total() and reasons:
             reason, times = reasons.most_common(1)[0]
-            text = f"matched {kinds.total()} times and {words}; mostly ({times} times): {reason}"
+            matched = f"matched {kinds.total()} times in {seen.looked_at}"
+            text = f"{matched} and {words}; mostly ({times} times): {reason}"
             advice = "see the check 'content' for what is not recorded" if kind == "not_evaluable" else "mend the rule"
             yield Finding("rules", "warning", rule.id, text, advice, {"decisions": kinds.total(), "reason": reason})
 
 
-def _never_matched(rule: Rule, extractions: Sequence[Extraction]) -> Finding:
+def _never_matched(rule: Rule, seen: _Seen) -> Finding:
     clauses: Counter[str] = Counter()
     matching = 0
-    looked_at = extractions[:_EXPLAINED_TRACES]
-    for extraction in looked_at:
-        for explained in explain(rule, extraction):
-            if explained.clause is None:
-                matching += 1
-            else:
-                clauses[explained.clause] += 1
+    for explained in seen.explained(rule):
+        if explained.clause is None:
+            matching += 1
+        else:
+            clauses[explained.clause] += 1
     if matching:
-        text = f"judged none of {len(extractions)} traces, though {matching} subjects match now: it is new, or changed"
+        why = "it is new, or changed"
+        if rule.sample.share < 1:
+            why += f", or none of them is in its sample of {rule.sample.share:g}"
+        of_newest = f"{count(matching, 'subject')} of {seen.in_newest} {'matches' if matching == 1 else 'match'} now"
+        text = f"judged nothing in {seen.looked_at}, though {of_newest}: {why}"
         return Finding("rules", "note", rule.id, text, "'tracegrade replay' judges stored traces by it")
+    if not clauses and rule.scope == "session":
+        text = f"none of {seen.in_newest} says which session it is part of"
+        return Finding("rules", "note", rule.id, text, "have the agent send gen_ai.conversation.id")
     if not clauses:
-        text = f"none of {len(looked_at)} traces has a {rule.scope} to judge"
+        text = f"none of {seen.in_newest} has {_SCOPES[rule.scope]} to judge"
         return Finding("rules", "note", rule.id, text, "is the scope the right one?")
     clause, times = clauses.most_common(1)[0]
     name = "unless" if clause == "unless" else f"match.{clause}"
-    text = (
-        f"matched nothing in {len(looked_at)} traces; mostly ({times} of {clauses.total()} subjects) because of {name}"
-    )
+    of_newest = f"{times} of {clauses.total()} subjects of {seen.in_newest}"
+    text = f"matched nothing in {seen.looked_at}; mostly ({of_newest}) because of {name}"
     advice = f"compare {name} with what 'tracegrade traces list' and 'tracegrade extract' show"
     return Finding("rules", "note", rule.id, text, advice, {"clauses": dict(clauses)})

@@ -144,9 +144,10 @@ def _members(members: Mapping[str, int]) -> dict[bytes, int]:
     return {bytes.fromhex(trace_id): revision for trace_id, revision in members.items()}
 
 
-def newest_traces(connection: Connection, limit: int) -> Iterator[StoredTrace]:
-    """The newest traces that were judged live, newest first, at most `limit`; a few in memory at a time."""
-    query = select(traces.c.judged, traces.c.spans).where(traces.c.run == "live", traces.c.members.is_(None))
+def newest_traces(connection: Connection, limit: int, *, sessions: bool = False) -> Iterator[StoredTrace]:
+    """The newest traces, or sessions, judged live, newest first, at most `limit`; a few in memory at a time."""
+    is_wanted = traces.c.members.is_not(None) if sessions else traces.c.members.is_(None)
+    query = select(traces.c.judged, traces.c.spans).where(traces.c.run == "live", is_wanted)
     query = query.order_by(traces.c.number.desc())
     for judged, spans in connection.execute(query.limit(limit).execution_options(yield_per=64)):
         yield StoredTrace(*unpack_judged(judged), bytes(spans))
