@@ -4,6 +4,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.flattened import members
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, RequestedCall, ShownResult, SpanKind
+from tracegrade.extract.unwrap import Output, unwrap_output
 from tracegrade.extract.values import call_id, decode, parse_plain
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
@@ -12,6 +13,8 @@ _KINDS: dict[str, SpanKind] = {"TOOL": "tool", "LLM": "chat", "AGENT": "agent"}
 
 _AGENT_SPAN_SUFFIX = ".run"
 _FAILURE_SPAN = "error"
+_LANGCHAIN = "openinference.instrumentation.langchain"
+_FUNCTION_ROLE = "function"  # of AG2's message about a call, which stands beside whether it succeeded
 # What a request has where a tool failed: Anthropic's, Bedrock's.
 _FAILURE_MARKS = ('"is_error"', '"error"')
 
@@ -133,6 +136,21 @@ def _calls(items: list[dict[str, JsonValue]], position: int, left_out: JsonValue
     return tuple(calls)
 
 
+def _read_output(span: Span, raw: JsonValue) -> Output:
+    """The result without what the framework puts around it; an object of the tool's own may look the same elsewhere."""
+    decoded = decode(raw)
+    value = decoded.value
+    if type(value) is dict:
+        if len(value) == 1 and "output" in value and span.scope == _LANGCHAIN:  # what LangChain calls a run's outputs
+            decoded = decode(value["output"])
+        return unwrap_output(decoded)
+    if type(value) is list and len(value) == 2 and type(value[0]) is bool:
+        shown = value[1]
+        if isinstance(shown, dict) and shown.get("role") == _FUNCTION_ROLE and "content" in shown:
+            return Output(decode(shown["content"]), failed=value[0] is False)
+    return unwrap_output(decoded)
+
+
 def _schemas(span: Span) -> dict[str, JsonValue]:
     found: dict[str, JsonValue] = {}
     for key, raw in span.attributes.items():
@@ -151,7 +169,7 @@ DIALECT: Dialect = Dialect(
     keys=Keys(
         tool_name=(s.OI_TOOL_NAME,),
         call_id=(s.OI_TOOL_ID, s.OI_TOOL_CALL_ID),
-        arguments=(s.OI_INPUT, s.OI_TOOL_PARAMETERS),
+        arguments=(s.OI_TOOL_CALL_ARGUMENTS, s.OI_INPUT, s.OI_TOOL_PARAMETERS),
         output=(s.OI_OUTPUT,),
         schema=(s.OI_TOOL_PARAMETERS,),
         agent=(s.OI_AGENT_NAME,),
@@ -165,6 +183,7 @@ DIALECT: Dialect = Dialect(
     prefixes=(s.OI_INPUT_MESSAGES, s.OI_OUTPUT_MESSAGES, s.OI_TOOLS),
     outputs=_outputs,
     inputs=_inputs,
+    read_output=_read_output,
     schemas=_schemas,
     tool_name=_tool_name,
     agent_name=_agent_name,
