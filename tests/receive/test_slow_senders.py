@@ -3,9 +3,10 @@
 import http.client
 import itertools
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -136,20 +137,17 @@ def test_33_a_grpc_call_whose_request_never_comes_ends_and_holds_up_nobody(serve
     assert served.requests(transport="grpc", outcome="refused", reason="read_timeout") == 50
 
 
-def test_33_connections_of_grpc_are_bounded(serve: Serve, wire: bytes) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="the sockets are found by /proc")
+def test_33_connections_of_grpc_are_bounded_and_whoever_comes_is_answered(serve: Serve, wire: bytes) -> None:
     served = serve(grpc={"max_connections": 3})
+    port = int(served.grpc_address.rpartition(":")[2])
     with ExitStack() as stack:
-        channels = [
-            stack.enter_context(grpc.insecure_channel(served.grpc_address, [("grpc.use_local_subchannel_pool", 1)]))
-            for _ in range(4)
-        ]
-        for channel in channels[:3]:
-            channel.unary_unary(EXPORT)(wire, timeout=20)
-        with pytest.raises(grpc.RpcError) as caught:
-            channels[3].unary_unary(EXPORT)(wire, timeout=20)
-        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-        channels[0].close()
-        channels[3].unary_unary(EXPORT)(wire, timeout=20, wait_for_ready=True)
+        for _ in range(12):
+            options = [("grpc.use_local_subchannel_pool", 1)]
+            channel = stack.enter_context(grpc.insecure_channel(served.grpc_address, options))
+            channel.unary_unary(EXPORT)(wire, timeout=20, wait_for_ready=True)
+        wait_until(lambda: open_to(port) <= 3)
+    assert len(served.journal.entries) >= 12
 
 
 def test_33_an_idle_connection_of_grpc_is_closed(serve: Serve, wire: bytes) -> None:
@@ -177,3 +175,45 @@ def test_33_who_does_not_shake_hands_is_cut_off(serve: Serve, wire: bytes, tmp_p
     for port in (served.http_port, int(served.grpc_address.rpartition(":")[2])):
         with socket.create_connection(("127.0.0.1", port)) as connection:
             assert until_closed(connection) == b""
+
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)  # and no settings
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sockets are found by /proc")
+@pytest.mark.parametrize("start", [b"", b"PRI * HT", PREFACE], ids=["silent", "begun", "idle"])
+def test_33_a_crowd_that_says_nothing_to_grpc_shuts_nobody_out(serve: Serve, wire: bytes, start: bytes) -> None:
+    served = serve(grpc={"max_connections": 20, "read_header_timeout": "10m"})
+    host, _, port = served.grpc_address.rpartition(":")
+    with ExitStack() as stack:
+        for _ in range(3):
+            for _ in range(30):
+                connection = stack.enter_context(socket.create_connection((host, int(port))))
+                with suppress(OSError):  # the server was faster
+                    connection.sendall(start)
+            with grpc.insecure_channel(served.grpc_address) as channel:
+                assert channel.unary_unary(EXPORT)(wire, timeout=20, wait_for_ready=True) == b""
+    assert closed(served, transport="grpc", reason="too_many") >= 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sockets are found by /proc")
+def test_33_whoever_waits_for_grpcs_answer_is_not_pushed_out(serve: Serve, wire: bytes) -> None:
+    served = serve(grpc={"max_connections": 5})
+    served.journal.hold = True
+    host, _, port = served.grpc_address.rpartition(":")
+    with ExitStack() as stack:
+        channel = stack.enter_context(grpc.insecure_channel(served.grpc_address))
+        waiting = channel.unary_unary(EXPORT).future(wire, timeout=30)
+        assert served.journal.appended.acquire(timeout=10)
+        for _ in range(3):  # it is the most silent of all by then
+            for _ in range(8):
+                stack.enter_context(socket.create_connection((host, int(port))))
+            wait_until(lambda: open_to(int(port)) <= 5)
+        served.loop.call_soon_threadsafe(served.journal.futures[0].set_result, 1)
+        assert waiting.result(timeout=20) == b""
+
+
+def open_to(port: int) -> int:
+    """How many connections this process has open to its own `port`, at the server's end."""
+    lines = Path("/proc/self/net/tcp").read_text().splitlines()[1:]
+    return sum(1 for line in lines if line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "01")

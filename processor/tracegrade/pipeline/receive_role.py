@@ -116,7 +116,9 @@ class ReceiveRole:
     async def _start_servers(self, stack: AsyncExitStack) -> dict[str, str]:
         otlp = self._config.receivers.otlp
         protocols = otlp.protocols
-        allow_connections(sum(protocol.max_connections for protocol in (protocols.grpc, protocols.http) if protocol))
+        # gRPC has twice its bound for a moment.
+        of_grpc = 2 * protocols.grpc.max_connections if protocols.grpc else 0
+        allow_connections(of_grpc + (protocols.http.max_connections if protocols.http else 0))
         endpoints: dict[str, str] = {}
         if protocols.grpc is not None:
             grpc_server = OtlpGrpcServer(protocols.grpc, self._ingest, otlp.max_compression_ratio)

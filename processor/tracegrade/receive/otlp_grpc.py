@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable
+from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
@@ -15,6 +16,7 @@ from tracegrade.otlp.reloading import Reloading
 from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.body import Body, BodyBounds, BodyRefusedError, Compression
 from tracegrade.receive.certificate import Certificate, reloading_certificate
+from tracegrade.receive.grpc_connections import GrpcConnections
 from tracegrade.receive.ingest import InFlight, Ingest, Refused, request_too_slow
 from tracegrade.receive.listen import bound_socket, cannot_listen
 from tracegrade.receive.reply import UNAVAILABLE, export_response, retry_info_bytes, status_bytes
@@ -72,6 +74,8 @@ class OtlpGrpcServer:
         self._bounds = BodyBounds(
             settings.max_recv_msg_size_bytes, f"{_WHERE}.max_recv_msg_size_mib", max_compression_ratio
         )
+        self._connections = GrpcConnections(settings.max_connections, partial(ingest.closed, "grpc", "too_many"))
+        self._making_room: asyncio.Task[None] | None = None
         self._server = grpc.aio.server(options=_channel_options(settings))
         _grpc_log.addFilter(_without_gone_senders)  # once: adding it again does nothing
 
@@ -87,7 +91,7 @@ class OtlpGrpcServer:
         tokens = None if auth is None else BearerTokens(f"{_WHERE}.auth", auth)
         certificate = None if tls is None else reloading_certificate(_WHERE, tls)
         self._server.add_generic_rpc_handlers(
-            (_Handlers(self._ingest, tokens, self._bounds, self._settings.read_timeout),)
+            (_Handlers(self._ingest, tokens, self._bounds, self._settings.read_timeout, self._connections),)
         )
         bound_socket(_WHERE, endpoint).close()  # says why it cannot be had; gRPC tells only its own log
         try:
@@ -97,10 +101,14 @@ class OtlpGrpcServer:
                 self.port = self._server.add_secure_port(address, _credentials(certificate))
         except RuntimeError as error:
             raise cannot_listen(_WHERE, endpoint, "in use, or not an address of this machine") from error
+        self._connections.port = self.port
         await self._server.start()
+        self._making_room = asyncio.create_task(self._connections.run(), name="otlp-grpc-connections")
 
     async def stop(self, grace_s: float) -> None:
         """Take no new connections and calls, finish those in work for at most `grace_s` seconds."""
+        if self._making_room is not None:
+            self._making_room.cancel()
         await self._server.stop(grace_s)
 
 
@@ -121,7 +129,7 @@ def _channel_options(settings: GrpcSettings) -> list[tuple[str, Any]]:
         # gRPC would decompress whole messages, as many at a time as there are calls, before we hear of one.
         ("grpc.per_message_decompression", 0),
         ("grpc.max_concurrent_streams", settings.max_concurrent_streams),
-        ("grpc.max_allowed_incoming_connections", settings.max_connections),
+        ("grpc.max_allowed_incoming_connections", 2 * settings.max_connections),  # for a moment: see GrpcConnections
         ("grpc.server_handshake_timeout_ms", int(settings.read_header_timeout * 1000)),
         ("grpc.keepalive_permit_without_calls", int(enforcement.permit_without_stream)),
         *((name, int(seconds * 1000)) for name, seconds in durations.items() if seconds is not None),
@@ -148,11 +156,20 @@ def _configuration(certificate: Certificate) -> grpc.ServerCertificateConfigurat
 class _Handlers(grpc.GenericRpcHandler):
     """Method name -> handler; what is not here is answered UNIMPLEMENTED by gRPC itself."""
 
-    def __init__(self, ingest: Ingest, tokens: BearerTokens | None, bounds: BodyBounds, read_timeout_s: float) -> None:
+    def __init__(
+        self,
+        ingest: Ingest,
+        tokens: BearerTokens | None,
+        bounds: BodyBounds,
+        read_timeout_s: float,
+        connections: GrpcConnections,
+    ) -> None:
         health = _Health(ingest, tokens)
         # As streams, of which one message is read: so a sender is known, and on the clock, before its request comes.
         self._handlers: dict[str, Any] = {
-            method: grpc.stream_unary_rpc_method_handler(_Export(ingest, signal, tokens, bounds, read_timeout_s).answer)
+            method: grpc.stream_unary_rpc_method_handler(
+                _Export(ingest, signal, tokens, bounds, read_timeout_s, connections).answer
+            )
             for signal, method in EXPORT_METHODS.items()
         }
         self._handlers["/grpc.health.v1.Health/Check"] = grpc.unary_unary_rpc_method_handler(health.check)
@@ -172,7 +189,9 @@ class _Export:
         tokens: BearerTokens | None,
         bounds: BodyBounds,
         read_timeout_s: float,
+        connections: GrpcConnections,
     ) -> None:
+        self._connections = connections
         self._ingest = ingest
         self._signal = signal
         self._tokens = tokens
@@ -185,6 +204,8 @@ class _Export:
         if self._tokens is not None and (refused := self._tokens.refusal(_value(metadata, "authorization"))):
             await self._refuse(refused, context)
         received = await self._read(context)
+        peer = context.peer()
+        self._connections.works(peer)
         compression = _compression(received)
         body = Body(self._bounds, self._ingest.in_flight, compression)
         try:
@@ -207,6 +228,7 @@ class _Export:
             await self._refuse(error.refused, context)
         finally:
             body.release()
+            self._connections.answered(peer)
         if isinstance(outcome, Refused):
             await _abort(context, outcome)
         return export_response(self._signal, Encoding.PROTOBUF, outcome)

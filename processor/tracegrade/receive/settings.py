@@ -137,7 +137,9 @@ class GrpcSettings(ListenSettings):
 
     endpoint: Endpoint = Field("127.0.0.1:4317", description="host:port to listen on; loopback by default")
     max_recv_msg_size_mib: Mebibytes = Field(64, description="Largest request, before and after decompression")
-    max_connections: Annotated[int, Field(ge=1)] = Field(1000, description="Connections at a time")
+    max_connections: Annotated[int, Field(ge=1)] = Field(
+        1000, description="Connections at a time; beyond it whoever has been silent for longest is closed (Linux)"
+    )
     read_header_timeout: Duration = Field(60.0, gt=0, description="How long a client may take to begin a connection")
     read_timeout: Duration = Field(30.0, gt=0, description="How long a client may take over a request once begun")
     max_concurrent_streams: Annotated[int, Field(ge=1)] = Field(256, description="Requests at a time a connection")
