@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
+from starlette.routing import Route
 
 from tracegrade.cli import main
 from tracegrade.config import Config
 from tracegrade.otlp.metrics import prometheus_name
+from tracegrade.pipeline.status_page import status_app
 from tracegrade.telemetry import METRICS
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
@@ -48,6 +50,17 @@ def test_the_collectors_batches_are_smaller_than_what_is_taken() -> None:
     grpc = Config().receivers.otlp.protocols.grpc
     assert grpc is not None
     assert batch["max_size"] * 1024 < grpc.max_recv_msg_size_bytes
+
+
+def test_probes_ask_the_pages_that_there_are() -> None:
+    (container,) = _read("kubernetes.example.yaml")["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    pages = {route.path for route in status_app(list).routes if isinstance(route, Route)}
+    asked = {name: container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert {get["path"] for get in asked.values()} <= pages
+    assert {f"127.0.0.1:{ports[get['port']]}" for get in asked.values()} == {Config().telemetry.endpoint}
+    assert asked["livenessProbe"]["path"] == "/healthz"
+    assert asked["readinessProbe"]["path"] == "/readyz"
 
 
 def test_prometheus_scrapes_where_metrics_are() -> None:

@@ -73,7 +73,8 @@ KINDS: dict[str, Kind] = {
         "what is sent to this exporter is not taken, and waits in the journal", "is its endpoint reachable?"
     ),
     "web_port_taken": Kind(
-        "something else listens on web.endpoint", "stop it, or choose another; it is tried again all the time"
+        "something else listens on web.endpoint, such as a process that an earlier start left",
+        "stop it, or choose another; it is tried again all the time",
     ),
 }
 

@@ -60,9 +60,9 @@ def test_what_the_judge_lost_is_told(tmp_path: Path) -> None:
     telemetry.add("tracegrade.spans", 9, fate="dropped", reason="ignored_scope")
     telemetry.add("tracegrade.sink.dropped_records", 2, sink="otlp", reason="rejected")
     folder.write_snapshot("judge", telemetry.snapshot())
-    folder.add_set_aside_pair("ab" * 16, "slow-rule", "hung")
-    folder.add_set_aside_pair("ab" * 16, "large-rule", "crashed: SIGKILL")
-    folder.add_set_aside_pair("ab" * 16, "broken-rule", "crashed: SIGSEGV")
+    folder.set_aside.add_pair("ab" * 16, "slow-rule", "hung")
+    folder.set_aside.add_pair("ab" * 16, "large-rule", "crashed: SIGKILL")
+    folder.set_aside.add_pair("ab" * 16, "broken-rule", "crashed: SIGSEGV")
     found = {(item.check, item.level, item.where): item for item in installation.processes(folder)}
     assert set(found) == {
         ("judge", "error", "slow-rule"),

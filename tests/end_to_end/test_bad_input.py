@@ -556,13 +556,8 @@ def _newer(store: Path) -> None:
     connection.close()
 
 
-def _garbage(store: Path) -> None:
-    store.write_bytes(b"no database" * 1000)
-
-
 STORES: dict[str, tuple[Callable[[Path], None], str]] = {
     "of a newer version": (_newer, "written by a newer TraceGrade"),
-    "that is none": (_garbage, "file is not a database"),
     "that is a folder": (Path.mkdir, "cannot be opened"),
 }
 

@@ -11,10 +11,10 @@ from tracegrade.pipeline.data_folder import DataFolder
 @pytest.mark.parametrize("content", ["", "{", '[["00'])
 def test_a_list_of_pairs_set_aside_that_a_power_cut_spoilt_is_begun_anew(content: str, tmp_path: Path) -> None:
     folder = DataFolder(tmp_path)
-    folder.set_aside.write_text(content)
-    assert folder.set_aside_pairs() == {}
-    folder.add_set_aside_pair("ab" * 16, "slow-rule", "hung")
-    assert folder.set_aside_pairs() == {("ab" * 16, "slow-rule"): "hung"}
+    folder.set_aside.path.write_text(content)
+    assert folder.set_aside.load().pairs == {}
+    folder.set_aside.add_pair("ab" * 16, "slow-rule", "hung")
+    assert folder.set_aside.load().pairs == {("ab" * 16, "slow-rule"): "hung"}
 
 
 def test_an_instance_keeps_its_name(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def keep(folder: Path, script: str, until: "asyncio.Event | int", **settings: ob
 def test_a_judge_that_hangs_is_ended_and_what_it_hung_on_is_set_aside(tmp_path: Path) -> None:
     _, telemetry = keep(tmp_path, HANGS_ON_A_RULE, 1, hang_timeout="500ms")
     assert telemetry.value("tracegrade.judge.restarts", reason="hung") == 1
-    assert DataFolder(tmp_path).set_aside_pairs() == {(TRACE.hex(), "slow-rule"): "hung"}
+    assert DataFolder(tmp_path).set_aside.load().pairs == {(TRACE.hex(), "slow-rule"): "hung"}
 
 
 @pytest.mark.parametrize(
@@ -73,15 +73,15 @@ def test_a_judge_that_hangs_is_ended_and_what_it_hung_on_is_set_aside(tmp_path: 
 )
 def test_one_crash_on_a_rule_sets_nothing_aside_three_do(tmp_path: Path, script: str, reason: str) -> None:
     keep(tmp_path, script, 1)
-    assert DataFolder(tmp_path).set_aside_pairs() == {}
+    assert DataFolder(tmp_path).set_aside.load().pairs == {}
     keep(tmp_path, script, 3)
-    assert DataFolder(tmp_path).set_aside_pairs() == {(TRACE.hex(), "fatal-rule"): reason}
+    assert DataFolder(tmp_path).set_aside.load().pairs == {(TRACE.hex(), "fatal-rule"): reason}
 
 
 def test_a_judge_that_ends_before_it_works_is_not_blamed_for_what_an_earlier_one_was_at(tmp_path: Path) -> None:
     keep(tmp_path, KILLED_ON_A_RULE, 1)
     keep(tmp_path, "import sys; sys.exit(1)", 3)
-    assert DataFolder(tmp_path).set_aside_pairs() == {}
+    assert DataFolder(tmp_path).set_aside.load().pairs == {}
 
 
 def test_a_judge_that_cannot_start_as_configured_is_not_started_again(tmp_path: Path) -> None:
@@ -94,14 +94,20 @@ def test_a_judge_that_cannot_start_as_configured_is_not_started_again(tmp_path: 
 def test_a_judge_that_refuses_to_start_again_is_tried_again_and_ends_nobody_else(tmp_path: Path) -> None:
     process, telemetry = keep(tmp_path, REFUSES_TO_START_AGAIN, 2)
     assert not process.refused_to_start
-    assert telemetry.value("tracegrade.judge.restarts", reason="crashed") == 2
+    assert telemetry.value("tracegrade.judge.restarts", reason="crashed") == 1
+    assert telemetry.value("tracegrade.judge.restarts", reason="refused") == 1
 
 
-def test_a_judge_whose_store_is_away_is_tried_until_it_has_started_or_is_wrong(tmp_path: Path) -> None:
-    process, telemetry = keep(tmp_path, FINDS_NO_STORE, 9)
-    assert (tmp_path / "starts").read_text() == "xxx"
-    assert telemetry.value("tracegrade.judge.restarts", reason="store_unreachable") == 2
-    assert process.refused_to_start
+def test_a_judge_whose_store_is_away_is_tried_again_and_ends_nobody_else(tmp_path: Path) -> None:
+    process, telemetry = keep(tmp_path, FINDS_NO_STORE, 3)
+    assert telemetry.value("tracegrade.judge.restarts", reason="not_yet") == 2
+    assert telemetry.value("tracegrade.judge.restarts", reason="refused") == 1
+    assert not process.refused_to_start
+    (condition,) = telemetry.conditions.current()
+    assert (condition.name, condition.message) == (
+        "judge_down",
+        "it cannot start as it is configured; its log says why",
+    )
 
 
 @pytest.mark.parametrize(

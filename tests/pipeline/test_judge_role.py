@@ -3,12 +3,13 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
 
+from tracegrade.conditions import conditions_in
 from tracegrade.config import Config
 from tracegrade.journal.local import LocalJournal
 from tracegrade.pipeline import judge_role
@@ -51,8 +52,13 @@ def test_a_judge_whose_store_takes_long_to_be_brought_up_to_date_is_alive(
     LocalJournal.open(DataFolder(tmp_path).journal).close()
     beats = Beats(tmp_path, monkeypatch)
 
-    def slow(url: str, *, read_only: bool = False) -> Engine:
+    def slow(url: str, *, read_only: bool = False, updating: Callable[[], object] | None = None) -> Engine:
         if not read_only:
+            assert updating is not None
+            updating()
+            snapshot = DataFolder(tmp_path).read_snapshot("judge")
+            assert snapshot is not None
+            assert [condition.name for condition in conditions_in(snapshot)] == ["store_updating"]
             beats.wait_for_some()
         return open_store(url, read_only=read_only)
 
@@ -61,6 +67,9 @@ def test_a_judge_whose_store_takes_long_to_be_brought_up_to_date_is_alive(
     role.stop()
     role.run()
     assert len(beats.seen) > 3
+    snapshot = DataFolder(tmp_path).read_snapshot("judge")
+    assert snapshot is not None
+    assert conditions_in(snapshot) == []
 
 
 def test_a_store_that_cannot_be_opened_leaves_the_folder_to_the_next_judge(

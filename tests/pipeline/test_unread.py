@@ -24,18 +24,18 @@ def test_what_is_behind_a_position_is_counted_across_a_restart(tmp_path: Path) -
     reader = JournalReader(tmp_path)
 
     unread = UnreadItems(journal, tmp_path, judged_to=first)
-    assert unread.behind(first, first) == Items(4, 50)
+    assert unread.behind(first, 0, first) == Items(4, 50)
     third = unread.append(entry(5)).result()
     unread.append(entry(99, Signal.METRICS)).result()
-    assert unread.behind(first, first) == Items(9, 50)
+    assert unread.behind(first, 0, first) == Items(9, 50)
     # A judge that dies here has read more than it has committed: the next one reads that again.
-    assert unread.behind(third, first) == Items(0, 0)
-    assert unread.behind(first, first) == Items(9, 50)
+    assert unread.behind(third, 0, first) == Items(0, 0)
+    assert unread.behind(first, 0, first) == Items(9, 50)
     # One that has committed more than its last snapshot tells: it is asked about that snapshot until the next.
-    assert [unread.behind(first, third) for _ in range(2)] == [Items(9, 50)] * 2
+    assert [unread.behind(first, 0, third) for _ in range(2)] == [Items(9, 50)] * 2
     assert unread.between(first, second) == Items(4, 50)
-    assert unread.behind(second, second) == Items(5, 0)
-    assert unread.behind(third, third) == Items(0, 0)
+    assert unread.behind(second, 0, second) == Items(5, 0)
+    assert unread.behind(third, 0, third) == Items(0, 0)
     reader.close()
     journal.close()
 
@@ -49,8 +49,8 @@ def test_a_judge_whose_position_was_deleted_reads_on_at_the_first_record_left(tm
     assert reader.first() > 0
 
     unread = UnreadItems(journal, tmp_path, judged_to=0)
-    assert unread.behind(0, 0) == Items(7_000_000, 0)
-    assert unread.behind(journal.end, journal.end) == Items(0, 0)
+    assert unread.behind(0, 0, 0) == Items(7_000_000, 0)
+    assert unread.behind(journal.end, 0, journal.end) == Items(0, 0)
     reader.close()
     journal.close()
 
@@ -64,7 +64,7 @@ def test_a_refused_append_is_not_counted(tmp_path: Path) -> None:
     journal.close()
     with pytest.raises(JournalClosed):
         unread.append(entry(7))
-    assert unread.behind(0, 0) == Items(2, 0)
+    assert unread.behind(0, 0, 0) == Items(2, 0)
     reader.close()
 
 
@@ -78,12 +78,12 @@ def test_a_long_journal_is_counted_later_and_what_comes_meanwhile_at_once(
     unread = UnreadItems(journal, tmp_path, judged_to=0)
     ends.append(unread.append(entry(5)).result())
     assert not unread.is_counted
-    assert unread.behind(ends[0], 0) is None
+    assert unread.behind(ends[0], 0, 0) is None
     assert unread.between(0, ends[2]) is None
-    assert unread.behind(ends[1], 0) == Items(5, 0)
+    assert unread.behind(ends[1], 0, 0) == Items(5, 0)
     unread.count()
     assert unread.is_counted
-    assert unread.behind(0, 0) == Items(8, 50)
+    assert unread.behind(0, 0, 0) == Items(8, 50)
     assert unread.between(0, ends[1]) == Items(3, 50)
     assert unread.between(ends[0], ends[2]) == Items(5, 50)
     unread.tell(ends[0])

@@ -14,7 +14,7 @@ from store.judged_traces import judged
 from tracegrade.model.session import TURN
 from tracegrade.store import migrations, schema
 from tracegrade.store.filter import Filter
-from tracegrade.store.open import StoreError, StoreUnreachable, checkpoint, open_store, reading
+from tracegrade.store.open import StoreError, StoreUnavailable, checkpoint, open_store, reading
 from tracegrade.store.results import results
 from tracegrade.store.write import StoreWriter
 
@@ -105,7 +105,7 @@ def test_a_server_that_does_not_answer_is_told_from_one_that_refuses(
         StoreError, match=r"^postgresql\+psycopg://user:\*\*\*@db/results: cannot be opened: "
     ) as caught:
         open_store("postgresql+psycopg://user:secret@db/results")
-    assert isinstance(caught.value, StoreUnreachable) is is_unreachable
+    assert isinstance(caught.value, StoreUnavailable) is is_unreachable
 
 
 def test_a_password_is_not_shown(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ TraceKey = tuple[str, bytes]  # tenant, trace id
 
 DELETED = "deleted"
 """Stands in `ClosedTrace.cut_by` of a trace that somebody had deleted: nothing of it is taken in again."""
+SET_ASIDE = "set_aside"
+"""Stands there for one that ended the judge: nothing of it is taken in."""
 
 
 @dataclass(slots=True)
@@ -112,6 +114,7 @@ class ClosedTraces:
         lookup: Lookup = nothing_stored,
         max_held: int = 200_000,
         deleted: Container[bytes] = (),
+        set_aside: Container[bytes] = (),
         max_unpacked_spans: int = 100_000,
     ) -> None:
         """With nothing closed yet.
@@ -121,10 +124,12 @@ class ClosedTraces:
             max_held: so many traces are held at most.
             deleted: ids of traces of which nothing is to be judged; not asked while it is empty. Of which something
                 came all the same is put into ``came_deleted``.
+            set_aside: ids of traces of which nothing is to be judged either; not asked while it is empty.
             max_unpacked_spans: beyond so many spans, the traces that closed first are held as bytes.
         """
         self.came_deleted: set[bytes] = set()
         self._deleted = deleted or None
+        self._set_aside = set_aside or None
         self._lookup = lookup
         self._max_held = max_held
         self._held: OrderedDict[TraceKey, tuple[int, ClosedTrace]] = OrderedDict()
@@ -189,6 +194,8 @@ class ClosedTraces:
             if self._deleted is not None and key[1] in self._deleted:
                 found[key] = ClosedTrace(0, 0, [], [], DELETED, "", 0, 0)
                 self.came_deleted.add(key[1])
+            elif self._set_aside is not None and key[1] in self._set_aside:
+                found[key] = ClosedTrace(0, 0, [], [], SET_ASIDE, "", 0, 0)
             elif held is not None:
                 found[key] = held[1].unpacked()
             elif (closed_ns := self._expired.get(key)) is not None:

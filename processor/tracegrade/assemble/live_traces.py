@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush, nsmallest
 from typing import TypeVar
 
-from tracegrade.assemble.closed_traces import DELETED, ClosedTrace, ClosedTraces, TraceKey
+from tracegrade.assemble.closed_traces import DELETED, SET_ASIDE, ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.completion import Overrides
 from tracegrade.assemble.content import in_order_written, log_record_digest
 from tracegrade.assemble.live_trace import LiveTrace
@@ -28,6 +28,7 @@ class LiveTraces:
         self.open_spans = 0  # distinct contents not judged yet
         self.log_record_fates: Fates = Counter()
         self.open_log_records = 0
+        self.about_to_close: Callable[[bytes], object] = _nobody  # told the id of each trace whose time has come
         self._settings = settings
         self._overrides = Overrides(settings)
         self._deadlines = self._overrides.deadlines(0)
@@ -158,7 +159,7 @@ class LiveTraces:
         new = [content for content in group if not is_known(live, content)]
         if duplicates := len(group) - len(new):
             fates["duplicate", ""] += duplicates
-        if new and closed.cut_by in ("span_cap", "byte_cap", DELETED):
+        if new and closed.cut_by in ("span_cap", "byte_cap", DELETED, SET_ASIDE):
             fates["dropped", closed.cut_by] += len(new)
             return []
         if new and live.last_ns > closed.closed_ns + self._deadlines.reopen_ns:
@@ -276,6 +277,7 @@ class LiveTraces:
             reason = live.deadlines.reason(
                 live.first_ns, live.last_ns, structurally_complete=live.structurally_complete, ended=live.ended
             )
+            self.about_to_close(key[1])
             yield self._close(key, live, reason, due_ns)
 
     def close_all(self) -> Iterator[Trace]:
@@ -285,6 +287,7 @@ class LiveTraces:
         for key in sorted(self._live, key=lambda key: (self._live[key].first_ns, key)):
             live = self._live[key]
             if live.spans:
+                self.about_to_close(key[1])
                 yield self._close(key, live, "end_of_input", self._clock_ns)
             else:
                 self._give_up(key, live, "unjoined", "")
@@ -346,3 +349,7 @@ class LiveTraces:
             closed_ns=closed_ns,
             log_records=in_order_written(log_records) if log_records else [],
         )
+
+
+def _nobody(trace_id: bytes) -> None:
+    """Nobody wants to know."""

@@ -21,6 +21,7 @@ COMMANDS = {
     "why": ("why", "Why was a trace judged as it was, or not at all?"),
     "alerts": ("alerts", "Show alerts."),
     "doctor": ("doctor", "What is wrong here, and what to set?"),
+    "set-aside": ("set_aside", "Show what ended the judge, and have it read again."),
     "config": ("config", "Check and show settings."),
 }
 

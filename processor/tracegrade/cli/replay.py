@@ -200,6 +200,7 @@ def _judged(
     from tracegrade.otlp.file import read_sources
     from tracegrade.pipeline.data_folder import JOURNAL
     from tracegrade.pipeline.replay import replay_journal, replay_sources
+    from tracegrade.pipeline.set_aside import SetAside
 
     if sources:
         requests = read_sources(sources, sys.stdin.buffer)
@@ -211,7 +212,10 @@ def _judged(
     folder = config.data_path / JOURNAL
     with progress("bytes read", _journal_bytes(folder)) as advance:
         deleted = Deletions(config.data_path).tombstones()
-        yield from replay_journal(folder, config.traces, rule_set, RUN, advance, deleted, judges_traces=judges_traces)
+        aside = SetAside(config.data_path).load()
+        yield from replay_journal(
+            folder, config.traces, rule_set, RUN, advance, deleted, aside=aside, judges_traces=judges_traces
+        )
 
 
 def _journal_bytes(folder: Path) -> int:

@@ -68,24 +68,36 @@ def command(
 def _judge(config: "Config", ends_with_stdin: bool) -> int:
     import signal
 
-    from tracegrade.pipeline.judge_process import EXIT_STORE_UNREACHABLE
-    from tracegrade.pipeline.judge_role import JudgeRole
+    from tracegrade.journal.errors import JournalLocked, JournalNotFound
+    from tracegrade.pipeline.data_folder import DataFolder
+    from tracegrade.pipeline.judge_process import EXIT_NOT_YET, note_what_ended_the_last
+    from tracegrade.pipeline.judge_role import JudgeRole, say_that_the_store_is_away
     from tracegrade.pipeline.parent import stop_when_parent_ends
-    from tracegrade.store.open import StoreUnreachable
+    from tracegrade.store.open import StoreUnavailable
 
     _log_to_stderr("judge")
     try:
         with _says_what_is_wrong_with_the_folder(config):
+            folder = DataFolder(config.data_path)
+            if not ends_with_stdin:  # else the receive role has seen it end
+                note_what_ended_the_last(folder)
             role = JudgeRole(config)
-    except StoreUnreachable as error:
+    except StoreUnavailable as error:
+        say_that_the_store_is_away(folder, str(error))
+        return EXIT_NOT_YET
+    except (JournalLocked, JournalNotFound) as error:
         print_lines(f"Error: {error}", err=True)
-        return EXIT_STORE_UNREACHABLE
+        return EXIT_NOT_YET
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: role.stop())
     if ends_with_stdin:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the receiver ends us when it is done
         stop_when_parent_ends(role.stop)
-    role.run()
+    try:
+        role.run()
+    except StoreUnavailable as error:
+        say_that_the_store_is_away(folder, str(error))
+        return EXIT_NOT_YET
     return 0
 
 

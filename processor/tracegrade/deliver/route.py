@@ -19,6 +19,7 @@ from tracegrade.telemetry import Telemetry
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 
 # Results wait in their journal for as long as their sink needs; only its size bound ends the waiting.
+FAILS_AFTER_S = 5.0  # what passes sooner is no condition
 PATIENT = RetrySettings(initial_interval=0.5, max_interval=30.0, max_elapsed_time=0.0)
 
 
@@ -46,6 +47,7 @@ class Route:
         self._telemetry = telemetry
         self._delivered = delivered
         self._more = asyncio.Event()
+        self._condition = ("store_unavailable", "") if sink.name == "sql" else ("exporter_failing", sink.name)
         recent.taken(sink.name, self.position)
         delivered(self.position)
 
@@ -99,10 +101,12 @@ class Route:
     async def _deliver(self, batch: Sequence[JudgedTrace], stop: asyncio.Event) -> bool:
         """Repeat until the batch is delivered or given up; False when `stop` came first."""
         name = self.sink.name
-        backoff = Backoff(PATIENT, time.monotonic(), random.random)
+        begun_s = time.monotonic()
+        backoff = Backoff(PATIENT, begun_s, random.random)
         while True:
             delivery = await self.sink.deliver(batch)
             if delivery.kind == "done":
+                self._telemetry.conditions.end(*self._condition)
                 self._telemetry.add(
                     "tracegrade.sink.delivered_records", len(batch) - delivery.failed_records, sink=name
                 )
@@ -118,6 +122,9 @@ class Route:
                 )
                 return True
             self._telemetry.add("tracegrade.sink.retries", sink=name, reason=delivery.reason)
+            if time.monotonic() - begun_s > FAILS_AFTER_S:
+                condition, where = self._condition
+                self._telemetry.conditions.begin(condition, f"results wait: {delivery.reason}", where)
             if await wait(stop, delay):
                 return False
 

@@ -74,6 +74,7 @@ def _look_at_journal(examined: Examined, config: Config, folder: DataFolder, max
         arrivals = Arrivals(config.traces)
         decoder = Decoder(wanted_by(RuleSet([]), config.traces))
         end = reader.durable().end
+        passed_over = folder.set_aside.load().positions
         position = _start(folder, reader, end - max_bytes)
         while position < end:
             try:
@@ -84,7 +85,7 @@ def _look_at_journal(examined: Examined, config: Config, folder: DataFolder, max
             if not records:
                 break
             for record in records:
-                if record.signal == Signal.TRACES:
+                if record.signal == Signal.TRACES and record.position not in passed_over:
                     spans = decoder.spans(record.payload)
                     spans = [span for span in spans if span.scope not in config.traces.ignore_scopes]
                     examined.journal_spans += len(spans)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from tracegrade.conditions import conditions_in
+from tracegrade.conditions import KINDS, conditions_in
 from tracegrade.config import Config
 from tracegrade.doctor.finding import Finding, Level
 from tracegrade.journal.position import Position
@@ -77,6 +77,8 @@ def conditions(folder: DataFolder) -> Iterator[Finding]:
         if now_ns - snapshot["time_ns"] > _STALE_S * 1e9:
             continue
         for condition in conditions_in(snapshot):
+            if condition.name == "record_set_aside":
+                continue  # told one by one, running or not
             level: Level = "error" if condition.refuses and snapshot["role"] == "receive" else "warning"
             text = f"{condition.message}; since {time_text(condition.since_ns)} UTC"
             where = condition.where or snapshot["role"]
@@ -85,7 +87,17 @@ def conditions(folder: DataFolder) -> Iterator[Finding]:
 
 def processes(folder: DataFolder) -> Iterator[Finding]:
     """What the judge said of itself last: spans and results that were lost, what ended it, what failed."""
-    for (trace_id, rule_id), reason in sorted(folder.set_aside_pairs().items())[:20]:
+    aside = folder.set_aside.load()
+    for record in aside.waiting[-20:]:
+        text = (
+            f"the record at {record.position} ({record.what}) ended the judge twice ({record.reason}) and is not judged"
+        )
+        yield Finding("set aside", "error", str(record.position), text, KINDS["record_set_aside"].advice)
+    for trace in sorted(aside.traces)[:20]:
+        text = f"trace {trace.hex()} ended the judge twice ({aside.pairs[trace.hex(), '']}) and is not judged"
+        yield Finding("set aside", "error", trace.hex(), text, KINDS["record_set_aside"].advice)
+    pairs = sorted(aside.pairs.items())
+    for (trace_id, rule_id), reason in [found for found in pairs if found[0][1]][:20]:
         text = f"judging trace {trace_id} by it ended the judge ({reason}), and is not tried again"
         if reason == HUNG:
             advice = "look for a very long trace or an expensive pattern"
@@ -125,6 +137,7 @@ _DROPPED = {
     "span_cap": "set traces.max_spans_per_trace higher",
     "byte_cap": "set traces.max_mib_per_trace higher",
     "memory": "set traces.max_live_spans or max_live_traces higher, or shorter times",
+    "set_aside": KINDS["record_set_aside"].advice,
     "judge_behind": "the judge is too slow for what comes: fewer rules, or judge.when_full: refuse",
 }
 _LOSSES = (

@@ -9,8 +9,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 
-from tracegrade.journal.record import Record, Signal
+from tracegrade.journal.record import Encoding, Record, Signal
 from tracegrade.otlp.client import ExporterSettings
+
+
+def is_sent(record: Record, settings: ExporterSettings) -> bool:
+    """Whether the exporter sends `record`: one of its signals, and not sent before it was set aside."""
+    return settings.takes(record.signal) and record.encoding is not Encoding.READ_AGAIN
 
 
 class Backlog:
@@ -31,7 +36,7 @@ class Backlog:
         for record in records:
             if self.counted_to < record.end <= up_to:
                 self.counted_to = record.end
-                if self._settings.takes(record.signal):
+                if is_sent(record, self._settings):
                     self._waiting[record.signal] += 1
 
     def take(self, signal: Signal) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from tracegrade.forward.backlog import Backlog
+from tracegrade.forward.backlog import Backlog, is_sent
 from tracegrade.forward.ledger import Ledger
 from tracegrade.journal.errors import SegmentDeleted
 from tracegrade.journal.published import Durable
@@ -24,6 +24,7 @@ _READ_BYTES = 8 * 1024 * 1024
 _COMMIT_EVERY_S = 0.2
 _MEASURE_EVERY_S = 1.0
 _QUIET_S = 60.0
+_FAILS_AFTER_S = 5.0  # what passes sooner is no condition
 
 Result = TypeVar("Result")
 
@@ -117,6 +118,8 @@ class Forwarder:
         self._attempts: set[asyncio.Task[None]] = set()
         self._pauses: set[asyncio.Task[None]] = set()
         self._quiet_until_s: dict[str, float] = {}  # by kind of trouble
+        self._failing: set[int] = set()  # positions of requests that have been tried in vain for long
+        self._gave_up_s: float | None = None  # when a request was given up last
         # Journal and position are files: one thread of our own keeps the event loop free and their calls in order.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"forward-{name}")
 
@@ -172,6 +175,7 @@ class Forwarder:
                 break
             self._backlog.count(records)
         self._show_queued()
+        self._end_failing()
 
     async def _read_from(self, position: int) -> list[Record]:
         found = self._recent(position)
@@ -193,7 +197,7 @@ class Forwarder:
             if not records:
                 await self._more.wait()
             for record in records:
-                if self._settings.takes(record.signal):
+                if is_sent(record, self._settings):
                     await self._slots.acquire()
                     self._backlog.take(record.signal)
                     self._ledger.take(record.position, record.end)
@@ -245,7 +249,8 @@ class Forwarder:
 
     async def _deliver(self, record: Record) -> None:
         """Attempt until sent or given up; cancelled or stopped, the record stays unfinished."""
-        backoff = Backoff(self._settings.retry_on_failure, self._waiting.now_s(), self._waiting.random)
+        begun_s = self._waiting.now_s()
+        backoff = Backoff(self._settings.retry_on_failure, begun_s, self._waiting.random)
         while True:
             answer = await self._client.export(record.signal, record.payload)
             if answer.kind == "sent":
@@ -256,8 +261,13 @@ class Forwarder:
                 delay = backoff.next_delay(self._waiting.now_s(), answer.retry_after_s)
             self._report(answer, given_up=delay is None)
             if delay is None:
+                self._gave_up_s = self._waiting.now_s()
+                self._note_failing(answer)
                 self._count_failed(record.signal, answer.reason)
                 break
+            if self._waiting.now_s() - begun_s > _FAILS_AFTER_S:
+                self._failing.add(record.position)
+                self._note_failing(answer)
             self._telemetry.add(
                 "tracegrade.exporter.retries", exporter=self.name, signal=_word(record.signal), reason=answer.reason
             )
@@ -265,6 +275,7 @@ class Forwarder:
                 return
             await self._pause(delay)
         # No await since the answer was counted: a snapshot sees the request as queued or as finished, never as both.
+        self._failing.discard(record.position)
         self._ledger.finish(record.position)
         self._show_queued()
 
@@ -291,6 +302,16 @@ class Forwarder:
 
     def _show_queued(self) -> None:
         self._telemetry.set("tracegrade.exporter.queued_requests", self.queued, exporter=self.name)
+
+    def _note_failing(self, answer: Answer) -> None:
+        message = f"{self._settings.endpoint}: {answer.reason}: {answer.message}"
+        self._telemetry.conditions.begin("exporter_failing", message, self.name)
+
+    def _end_failing(self) -> None:
+        """It is over once nothing has been tried in vain for long, and nothing was given up of late."""
+        of_late = self._gave_up_s is not None and self._waiting.now_s() - self._gave_up_s < _QUIET_S
+        if not self._failing and not of_late:
+            self._telemetry.conditions.end("exporter_failing", self.name)
 
     def _report(self, answer: Answer, given_up: bool) -> None:
         """Log each kind of trouble now and then, not for every request that meets it."""

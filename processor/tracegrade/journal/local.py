@@ -155,6 +155,12 @@ class LocalJournal:
         """The durable end: where the next record will begin."""
         return self._writer.end
 
+    @property
+    def first(self) -> int:
+        """The first position that retention has left; the end when there is no record."""
+        bases = self._writer.bases
+        return bases[0] if bases else self._writer.end
+
     def append(self, entry: Entry) -> "Future[int]":
         """Have `entry` written.
 

@@ -158,6 +158,9 @@ class JournalReader:
         return read_readable(self._segment_fd(base), length, position - base)
 
     def _segment_fd(self, base: int) -> int:
+        if base == self._open_base and not os.fstat(self._fd).st_nlink:
+            # Deleted, or rewritten, under us: what is deleted counts as lost, and is not read all the same.
+            self._close_segment()
         if base != self._open_base:
             self._close_segment()
             self._fd = os.open(segment_path(self._folder, base), os.O_RDONLY)

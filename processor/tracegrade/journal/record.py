@@ -19,6 +19,7 @@ class Encoding(IntEnum):
 
     PROTOBUF = 1
     JSON = 2
+    READ_AGAIN = 3  # protobuf that was set aside, and comes once more for the judge: it was forwarded when it came
 
 
 @dataclass(slots=True)

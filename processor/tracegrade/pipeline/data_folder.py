@@ -1,6 +1,5 @@
 """What is where in the data folder. The two roles share these files and nothing else."""
 
-import json
 import os
 import uuid
 from collections.abc import Iterable
@@ -11,6 +10,7 @@ from typing import Any
 import orjson
 
 from tracegrade.journal.position import Position
+from tracegrade.pipeline.set_aside import SetAside
 
 _LONGEST_INSTANCE_ID = 128
 
@@ -42,7 +42,7 @@ class DataFolder:
         self.journal = path / JOURNAL
         self.results = path / "results"
         self.heartbeat = path / "judge.heartbeat"
-        self.set_aside = path / "set_aside.json"
+        self.set_aside = SetAside(path)
 
     def position(self, consumer: str) -> Path:
         """The position file of one consumer."""
@@ -61,24 +61,6 @@ class DataFolder:
             found = uuid.uuid4().hex
             _replace(path, found.encode())
         return found
-
-    def set_aside_pairs(self) -> dict[tuple[str, str], str]:
-        """(trace id, rule id) pairs on which a judge hung or crashed, and which; they are not tried again."""
-        return {(trace_id, rule_id): reason for trace_id, rule_id, reason in self._read_set_aside()}
-
-    def add_set_aside_pair(self, trace_id: str, rule_id: str, reason: str) -> None:
-        """Remember what evaluating this trace by this rule does to a judge; the newest 10,000 are kept."""
-        pairs = self._read_set_aside()
-        if not any(pair[:2] == [trace_id, rule_id] for pair in pairs):
-            pairs.append([trace_id, rule_id, reason])
-        _replace(self.set_aside, json.dumps(pairs[-10_000:]).encode())
-
-    def _read_set_aside(self) -> list[list[str]]:
-        try:
-            pairs: list[list[str]] = json.loads(self.set_aside.read_text())
-        except (FileNotFoundError, ValueError):  # a power cut may leave it empty: what hangs is found again
-            return []
-        return pairs
 
     def write_snapshot(self, role: str, snapshot: dict[str, Any]) -> None:
         """Show a role's metrics to the other; with the disk full, the last one stays and its age is seen to grow."""

@@ -31,6 +31,7 @@ def carry_out_what_nobody_else_does(config: Config, deletion: Deletion) -> Delet
                     store_url=config.store_url,
                     remembered_s=config.remembers_deleted_for,
                 )
+                folder.set_aside.erase(set(deletion.trace_ids))
             finally:
                 journal.close()
         if deletion.state == "erased":

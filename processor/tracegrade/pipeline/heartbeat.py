@@ -1,19 +1,23 @@
 """What the judge is doing right now, in a small file that both roles map into memory.
 
-The judge writes it before every rule it evaluates, a store into shared memory; the receive role reads it to notice a
-judge that hangs, and on what.
+The judge writes it before every record it reads, every trace it closes and every rule it evaluates, a store into shared
+memory; the receive role reads it to notice a judge that hangs, and on what; and to know what one was doing that ended.
 """
 
 import mmap
 import struct
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-_LAYOUT = struct.Struct("=QQ16s200s")
+_LAYOUT = struct.Struct("=QQQ16s200s")
 _PAIR = struct.Struct("<16s200s")
-_PAIR_AT = 16
+_PAIR_AT = 24
+_NO_RECORD = 2**64 - 1
+_NO_TRACE = bytes(16)
 BEAT_EVERY_S = 1.0
 
 Result = TypeVar("Result")
@@ -22,11 +26,14 @@ Result = TypeVar("Result")
 class Beat(NamedTuple):
     """``changed_ns``: monotonic time of the last sign of life (all processes of one boot share that clock).
 
-    ``trace_id`` and ``rule_id`` are what is being evaluated, both None between evaluations.
+    ``record`` is the journal position of the record that is being decoded and assembled. ``trace_id`` is the trace that
+    is being closed, extracted or written down, with ``rule_id`` the rule by which it is being evaluated. All are None
+    in between: what happens then is nobody's fault.
     """
 
     changed_ns: int
     position: int
+    record: int | None
     trace_id: str | None
     rule_id: str | None
 
@@ -35,19 +42,42 @@ class Heartbeat:
     """The judge's side."""
 
     def __init__(self, path: Path) -> None:
-        path.write_bytes(bytes(_LAYOUT.size))
+        path.write_bytes(_LAYOUT.pack(0, 0, _NO_RECORD, b"", b""))
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), _LAYOUT.size)
         # Each is stored at once: `struct` makes room for a number by zeros first, and to a reader who comes in between
         # the judge would not have begun.
-        self._numbers = memoryview(self._map)[:_PAIR_AT].cast("Q")  # time, position
+        self._numbers = memoryview(self._map)[:_PAIR_AT].cast("Q")  # time, position, record
         self.beat(0)
 
     def beat(self, position: int) -> None:
-        """Alive, nothing is being evaluated, the journal is read up to `position`."""
+        """Alive, nothing is being worked on, the journal is read up to `position`."""
+        self._numbers[2] = _NO_RECORD
         _PAIR.pack_into(self._map, _PAIR_AT, b"", b"")
         self._numbers[1] = position
         self._numbers[0] = time.monotonic_ns()
+
+    def reading(self, record: int) -> None:
+        """About to decode the record at this position and take in what it holds."""
+        _PAIR.pack_into(self._map, _PAIR_AT, b"", b"")
+        self._numbers[2] = record
+        self._numbers[0] = time.monotonic_ns()
+
+    def working(self, trace_id: bytes, rule_id: str = "") -> None:
+        """About to evaluate this trace by this rule; without one, to do anything else with it."""
+        self._numbers[2] = _NO_RECORD
+        _PAIR.pack_into(self._map, _PAIR_AT, trace_id, rule_id.encode())
+        self._numbers[0] = time.monotonic_ns()
+
+    @contextmanager
+    def elsewhere(self) -> Iterator[None]:
+        """What happens in here, such as in a store, is not the fault of what is being worked on."""
+        record, pair = self._numbers[2], self._map[_PAIR_AT:]
+        self._numbers[2] = _NO_RECORD
+        _PAIR.pack_into(self._map, _PAIR_AT, b"", b"")
+        yield
+        self._map[_PAIR_AT:] = pair
+        self._numbers[2] = record
 
     def beat_until(self, done: Future[Result], position: int) -> Result:
         """What `done` gives, alive meanwhile: who waits for a slow disk does not hang, and the next one would wait too.
@@ -63,11 +93,6 @@ class Heartbeat:
                     raise
                 self.beat(position)
 
-    def working(self, trace_id: bytes, rule_id: str) -> None:
-        """About to evaluate this trace by this rule."""
-        _PAIR.pack_into(self._map, _PAIR_AT, trace_id, rule_id.encode())
-        self._numbers[0] = time.monotonic_ns()
-
     def close(self) -> None:
         """Let go of the file."""
         self._numbers.release()
@@ -82,6 +107,18 @@ def read_heartbeat(path: Path) -> Beat | None:
         return None
     if len(data) < _LAYOUT.size:
         return None
-    changed_ns, position, trace_id, rule_id = _LAYOUT.unpack_from(data)
+    changed_ns, position, record, trace_id, rule_id = _LAYOUT.unpack_from(data)
     rule = rule_id.rstrip(b"\0").decode("utf-8", "replace")
-    return Beat(changed_ns, position, trace_id.hex() if rule else None, rule or None)
+    return Beat(
+        changed_ns,
+        position,
+        record if record != _NO_RECORD else None,
+        trace_id.hex() if trace_id != _NO_TRACE else None,
+        rule or None,
+    )
+
+
+def clear_heartbeat(path: Path) -> None:
+    """What is there was taken note of: whoever comes next must not take it for new."""
+    with path.open("r+b") as file:
+        file.write(_LAYOUT.pack(0, 0, _NO_RECORD, b"", b""))

@@ -28,6 +28,7 @@ from tracegrade.alert.loop import AlertLoop
 from tracegrade.alert.receivers.registry import receivers
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.sessions import MAX_TRACES, KnownSession, SessionKey
+from tracegrade.conditions import conditions_in
 from tracegrade.config import Config
 from tracegrade.deletion.carry_out import erase_from_results
 from tracegrade.deletion.late_spans import LateSpans
@@ -56,7 +57,7 @@ from tracegrade.pipeline.judged_trace import record_of
 from tracegrade.pipeline.record_judge import Judged, JudgedClosing, JudgedSession, RecordJudge
 from tracegrade.pipeline.rule_reload import RuleReload
 from tracegrade.store.kept_spans import decode_spans
-from tracegrade.store.open import open_store
+from tracegrade.store.open import open_store, unavailable
 from tracegrade.store.read import StoredSession, closed_traces, sessions_going_on, stored_session
 from tracegrade.store.retention import delete_older
 from tracegrade.store.rule_texts import save_rule_texts
@@ -77,6 +78,7 @@ OPENS_WITHIN_S = 60.0
 # Sinks may wait so long for the interpreter: handing it over every 5 ms, as is usual, took some 7 % of judging.
 THREAD_SWITCH_S = 0.05
 MAX_SCOPES = 200
+MAX_SKIPPED = 100  # of which a snapshot tells; each is counted by the next one at the latest
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +96,9 @@ class JudgeRole:
         """
         self._config = config
         self._folder = DataFolder(config.data_path)
+        self._skipped: list[tuple[int, int]] = []  # (from, to) that retention had deleted before it was read
         self._telemetry = Telemetry("judge")
+        self._telemetry.conditions.resume(conditions_in(self._folder.read_snapshot("judge") or {}))
         self._reload = RuleReload(config.rules, self._telemetry)
         self._rule_set = self._reload.in_force
         self._changed_rules: RuleSet | None = None  # handed from the delivery thread to the judging one
@@ -113,6 +117,8 @@ class JudgeRole:
         self._syncing = ThreadPoolExecutor(1, thread_name_prefix="position-sync")
         self._position = Position(self._folder.position("judge"), sync=self._sync_alive)
         self._deletions = Deletions(self._folder.path)
+        self._aside = self._folder.set_aside.load()
+        self._suspects = self._aside.suspects
         self._deletions_due_s = 0.0
         self._late_spans = LateSpans(self._deletions)
         self._judge = self._new_judge()
@@ -141,6 +147,13 @@ class JudgeRole:
                 with self._lookup.connect() as connection:
                     self._judge.resume(map(_known, sessions_going_on(connection)))
                 self._read_until_stopped()
+            self._heartbeat.beat(self._judge.read_position)
+        except (OSError, JournalError, SQLAlchemyError) as error:
+            # A disk or a store ends us, and not what is being read.
+            self._heartbeat.beat(self._judge.read_position)
+            if isinstance(error, SQLAlchemyError) and (known := unavailable(self._config.store_url, error)):
+                raise known from error
+            raise
         finally:
             self._delivery.stop(DRAIN_AT_STOP_S)
             self._results.close()
@@ -156,6 +169,7 @@ class JudgeRole:
         closed = ClosedTraces(
             self._stored,
             deleted=self._deletions.tombstones(),
+            set_aside=self._aside.traces,
             max_unpacked_spans=self._config.traces.max_unpacked_spans,
         )
         closed.came_deleted = self._late_spans.trace_ids
@@ -163,7 +177,8 @@ class JudgeRole:
             self._config.traces,
             self._rule_set,
             closed,
-            set_aside=self._folder.set_aside_pairs(),
+            set_aside=self._aside.pairs,
+            passed_over=self._aside.positions,
             heartbeat=self._heartbeat,
             session=self._stored_session,
         )
@@ -216,7 +231,15 @@ class JudgeRole:
         Killed in between, it would have to begin anew each time.
         """
         with ThreadPoolExecutor(1, thread_name_prefix="open-store") as opening:
-            return self._heartbeat.beat_until(opening.submit(open_store, self._config.store_url), 0)
+            opened = opening.submit(open_store, self._config.store_url, updating=self._say_that_it_is_updated)
+            store = self._heartbeat.beat_until(opened, 0)
+        for name in ("store_updating", "store_unavailable"):
+            self._telemetry.conditions.end(name)
+        return store
+
+    def _say_that_it_is_updated(self) -> None:
+        self._telemetry.conditions.begin("store_updating", "judging waits until the store is brought up to date")
+        self._write_snapshot()
 
     def stop(self) -> None:
         """Ask `run` to return; open traces stay in the journal for the next start. From any thread."""
@@ -234,9 +257,11 @@ class JudgeRole:
                 self._judge.use(changed)
             durable = self._reader.durable()
             try:
-                records = self._reader.read(position, READ_BYTES)
+                records = self._before_suspects(self._reader.read(position, READ_BYTES))
             except SegmentDeleted as error:
-                position = error.first  # the receive role counts what it deleted unread
+                self._skipped.append((position, error.first))  # the receive role counts what was in there
+                position = self._judge.read_position = error.first
+                self._publish()
                 continue
             caught_up = not records or records[-1].end >= durable.end
             judged = self._judged(records, max(durable.clock_ns, self._judge.clock_ns) if caught_up else None)
@@ -249,6 +274,9 @@ class JudgeRole:
             if records:
                 position = records[-1].end
             self._heartbeat.beat(position)
+            if self._suspects and position > self._suspects[0]:
+                self._suspects = [suspect for suspect in self._suspects if suspect >= position]
+                self._folder.set_aside.passed(position)
             self._publish()
             now_s = time.monotonic()
             garbage.collect_when_due(now_s)
@@ -266,9 +294,20 @@ class JudgeRole:
         self._commit(position)
 
     def _begin(self) -> int:
-        """Where reading begins: what was committed last, else the first record."""
-        position = self._position.load()
-        return self._reader.first() if position is None else position
+        """Where reading begins: what was committed last, else the first record ever, so that what is gone is told."""
+        return self._position.load() or 0
+
+    def _before_suspects(self, records: list[Record]) -> list[Record]:
+        """`records` up to the first that has ended a judge; it alone when it comes first, and nothing else goes on."""
+        if not self._suspects:
+            return records
+        for number, record in enumerate(records):
+            if record.position in self._suspects:
+                if number == 0:
+                    self._delivery.wait_until_stored(self._results.end, self._stop)
+                    gc.collect()
+                return records[: max(number, 1)]
+        return records
 
     def _judged(self, records: Sequence[Record], clock_ns: int | None) -> Iterator[Judged]:
         """What `records` close, then, when there are no more, what is due by `clock_ns`."""
@@ -279,8 +318,12 @@ class JudgeRole:
 
     def _append(self, judged: list[Judged]) -> bool:
         """Make the results durable; waits while their journal is full, False when stopped meanwhile."""
-        batch = [record_of(item, "live", self._settings_hash) for item in judged]
-        entries = [Entry(Signal.RESULTS, Encoding.PROTOBUF, item.trace["tenant"], 1, encode(item)) for item in batch]
+        batch, entries = [], []
+        for item in judged:
+            self._heartbeat.working(item.key[1])
+            result = record_of(item, "live", self._settings_hash)
+            batch.append(result)
+            entries.append(Entry(Signal.RESULTS, Encoding.PROTOBUF, result.trace["tenant"], 1, encode(result)))
         while True:
             try:
                 end = self._heartbeat.beat_until(self._results.append_all(entries), self._judge.read_position)
@@ -366,10 +409,12 @@ class JudgeRole:
         )
 
     def _write_snapshot(self) -> None:
-        self._folder.write_snapshot("judge", self._telemetry.snapshot())
+        snapshot = self._telemetry.snapshot()
+        # After it: what is passed over by the position in the snapshot is never missing here.
+        self._folder.write_snapshot("judge", snapshot | {"skipped": self._skipped[-MAX_SKIPPED:]})
 
     def _stored(self, keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
-        with self._lookup.connect() as connection:
+        with self._heartbeat.elsewhere(), self._lookup.connect() as connection:
             found = closed_traces(connection, list(keys))
         closed = {}
         for key, stored in found.items():
@@ -389,9 +434,17 @@ class JudgeRole:
         return closed
 
     def _stored_session(self, key: SessionKey) -> KnownSession | None:
-        with self._lookup.connect() as connection:
+        with self._heartbeat.elsewhere(), self._lookup.connect() as connection:
             stored = stored_session(connection, *key)
         return _known(stored) if stored is not None else None
+
+
+def say_that_the_store_is_away(folder: DataFolder, message: str) -> None:
+    """Leave a snapshot that says so: this judge ends, and the next one looks again."""
+    telemetry = Telemetry("judge")
+    telemetry.conditions.resume(conditions_in(folder.read_snapshot("judge") or {}))
+    telemetry.conditions.begin("store_unavailable", message)
+    folder.write_snapshot("judge", telemetry.snapshot())
 
 
 def _known(stored: StoredSession) -> KnownSession:

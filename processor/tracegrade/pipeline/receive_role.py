@@ -7,6 +7,7 @@ more, and shows both roles' metrics. It never waits for the judge.
 import asyncio
 import logging
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -26,10 +27,10 @@ from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import OtlpClient
 from tracegrade.otlp.metrics import export_request
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
-from tracegrade.pipeline.judge_process import JudgeProcess
+from tracegrade.pipeline.judge_process import STARTS_WITHIN_S, JudgeProcess
 from tracegrade.pipeline.open_files import allow_connections
 from tracegrade.pipeline.status_page import status_app
-from tracegrade.pipeline.unread import Items, UnreadItems
+from tracegrade.pipeline.unread import JudgeBehind, SkippedItems, UnreadItems
 from tracegrade.pipeline.web_process import WebProcess
 from tracegrade.receive.access import check_access, guarded
 from tracegrade.receive.certificate import server_context
@@ -46,6 +47,8 @@ PUBLISH_EVERY_S = 1.0
 RECENT_BYTES = 16 * 1024 * 1024  # twice what exporters that keep up have under way at a time
 STOP_WITHIN_S = 5.0
 RETRY_DELETIONS_AFTER_S = 30.0
+SILENT_AFTER_S = 15.0
+_JUDGE_BEHIND = {"fate": "dropped", "reason": "judge_behind"}
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +78,10 @@ class ReceiveRole:
         self._reader = JournalReader(self._folder.journal)
         self._deletions = Deletions(self._folder.path)
         self._judge_position = Position(self._folder.position(JUDGE))
+        self._first_at_start = self._journal.first  # where a judge begins that has committed nothing
         self._unread = UnreadItems(self._journal, self._folder.journal, self._judged_to())
+        self._skipped = SkippedItems(self._unread)
+        self._behind = JudgeBehind()
         self._instance_id = self._folder.instance_id()
         otlp = config.receivers.otlp
         self._ingest = Ingest(
@@ -132,15 +138,19 @@ class ReceiveRole:
             endpoints["http"] = _with_port(protocols.http.endpoint, http_server.port)
         endpoints["telemetry"] = await self._start_status(stack)
         if self._with_judge and self._config.web is not None:
-            endpoints["web"] = self._listen_for_web(self._config.web, stack)
+            address = self._listen_for_web(self._config.web, stack)
+            if address is not None:
+                endpoints["web"] = address
         return endpoints
 
-    def _listen_for_web(self, settings: WebSettings, stack: AsyncExitStack) -> str:
+    def _listen_for_web(self, settings: WebSettings, stack: AsyncExitStack) -> str | None:
+        """Where the page is; None while its port is taken, which keeps nothing else from starting."""
         check_access("web", settings)  # a file that cannot be read stops the start, not the first call
-        listening = stack.enter_context(bound_socket("web", settings.endpoint))
-        self._web = WebProcess(self._web_command, listening)
+        self._web = WebProcess(self._web_command, settings.endpoint, self._telemetry.conditions)
+        stack.callback(self._web.close)
+        port = self._web.listen()
         scheme = "http" if settings.tls is None else "https"
-        return f"{scheme}://{_with_port(settings.endpoint, listening.getsockname()[1])}"
+        return None if port is None else f"{scheme}://{_with_port(settings.endpoint, port)}"
 
     async def _start_status(self, stack: AsyncExitStack) -> str:
         settings = self._config.telemetry
@@ -163,6 +173,7 @@ class ReceiveRole:
         tasks = [
             asyncio.create_task(self._look_after_the_journal(stop)),
             asyncio.create_task(_every(TRIM_EVERY_S, partial(self._delete, stop), stop)),
+            asyncio.create_task(_every(TRIM_EVERY_S, self._retry_set_aside, stop)),
             asyncio.create_task(_every(self._config.telemetry.export_interval, self._export_metrics, stop)),
         ]
         for name, settings in self._config.exporters.items():
@@ -186,11 +197,34 @@ class ReceiveRole:
         return tasks
 
     async def _publish(self) -> None:
+        self._look_at_the_judge()
+        self._folder.set_aside.tell(self._telemetry.conditions)
         self._folder.write_published(self._snapshots())
+
+    def _look_at_the_judge(self) -> None:
+        snapshot = self._folder.read_snapshot(JUDGE)
+        now_ns = time.time_ns()
+        conditions = self._telemetry.conditions
+        starts_ns = self._telemetry.started_ns + round(STARTS_WITHIN_S * 1e9)
+        silent_ns = now_ns - (snapshot["time_ns"] if snapshot is not None else 0)
+        is_silent = self._with_judge and now_ns > starts_ns and silent_ns > SILENT_AFTER_S * 1e9
+        is_silent = is_silent and not conditions.holds("judge_down")
+        conditions.say("judge_silent", "no sign of how it is" if is_silent else None)
+        read_to = max(self._judge_read_to(snapshot), self._journal.first)
+        conditions.say("judge_behind", self._behind.told(self._journal.end - read_to))
+
+    async def _retry_set_aside(self) -> None:
+        """What somebody asks to have read again goes to the journal's end; it was forwarded when it came."""
+        done = await asyncio.to_thread(self._folder.set_aside.retry, lambda entry: self._unread.append(entry).result())
+        for record in done:
+            self._telemetry.add(
+                "tracegrade.receiver.accepted_items", record.items, signal=record.signal, transport="set_aside"
+            )
+            logger.info("the record that was set aside at %d is read again: %s", record.position, record.what)
 
     def _judged_to(self) -> int:
         position = self._judge_position.load()
-        return self._reader.first() if position is None else position
+        return self._first_at_start if position is None else position
 
     async def _look_after_the_journal(self, stop: asyncio.Event) -> None:
         """Retention; before it, while senders are answered already, what the judge has before it is counted."""
@@ -210,13 +244,8 @@ class ReceiveRole:
             consumers[name] = Consumer(position or 0, settings.when_full)
         lost = await asyncio.to_thread(self._journal.trim, consumers)
         if JUDGE in lost:
-            # What the judge has read and not finished is in its memory: only what it never read is lost to it.
-            unread = self._unread.between(self._judge_read_to(), self._reader.first()) or Items()
-            self._telemetry.add("tracegrade.spans", unread.spans, fate="dropped", reason="judge_behind")
-            self._telemetry.add("tracegrade.log_records", unread.log_records, fate="dropped", reason="judge_behind")
-            logger.warning(
-                "%d spans and %d log records were deleted before the judge had read them: journal.max_size_mib", *unread
-            )
+            self._behind.lost = True
+        self._folder.set_aside.forget(self._journal.first)
         self._unread.tell(self._judge_read_to())
 
     async def _delete(self, stop: asyncio.Event) -> None:
@@ -238,7 +267,7 @@ class ReceiveRole:
         # Here, because it loads SQL: every start would wait for it, a third of what loading this role takes.
         from tracegrade.deletion.carry_out import erase_from_journal
 
-        return erase_from_journal(
+        erased = erase_from_journal(
             waiting,
             self._deletions,
             self._journal,
@@ -246,6 +275,8 @@ class ReceiveRole:
             store_url=self._config.store_url,
             remembered_s=self._config.remembers_deleted_for,
         )
+        self._folder.set_aside.erase({trace_id for deletion in erased for trace_id in deletion.trace_ids})
+        return erased
 
     def _judge_read_to(self, snapshot: dict[str, Any] | None = None) -> int:
         """How far the judge had read when it wrote its last snapshot; without one, its committed position.
@@ -262,11 +293,17 @@ class ReceiveRole:
         """Both roles' metrics, in which promise 5's sums hold: what the judge has not read is counted by position."""
         judge = self._folder.read_snapshot(JUDGE)
         read_to = self._judge_read_to(judge)
-        unread = self._unread.behind(read_to, self._judged_to())
+        deleted_to = self._journal.first
+        self._skipped.note(judge, read_to)
+        dropped = self._skipped.dropped(read_to, deleted_to)
+        unread = self._unread.behind(read_to, deleted_to, self._judged_to())
         if unread is not None:
             self._telemetry.set("tracegrade.spans.unread", unread.spans)
             self._telemetry.set("tracegrade.log_records.unread", unread.log_records)
-        self._telemetry.set("tracegrade.judge.lag", max(0, self._journal.end - read_to))
+            if any(dropped):
+                self._telemetry.set("tracegrade.spans", dropped.spans, **_JUDGE_BEHIND)
+                self._telemetry.set("tracegrade.log_records", dropped.log_records, **_JUDGE_BEHIND)
+        self._telemetry.set("tracegrade.judge.lag", max(0, self._journal.end - max(read_to, deleted_to)))
         return [snapshot for snapshot in (self._telemetry.snapshot(), judge) if snapshot is not None]
 
     async def _export_metrics(self) -> None:

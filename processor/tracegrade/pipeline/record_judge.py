@@ -1,10 +1,10 @@
 """Journal records in, judged traces out: assemble -> extract -> match -> evaluate, live and in replay alike."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from tracegrade.assemble.closed_traces import DELETED, ClosedTrace, ClosedTraces, TraceKey
+from tracegrade.assemble.closed_traces import DELETED, SET_ASIDE, ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.decode import Decoder, Wanted
 from tracegrade.assemble.live_traces import Content, Fates, LiveTraces
 from tracegrade.assemble.sessions import MAX_CALLS, MAX_TRACES, KnownSession, LookupSession, Sessions, none_stored
@@ -83,6 +83,7 @@ class RecordJudge:
         *,
         run: str = "live",
         set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
+        passed_over: Container[int] = (),
         heartbeat: Heartbeat | None = None,
         session: LookupSession = none_stored,
         judges_traces: bool = True,
@@ -90,7 +91,8 @@ class RecordJudge:
         """A judge that has read nothing.
 
         Without `judges_traces`, traces that close are given without decisions, for somebody else to judge; sessions,
-        which are made of several, are judged all the same.
+        which are made of several, are judged all the same. Of the records at positions that are `passed_over` nothing
+        is read, but that they are there.
         """
         wanted = wanted_by(rule_set, settings)
         self.live = LiveTraces(settings, closed, rule_set.hash, wanted.hash)
@@ -109,7 +111,10 @@ class RecordJudge:
         self._sessions = Sessions(settings, session)
         self._run = run
         self._set_aside = dict(set_aside)
+        self._passed_over = passed_over
         self._heartbeat = heartbeat
+        if heartbeat is not None:
+            self.live.about_to_close = heartbeat.working
         self._judges_traces = judges_traces
         self._sequence = 0
 
@@ -158,6 +163,11 @@ class RecordJudge:
         yield from self._judge(self.live.close_due(record.received_ns))
         yield from self._end_sessions(self._sessions.due(record.received_ns))
         self.read_position = record.end
+        if record.position in self._passed_over:
+            self._pass_over(record)
+            return
+        if self._heartbeat is not None:
+            self._heartbeat.reading(record.position)
         if record.signal == Signal.TRACES:
             self.read_spans += record.items
             own = self._decoder.own_spans
@@ -178,6 +188,14 @@ class RecordJudge:
                 self.live.add_log_records(
                     log_records, record.tenant, record.received_ns, record.position, record.end, byte_count
                 )
+
+    def _pass_over(self, record: Record) -> None:
+        if record.signal == Signal.TRACES:
+            self.read_spans += record.items
+            self.live.fates["dropped", SET_ASIDE] += record.items
+        elif record.signal == Signal.LOGS:
+            self.read_log_records += record.items
+            self.live.log_record_fates["dropped", SET_ASIDE] += record.items
 
     def _unignored(self, contents: list[Content], fates: Fates) -> list[Content]:
         if not self._ignored_scopes:
@@ -213,6 +231,8 @@ class RecordJudge:
             yield JudgedClosing(self._sequence, trace, judgement)
 
     def _judgement(self, trace: Trace, rule_set: RuleSet) -> Judgement:
+        if self._heartbeat is not None:
+            self._heartbeat.working(trace.trace_id)
         if self._judges_traces:
             return judge(
                 trace,
@@ -257,6 +277,11 @@ class RecordJudge:
         if reason == TURN and end_attribute is not None and _ended(traces.values(), end_attribute):
             reason = "end_attribute"
         ended = reason != TURN
+        trace_id = session_trace_id(known.tenant, known.id)
+        if (trace_id.hex(), "") in self._set_aside:
+            return
+        if self._heartbeat is not None:
+            self._heartbeat.working(trace_id)
         revision = session_revision(known.members, ended=ended)
         if known.revision is not None and revision <= known.revision:
             return  # judged before a restart, or as ended
@@ -271,7 +296,7 @@ class RecordJudge:
             rule_set,
             run=self._run,
             set_aside=self._set_aside,
-            working_on=self._working_on(session_trace_id(known.tenant, known.id)),
+            working_on=self._working_on(trace_id),
         )
         self._sequence += 1
         self._sessions.judged(known, ended=ended, token=self._sequence)

@@ -16,6 +16,7 @@ from tracegrade.model.signal import Signal
 from tracegrade.model.trace import Trace
 from tracegrade.otlp.file import SourceRequest
 from tracegrade.pipeline.record_judge import Judged, JudgedSession, RecordJudge, wanted_by
+from tracegrade.pipeline.set_aside import Aside
 from tracegrade.receive.validate import check
 
 _NO_BOUND = 2**62
@@ -63,6 +64,7 @@ def replay_journal(
     advance: Advance = lambda read_bytes: None,
     deleted: Container[bytes] = (),
     *,
+    aside: Aside | None = None,
     judges_traces: bool = True,
 ) -> Iterator[Judged]:
     """Judge everything in the journal at `folder` up to its durable end at the start.
@@ -76,6 +78,7 @@ def replay_journal(
         run: the name under which evaluations get their ids.
         advance: told how many bytes were read, for a progress bar.
         deleted: ids of traces that somebody had deleted: nothing that came of them later is judged.
+        aside: what live is kept from, and so is replay.
         judges_traces: as of `RecordJudge`.
 
     Raises:
@@ -84,7 +87,8 @@ def replay_journal(
     """
     reader = JournalReader(folder)
     try:
-        yield from replay_records(_read(reader, advance), settings, rule_set, run, deleted, judges_traces=judges_traces)
+        records = _read(reader, advance)
+        yield from replay_records(records, settings, rule_set, run, deleted, aside=aside, judges_traces=judges_traces)
     finally:
         reader.close()
 
@@ -107,12 +111,19 @@ def replay_records(
     run: str,
     deleted: Container[bytes] = (),
     *,
+    aside: Aside | None = None,
     judges_traces: bool = True,
 ) -> Iterator[Judged]:
     """Judge `records`, in the order of their journal, as they were judged live."""
     in_sessions = _Packed()
-    closed = ClosedTraces(in_sessions.lookup, deleted=deleted, max_unpacked_spans=settings.max_unpacked_spans)
-    judge = RecordJudge(settings, rule_set, closed, run=run, judges_traces=judges_traces)
+    aside = aside or Aside()
+    closed = ClosedTraces(
+        in_sessions.lookup,
+        deleted=deleted,
+        set_aside=aside.traces,
+        max_unpacked_spans=settings.max_unpacked_spans,
+    )
+    judge = RecordJudge(settings, rule_set, closed, run=run, passed_over=aside.positions, judges_traces=judges_traces)
     reopen_ns = round(settings.reopen_for * 1e9)
     for record in records:
         yield from judge.read(record)

@@ -7,7 +7,7 @@ from array import array
 from bisect import bisect_right
 from concurrent.futures import Future
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 
 _JUDGED = (Signal.TRACES, Signal.LOGS)
 _SOON_COUNTED_BYTES = 16 * 1024 * 1024
+_BEHIND_BYTES = 16 * 1024 * 1024
+_BEHIND_LOOKS = 10
 
 
 class Items(NamedTuple):
@@ -101,15 +103,15 @@ class UnreadItems:
             future.add_done_callback(lambda done: self._note_appended(done, entry))
         return future
 
-    def behind(self, position: int, committed: int) -> Items | None:
-        """What is in records that end after `position`; forgets what lies before that and before `committed`.
+    def behind(self, position: int, deleted_to: int, committed: int) -> Items | None:
+        """What is in records after `position` and `deleted_to`; forgets what lies before `position` and `committed`.
 
         A judge begins at `committed`, which may be further than what its last snapshot tells, the `position` that is
         asked for until the next one. None while it is not counted.
         """
         known_from = min(position, committed)
         with self._lock:
-            found = self._after(position)
+            found = self._after(max(position, deleted_to))
             self._since.forget(known_from)
             if self._before is not None:
                 self._before.forget(known_from)
@@ -130,6 +132,73 @@ class UnreadItems:
         if done.exception() is None:
             with self._lock:
                 self._since.note(done.result(), entry.signal, entry.items)
+
+
+class SkippedItems:
+    """What retention deleted before the judge read it: counted once, however often it is looked at.
+
+    The judge knows where it went on reading: each of its snapshots says what it passed over up to the position that the
+    same snapshot gives. What is deleted beyond that position it will pass over.
+    """
+
+    def __init__(self, unread: UnreadItems) -> None:
+        self._unread = unread
+        self._ranges: list[tuple[int, int]] = []  # counted, in order, none touching another
+        self._counted = Items()
+
+    def note(self, snapshot: dict[str, Any] | None, read_to: int) -> None:
+        """Count what a judge that has read up to `read_to` says that it passed over."""
+        for begin, end in (snapshot or {}).get("skipped", ()):
+            if end <= read_to:
+                self._count(begin, end)
+
+    def dropped(self, read_to: int, deleted_to: int) -> Items:
+        """All that the judge passed over, and will: retention has deleted what comes before `deleted_to`."""
+        ahead = self._unread.between(read_to, deleted_to) if deleted_to > read_to else None
+        return self._counted.plus(ahead or Items())
+
+    def _count(self, begin: int, end: int) -> None:
+        position = begin
+        for other_begin, other_end in [*self._ranges, (end, end)]:
+            if position < min(other_begin, end):
+                found = self._unread.between(position, min(other_begin, end))
+                if found is None:
+                    return  # what was there at the start is being counted: the next snapshot says so again
+                self._counted = self._counted.plus(found)
+            position = max(position, other_end)
+        self._ranges = _joined([*self._ranges, (begin, end)])
+
+
+def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for begin, end in sorted(ranges):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+class JudgeBehind:
+    """Whether the judge is behind for good, or for a moment only; asked once a second."""
+
+    def __init__(self) -> None:
+        self.lost = False  # since it was asked last, something was deleted that the judge had not read
+        self._looks = 0
+        self._is_behind = False
+
+    def told(self, lag_bytes: int) -> str | None:
+        """What to say of a judge that is so far behind; None for nothing."""
+        self._looks = self._looks + 1 if lag_bytes > _BEHIND_BYTES else 0
+        if self.lost or self._looks >= _BEHIND_LOOKS:
+            self._is_behind = True
+        elif lag_bytes < _BEHIND_BYTES // 2:
+            self._is_behind = False
+        lost, self.lost = self.lost, False
+        if not self._is_behind:
+            return None
+        what = "; what it has not read is being deleted: journal.max_size_mib" if lost else ""
+        return f"{lag_bytes / 1024**2:.0f} MiB of the journal wait to be judged{what}"
 
 
 class _Sums:

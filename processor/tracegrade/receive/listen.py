@@ -1,6 +1,7 @@
 """Sockets, taken when a receiver starts, so that what is wrong with an address is said at once."""
 
 import socket
+from errno import EADDRINUSE
 
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.receive.settings import split_endpoint
@@ -10,9 +11,13 @@ class ReceiverStartError(TraceGradeError):
     """A receiver cannot start: its address is taken, or its certificate or its tokens cannot be used."""
 
 
-def cannot_listen(where: str, endpoint: str, why: object) -> ReceiverStartError:
+class AddressTaken(ReceiverStartError):
+    """Something else listens there: what a later attempt may find mended."""
+
+
+def cannot_listen(where: str, endpoint: str, why: object, *, is_taken: bool = False) -> ReceiverStartError:
     """The error for an address that cannot be had; `where` is the protocol's path in the settings."""
-    return ReceiverStartError(
+    return (AddressTaken if is_taken else ReceiverStartError)(
         f"{where}.endpoint: cannot listen on {endpoint!r}: {why}; stop what listens there, or choose another endpoint"
     )
 
@@ -21,7 +26,8 @@ def bound_socket(where: str, endpoint: str) -> socket.socket:
     """A TCP socket bound to `endpoint` and not yet listening.
 
     Raises:
-        ReceiverStartError: the address is taken, or not one of this machine's.
+        AddressTaken: something else listens there.
+        ReceiverStartError: it is none of this machine's.
     """
     host, port = split_endpoint(endpoint)
     try:
@@ -35,5 +41,6 @@ def bound_socket(where: str, endpoint: str) -> socket.socket:
         bound.bind(address)
     except OSError as error:
         bound.close()
-        raise cannot_listen(where, endpoint, error.strerror or error) from None
+        is_taken = error.errno == EADDRINUSE
+        raise cannot_listen(where, endpoint, error.strerror or error, is_taken=is_taken) from None
     return bound

@@ -2,7 +2,7 @@
 
 import logging
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,15 @@ _READS = "tracegrade_reads"
 _READ_PRAGMAS = ("busy_timeout=5000", "temp_store=MEMORY", "cache_size=-65536", "mmap_size=2147418112", "query_only=ON")
 
 
+_UNREADABLE = {
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_READONLY,
+}
+
 # Any number of ours.
 _WRITE_LOCK = 0x7472_6163_6567
 _ALONE_LOCK = _WRITE_LOCK + 1
@@ -49,21 +58,22 @@ class StoreError(TraceGradeError):
     """The store cannot be opened or read; the message says what to do."""
 
 
-class StoreUnreachable(StoreError):
-    """The database's server does not answer, or not yet: what a later attempt may find mended."""
+class StoreUnavailable(StoreError):
+    """A server that does not answer, or not yet, a file that cannot be read: what a later attempt may find mended."""
 
 
-def open_store(url: str, *, read_only: bool = False) -> Engine:
+def open_store(url: str, *, read_only: bool = False, updating: Callable[[], object] | None = None) -> Engine:
     """An engine on the store at `url`.
 
     Args:
         url: SQLAlchemy's form: ``sqlite:///path`` or ``postgresql+psycopg://...``.
         read_only: take the store as it is, beside whoever writes it; else create it, or bring its tables up to date.
+        updating: told when tables that hold something are about to be brought up to date, which may take long.
 
     Raises:
         StoreError: no such store (read-only), one written by an older (read-only) or a newer version, a driver that is
             not installed, a database that refuses us.
-        StoreUnreachable: a database that does not answer.
+        StoreUnavailable: a database that does not answer, or a file that is there and cannot be read.
     """
     parsed = _parse(url)
     try:
@@ -76,13 +86,37 @@ def open_store(url: str, *, read_only: bool = False) -> Engine:
         if found != VERSION:
             if found is not None:
                 logger.info("%s: bringing tables of version %s up to date (%s)", _shown(parsed), found, VERSION)
+                if updating is not None:
+                    updating()
             _migrate(engine)
             if found is not None:
                 logger.info("%s: up to date", _shown(parsed))
     except (SQLAlchemyError, sqlite3.Error) as error:
-        kind = StoreUnreachable if _is_unreachable(error) else StoreError
-        raise kind(f"{_shown(parsed)}: {_cause(error)}") from None
+        raise _cannot_open(parsed, error) from None
     return engine
+
+
+def unavailable(url: str, error: SQLAlchemyError) -> StoreUnavailable | None:
+    """The error to raise when an open store fails in a way that a later attempt may find mended, else None."""
+    found = _cannot_open(make_url(url), error)
+    return found if isinstance(found, StoreUnavailable) else None
+
+
+def _cannot_open(url: URL, error: Exception) -> StoreError:
+    if url.get_backend_name() == "sqlite":
+        # Where there is no file, the place for it is wrong.
+        is_mended = bool(url.database) and Path(str(url.database)).is_file()
+    else:
+        is_mended = _is_unreachable(error)
+    kind = StoreUnavailable if is_mended else StoreError
+    return kind(f"{_shown(url)}: {_cause(error)}")
+
+
+def is_unreadable(error: BaseException) -> bool:
+    """Whether SQLite cannot read or write its file: damaged, no database, read-only, a disk that fails."""
+    cause = getattr(error, "orig", None) or error
+    code = getattr(cause, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF in _UNREADABLE
 
 
 @contextmanager

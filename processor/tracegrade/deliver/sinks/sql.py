@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlch
 
 from tracegrade.deliver.record import JudgedTrace
 from tracegrade.deliver.sink import DONE, Delivery
-from tracegrade.store.open import checkpoint
+from tracegrade.store.open import checkpoint, is_unreadable
 from tracegrade.store.write import StoreWriter
 
 # A record that no attempt can store: not of the shape that is delivered, or a value that the database refuses.
@@ -70,7 +70,9 @@ class SqlSink:
 
 
 def _may_pass(error: SQLAlchemyError) -> bool:
-    """Whether the same batch may be stored later: locked, busy, disk full, server away."""
-    return isinstance(error, OperationalError | InterfaceError) or (
-        isinstance(error, DBAPIError) and error.connection_invalidated
+    """Whether the same batch may be stored later: locked, busy, disk full, server away, file damaged and mended."""
+    return (
+        isinstance(error, OperationalError | InterfaceError)
+        or is_unreadable(error)
+        or (isinstance(error, DBAPIError) and error.connection_invalidated)
     )

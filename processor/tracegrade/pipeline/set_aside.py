@@ -1,0 +1,289 @@
+"""What ended the judge, and is kept from it: records of the journal, traces, and (trace, rule) pairs.
+
+``set_aside.json`` in the data folder says which, and why; ``set_aside/`` holds the records' requests, as OTLP protobuf
+that any tool reads, also when retention has deleted them from the journal. A record or a trace is set aside when it has
+ended two judges in a row, a kill -9 of everything included; replay passes over the same ones. `retry` has a record read
+again: it goes to the journal's end once more, for the judge alone, since it was forwarded when it came.
+"""
+
+import fcntl
+import gzip
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tracegrade.conditions import Conditions
+from tracegrade.journal.errors import JournalError
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.record import Encoding, Entry, Record
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.signal import Signal
+from tracegrade.pipeline.heartbeat import Beat
+from tracegrade.words import count
+
+# One death may be anybody's fault: an operator's kill, a machine without memory. A judge that gets past what is
+# suspected clears it; one that ends at the very same place again was alone with it.
+DEATHS = 2
+MAX_PAIRS = 10_000
+MAX_SUSPECTS = 100
+# Of requests kept; the oldest go first, and their records stay set aside.
+MAX_KEPT_BYTES = 1024 * 1024 * 1024
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SetAsideRecord:
+    """A journal record that ended the judge: where it is, what it holds, why it was set aside.
+
+    ``read_again_ns`` is when it was asked to be read again and went to the journal's end: nothing of it is kept here
+    from then on, and what stands at ``position`` stays passed over.
+    """
+
+    position: int
+    end: int
+    received_ns: int
+    tenant: str
+    signal: str  # traces or logs
+    items: int  # spans or log records
+    reason: str
+    set_aside_ns: int
+    read_again_ns: int = 0
+
+    @property
+    def what(self) -> str:
+        """``3 spans``."""
+        return count(self.items, "span" if self.signal == "traces" else "log record")
+
+
+@dataclass(slots=True)
+class Aside:
+    """All that is set aside, at one moment; a ``(trace, "")`` pair is a whole trace, set aside for every rule."""
+
+    pairs: dict[tuple[str, str], str] = field(default_factory=dict)
+    records: list[SetAsideRecord] = field(default_factory=list)
+    deaths: dict[str, int] = field(default_factory=dict)  # of what is suspected and not set aside
+
+    @property
+    def positions(self) -> frozenset[int]:
+        """Where the records that are passed over begin."""
+        return frozenset(record.position for record in self.records)
+
+    @property
+    def suspects(self) -> list[int]:
+        """Where the records begin that have ended one judge."""
+        return sorted(int(name.removeprefix(_RECORD)) for name in self.deaths if name.startswith(_RECORD))
+
+    @property
+    def waiting(self) -> list[SetAsideRecord]:
+        """The records that nobody has asked to be read again."""
+        return [record for record in self.records if not record.read_again_ns]
+
+    @property
+    def traces(self) -> frozenset[bytes]:
+        """The ids of traces set aside for every rule."""
+        return frozenset(bytes.fromhex(trace_id) for trace_id, rule_id in self.pairs if not rule_id)
+
+
+_RECORD = "record "
+_TRACE = "trace "
+
+
+class UnknownSetAside(TraceGradeError):
+    """What is to be read again was not set aside, or is no longer kept."""
+
+
+class SetAside:
+    """What is set aside in one data folder. Any process may read and change it; changes are one after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "set_aside.json"
+        self._journal = folder / "journal"
+        self._requests = folder / "set_aside"
+
+    def load(self) -> Aside:
+        """All of it; nothing where a power cut spoilt the file: what ends a judge is found again."""
+        try:
+            found: Any = json.loads(self.path.read_text())
+        except (FileNotFoundError, ValueError):
+            return Aside()
+        if isinstance(found, list):  # pairs alone, as the first version wrote them
+            found = {"pairs": found}
+        return Aside(
+            {(trace_id, rule_id): reason for trace_id, rule_id, reason in found["pairs"]},
+            [SetAsideRecord(**record) for record in found.get("records", ())],
+            found.get("deaths", {}),
+        )
+
+    def add_pair(self, trace_id: str, rule_id: str, reason: str) -> None:
+        """Remember what evaluating this trace by this rule does to a judge; the newest pairs are kept."""
+        with self._changing() as aside:
+            aside.pairs.setdefault((trace_id, rule_id), reason)
+
+    def note_death(self, beat: Beat, reason: str) -> None:
+        """A judge ended while `beat` was its last, and named no rule: suspect what it named, or set it aside.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        if beat.record is not None:
+            self._note_death_at(beat.record, reason)
+        elif beat.trace_id is not None and beat.rule_id is None:
+            with self._changing() as aside:
+                if self._dies_again(aside, f"{_TRACE}{beat.trace_id}", reason):
+                    aside.pairs.setdefault((beat.trace_id, ""), reason)
+
+    def _note_death_at(self, position: int, reason: str) -> None:
+        record = self._record_at(position)
+        with self._changing() as aside:
+            if record is None:  # retention has deleted it: nobody reads it again
+                aside.deaths.pop(f"{_RECORD}{position}", None)
+            elif position not in aside.positions and self._dies_again(aside, f"{_RECORD}{position}", reason):
+                self._keep(record)
+                aside.records.append(
+                    SetAsideRecord(
+                        position,
+                        record.end,
+                        record.received_ns,
+                        record.tenant,
+                        record.signal.name.lower(),
+                        record.items,
+                        reason,
+                        time.time_ns(),
+                    )
+                )
+
+    def _dies_again(self, aside: Aside, name: str, reason: str) -> bool:
+        deaths = aside.deaths.pop(name, 0) + 1
+        if deaths < DEATHS:
+            aside.deaths[name] = deaths
+            logger.warning("the judge was ended (%s) by %s; if that happens again, it is set aside", reason, name)
+            return False
+        logger.error(
+            "%s ended the judge again (%s) and is set aside; 'tracegrade set-aside list' shows it", name, reason
+        )
+        return True
+
+    def passed(self, position: int) -> None:
+        """A judge has read all records before `position`: those suspected are innocent."""
+        with self._changing() as aside:
+            for suspect in aside.suspects:
+                if suspect < position:
+                    del aside.deaths[f"{_RECORD}{suspect}"]
+
+    def ask_to_retry(self, position: int) -> None:
+        """Have the record that was set aside at `position` read again by whoever writes the journal."""
+        self._kept(position)
+        self._asked(position).touch()
+
+    def is_asked(self, position: int) -> bool:
+        """Whether it waits to be read again."""
+        return self._asked(position).exists()
+
+    def retry(self, append: Callable[[Entry], object]) -> list[SetAsideRecord]:
+        """Put what is asked for at the end of the journal again; `append` returns once it is durable there.
+
+        After a kill in between it is put there twice, which the judge sees by its spans.
+        """
+        asked = [record for record in self.load().waiting if self.is_asked(record.position)]
+        for record in asked:
+            signal = Signal[record.signal.upper()]
+            payload = gzip.decompress(self._request(record).read_bytes())
+            append(Entry(signal, Encoding.READ_AGAIN, record.tenant, record.items, payload))
+            with self._changing() as aside:
+                done = replace(record, read_again_ns=time.time_ns())
+                aside.records = [done if held.position == record.position else held for held in aside.records]
+            self._request(record).unlink(missing_ok=True)
+            self._asked(record.position).unlink(missing_ok=True)
+        return asked
+
+    def retry_trace(self, trace_id: str) -> None:
+        """Judge from now on what comes of a trace that was set aside; raises UnknownSetAside."""
+        with self._changing() as aside:
+            if aside.pairs.pop((trace_id, ""), None) is None:
+                raise UnknownSetAside(f"trace {trace_id} is not set aside; 'tracegrade set-aside list' shows what is")
+
+    def forget(self, first: int) -> None:
+        """Forget records that were read again and that the journal, which begins at `first`, no longer holds."""
+        if any(record.read_again_ns and record.end <= first for record in self.load().records):
+            with self._changing() as aside:
+                aside.records = [held for held in aside.records if not held.read_again_ns or held.end > first]
+
+    def erase(self, trace_ids: set[bytes]) -> None:
+        """Delete the requests kept in which one of these traces is named: all of it, since reading it is not safe."""
+        for path in self._requests.glob("*.pb.gz"):
+            payload = gzip.decompress(path.read_bytes())
+            if any(trace_id in payload for trace_id in trace_ids):
+                path.unlink(missing_ok=True)
+
+    def request_path(self, record: SetAsideRecord) -> Path | None:
+        """The file of its request; None when it is no longer kept."""
+        path = self._request(record)
+        return path if path.exists() else None
+
+    def tell(self, conditions: Conditions) -> None:
+        """Begin or end the condition that says so."""
+        aside = self.load()
+        told = [f"the record at {record.position} ({record.what}): {record.reason}" for record in aside.waiting]
+        told += [f"trace {trace_id}: {reason}" for (trace_id, rule), reason in aside.pairs.items() if not rule]
+        more = f", and {len(told) - 1} more" if len(told) > 1 else ""
+        conditions.say("record_set_aside", f"{told[-1]}{more}" if told else None)
+
+    def _kept(self, position: int) -> SetAsideRecord:
+        for record in self.load().waiting:
+            if record.position == position:
+                if self.request_path(record) is None:
+                    raise UnknownSetAside(f"the record at {position} is no longer kept, and cannot be read again")
+                return record
+        raise UnknownSetAside(f"no record at {position} is set aside; 'tracegrade set-aside list' shows what is")
+
+    def _record_at(self, position: int) -> Record | None:
+        try:
+            reader = JournalReader(self._journal)
+        except JournalError:
+            return None
+        try:
+            found = next(iter(reader.read(position, 1)), None)
+        except JournalError:
+            return None
+        finally:
+            reader.close()
+        return found if found is not None and found.position == position else None
+
+    def _keep(self, record: Record) -> None:
+        self._requests.mkdir(exist_ok=True)
+        path = self._requests / f"{record.position:020d}.{record.signal.name.lower()}.pb.gz"
+        path.write_bytes(gzip.compress(record.payload, 1))
+        kept = sorted(self._requests.glob("*.pb.gz"))
+        sizes = [other.stat().st_size for other in kept]
+        while sum(sizes) > MAX_KEPT_BYTES and len(kept) > 1:
+            logger.warning("%s is deleted: more than %d bytes are set aside", kept[0], MAX_KEPT_BYTES)
+            kept.pop(0).unlink()
+            sizes.pop(0)
+
+    def _request(self, record: SetAsideRecord) -> Path:
+        return self._requests / f"{record.position:020d}.{record.signal}.pb.gz"
+
+    def _asked(self, position: int) -> Path:
+        return self._requests / f"{position:020d}.retry"
+
+    @contextmanager
+    def _changing(self) -> Iterator[Aside]:
+        with self.path.with_name("set_aside.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            aside = self.load()
+            yield aside
+            pairs = [[*pair, reason] for pair, reason in aside.pairs.items()]
+            found = {
+                "pairs": pairs[-MAX_PAIRS:],
+                "records": [asdict(record) for record in aside.records],
+                "deaths": dict([*aside.deaths.items()][-MAX_SUSPECTS:]),
+            }
+            temporary = self.path.with_name(self.path.name + ".tmp")
+            temporary.write_text(json.dumps(found))
+            temporary.replace(self.path)
