@@ -1,7 +1,7 @@
 """loop-repetition, tool-permission, args-schema and budget: what a run may do."""
 
 import tracemalloc
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
@@ -11,24 +11,40 @@ from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.evaluate.tool_names import NameTable
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolCall, ToolError
 
 
 class _Around:
     """What a trace says beside its calls."""
 
-    def __init__(self, definitions: Any = None, duration_ns: int | None = None, tokens: int | None = None) -> None:
+    def __init__(
+        self,
+        definitions: Any = None,
+        duration_ns: int | None = None,
+        tokens: int | None = None,
+        agents: Collection[str] = (),
+    ) -> None:
         self._definitions = definitions or {}
+        self._agents = agents
         self._duration_ns = duration_ns
         self._tokens = tokens
 
     def tool_definitions(self) -> Mapping[str, JsonValue]:
         return self._definitions
 
+    def agents(self) -> Collection[str]:
+        return self._agents
+
     def duration_ns(self) -> int | None:
         return self._duration_ns
 
     def tokens(self) -> int | None:
         return self._tokens
+
+
+def _call(name: str, arguments: JsonValue, failed: bool = False) -> ToolCall:
+    error = ToolError("E", "") if failed else None
+    return ToolCall(name, name, None, arguments, "ok", 1, "ok", error, 1, 2, "01", "triage", "00")
 
 
 def _judged(name: str, criteria: Any, calls: Any, around: _Around | None = None, **settings: Any) -> Score:
@@ -188,3 +204,37 @@ def test_limits_are_kept(call: Any, limits: Any, around: _Around | None, value: 
 def test_what_could_never_be_scored_is_refused_in_rules(name: str, criteria: Any, settings: Any) -> None:
     evaluator = EVALUATORS[name]
     assert evaluator.never_scores(evaluator.read_criteria(criteria), evaluator.read_settings(settings))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "score"),
+    [
+        ("transfer_to_billing_desk", {}, 1.0),
+        ("Billing Desk", {}, 1.0),
+        ("delegate", {"member": "billing-desk"}, 1.0),
+        ("delegate", {"member": {"name": "billing-desk"}}, 0.0),
+        ("transfer_to_sales", {}, 0.0),
+        ("ask_triage", {}, 0.0),  # the caller itself
+        ("rebilling_desk", {}, 0.0),
+    ],
+)
+def test_a_call_that_names_another_agent_needs_no_definition(name: str, arguments: Any, score: float) -> None:
+    around = _Around({"find": {}}, agents=["triage", "Billing Desk", ""])
+    calls = [_call(name, arguments)]
+    assert _judged("tool-permission", {}, calls, around, declared_only=True).score == score
+
+
+@pytest.mark.parametrize(
+    ("failed", "score"),
+    [
+        ([True, True, False], 1.0),
+        ([True, True, True], 0.5),
+        ([False, True, True], 0.5),  # nothing succeeds after them
+        ([True, False, False, False], 0.5),
+        ([True, False, True, False], 1.0),
+    ],
+)
+def test_a_call_that_was_tried_again_until_it_succeeded_is_no_loop(failed: list[bool], score: float) -> None:
+    calls = [_call("find", {"id": 1}, failed=one) for one in failed]
+    assert _judged("loop-repetition", {}, calls, count_retries=False).score == score
+    assert _judged("loop-repetition", {}, calls).score == 0.5  # as ever: all calls count

@@ -7,7 +7,7 @@ underscored evaluator names; and a case of an evaluator of another system, whose
 (``unified``), is judged by `trajectory`. This is where raw spans meet extraction and calls meet evaluators.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -177,6 +177,9 @@ class _Told:
     def tool_definitions(self) -> Mapping[str, JsonValue]:
         definitions = self._case.get("definitions")
         return definitions if isinstance(definitions, dict) else {}
+
+    def agents(self) -> Collection[str]:
+        return {call.agent for call in _calls(self._case) if call.agent}
 
     def duration_ns(self) -> int | None:
         return None if self._case.get("duration") is None else round(_number(self._case, "duration") * _NS_PER_S)

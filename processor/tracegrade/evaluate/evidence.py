@@ -1,6 +1,6 @@
 """What evaluators take and give: what happened to one subject, and a score with its justification."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from tracegrade.model.json_value import JsonValue
@@ -16,6 +16,9 @@ class Surroundings(Protocol):
 
     def tool_definitions(self) -> Mapping[str, JsonValue]:
         """The tools that the model was told of: name to the JSON Schema of its arguments."""
+
+    def agents(self) -> Collection[str]:
+        """The names of the agents that ran."""
 
     def duration_ns(self) -> int | None:
         """From the start of the subject to its end, ns; None without times."""

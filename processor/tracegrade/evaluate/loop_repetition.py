@@ -1,13 +1,15 @@
 """loop-repetition: was the same call made again and again?
 
 1 as long as no call, by name and arguments, was made ``repetition_threshold`` times, 0.5 from there, 0 from twice as
-often. The repeats need not be adjacent. With ``failed_only`` the calls that failed are counted, and no others: it is no
-loop to ask again what changes, but to try again unchanged what failed.
+often. The repeats need not be adjacent. With ``count_retries: false`` a call that failed does not count where an equal
+one succeeded later: it was right to try again. With ``failed_only`` the calls that failed are counted, and no others:
+it is no loop to ask again what changes, but to try again unchanged what failed.
 
 Source: the tool repeats of confident-ai/deepeval's loop detection.
 """
 
 from collections import Counter
+from collections.abc import Hashable, Sequence
 from typing import Annotated
 
 from pydantic import Field
@@ -28,6 +30,7 @@ class Settings(ParameterModel):
     """What is a loop."""
 
     repetition_threshold: Annotated[int, Field(ge=2, description="So many equal calls are a loop.")] = 3
+    count_retries: Annotated[bool, Field(description="Count a call that failed before an equal one succeeded.")] = True
     failed_only: Annotated[bool, Field(description="Count the calls that failed alone.")] = False
 
     def counted(self, evidence: Evidence) -> list[int]:
@@ -35,10 +38,28 @@ class Settings(ParameterModel):
         return [p for p, call in enumerate(evidence.calls) if call.failed or not self.failed_only]
 
 
+def _without_retries(counted: Sequence[int], keys: Sequence[Hashable], evidence: Evidence) -> list[int]:
+    """Those of the positions that did not fail, or of which no equal call succeeds later."""
+    succeeded: set[Hashable] = set()
+    kept = []
+    for position, key in zip(reversed(counted), reversed(keys), strict=True):
+        if not evidence.calls[position].failed:
+            succeeded.add(key)
+        elif key in succeeded:
+            continue
+        kept.append(position)
+    return kept
+
+
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     identities, work = Identities(), Work()
     called, args = evidence.once(names), evidence.once(arguments)
-    made = Counter((called[position], identities.of(args[position], work)) for position in settings.counted(evidence))
+    counted = settings.counted(evidence)
+    keys = [(called[position], identities.of(args[position], work)) for position in counted]
+    if not settings.count_retries:
+        kept = set(_without_retries(counted, keys, evidence))
+        keys = [key for position, key in zip(counted, keys, strict=True) if position in kept]
+    made = Counter(keys)
     most = max(made.values(), default=0)
     repeated = [name for (name, _), count in made.items() if count >= settings.repetition_threshold]
     details: dict[str, JsonValue] = {

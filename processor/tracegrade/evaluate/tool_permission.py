@@ -2,11 +2,13 @@
 
 The share of calls that are allowed: of a tool in ``allowed_tools``, where that is given, and of none in
 ``denied_tools``, which wins; with ``declared_only``, of a tool that the model was told of. Without calls it is 1; where
-a trace holds no tool definitions, nobody can tell what was declared, and nothing is scored.
+a trace holds no tool definitions, nobody can tell what was declared, and nothing is scored. A call that names another
+agent of the trace, in its name or in an argument, hands over to it: frameworks add such tools and tell nobody.
 
 Source: ToolPermissionMetric of confident-ai/deepeval.
 """
 
+import re
 from collections.abc import Collection
 from functools import cached_property
 from typing import Annotated
@@ -17,6 +19,9 @@ from tracegrade.evaluate.calls import MAX_LISTED, counted, detailed, listed, nam
 from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.tool_names import NameComparison, NameTable, ToolName
+from tracegrade.model.tool_call import ToolCall
+
+_NO_WORD = re.compile(r"[^a-z0-9]+")
 
 
 class Criteria(ParameterModel):
@@ -47,14 +52,17 @@ class Settings(ParameterModel):
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     made = evidence.once(names)
     declared: Collection[str] = made
+    agents: Collection[str] = ()
     if settings.declared_only and made:
         declared = {} if evidence.surroundings is None else evidence.surroundings.tool_definitions()
         if not declared:
             return Score(None, {}, "The trace holds no tool definitions.")
+        agents = () if evidence.surroundings is None else evidence.surroundings.agents()
     unauthorized = [
         call.name
         for call in evidence.calls
-        if not settings.allows(call.name) or (call.name not in declared and call.raw_name not in declared)
+        if not settings.allows(call.name)
+        or (call.name not in declared and call.raw_name not in declared and not _hands_over(call, agents))
     ]
     score = (len(made) - len(unauthorized)) / len(made) if made else 1.0
     text = f"{counted(len(made), 'call')} made, {len(unauthorized)} not allowed"
@@ -63,6 +71,23 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         {"unauthorized": detailed(unauthorized[:MAX_LISTED])},
         f"{text}: {listed(unauthorized)}." if unauthorized else f"{text}.",
     )
+
+
+def _hands_over(call: ToolCall, agents: Collection[str]) -> bool:
+    """Whether a call names another agent: ``transfer_to_billing``, ``delegate(member="billing")``."""
+    others = {_plain(agent) for agent in agents if agent != call.agent} - {""}
+    if not others:
+        return False
+    name = _plain(call.name)
+    if any(name == other or name.endswith(f"_{other}") for other in others):
+        return True
+    given = call.arguments.values() if isinstance(call.arguments, dict) else ()
+    return any(isinstance(value, str) and _plain(value) in others for value in given)
+
+
+def _plain(name: str) -> str:
+    """A name as frameworks make a tool's or an id of it: lower case, words joined by underscores."""
+    return _NO_WORD.sub("_", name.lower()).strip("_")
 
 
 EVALUATOR = Evaluator(

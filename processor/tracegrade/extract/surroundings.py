@@ -1,6 +1,6 @@
 """What a trace says of a subject beside its calls: tool definitions, duration and tokens; worked out when asked."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tracegrade import semconv as s
 from tracegrade.extract.registry import DIALECTS
@@ -36,6 +36,10 @@ class TraceSurroundings:
         if self._definitions is None:
             self._definitions = _tool_definitions(self._extraction)
         return self._definitions
+
+    def agents(self) -> Collection[str]:
+        """The names of its agents."""
+        return {run.agent for run in self._extraction.runs if run.agent}
 
     def tokens(self, runs: Sequence[AgentRun] | None) -> int | None:
         """The tokens of the model calls of `runs`, of all spans when it is None; None when none were recorded."""
@@ -83,6 +87,10 @@ class SubjectSurroundings:
     def tool_definitions(self) -> Mapping[str, JsonValue]:
         """Those of the trace."""
         return self._trace.tool_definitions()
+
+    def agents(self) -> Collection[str]:
+        """Those of the trace."""
+        return self._trace.agents()
 
     def duration_ns(self) -> int | None:
         """From the start of the call, run or trace to its end, ns; None without times."""
@@ -134,6 +142,10 @@ class SessionSurroundings:
         for part in self._session.parts:
             found = {**_tool_definitions(part), **found}
         return found
+
+    def agents(self) -> Collection[str]:
+        """Those of its parts."""
+        return {run.agent for part in self._session.parts for run in part.runs if run.agent}
 
     def duration_ns(self) -> int | None:
         """From the start of its first run to the end of its last, ns; None without times."""
