@@ -15,6 +15,7 @@ from tracegrade.model.tool_call import ReadFrom, ToolError
 _TRACEBACK = "Traceback (most recent call last):"
 # Where the conventions and the AI SDK write what a tool returned.
 _RETURNED = (s.TOOL_CALL_RESULT, s.AI_TOOL_RESULT)
+_ENVELOPE_MARKS = frozenset({"kwargs", "tool_name", "options"})
 _FAILED_WORDS = frozenset({"error", "failed", "failure"})
 
 
@@ -200,7 +201,7 @@ def _offer_arguments(execution: Execution, raw: JsonValue, key: str, keys: Keys)
     attributes = execution.node.span.attributes
     decoded = decode(raw)
     value = decoded.value
-    if type(value) is dict and "kwargs" not in value and "tool_name" not in value and key not in keys.schema:
+    if type(value) is dict and _ENVELOPE_MARKS.isdisjoint(value) and key not in keys.schema:
         execution.arguments, execution.raw_arguments = decoded, raw  # nearly all calls
         return
     # A key that may also hold the schema (tool.parameters) is no arguments where it does.

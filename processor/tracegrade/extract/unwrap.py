@@ -16,6 +16,7 @@ _ENVELOPE_KEYS = frozenset({"content", "data", "kwargs", "blocks", "response", "
 
 _BOUND_CALL = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 _MCP_CALL = frozenset({"tool_name", "arguments"})
+_TOOL_RUN = frozenset({"input", "options"})  # BeeAI's
 _CALLBACK_INPUT = frozenset({"input_str", "tags", "metadata", "inputs", "kwargs"})
 _CALLBACK_OUTPUT = frozenset({"output", "kwargs"})
 _FUNCTION_RESPONSE = frozenset({"id", "name", "response"})
@@ -234,7 +235,7 @@ def callback_input(value: JsonValue) -> JsonValue:
 
 
 def unwrap_arguments(decoded: Decoded, parameters: dict[str, JsonValue] | None) -> Decoded:
-    """The arguments inside the record of a bound Python call, ``{"args": [...], "kwargs": {...}}``, or of an MCP one.
+    """The arguments inside the record of a bound Python call, ``{"args": [...], "kwargs": {...}}``, or of a tool's run.
 
     Args:
         decoded: what the sender recorded as the arguments.
@@ -247,6 +248,9 @@ def unwrap_arguments(decoded: Decoded, parameters: dict[str, JsonValue] | None) 
     if value.keys() == _MCP_CALL and isinstance(inner := value["arguments"], dict):
         is_own = parameters is not None and "tool_name" in parameters
         return decoded if is_own else Decoded(inner, decoded.status)
+    if value.keys() == _TOOL_RUN and isinstance(inner := value["input"], dict):
+        is_known = parameters is not None and _TOOL_RUN.isdisjoint(parameters)
+        return Decoded(inner, decoded.status) if is_known else decoded
     if not isinstance(keyword := value.get("kwargs"), dict):
         return decoded
     if not _BOUND_CALL.issuperset(value) or (parameters is not None and "kwargs" in parameters):
