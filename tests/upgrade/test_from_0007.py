@@ -30,8 +30,9 @@ from tracegrade.store.alerts import open_alerts
 from tracegrade.store.filter import Filter
 from tracegrade.store.history import SeriesHistory, Window, total
 from tracegrade.store.open import StoreError, open_store, reading
+from tracegrade.store.present_hashes import earlier_hashes, present_hashes
 from tracegrade.store.results import results
-from tracegrade.store.rule_texts import earlier_hashes, present_hashes, rule_versions
+from tracegrade.store.rule_texts import rule_versions
 from tracegrade.store.trends import trends
 from tracegrade.store.write import StoreWriter
 

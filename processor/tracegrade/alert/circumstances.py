@@ -14,9 +14,9 @@ from tracegrade.store.alerts import Facts, StoredAlert
 from tracegrade.store.filter import Filter
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.history import SeriesHistory, Window
+from tracegrade.store.present_hashes import present_hash
 from tracegrade.store.read import stored_traces
 from tracegrade.store.results import results
-from tracegrade.store.rule_texts import present_hash
 from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, counts, series
 
 _NS = 1_000_000_000

@@ -30,7 +30,7 @@ from tracegrade.store.alerts import (
     stored_silences,
 )
 from tracegrade.store.open import alone, reading
-from tracegrade.store.rule_texts import earlier_hashes
+from tracegrade.store.present_hashes import earlier_hashes
 from tracegrade.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)

@@ -60,24 +60,6 @@ def rule_versions(connection: Connection, rule_id: str) -> list[RuleText]:
     return _texts(connection, query.order_by(rule_texts.c.since_ns.desc()))
 
 
-def present_hashes(connection: Connection, hashes: Collection[str]) -> dict[str, str]:
-    """By which hash the rules of `hashes`, as results carry them, go now; themselves where nothing else is known."""
-    query = select(rule_texts.c.text_hash, rule_texts.c.rule_hash).where(rule_texts.c.text_hash.in_(list(hashes)))
-    known = {text_hash: rule_hash for text_hash, rule_hash in connection.execute(query)}
-    return {found: known.get(found, found) for found in hashes}
-
-
-def present_hash(connection: Connection, rule_hash: str) -> str:
-    """As `present_hashes`, of one."""
-    return present_hashes(connection, [rule_hash])[rule_hash]
-
-
-def earlier_hashes(connection: Connection, hashes: Collection[str]) -> dict[str, str]:
-    """The other hashes under which results of the rules `hashes` may be known, each with the one by which it goes."""
-    query = select(rule_texts.c.text_hash, rule_texts.c.rule_hash).where(rule_texts.c.rule_hash.in_(list(hashes)))
-    return {text_hash: rule_hash for text_hash, rule_hash in connection.execute(query)}
-
-
 def rules_of(connection: Connection, hashes: Collection[str]) -> dict[str, Rule]:
     """The rules of these hashes, each in its latest text, as far as this version can read what is stored."""
     query = select(rule_texts).where(

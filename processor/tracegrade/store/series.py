@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from sqlalchemy import Connection, func, insert, select
 
 from tracegrade.store.json_text import storable
-from tracegrade.store.rule_texts import present_hash
+from tracegrade.store.present_hashes import present_hash
 from tracegrade.store.schema import series
 
 # Agent names are the sender's: nothing stops one from putting an id into them.

@@ -22,8 +22,9 @@ from tracegrade.model.session import session_trace_id
 from tracegrade.model.subject import Subject
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.store.kept_spans import decode_spans
+from tracegrade.store.present_hashes import present_hashes
 from tracegrade.store.read import StoredTrace, stored_traces
-from tracegrade.store.rule_texts import judges_alike, present_hashes, rules_of
+from tracegrade.store.rule_texts import judges_alike, rules_of
 from tracegrade.web.alignment import Alignment, aligned
 from tracegrade.web.render import page
 from tracegrade.web.sources import Sources, sources_of

@@ -1,0 +1,29 @@
+"""By which hash a rule goes now, of those that results of it carry.
+
+Results that were stored before version 0008 carry the hash of the rule's text, which ``rule_texts`` keeps beside the
+rule's own. Apart from those texts: whoever only shows what is stored reads no rules.
+"""
+
+from collections.abc import Collection
+
+from sqlalchemy import Connection, select
+
+from tracegrade.store.schema import rule_texts
+
+
+def present_hashes(connection: Connection, hashes: Collection[str]) -> dict[str, str]:
+    """By which hash the rules of `hashes`, as results carry them, go now; themselves where nothing else is known."""
+    query = select(rule_texts.c.text_hash, rule_texts.c.rule_hash).where(rule_texts.c.text_hash.in_(list(hashes)))
+    known = {text_hash: rule_hash for text_hash, rule_hash in connection.execute(query)}
+    return {found: known.get(found, found) for found in hashes}
+
+
+def present_hash(connection: Connection, rule_hash: str) -> str:
+    """As `present_hashes`, of one."""
+    return present_hashes(connection, [rule_hash])[rule_hash]
+
+
+def earlier_hashes(connection: Connection, hashes: Collection[str]) -> dict[str, str]:
+    """The other hashes under which results of the rules `hashes` may be known, each with the one by which it goes."""
+    query = select(rule_texts.c.text_hash, rule_texts.c.rule_hash).where(rule_texts.c.rule_hash.in_(list(hashes)))
+    return {text_hash: rule_hash for text_hash, rule_hash in connection.execute(query)}
