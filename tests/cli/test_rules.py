@@ -309,7 +309,15 @@ class TestTest:
         change(rule / "tests.yaml", "expect: {tool-call-order: fail}\n  known_gap", "expect: not_matched\n  known_gap")
         assert self.failures(rule) == ["the known gap is closed: remove 'known_gap'"]
 
-    def test_a_stable_rule_without_traces_of_two_dialects_fails(self, rule: Path) -> None:
+    def test_a_stable_rule_of_one_s_own_needs_one_dialect_alone(self, rule: Path) -> None:
+        tests = (rule / "tests.yaml").read_text()
+        (rule / "tests.yaml").write_text(tests.partition("- description: the right order, as OpenInf")[0] + "\n")
+        assert self.failures(rule) == []
+
+    def test_a_ready_made_stable_rule_without_traces_of_two_dialects_fails(
+        self, rule: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("tracegrade.cli.rule_tests.builtin_rules", lambda: rule.parent)
         tests = (rule / "tests.yaml").read_text()
         (rule / "tests.yaml").write_text(tests.partition("- description: the right order, as OpenInf")[0] + "\n")
         assert self.failures(rule) == [
@@ -397,3 +405,37 @@ class TestTest:
             "expected 'pass', 'fail', 'not_evaluable' or 'error', found 'failed'"
             for line, test in ((6, 1), (15, 4))
         ]
+
+
+class TestWarnings:
+    RULE = """\
+id: looks-wrong
+match: {prompt: "refund*"}
+evaluate: [{evaluator: tool-call-order, tool_calls_order: [find_order, refund]}]
+"""
+
+    def test_what_looks_wrong_is_warned_about_and_strictly_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "rule.yaml").write_text(self.RULE)
+        place = f"{tmp_path / 'rule.yaml'}:2:9: match.prompt: 'refund*' looks like a glob"
+        found = run("check", tmp_path)
+        assert (found.exit_code, found.stdout[:19]) == (0, "1 rule, 1 warning (")
+        assert f"Warning: {place}" in found.stderr
+        strict = run("check", "--strict", tmp_path)
+        assert strict.exit_code == 2
+        assert f"Error: {place}" in strict.stderr
+        (warning,) = json.loads(run("check", "--format", "json", tmp_path).stdout)["warnings"]
+        assert (warning["line"], warning["column"]) == (2, 9)
+
+
+def test_several_rules_are_explained_at_once() -> None:
+    found = run("explain", "same-call-repeated", "secret-in-arguments", "builtin:all")
+    assert found.exit_code == 0, found.stderr
+    assert found.stdout.startswith("same-call-repeated (")
+    assert "\nsecret-in-arguments (" in found.stdout
+    assert run("explain", "same-call-repeated", "secret-in-argument", "builtin:all").exit_code == 2
+
+
+def test_the_fields_of_an_evaluator_are_explained() -> None:
+    found = run("list", "--evaluators", "tool-call-args")
+    assert "Calls may have further arguments than the expected ones." in found.stdout
+    assert "did you mean 'tool-call-args'" in run("list", "--evaluators", "tool-call-arg").stderr

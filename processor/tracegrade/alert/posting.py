@@ -1,6 +1,7 @@
 """A POST that says why it was not taken."""
 
 from collections.abc import Mapping
+from importlib.metadata import version
 
 
 class Poster:
@@ -12,6 +13,7 @@ class Poster:
         self._timeout_s = timeout_s
         self._failure = requests.RequestException
         self._session = requests.Session()
+        self._session.headers["User-Agent"] = f"tracegrade/{version('tracegrade')}"
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> str | None:
         """None when `body` was taken, else why not. Blocks. Where it is redirected to was not asked for."""

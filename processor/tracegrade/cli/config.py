@@ -47,6 +47,8 @@ def check(path: Path | None, config_path: Path | None) -> None:
     for exporter in config.exporters.values():
         exporter.tls_context()
     rule_set = load_rules(config.rules.paths, semantic_model=config.rules.semantic_model)
+    for warning in rule_set.warnings:
+        print_line(f"Warning: {warning}", err=True)
     rules, exporters = count(len(rule_set), "rule"), count(len(config.exporters), "exporter")
     dialects = f", dialects of packages: {', '.join(plugin.name for plugin in CUSTOM)}" if CUSTOM else ""
     evaluators = f", evaluators of packages: {', '.join(custom())}" if custom() else ""

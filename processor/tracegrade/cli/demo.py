@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.output import EXIT_FAILED, outcome_text, print_line, print_table, reports_errors
+from tracegrade.cli.own_command import own_command
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -103,8 +104,8 @@ def _run_agent(endpoints: dict[str, str], config: "Config", once: bool) -> bool:
     if not once:
         where = f"--data-dir {config.data_dir}"
         print_line(f"Open:         {endpoints['web']}")
-        print_line(f"Look closer:  tracegrade results list {where}")
-        print_line(f"              tracegrade why {failing} {where}")
+        print_line(f"Look closer:  {own_command()} results list {where}")
+        print_line(f"              {own_command()} why {failing} {where}")
         print_line(f"Metrics:      http://{endpoints['telemetry']}/metrics")
         print_line("Send your own agent's traces to the addresses above. Ctrl-C ends the demo.")
     return judged

@@ -5,9 +5,9 @@
 worst (fail, error, not_evaluable, pass); or it is the word ``not_matched``. A ``known_gap`` says why a case cannot
 hold yet: it must still miss, so that a fix is noticed.
 
-A rule needs a trace that fails it and one that passes it. ``experimental`` becomes ``stable`` when it failed and passed
-on traces of two dialects: until then it may say more about how one framework writes than about what agents do. A file
-that says ``status: stable`` is held to that.
+A rule needs a trace that fails it and one that passes it. A ready-made one becomes ``stable`` when it failed and passed
+on traces of two dialects: until then it may say more about how one framework writes than about what agents do. A
+ready-made file that says ``status: stable`` is held to that.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ from pydantic import Discriminator, Field, RootModel, Tag
 
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.extract.registry import claim
-from tracegrade.match.load import tests_path
+from tracegrade.match.load import builtin_rules, tests_path
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.evaluation import Evaluation, Outcome
@@ -94,7 +94,8 @@ def run_tests(rule: Rule, rule_path: Path, settings: TracesSettings) -> Iterator
         if isinstance(found, dict) and test.known_gap is None:
             proof.add(_worst(found.values()), judged)
         yield Result(rule.id, test, found, _failure(test, found))
-    if missing := proof.missing(rule):
+    ready_made = rule_path.resolve().is_relative_to(builtin_rules().resolve())
+    if missing := proof.missing(rule, ready_made=ready_made):
         yield Result(rule.id, None, None, missing)
 
 
@@ -113,11 +114,11 @@ class _Proof:
             if (claimed := claim(span)) is not None and claimed[1] != "other"
         )
 
-    def missing(self, rule: Rule) -> str:
+    def missing(self, rule: Rule, *, ready_made: bool) -> str:
         """What the rule still needs, "" for nothing."""
         if lacking := [word for outcome, word in _NEEDED if outcome not in self._dialects]:
             return " and ".join(f"no trace that {word} it" for word in lacking)
-        if rule.status != "stable" or "status" not in rule.model_fields_set:
+        if not ready_made or rule.status != "stable" or "status" not in rule.model_fields_set:
             return ""
         few = [f"{word} it on {len(self._dialects[outcome])}" for outcome, word in _NEEDED if self._is_few(outcome)]
         return f"a stable rule fails and passes on traces of two dialects; {', '.join(few)} alone" if few else ""

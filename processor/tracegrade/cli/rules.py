@@ -10,6 +10,7 @@ import click
 
 from tracegrade.cli.output import (
     EXIT_FAILED,
+    EXIT_USAGE,
     format_option,
     markdown_table,
     outcome_text,
@@ -55,20 +56,52 @@ def command(context: click.Context, semantic_model: str | None) -> None:
 
 @command.command()
 @_paths
+@click.option("--strict", is_flag=True, help="What looks wrong is wrong: exit 2 for warnings too.")
+@reading_options
 @format_option
 @reports_errors
-def check(paths: Sequence[str], output_format: str) -> None:
-    """Say everything that is wrong with rule files; exit 2 if anything is."""
+def check(settings: ReadSettings, paths: Sequence[str], strict: bool, output_format: str) -> None:
+    """Say everything that is wrong with rule files, and warn of what looks wrong; exit 2 if anything is wrong.
+
+    Where there is a store, also of tools that no stored trace calls: looked for in the newest 2,000.
+
+    JSON: {rules, hash, warnings: [{path, line, column, message}]}.
+    """
+    from dataclasses import asdict
+
+    from tracegrade.match.load import tools_never_called
+
     rule_set = _load(paths)
+    warnings = [*rule_set.warnings, *tools_never_called(rule_set, _stored_tools(settings))]
     if output_format == "json":
-        print_json([{"rules": len(rule_set), "hash": rule_set.hash}])
+        print_json([{"rules": len(rule_set), "hash": rule_set.hash, "warnings": [asdict(item) for item in warnings]}])
     else:
-        print_line(f"{count(len(rule_set), 'rule')}, nothing wrong (rule set {rule_set.hash})")
+        for warning in warnings:
+            print_line(f"{'Error' if strict else 'Warning'}: {warning}", err=True)
+        said = count(len(warnings), "warning") if warnings else "nothing wrong"
+        print_line(f"{count(len(rule_set), 'rule')}, {said} (rule set {rule_set.hash})")
+    if strict and warnings:
+        sys.exit(EXIT_USAGE)
+
+
+def _stored_tools(settings: ReadSettings) -> frozenset[str]:
+    """The tools that stored traces call; none without a store."""
+    from tracegrade.model.errors import TraceGradeError
+    from tracegrade.store.open import reading_store
+    from tracegrade.store.tools import called_tools
+
+    try:
+        with reading_store(settings.store_url) as connection:
+            return called_tools(connection)
+    except TraceGradeError:  # there is none here, or not yet
+        return frozenset()
 
 
 @command.command(name="list")
 @_paths
-@click.option("--evaluators", is_flag=True, help="The evaluators that rules may name, instead of rules.")
+@click.option(
+    "--evaluators", is_flag=True, help="The evaluators that rules may name, or those named and what each field means."
+)
 @click.option(
     "--format",
     "output_format",
@@ -79,8 +112,14 @@ def check(paths: Sequence[str], output_format: str) -> None:
 )
 @reports_errors
 def list_(paths: Sequence[str], evaluators: bool, output_format: str) -> None:
-    """Show rules, or the evaluators they may name."""
-    if evaluators:
+    """Show rules, or the evaluators they may name.
+
+    With --evaluators NAME in place of a PATH, the fields of that evaluator.
+    """
+    if evaluators and paths:
+        rows = [row for name in paths for row in _field_rows(name)]
+        columns = ["field", "default", "means"] if len(paths) == 1 else ["evaluator", "field", "default", "means"]
+    elif evaluators:
         rows = _evaluator_rows()
         columns = ["evaluator", "judges", "fields"]
     else:
@@ -106,18 +145,20 @@ def schema() -> None:
 
 
 @command.command()
-@click.argument("name", metavar="ID|PATH")
-@_paths
+@click.argument("names", nargs=-1, required=True, metavar="ID|PATH...")
 @reading_options
 @reports_errors
-def explain(settings: ReadSettings, name: str, paths: Sequence[str]) -> None:
-    """Say in words what a rule judges, when that passes, who is told, and since when it is in force.
+def explain(settings: ReadSettings, names: Sequence[str]) -> None:
+    """Say in words what rules judge, when that passes, who is told, and since when they are in force.
 
-    ID is looked for at each PATH; a rule file or a folder of rules in its place explains all of its rules.
+    IDs are looked for at the PATHs beside them; rule files or folders of rules alone explain all of their rules.
     """
     from tracegrade.match.explained import explained
 
-    rule_set, chosen = _named(name, paths)
+    paths = [name for name in names if _is_place(name)]
+    ids = [name for name in names if not _is_place(name)]
+    rule_set = _load(paths)
+    chosen = [rule for name in ids for rule in _of_id(rule_set, name)] if ids else list(rule_set.rules)
     since = _in_force_since(settings, chosen)
     print_lines("\n\n\n".join(explained(rule, rule_set.paths[rule.id], since.get(rule.id, "")) for rule in chosen))
 
@@ -152,7 +193,7 @@ def test(paths: Sequence[str], config_path: Path | None, output_format: str) -> 
     Of the settings, traces.tool_aliases and ignore_scopes count.
 
     Exit 1 when a test fails, when a known gap is closed, or when a rule has no trace that fails it or none that
-    passes it; one that says status: stable needs both from two dialects.
+    passes it; a ready-made one that says status: stable needs both from two dialects.
     """
     from tracegrade.cli.rule_tests import run_tests
     from tracegrade.config import load_config
@@ -307,15 +348,25 @@ def export(name: str, paths: Sequence[str], output: IO[str]) -> None:
 
 def _named(name: str, paths: Sequence[str]) -> "tuple[RuleSet, list[Rule]]":
     """The rules of an id, or all rules at a place."""
+    is_place = not paths and _is_place(name)
+    rule_set = _load([name] if is_place else paths)
+    return rule_set, list(rule_set.rules) if is_place else _of_id(rule_set, name)
+
+
+def _is_place(name: str) -> bool:
+    """Whether that is where rules are, and no rule's id."""
+    is_path = "/" in name or name.endswith((".yaml", ".yml"))
+    return name.startswith("builtin:") or is_path or Path(name).exists()
+
+
+def _of_id(rule_set: "RuleSet", name: str) -> "list[Rule]":
     from tracegrade.yaml_file import did_you_mean
 
-    is_place = not paths and (name.startswith("builtin:") or Path(name).exists())
-    rule_set = _load([name] if is_place else paths)
-    chosen = list(rule_set.rules) if is_place else [rule for rule in rule_set.rules if rule.id == name]
+    chosen = [rule for rule in rule_set.rules if rule.id == name]
     if not chosen:
         hint = did_you_mean(name, [known.id for known in rule_set.rules])
         raise click.UsageError(f"no rule {name!r} here{hint}")
-    return rule_set, chosen
+    return chosen
 
 
 def _load(paths: Sequence[str]) -> "RuleSet":
@@ -344,6 +395,20 @@ def _evaluator_rows() -> list[dict[str, Any]]:
     return [
         {"evaluator": evaluator.name, "judges": evaluator.summary, "fields": field_names(evaluator)}
         for evaluator in evaluators().values()
+    ]
+
+
+def _field_rows(name: str) -> list[dict[str, Any]]:
+    """The fields of one evaluator, with what the schema of rule files says of them."""
+    from tracegrade.evaluate.registry import evaluators
+    from tracegrade.match.evaluation_spec import field_meanings
+    from tracegrade.yaml_file import did_you_mean
+
+    if (evaluator := evaluators().get(name)) is None:
+        raise click.UsageError(f"no evaluator {name!r}{did_you_mean(name, evaluators())}")
+    return [
+        {"evaluator": name, "field": field, "default": default, "means": means}
+        for field, default, means in field_meanings(evaluator)
     ]
 
 

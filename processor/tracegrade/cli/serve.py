@@ -154,6 +154,8 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
     rule_set = load_rules(
         config.rules.paths, semantic_model=config.rules.semantic_model
     )  # a wrong rule stops the start here, not in a restarted judge
+    for warning in rule_set.warnings if with_judge else ():
+        print_line(f"Warning: {warning}", err=True)
     with _says_what_is_wrong_with_the_folder(config):
         role = ReceiveRole(config, config_path, with_judge=with_judge)
     if with_judge and not len(rule_set):

@@ -1,6 +1,7 @@
 """``tracegrade why``: what became of every rule on one trace."""
 
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -137,8 +138,9 @@ def _print_unread(extraction: "Extraction") -> None:
 
 def _print_pairs(pairs: list[dict[str, Any]]) -> None:
     rows: list[list[object]] = []
-    for pair in pairs:
-        subject = f"{pair['subject']['kind']} {pair['subject']['id']}".strip()
+    for pair, number in _alike_once(pairs):
+        kind = pair["subject"]["kind"]
+        subject = f"{kind} {pair['subject']['id']}".strip() if number == 1 else f"{number} {kind}s"
         rows.append([_decision_text(pair), pair["rule_id"], subject, pair["reason"]])
         for item in pair["evaluations"]:
             case = f" · {item['case']}" if item["case"] else ""
@@ -154,6 +156,16 @@ def _print_pairs(pairs: list[dict[str, Any]]) -> None:
         empty="\nNo rule matched when it was judged.",
         whole=["decision", "subject"],
     )
+
+
+def _alike_once(pairs: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:
+    """Each pair with how many it stands for: those that were not judged are told once for each rule and reason."""
+    alike: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for number, pair in enumerate(pairs):
+        of_all = (pair["decision"], pair["rule_id"], pair["subject"]["kind"], pair["reason"])
+        alike.setdefault((str(number),) if pair["evaluations"] or pair["outcome"] else of_all, []).append(pair)
+    for some in alike.values():
+        yield some[0], len(some)
 
 
 def _decision_text(pair: dict[str, Any]) -> str | Styled:

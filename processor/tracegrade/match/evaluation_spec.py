@@ -12,6 +12,7 @@ from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.matchers import LITERAL, MATCHERS
 from tracegrade.evaluate.registry import evaluators
 from tracegrade.match.mistakes import mistake, mistakes_of, refuse
+from tracegrade.words import json_text
 from tracegrade.yaml_file import FileModel, did_you_mean
 
 # A rule's criteria always stand in the rule: a default for them would say nothing; its title describes it. (The
@@ -39,7 +40,7 @@ class EvaluationSpec:
 class _Head(FileModel):
     """The fields that every item has, whatever its evaluator."""
 
-    evaluator: str
+    evaluator: str = Field(description="The evaluator's id.")
     name: str = Field(
         default="",
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
@@ -121,6 +122,19 @@ def field_names(evaluator: Evaluator[Any, Any]) -> list[str]:
     """The keys that an item of this evaluator may hold, in snake_case."""
     models = (_Head, evaluator.Criteria, evaluator.Settings)
     return list(dict.fromkeys(name for model in models for name in model.model_fields if name not in _NOT_IN_RULES))
+
+
+def field_meanings(evaluator: Evaluator[Any, Any]) -> list[tuple[str, str, str]]:
+    """Each key that an item of this evaluator may hold, its default as one would write it, and what it means."""
+    found: dict[str, tuple[str, str, str]] = {}
+    for model in (_Head, evaluator.Criteria, evaluator.Settings):
+        for name, field in model.model_fields.items():
+            if name in _NOT_IN_RULES or name in found:
+                continue
+            default = field.get_default(call_default_factory=True) if not field.is_required() else None
+            written = "needed" if field.is_required() else "none" if default in (None, "") else json_text(default)
+            found[name] = (name, written, field.description or "")
+    return list(found.values())
 
 
 class _ItemSchema:

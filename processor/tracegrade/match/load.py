@@ -1,13 +1,14 @@
 """Rule files to a `RuleSet`: every mistake of every file at once, each with file, line and column."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 
 from tracegrade.evaluate import semantic
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
+from tracegrade.match.warnings import Warning, unknown_tools, warnings_of
 from tracegrade.yaml_file import Document, FileError, Problem, did_you_mean, validate
 from tracegrade.yaml_text import read
 
@@ -73,7 +74,27 @@ def load_rules(paths: Iterable[str | Path], *, semantic_model: str | None = None
         origins[rule.id] = document
     if found:
         raise FileError(found)
-    return RuleSet(rules.values(), {rule_id: document.path for rule_id, document in origins.items()})
+    warnings = [problem for rule_id, rule in rules.items() for problem in _placed(origins[rule_id], warnings_of(rule))]
+    return RuleSet(rules.values(), {rule_id: document.path for rule_id, document in origins.items()}, warnings)
+
+
+def tools_never_called(rule_set: RuleSet, stored: Collection[str]) -> list[Problem]:
+    """Where rules of files name tools that are not among the names of stored calls.
+
+    Raises:
+        FileError: a file has gone since, or is no YAML now.
+    """
+    return [
+        problem
+        for rule in rule_set.rules
+        if rule.id in rule_set.paths
+        for problem in _placed(read(Path(rule_set.paths[rule.id])), unknown_tools(rule, stored))
+    ]
+
+
+def _placed(document: Document, warnings: Iterable[Warning]) -> list[Problem]:
+    found = {document.problem(location, message) for location, message in warnings}
+    return sorted(found, key=lambda problem: (problem.line, problem.column, problem.message))
 
 
 def rules_stamp(paths: Iterable[str | Path]) -> tuple[object, ...]:

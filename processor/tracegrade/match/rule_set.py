@@ -1,11 +1,12 @@
 """The rules in force, and what may be said of them together."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 from tracegrade.match.facts import RESOURCE_ATTRIBUTES
 from tracegrade.match.index import Index
 from tracegrade.match.rule import SCOPES, Rule, RuleScope
+from tracegrade.yaml_file import Problem
 
 
 class RuleSet:
@@ -13,13 +14,17 @@ class RuleSet:
 
     ``hash`` (16 hex digits) changes with any rule's text, ``judgement_hash`` only with what they judge.
     ``attributes_read`` names the span and resource attributes that clauses and evaluators read. ``paths`` says from
-    which file a rule came, by rule id; empty for rules built in code. ``indexes`` has one for each scope that a rule
+    which file a rule came, by rule id; empty for rules built in code; ``warnings`` is what looks wrong in those files.
+    ``indexes`` has one for each scope that a rule
     has, in order of `SCOPES`.
     """
 
-    def __init__(self, rules: Iterable[Rule], paths: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, rules: Iterable[Rule], paths: Mapping[str, str] | None = None, warnings: Sequence[Problem] = ()
+    ) -> None:
         self.rules = tuple(sorted(rules, key=lambda rule: rule.id))
         self.paths = dict(paths or {})
+        self.warnings = warnings
         self.hash = _hash_of((rule.id, rule.text_hash) for rule in self.rules)
         self.judgement_hash = _hash_of((rule.id, rule.hash) for rule in self.rules)
         clauses = [part for rule in self.rules for part in (rule.match, rule.unless) if part is not None]

@@ -50,6 +50,8 @@ class RuleReload:
         self._note()
         if found.hash == before.hash:
             return None
+        for warning in found.warnings:
+            logger.warning("%s", warning)
         self._telemetry.add("tracegrade.rules.reloads", 1, outcome="loaded")
         alike = found.judgement_hash == before.judgement_hash
         what = "the rules' texts have changed, not what they judge" if alike else "the rules have changed"

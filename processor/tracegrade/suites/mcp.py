@@ -9,6 +9,7 @@ server/tools.
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from importlib.metadata import version
 from types import TracebackType
 from typing import Self
 from urllib.parse import urljoin, urlsplit
@@ -20,6 +21,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.suites.imported import Imported, JsonObject, SuiteError, head, rule_id_of
 
 _VERSION = "2025-06-18"
+_USER_AGENT = f"tracegrade/{version('tracegrade')}"
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=15.0)
 _MAX_BYTES = 16 * 1024 * 1024
 _MAX_PAGES = 100
@@ -138,7 +140,7 @@ class _Server(ABC):
             "POST",
             url,
             body=json.dumps(message).encode(),
-            headers={"Content-Type": "application/json", "Accept": _BOTH, **headers},
+            headers={"User-Agent": _USER_AGENT, "Content-Type": "application/json", "Accept": _BOTH, **headers},
             preload_content=False,
             redirect=False,
         )
@@ -194,7 +196,11 @@ class _EventStream(_Server):
 
     def speaks(self) -> bool:
         self._stream = self._pool.request(
-            "GET", self._url, headers={"Accept": _EVENTS}, preload_content=False, redirect=False
+            "GET",
+            self._url,
+            headers={"User-Agent": _USER_AGENT, "Accept": _EVENTS},
+            preload_content=False,
+            redirect=False,
         )
         is_stream = self._stream.headers.get("Content-Type", "").startswith(_EVENTS)
         if self._stream.status != 200 or not is_stream:

@@ -1,0 +1,14 @@
+"""The tools that stored traces call."""
+
+from sqlalchemy import Connection, text
+
+NEWEST = 2000  # traces that are looked at: names come back, and reading all of ten million would take minutes
+
+_NAMES = text(
+    "SELECT DISTINCT name FROM tool_calls WHERE trace IN (SELECT number FROM traces ORDER BY number DESC LIMIT :newest)"
+)
+
+
+def called_tools(connection: Connection, newest: int = NEWEST) -> frozenset[str]:
+    """The names of the tools that the newest traces call, as rules see them."""
+    return frozenset(connection.execute(_NAMES, {"newest": newest}).scalars())
