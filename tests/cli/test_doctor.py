@@ -4,7 +4,7 @@ import pytest
 
 from cli.stored import run, run_json, store
 from pipeline.harness import agent_span, otlp_span, payload, tool_span
-from store.judged_traces import judged
+from store.judged_traces import evaluation, judged, trace_id
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry, Signal
 
@@ -78,3 +78,14 @@ def test_wrong_settings_end_with_2(tmp_path: Path) -> None:
     result = run(tmp_path, "doctor", "-c", str(tmp_path / "config.yaml"))
     assert result.exit_code == 2
     assert "did you mean 'settle'" in result.stderr
+
+
+def test_rules_that_judged_sessions_are_not_said_to_be_idle(tmp_path: Path) -> None:
+    item = evaluation(2, rule_id="of-sessions", subject={"kind": "session", "id": "chat"}, session="chat")
+    store(tmp_path, judged(1), judged(2, session="chat", members={trace_id(1): 2}, evaluations=[item]))
+    path = tmp_path / "of-sessions.rule.yaml"
+    path.write_text(RULE.replace("fine", "of-sessions").replace("evaluate:", "scope: session\nevaluate:"))
+    journal_of(tmp_path, otlp_span(1, 1)).close()
+    result = run(tmp_path, "doctor", "--rules", str(path))
+    assert "Looked at 1 stored trace, 1 session" in result.stdout
+    assert "all 1 rules judged something in 1 trace and 1 session" in " ".join(result.stdout.split())

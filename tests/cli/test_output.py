@@ -56,6 +56,21 @@ def test_an_id_is_never_broken(shown: Shown) -> None:
     assert max(map(len, text.splitlines())) <= 60
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_what_is_too_wide_for_a_table_is_shown_in_blocks_that_fit(
+    width: int, shown: Shown, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown(width)
+    columns = ["time", "rule", "evaluation", "agent", "trace"]
+    row = ["2026-11-22 19:02:22", "conversation-orders-too-often", "tool-call-count", "order-agent", TRACE]
+    print_table("", columns, [row], whole=["time", "trace"], spare=["agent"])
+    text = click.unstyle(capsys.readouterr().out)
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= width
+    assert TRACE in text
+    if width < 100:
+        assert "rule conversation-orders-too-often" in text
+
+
 def test_a_pipe_gets_every_column_whatever_its_terminal(shown: Shown) -> None:
     text = shown(40, is_terminal=False)
     assert all(cell in text for cell in ROW)

@@ -169,7 +169,7 @@ def preview(
         history = ReadHistory(connection, chosen, since - round((reach_s + 7200) * _NS), until_ns)
     every_ns = round(_seconds(every) * _NS)
     for rule in without_results(history, chosen, since, until_ns):
-        click.echo(
+        print_line(
             f"Note: no results of {rule.id} as it judges now (hash {rule.hash}); 'tracegrade replay' judges stored "
             "traces by it.",
             err=True,

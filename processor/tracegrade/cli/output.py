@@ -14,7 +14,7 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.words import json_text, printable, printable_json, printable_lines
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.table import Table
     from rich.text import Text
 
@@ -23,6 +23,7 @@ EXIT_USAGE = 2
 EXIT_CANNOT_TELL = 3
 
 _GAP = 2  # between the columns of a table
+_READABLE = 14  # columns in which names can be read though they are broken
 # Of a pipe; rich would fall back to 80 columns and cut ids that scripts look for.
 _PIPE_WIDTH = 200
 
@@ -101,7 +102,7 @@ def print_table(
     whole: Collection[str] = (),
     spare: Sequence[str] = (),
 ) -> None:
-    """A table for people.
+    """A table for people; on a terminal too narrow for one, its rows as blocks.
 
     Args:
         title: stands above it, "" for none.
@@ -120,7 +121,11 @@ def print_table(
     chosen = _fitting(heading, shown, [columns.index(name) for name in spare], width)
     lines = [[row[number] for number in chosen] for row in (heading, *shown)]
     if title or (laid_out := _unbroken(lines, width)) is None:
-        _console().print(_broken(title, lines, [columns[number] in whole for number in chosen]))
+        unbroken = [columns[number] in whole for number in chosen]
+        if not title and _is_cramped(lines, unbroken, width):
+            _console().print(_stacked(lines, unbroken))
+        else:
+            _console().print(_broken(title, lines, unbroken))
     elif _has_styles():
         _console().print(_for_rich(laid_out), soft_wrap=True)
     else:
@@ -211,6 +216,31 @@ def _broken(title: str, lines: Sequence[Sequence[Styled]], whole: Sequence[bool]
     for row in rows:
         table.add_row(*map(_for_rich, row))
     return table
+
+
+def _is_cramped(lines: Sequence[Sequence[Styled]], whole: Sequence[bool], width: int) -> bool:
+    """Whether columns of the table would be so narrow that nobody reads what is in them."""
+    needed = [room if unbroken else min(room, _READABLE) for room, unbroken in zip(_widths(lines), whole, strict=True)]
+    return sum(needed) + _GAP * len(needed) > width
+
+
+def _stacked(lines: Sequence[Sequence[Styled]], whole: Sequence[bool]) -> "Group":
+    """Each row as a block: the columns that are not broken side by side, the others named below."""
+    from rich.console import Group
+    from rich.padding import Padding
+
+    heading, *rows = lines
+    widths = _widths(rows)
+    blocks: list[Any] = [""]
+    for row in rows:
+        first, named = styled(""), styled("")
+        for name, cell, room, unbroken in zip(heading, row, widths, whole, strict=True):
+            if unbroken:
+                first += cell + styled(" " * (room - len(str(cell)) + _GAP))
+            elif str(cell):
+                named += styled(f"{'  ' if str(named) else ''}{name} ", "dim") + cell
+        blocks += [Padding(_for_rich(text), (0, 0, 0, left)) for text, left in ((first, 1), (named, 3)) if str(text)]
+    return Group(*blocks, "")
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

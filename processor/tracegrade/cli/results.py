@@ -116,7 +116,7 @@ def list_(
         columns,
         [[row[name] for name in columns] for row in cells],
         empty="No such evaluations.",
-        whole=["time (UTC)", "outcome", "score", "trace"],
+        whole=["time (UTC)", "outcome", "trace"],
         spare=[name for name in ("service", "agent") if name != by],
     )
     if more:
@@ -298,7 +298,6 @@ def stats(
         ["rule", "evaluation", "service", *_COUNTED],
         [[rate.rule_id, rate.evaluation, rate.service, *_counted(rate)] for rate in found],
         empty="No evaluations.",
-        whole=_COUNTED,
     )
 
 
@@ -331,6 +330,4 @@ def _show_by(settings: ReadSettings, chosen: "Filter", by: str, output_format: s
             {by: name, **asdict(sums), "pass_rate": sums.pass_rate, "coverage": sums.coverage} for name, sums in rows
         )
         return
-    print_table(
-        "", [by, *_COUNTED], [[name, *_counted(sums)] for name, sums in rows], empty="No evaluations.", whole=_COUNTED
-    )
+    print_table("", [by, *_COUNTED], [[name, *_counted(sums)] for name, sums in rows], empty="No evaluations.")
