@@ -51,6 +51,40 @@ def test_a_trace_is_part_of_every_session_that_its_runs_name() -> None:
     assert parts("chat-3", batch) == []
 
 
+def model_call(inputs: str, output: str) -> dict[str, Any]:
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.conversation.id": "c", "gen_ai.input.messages": inputs}
+    return {"id": 1, "at": [1, 2], "attributes": attributes | {"gen_ai.output.messages": output}}
+
+
+def asking(*call_ids: str) -> str:
+    calls = ",".join(f'{{"type":"tool_call","id":"{one}","name":"find","arguments":{{}}}}' for one in call_ids)
+    return f'[{{"role":"assistant","parts":[{calls}]}}]'
+
+
+def told(**results: str) -> str:
+    parts = ",".join(
+        f'{{"type":"tool_call_response","id":"{one}","response":{result}}}' for one, result in results.items()
+    )
+    return f'[{{"role":"user","parts":[{{"type":"text","content":"go"}}]}},{{"role":"tool","parts":[{parts}]}}]'
+
+
+def test_a_result_that_another_trace_of_the_session_tells_is_its_calls() -> None:
+    first = extraction(1, model_call("[]", asking("c1", "c2", "twice")))
+    second = extraction(2, model_call(told(c1='{"n": 1}', other="3"), asking("twice")))
+    third = extraction(3, model_call(told(twice="2"), "[]"))
+    found = [parts("c", first, second, third), parts("c", third, second, first)]
+    for ordered, calls in map(joined, found):
+        assert len(ordered) == 3
+        read = sorted((str(call.call_id), call.output_status, str(call.output)) for call in calls)
+        assert read == [
+            ("c1", "ok", "{'n': 1}"),
+            ("c2", "absent", "None"),
+            ("twice", "absent", "None"),
+            ("twice", "absent", "None"),
+        ]
+    assert all(call.output_status == "absent" for call in first.calls)  # the trace itself says no more than it did
+
+
 def test_a_trace_that_names_no_session_is_part_of_none() -> None:
     assert session_ids(extraction(1, agent(1, [0, 100], None))) == []
 

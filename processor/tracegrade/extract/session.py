@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tracegrade.extract.across import fold_across
+from tracegrade.extract.later_results import fill_in
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.tool_call import ToolCall
@@ -37,14 +38,15 @@ def _session(run: AgentRun, extraction: Extraction) -> str | None:
 def joined(parts: Iterable[Extraction]) -> tuple[list[Extraction], list[ToolCall]]:
     """The parts of one session in order of (start, trace id), and their calls in order of start.
 
-    A call that a second instrumentation shows in another part as well is there once. Within a trace calls keep their
-    order: one without a time comes with those around it. Batches and turns are numbered anew, so that those of two
-    traces differ.
+    A call that a second instrumentation shows in another part as well is there once, and one without a result has the
+    one that another part tells for its call id. Within a trace calls keep their order: one without a time comes with
+    those around it. Batches and turns are numbered anew, so that those of two traces differ.
     """
     ordered = sorted(parts, key=lambda part: (_start_ns(part), part.trace.trace_id))
     if len(ordered) == 1:
         return ordered, ordered[0].calls
     fold_across(ordered)
+    fill_in(ordered)
     placed: list[tuple[int, int, int, ToolCall]] = []
     batches: dict[tuple[int, int], int] = {}
     turns: dict[tuple[int, int], int] = {}
