@@ -4,6 +4,8 @@ import json
 import time
 from pathlib import Path
 
+import pytest
+
 from end_to_end.server import Downstream, Server, eventually, exporter
 from reliability.conftest import Report
 from reliability.load import order_trace, request_of, stored, wait_until_stored
@@ -24,6 +26,7 @@ def plant(folder: Path, *requests: bytes) -> None:
     journal.close()
 
 
+@pytest.mark.timeout(600)  # four starts, and two times two deaths
 def test_a_request_that_hangs_the_judge_is_set_aside_whoever_is_killed_in_between(
     tmp_path: Path, report: Report
 ) -> None:
