@@ -19,7 +19,7 @@ from tracegrade.cli.output import (
 )
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.trace_id_argument import TRACE_ID
-from tracegrade.words import count, time_text
+from tracegrade.words import count, json_text, time_text
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -68,12 +68,12 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
     rule_set = load_rules(rule_paths or config.rules.paths, semantic_model=config.rules.semantic_model)
     with reading_store(config.store_url) as connection:
         found = [read_judgement(connection, stored, config.traces) for stored in stored_traces(connection, trace_id)]
+        told = [[*stored_pairs(read), *derived_pairs(read, rule_set)] for read in found]
         alike = [judges_alike(connection, read.stored.trace["rule_set_hash"], rule_set) for read in found]
     if not found:
         print_lines(_UNKNOWN.format(trace_id.hex(), config.data_path.resolve()), err=True)
         sys.exit(EXIT_FAILED)
-    for read, judged_alike in zip(found, alike, strict=True):
-        pairs = [*stored_pairs(read), *derived_pairs(read, rule_set)]
+    for read, pairs, judged_alike in zip(found, told, alike, strict=True):
         if output_format == "json":
             print_json(pairs)
         else:
@@ -149,6 +149,7 @@ def _print_pairs(pairs: list[dict[str, Any]]) -> None:
             if text and text == pair["reason"]:
                 text = ""
             rows.append(["", "  " + item["evaluation"] + case, outcome_text(item["outcome"]), score + text])
+            rows += [["", "", "", line] for line in _lookup_lines(item)]
     print_table(
         "",
         ["decision", "rule", "subject", "because"],
@@ -166,6 +167,19 @@ def _alike_once(pairs: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], i
         alike.setdefault((str(number),) if pair["evaluations"] or pair["outcome"] else of_all, []).append(pair)
     for some in alike.values():
         yield some[0], len(some)
+
+
+def _lookup_lines(evaluation: dict[str, Any]) -> Iterator[str]:
+    """Where a value was to come from elsewhere in the run: what it is, and what was looked up, in which call."""
+    for item in evaluation.get("differences", ()):
+        found = "nothing" if item["problem"] == "missing" else json_text(item["found"])
+        text = f"{item['call']} {item['path']}: found {found}, expected {item['expected']}"
+        places = []
+        for at in item["looked_up"]:
+            value = "cannot be read" if at.get("unreadable") else json_text(at["value"]) if "value" in at else "nothing"
+            places.append(f"{value} in call {at['call']} ({at['tool']})" if "call" in at else f"{value} in the prompt")
+        yield f"{text}: {', '.join(places) or item['origin']}"
+    yield from evaluation.get("earlier_turns", ())
 
 
 def _decision_text(pair: dict[str, Any]) -> str | Styled:

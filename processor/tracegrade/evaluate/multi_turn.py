@@ -18,6 +18,7 @@ from tracegrade.evaluate.calls import counted, listed
 from tracegrade.evaluate.case_scoring import (
     ExpectedParams,
     ExpectedTool,
+    ParamScore,
     ParamSettings,
     ScoredCall,
     explain_case,
@@ -36,6 +37,7 @@ from tracegrade.evaluate.work import Work
 
 _PENALTY = 0.1
 _DECIMALS = 4
+_MAX_LAST = 8  # tools of which any may have been the last
 
 
 class Criteria(ParameterModel):
@@ -57,21 +59,25 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         zeros = dict.fromkeys(("completion", "efficiency", "redundancy_penalty", "detour_penalty"), 0.0)
         return Score(0.0, {**zeros, "calls": 0}, "Nothing was called.")
     work = Work(evidence=evidence)
-    scored = (_chain(evidence, chain, last, criteria, settings, work) for last in the_calls(evidence, "last"))
+    by_name: dict[str, tuple[float, ScoredCall, ParamScore]] = {}
+    for last in the_calls(evidence, "last"):  # one, unless nothing tells their order
+        params = param_score(criteria.expected_params, last, settings.comparison, work)
+        completion = overall(tool_score(criteria.expected_tool, last), params.score)
+        if last.name not in by_name or completion > by_name[last.name][0]:
+            by_name[last.name] = completion, last, params
+    best = sorted(by_name.values(), key=lambda found: -found[0])[:_MAX_LAST]
+    scored = [_chain(evidence, chain, found, criteria) for found in best]
     return max(scored, key=lambda score: score.score or 0.0)
 
 
 def _chain(
     evidence: Evidence,
     chain: Sequence[ScoredCall],
-    last: ScoredCall,
+    found: tuple[float, ScoredCall, ParamScore],
     criteria: Criteria,
-    settings: Settings,
-    work: Work,
 ) -> Score:
-    """The score of the chain when `last` ended it."""
-    params = param_score(criteria.expected_params, last, settings.comparison, work)
-    completion = overall(tool_score(criteria.expected_tool, last), params.score)
+    """The score of the chain when this call, of that completion, ended it."""
+    completion, last, params = found
     efficiency = min(1.0, criteria.optimal_hops / len(chain))
     again = [later.name for earlier, later in pairwise(chain) if earlier.name == later.name]
     is_tied: bool = evidence.once(any_tied)

@@ -144,7 +144,8 @@ def _merge_all_at(start_ns: int, groups: list[list[int]], calls: Sequence[ToolCa
     first = len(groups) - 1
     while first > 0 and calls[groups[first - 1][-1]].start_ns == start_ns:
         first -= 1
-    groups[first:] = [[position for group in groups[first:] for position in group]]
+    if first < len(groups) - 1:
+        groups[first:] = [[position for group in groups[first:] for position in group]]
 
 
 def _is_batch(one: ToolCall, other: ToolCall) -> bool:

@@ -8,11 +8,12 @@ from sqlalchemy import Connection
 
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.extract.session import part_of, session_ids
+from tracegrade.history.earlier_turns import EarlierTurns
 from tracegrade.history.stored_extraction import extract_stored, session_of, stored_session_of
 from tracegrade.match.rule import Rule
 from tracegrade.match.rule_set import RuleSet
 from tracegrade.match.select import Explanation, explain_each, explain_session
-from tracegrade.model.evaluation import Decision
+from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session
 from tracegrade.store.read import StoredTrace, sessions_of
@@ -27,6 +28,7 @@ class StoredJudgement:
     extraction: Extraction | None
     sessions: list[Session]
     decisions: list[Decision]
+    turns: EarlierTurns
 
 
 def read_judgement(connection: Connection, stored: StoredTrace, settings: TracesSettings) -> StoredJudgement:
@@ -36,7 +38,8 @@ def read_judgement(connection: Connection, stored: StoredTrace, settings: Traces
         KeptSpansError: its spans are damaged, or were stored by another version.
     """
     if stored.members is not None:
-        return StoredJudgement(stored, None, [stored_session_of(connection, stored, settings)], stored.decisions)
+        session = stored_session_of(connection, stored, settings)
+        return StoredJudgement(stored, None, [session], stored.decisions, EarlierTurns(connection, stored, settings))
     extraction = extract_stored(stored, settings)
     judged = {session.trace["session"]: session for session in sessions_of(connection, stored)}
     sessions = [stored_session_of(connection, session, settings) for session in judged.values()]
@@ -44,11 +47,11 @@ def read_judgement(connection: Connection, stored: StoredTrace, settings: Traces
         if name not in judged and (part := part_of(extraction, name)) is not None:
             sessions.append(session_of([part], name, stored.trace["tenant"], {}))
     decisions = [decision for item in (stored, *judged.values()) for decision in item.decisions]
-    return StoredJudgement(stored, extraction, sessions, decisions)
+    return StoredJudgement(stored, extraction, sessions, decisions, EarlierTurns(connection, stored, settings))
 
 
 def stored_pairs(read: StoredJudgement) -> list[dict[str, Any]]:
-    """What was decided when the trace, and its sessions, were judged."""
+    """What was decided when the trace, and its sessions, were judged; and what is found in earlier turns only now."""
     shown = ("evaluation", "case", "outcome", "score", "threshold", "explanation", "reason")
     return [
         {
@@ -57,10 +60,27 @@ def stored_pairs(read: StoredJudgement) -> list[dict[str, Any]]:
             "decision": decision.kind,
             "outcome": decision.outcome,
             "reason": decision.reason,
-            "evaluations": [{name: getattr(item, name) for name in shown} for item in decision.evaluations],
+            "evaluations": [
+                {
+                    **{name: getattr(item, name) for name in shown},
+                    **_looked_up(read, item),
+                }
+                for item in decision.evaluations
+            ],
         }
         for decision in read.decisions
     ]
+
+
+def _looked_up(read: StoredJudgement, evaluation: Evaluation) -> dict[str, Any]:
+    """Where a value was to come from elsewhere and did not: what was looked up, and what earlier turns called."""
+    found = evaluation.details.get("differences") if evaluation.outcome == "fail" else None
+    differences = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    shown = {
+        "differences": [item for item in differences if "looked_up" in item],
+        "earlier_turns": read.turns.that_called(evaluation),
+    }
+    return {name: value for name, value in shown.items() if value}
 
 
 def derived_pairs(read: StoredJudgement, rule_set: RuleSet) -> list[dict[str, Any]]:

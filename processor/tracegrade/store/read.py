@@ -81,6 +81,9 @@ def newest_number(connection: Connection) -> int:
     return found
 
 
+_MAX_TURNS_SEARCHED = 20_000
+
+
 def stored_traces(connection: Connection, trace_id: bytes, *, run: str = "live") -> list[StoredTrace]:
     """The trace, or session, of that id with all its results: one for each tenant, [] when it is not stored."""
     query = (
@@ -112,6 +115,40 @@ def traces_of(connection: Connection, stored: StoredTrace) -> list[StoredTrace]:
         return [stored]
     found = [trace for trace_id in members for trace in stored_traces(connection, trace_id, run=head["run"])]
     return [trace for trace in found if trace.trace["tenant"] == head["tenant"] and trace.members is None]
+
+
+def earlier_turns(connection: Connection, stored: StoredTrace, limit: int) -> list[StoredTrace]:
+    """The traces of a stored trace's sessions that began before it, the latest first, at most `limit`.
+
+    Those of sessions that were judged; of the rest as far as they are among the latest `_MAX_TURNS_SEARCHED` traces.
+    """
+    head = stored.trace
+    ids = {trace_id for session in sessions_of(connection, stored) for trace_id in session.members or ()}
+    numbered = select(traces.c.number).where(
+        traces.c.trace_id == bytes.fromhex(head["trace_id"]),
+        traces.c.tenant == head["tenant"],
+        traces.c.run == head["run"],
+    )
+    number = connection.execute(numbered).scalar()
+    if number is not None and stored.sessions:
+        near = select(traces.c.trace_id).where(
+            traces.c.number.between(number - _MAX_TURNS_SEARCHED, number - 1),
+            traces.c.session.in_([storable(name) for name in stored.sessions]),
+            traces.c.run == head["run"],
+            traces.c.tenant == head["tenant"],
+            traces.c.members.is_(None),
+        )
+        ids |= {bytes(found) for found in connection.execute(near).scalars()}
+    ids.discard(bytes.fromhex(head["trace_id"]))
+    found = select(traces.c.judged, traces.c.spans).where(
+        traces.c.trace_id.in_(sorted(ids)[:_MAX_IDS_A_QUERY]),
+        traces.c.run == head["run"],
+        traces.c.tenant == head["tenant"],
+        traces.c.start_ns < head["start_ns"],
+        traces.c.members.is_(None),
+    )
+    rows = connection.execute(found.order_by(traces.c.start_ns.desc()).limit(limit))
+    return [StoredTrace(*unpack_judged(judged), bytes(spans)) for judged, spans in rows]
 
 
 def stored_session(connection: Connection, tenant: str, session_id: str) -> StoredSession | None:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from tracegrade.evaluate.call_by_call import origin
 from tracegrade.web.view import RANGES, View, iso_text
 from tracegrade.words import count, elapsed_text, json_text, time_text
 
@@ -70,6 +71,7 @@ def _environment() -> Environment:
         "iso": iso_text,
         "pretty": _pretty,
         "excerpt": _excerpt,
+        "origin": origin,
         "short": lambda text: text[:8],
     }
     return environment

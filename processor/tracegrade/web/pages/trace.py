@@ -1,16 +1,19 @@
 """``/traces/{trace_id}``: one trace, why it was judged so, its spans; or a session, by the trace id of its own."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from sqlalchemy import Connection
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from tracegrade.evaluate.evidence import Evidence
 from tracegrade.extract.joining import join
+from tracegrade.extract.surroundings import SubjectSurroundings, TraceSurroundings
+from tracegrade.history.earlier_turns import EarlierTurns
 from tracegrade.history.why import derived_pairs, read_judgement
 from tracegrade.judge import Evidences
 from tracegrade.match.evaluation_spec import EvaluationSpec
@@ -49,9 +52,6 @@ CLOSED = {
 }
 
 
-Subjects: TypeAlias = Mapping[tuple[str, str], Subject]
-
-
 @dataclass(frozen=True, slots=True)
 class Shown:
     """One evaluation, its item of the rule if that is known, and the calls beside those expected."""
@@ -59,6 +59,7 @@ class Shown:
     evaluation: Evaluation
     spec: EvaluationSpec | None
     alignment: Alignment | None
+    turns: list[str]  # what earlier turns of its session called
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +153,16 @@ def _values(
         (subject.kind, subject.id): subject for find in SUBJECTS.values() for subject in find(extraction)
     }  # none of sessions, whose calls are in other traces too
     shown_decisions, alike = _shown(read.decisions)
-    evidences = Evidences()
-    judged = [
-        _judged(decision, by_hash.get(decision.pair.rule_hash), in_force.values(), subjects, evidences)
-        for decision in shown_decisions
-    ]
+    evidences, around = Evidences(), TraceSurroundings(extraction)
+
+    def judged_by(decision: Decision) -> Judged:
+        subject = subjects.get((decision.pair.subject.kind, decision.pair.subject.id))
+        evidence = None
+        if subject is not None:
+            evidence = evidences.of(subject, SubjectSurroundings(around, subject))
+        return _judged(decision, by_hash.get(decision.pair.rule_hash), in_force.values(), evidence, read.turns)
+
+    judged = [judged_by(decision) for decision in shown_decisions]
     lines = waterfall(extraction.trace.spans, extraction)
     shown = lines if everything else lines[:_MAX_LINES]
     return {
@@ -177,16 +183,15 @@ def _values(
 
 
 def _judged(
-    decision: Decision, rule: Rule | None, in_force: Collection[Rule], subjects: Subjects, evidences: Evidences
+    decision: Decision, rule: Rule | None, in_force: Collection[Rule], evidence: Evidence | None, turns: EarlierTurns
 ) -> Judged:
-    subject = subjects.get((decision.pair.subject.kind, decision.pair.subject.id))
     shown = []
     for evaluation in decision.evaluations:
         spec = _spec(rule, evaluation) if rule is not None else None
         alignment = None
-        if spec is not None and subject is not None and evaluation.score is not None:
-            alignment = aligned(spec, evidences.of(subject))
-        shown.append(Shown(evaluation, spec, alignment))
+        if spec is not None and evidence is not None and evaluation.score is not None:
+            alignment = aligned(spec, evidence)
+        shown.append(Shown(evaluation, spec, alignment, turns.that_called(evaluation)))
     return Judged(decision, rule, _outcome(decision), shown, rule in in_force)
 
 

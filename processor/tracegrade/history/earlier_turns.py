@@ -1,0 +1,62 @@
+"""What earlier turns of a trace's sessions called, where a value was to come from a call that its own run never made.
+
+Found when somebody looks: a result depends on its trace alone.
+"""
+
+from typing import Any
+
+from sqlalchemy import Connection
+
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.history.stored_extraction import extract_stored
+from tracegrade.model.evaluation import Evaluation
+from tracegrade.store.kept_spans import KeptSpansError
+from tracegrade.store.read import StoredTrace, earlier_turns
+
+_MAX_TURNS = 50  # earlier traces of its sessions, the nearest
+
+
+class EarlierTurns:
+    """The traces of a stored trace's sessions that began before it; read when the first is asked for."""
+
+    def __init__(self, connection: Connection, stored: StoredTrace, settings: TracesSettings) -> None:
+        self._connection = connection
+        self._stored = stored
+        self._settings = settings
+        self._called: dict[str, str] | None = None
+
+    def that_called(self, evaluation: Evaluation) -> list[str]:
+        """A sentence for each tool that this failed for want of, and that an earlier turn called."""
+        if evaluation.outcome != "fail" or evaluation.pair.subject.kind == "session":
+            return []
+        tools = dict.fromkeys(tool for item in _looked_up(evaluation.details) for tool in item.get("not_called", ()))
+        if not tools:
+            return []
+        if self._called is None:
+            self._called = self._read()
+        return [
+            f"{tool} was called in an earlier turn of the session, trace {self._called[tool]}: scope: session sees it."
+            for tool in tools
+            if tool in self._called
+        ]
+
+    def _read(self) -> dict[str, str]:
+        """The hex id of the latest earlier trace that called each tool."""
+        called: dict[str, str] = {}
+        for turn in earlier_turns(self._connection, self._stored, _MAX_TURNS):
+            try:
+                calls = extract_stored(turn, self._settings).calls
+            except KeptSpansError:
+                continue
+            for call in calls:
+                called.setdefault(call.name, turn.trace["trace_id"])
+        if called:
+            called.setdefault("*", next(iter(called.values())))
+        return called
+
+
+def _looked_up(details: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the details say of values that were looked up: of single differences, or of all together."""
+    found = details.get("differences")
+    differences = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    return [*differences, details]

@@ -1,0 +1,95 @@
+"""What judging costs grows with the calls, not with their square, whatever content they lack: in lines, not time."""
+
+import sys
+from typing import Any
+
+import pytest
+
+from evaluate.test_gate import _CRITERIA
+from tracegrade.evaluate.evaluator import Evidence
+from tracegrade.evaluate.gate import doubt, gate
+from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.model.tool_call import ToolCall
+
+_FROM: dict[str, Any] = {"$from": ["prompt", "b.output.id", "*.arguments"]}
+_FLOWS: dict[str, Any] = {
+    "tool-call-args": {"tool_calls": [{"name": "a", "args": {"x": _FROM}}]},
+    "tool-call-output": {"tool_outputs": [{"name": "a", "output": _FROM}]},
+    "tool-call-accuracy": {"reference_tool_calls": [{"name": "a", "args": {"x": _FROM}}]},
+    "trajectory": {"tool_calls": [{"name": "a", "args": {"x": _FROM}}]},
+}
+_RULES = [(name, criteria) for table in (_CRITERIA, _FLOWS) for name, criteria in sorted(table.items())]
+_STATUSES = ("ok", "absent", "truncated", "text")
+
+
+def calls_of(count: int, status: Any, apart: bool) -> list[ToolCall]:
+    """Calls of two tools by turns; the arguments of the one that no rule reads can be read."""
+    lacks = status != "ok"
+    return [
+        ToolCall(
+            "ab"[place % 2], "ab"[place % 2], None, "cut" if lacks else {"x": place}, status,
+            "cut" if lacks else {"id": place}, status, None, place if apart else 7, place, f"{place:016x}", "", "",
+        )
+        for place in range(count)
+    ]  # fmt: skip
+
+
+def lines_run(name: str, criteria: Any, count: int, status: str, apart: bool) -> int:
+    """How many lines of ours and calls of anybody's judging takes."""
+    evaluator = EVALUATORS[name]
+    read, settings = evaluator.read_criteria(criteria), evaluator.Settings()
+    evidence = Evidence(calls_of(count, status, apart), final_answer="x")
+    found = 0
+
+    def trace(frame: Any, event: str, arg: Any) -> Any:
+        nonlocal found
+        found += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        gate(evaluator, read, settings, evidence)
+        doubt(evaluator, read, settings, evidence)
+        evaluator.evaluate(evidence, read, settings)
+    finally:
+        sys.settrace(before)
+    return found
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["apart", "at one time"])
+@pytest.mark.parametrize("status", _STATUSES)
+@pytest.mark.parametrize(("name", "criteria"), _RULES, ids=[f"{i}-{name}" for i, (name, _) in enumerate(_RULES)])
+def test_judging_grows_with_the_calls(name: str, criteria: Any, status: str, apart: bool) -> None:
+    few, many = (lines_run(name, criteria, count, status, apart) for count in (250, 1000))
+    assert many <= 4.6 * few + 2000, f"{few} lines for 250 calls, {many} for 1,000"
+
+
+@pytest.mark.parametrize("status", _STATUSES)
+def test_the_gate_asks_once_what_is_compared(status: str) -> None:
+    evaluator = EVALUATORS["tool-call-args"]
+    read, settings = evaluator.read_criteria(_CRITERIA["tool-call-args"]), evaluator.Settings()
+    few, many = (_lines_of_the_gate(evaluator, read, settings, count, status) for count in (500, 4000))
+    assert many <= 9 * few + 500
+
+
+def _lines_of_the_gate(evaluator: Any, criteria: Any, settings: Any, count: int, status: str) -> int:
+    # The last call alone is compared, and it can be read: all that lack something are passed over.
+    calls = [*calls_of(count, status, True), calls_of(1, "ok", True)[0]]
+    for call in calls[:-1]:
+        call.name = "b"
+    evidence = Evidence(calls)
+    found = 0
+
+    def trace(frame: Any, event: str, arg: Any) -> Any:
+        nonlocal found
+        found += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        assert gate(evaluator, criteria, settings, evidence) is None
+    finally:
+        sys.settrace(before)
+    return found
