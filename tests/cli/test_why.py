@@ -1,16 +1,22 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.stored import run, run_json, store
+from extract.spans import make_trace
 from pipeline.harness import agent_span, payload
 from store.judged_traces import AGENT_SPAN, judged, spans, trace_id
 from tracegrade.deliver.record import JudgedTrace
 from tracegrade.extract.unread import UNREAD_KEYS
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
+from tracegrade.judge import judge
 from tracegrade.match.load import load_rules
+from tracegrade.match.rule import Rule
+from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.signal import Signal
+from tracegrade.pipeline.judged_trace import judged_trace
 from tracegrade.store.kept_spans import encode_spans
 from tracegrade.store.open import open_store
 from tracegrade.store.rule_texts import save_rule_texts
@@ -163,3 +169,33 @@ def test_a_wrong_rule_ends_with_2(tmp_path: Path) -> None:
     result = run(tmp_path, "why", trace_id(1), "--rules", str(tmp_path / "wrong.yaml"))
     assert result.exit_code == 2
     assert "wrong.yaml:1:1: " in result.stderr
+
+
+def test_a_value_from_elsewhere_is_shown_with_its_call_and_with_the_turn_that_made_it(tmp_path: Path) -> None:
+    def tool(number: int, name: str, arguments: str, result: str) -> dict[str, Any]:
+        return {"id": number, "parent": 1, "at": [number, number + 1], "attributes": {
+            "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name,
+            "gen_ai.tool.call.arguments": arguments, "gen_ai.tool.call.result": result,
+        }}  # fmt: skip
+
+    agent = {"id": 1, "attributes": {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": "talk"}}
+    find, refund = tool(2, "find", "{}", '{"id": 110.0}'), tool(3, "refund", '{"id": 120.0}', "ok")
+    args = {"id": {"$from": "find.output.id"}}
+    item = {"evaluator": "tool-call-args", "tool_calls": [{"name": "refund", "args": args}]}
+    rule = Rule.model_validate({"id": "a-rule", "match": {"tools": ["refund"]}, "evaluate": [item]})
+    records = []
+    for number, calls in ((1, [find]), (2, [refund]), (3, [find, refund])):
+        trace = make_trace(
+            [{**span, "at": [number * 100 + at for at in span.get("at", [0, 9])]} for span in [agent, *calls]],
+            bytes(15) + bytes([number]),
+        )
+        records.append(judged_trace(trace, judge(trace, RuleSet([rule])), "live", ""))
+    assert "earlier turn" not in str(records[1].decisions)  # what is stored depends on the trace alone
+    store(tmp_path, *records)
+    never, other = (run(tmp_path, "why", f"{number:032x}").output for number in (2, 3))
+    assert "find was called in an earlier turn of the session" in " ".join(never.split())
+    assert "scope: session" in never
+    assert 'found 120.0, expected {"$from": "find.output.id"}: 110.0 in call 1 (find)' in " ".join(other.split())
+    assert "earlier turn" not in other
+    pair = next(p for p in run_json(tmp_path, "why", f"{3:032x}") if p["outcome"] == "fail")
+    assert pair["evaluations"][0]["differences"][0]["looked_up"][0]["value"] == 110.0

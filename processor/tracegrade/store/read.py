@@ -13,6 +13,7 @@ from sqlalchemy import Connection, func, select
 from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.session import TURN, session_trace_id
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.store.json_text import storable
 from tracegrade.store.judged import unpack_judged
 from tracegrade.store.parts import in_parts
 from tracegrade.store.schema import traces
@@ -82,6 +83,7 @@ def newest_number(connection: Connection) -> int:
 
 
 _MAX_TURNS_SEARCHED = 20_000
+_MAX_TURN_IDS = 500
 
 
 def stored_traces(connection: Connection, trace_id: bytes, *, run: str = "live") -> list[StoredTrace]:
@@ -141,7 +143,7 @@ def earlier_turns(connection: Connection, stored: StoredTrace, limit: int) -> li
         ids |= {bytes(found) for found in connection.execute(near).scalars()}
     ids.discard(bytes.fromhex(head["trace_id"]))
     found = select(traces.c.judged, traces.c.spans).where(
-        traces.c.trace_id.in_(sorted(ids)[:_MAX_IDS_A_QUERY]),
+        traces.c.trace_id.in_(sorted(ids)[:_MAX_TURN_IDS]),
         traces.c.run == head["run"],
         traces.c.tenant == head["tenant"],
         traces.c.start_ns < head["start_ns"],
