@@ -18,6 +18,7 @@ DENSE = all_dense()
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WHOLE_BYTES", 300)
     monkeypatch.setattr(module, "PIECE_BYTES", 300)
     monkeypatch.setattr(module, "UNIT_MESSAGES", 150)
     monkeypatch.setattr(module, "_MAX_REPEATED_BYTES", 100)

@@ -17,6 +17,7 @@ from otlp.dense import Dense, all_dense, field
 from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.json import to_json
+from tracegrade.otlp.pieces import PIECE_BYTES
 from tracegrade.otlp.request import REQUESTS
 from tracegrade.receive import ingest, validate
 from tracegrade.receive.ingest import Accepted, Ingest, Refused
@@ -227,7 +228,7 @@ def test_others_are_answered_while_a_large_request_is_checked(
 
     asyncio.run(run())
     assert turns.index("small") <= 2
-    assert turns.count("piece") >= 2 * len(large) // validate.PIECE_BYTES
+    assert turns.count("piece") >= 2 * len(large) // PIECE_BYTES
     assert [entry.items for entry in journal.entries] == [1, 4000, 4000]
     assert journal.entries[1].payload is large
 

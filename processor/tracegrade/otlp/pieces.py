@@ -20,8 +20,9 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.request import REQUESTS
 
-# Requests up to this size are one piece. Decoding 512 KiB of the smallest messages takes 25 ms and 40 MiB; an SDK's
-# usual batch, 512 spans of 1 KB, is within it.
+# Requests up to this size are one piece: an SDK's usual batch, 512 spans of 1 KB, is within it. Larger ones are divided
+# into pieces of about the second size. Decoding 512 KiB of the smallest messages takes 25 ms and 40 MiB.
+WHOLE_BYTES = 1024 * 1024
 PIECE_BYTES = 512 * 1024
 # What cannot be divided, such as one span, and is larger than a piece, holds at most as many as a piece can. (Vectors
 # come as one message a number: 262,144 are 170 embeddings of 1,536.)
@@ -77,7 +78,7 @@ def pieces(signal: Signal, wire: bytes) -> Iterator[bytes]:
         TooManyMessagesError: its parts are too small, or an item holds more than `UNIT_MESSAGES` messages.
         WireError: not protobuf.
     """
-    if len(wire) <= PIECE_BYTES:
+    if len(wire) <= WHOLE_BYTES:
         yield wire
         return
     view = memoryview(wire)

@@ -205,7 +205,7 @@ class OtlpReceiverSettings(FileModel):
     max_in_flight_mib: Annotated[int, Field(ge=1)] = Field(
         512, description="Memory of all requests being read, checked and made durable at a time; JSON counts as decoded"
     )
-    max_request_messages: Annotated[int, Field(ge=262_144)] = Field(
+    max_request_messages: Annotated[int, Field(ge=524_288)] = Field(
         4_000_000, description="Most messages (spans, attributes, values, ...) a request may decode to"
     )
     max_compression_ratio: Annotated[int, Field(ge=1)] = Field(

@@ -15,7 +15,7 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.json import OtlpJsonError, parse_document, read_request
 from tracegrade.otlp.pieces import (
-    PIECE_BYTES,
+    WHOLE_BYTES,
     TooManyMessagesError,
     WireError,
     count_messages,
@@ -82,7 +82,7 @@ class Checked:
 
 def is_large(encoding: Encoding, wire: bytes) -> bool:
     """Whether others would wait too long while `wire` is checked at once: `check_in_turns` is for those."""
-    return encoding is Encoding.PROTOBUF and len(wire) > PIECE_BYTES
+    return encoding is Encoding.PROTOBUF and len(wire) > WHOLE_BYTES
 
 
 def decoded_bytes(encoding: Encoding, wire: bytes) -> int:
