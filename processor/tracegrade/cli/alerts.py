@@ -15,6 +15,7 @@ from tracegrade.cli.output import (
     reports_errors,
     styled,
 )
+from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
@@ -95,7 +96,6 @@ def silence(
     from dataclasses import asdict, replace
     from secrets import token_hex
 
-    from tracegrade.pipeline.data_folder import make_files_private
     from tracegrade.store.alerts import Silence, save_silence, stored_silences
     from tracegrade.store.open import open_store, reading_store
 

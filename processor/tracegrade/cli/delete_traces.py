@@ -15,6 +15,7 @@ from tracegrade.cli.output import (
     print_lines,
     reports_errors,
 )
+from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
@@ -62,7 +63,6 @@ def delete(
     was asked for and is not done yet: it will be, at the latest at the next start.
     """
     from tracegrade.deletion.request import Choice
-    from tracegrade.pipeline.data_folder import make_files_private
 
     make_files_private()
     if sum(chosen is not None for chosen in (trace_ids or None, session, user, before)) != 1:

@@ -12,6 +12,7 @@ import click
 
 from tracegrade.cli.output import EXIT_FAILED, outcome_text, print_line, print_table, reports_errors
 from tracegrade.cli.own_command import own_command
+from tracegrade.cli.private_files import make_files_private
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -53,7 +54,6 @@ def command(once: bool, data_dir: Path | None) -> None:
 
 def _demo(folder: Path, once: bool) -> int:
     from tracegrade.config import load_config
-    from tracegrade.pipeline.data_folder import make_files_private
     from tracegrade.pipeline.receive_role import ReceiveRole
 
     make_files_private()

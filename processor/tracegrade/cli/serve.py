@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracegrade.cli.output import print_line, print_lines, reports_errors
+from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.settings_option import config_option, data_dir_option
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.words import printable, printable_lines
@@ -48,7 +49,6 @@ def command(
     """
     from tracegrade.config import load_config
     from tracegrade.pipeline.allocator import keep_freed_memory
-    from tracegrade.pipeline.data_folder import make_files_private
 
     keep_freed_memory()
     make_files_private()

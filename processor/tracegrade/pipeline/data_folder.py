@@ -1,6 +1,5 @@
 """What is where in the data folder. The two roles share these files and nothing else."""
 
-import os
 import uuid
 from collections.abc import Iterable
 from errno import EDQUOT, ENOSPC
@@ -21,11 +20,6 @@ JUDGE = "judge"
 def consumers_of_results(exporters: Iterable[str]) -> list[str]:
     """The consumers of the results journal, as their positions are called; `exporters` by name."""
     return [f"results.{name}" for name in ("sql", "metrics", *exporters)]
-
-
-def make_files_private() -> None:
-    """From here on, what this process and those that it starts make is their user's alone: prompts are in it."""
-    os.umask(0o077)
 
 
 class DataFolder:
