@@ -42,6 +42,7 @@ def test_what_was_not_written_is_not_evaluable(case: dict[str, Any]) -> None:
         for call, outcome in outcomes(case, "tool-call-output", tool_outputs=[{"name": name, "output": "never said"}]):
             lacks = call.output_status in ("absent", "truncated", "redacted")
             if call.name == name:
-                assert outcome == ("not_evaluable" if lacks and not call.failed else "fail")
+                knows = call.failed and call.output_status == "absent"  # its error is its result
+                assert outcome == ("not_evaluable" if lacks and not knows else "fail")
                 limited += lacks
     assert limited
