@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pipeline.harness import agent_span, payload, tool_span
-from tracegrade.cli import main, replay
+from tracegrade.cli import latest_results, main
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.match.load import DEFAULT_RULES
@@ -79,7 +79,7 @@ def test_json_is_one_evaluation_a_line(rule: str, source: str) -> None:
 def test_what_is_more_than_memory_is_for_lies_on_disk(rule: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = (source, "--rules", rule, "--format", "json")
     expected = run(*arguments).stdout
-    monkeypatch.setattr(replay, "_IN_MEMORY", 1)
+    monkeypatch.setattr(latest_results, "_IN_MEMORY", 1)
     assert run(*arguments).stdout == expected
     monkeypatch.setattr("tempfile.tempdir", "/nowhere/at/all")
     failed = run(*arguments)

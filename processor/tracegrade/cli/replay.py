@@ -3,42 +3,32 @@
 import os
 import pickle
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.latest_results import LatestResults, NoRoom
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
-    EXIT_FAILED,
-    Styled,
-    outcome_text,
-    print_line,
     print_lines,
-    print_table,
     progress,
     reports_errors,
-    styled,
 )
-from tracegrade.cli.reports import OUTCOMES, Check, interval_text, rate_text, report, report_format_option
+from tracegrade.cli.replay_summary import EXITS, Replayed, RuleOutcome, Summary, print_gate, print_summary
+from tracegrade.cli.reports import Check, report, report_format_option
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
 from tracegrade.history.gate import (
     LEVELS,
     MIN_RESULTS,
     Bounds,
-    Counted,
-    RuleVerdict,
-    Tally,
     Verdict,
-    Word,
     is_of_level,
     judged_by,
 )
-from tracegrade.model.errors import TraceGradeError
 from tracegrade.words import count, json_text, printable_json
 
 if TYPE_CHECKING:
@@ -53,7 +43,6 @@ if TYPE_CHECKING:
 RUN = "replay"
 _GROUPS = ("rule", "agent", "service", "release")
 _MAX_LISTED = 50
-_IN_MEMORY = 256 * 2**20  # bytes of what is shown; the rest lies in a temporary file
 
 
 def _cores() -> int:
@@ -162,12 +151,12 @@ def command(
         job = ReplayJob(paths, config.rules.semantic_model, rule_set.hash, RUN, config.traces.tool_aliases, show)
         replayed = shown_by_workers(judged, job, rule_set, jobs)
     try:
-        verdict = _show(replayed, output_format, _Summary(rule_set, by), bounds)
-    except (SegmentDeleted, WorkerEnded, _NoRoom) as error:
+        verdict = _show(replayed, output_format, Summary(rule_set, by), bounds)
+    except (SegmentDeleted, WorkerEnded, NoRoom) as error:
         print_lines(f"Error: {error}", err=True)
         sys.exit(EXIT_CANNOT_TELL)
-    _say(verdict, output_format)
-    sys.exit(_EXITS[verdict.word])
+    print_gate(verdict, output_format)
+    sys.exit(EXITS[verdict.word])
 
 
 def _check_gate(bounds: Bounds, rule_set: "RuleSet", *, needless: bool) -> None:
@@ -228,26 +217,6 @@ def _journal_bytes(folder: Path) -> int:
         reader.close()
 
 
-class _RuleOutcome(NamedTuple):
-    """What came of one (subject, rule) pair; ``group`` is what the summary counts by, ``chance`` that of being kept."""
-
-    rule_id: str
-    outcome: str
-    chance: float
-    complete: bool
-    group: str
-
-
-class _Replayed(NamedTuple):
-    """What is shown of one judged trace or session; ``shown`` depends on the format."""
-
-    is_trace: bool
-    complete: bool
-    rule_outcomes: list[tuple[Any, ...]]  # of `_RuleOutcome`
-    outcomes: list[tuple[str, str, str, bool]]  # rule id, evaluation, outcome, complete
-    shown: list[Any]
-
-
 def _replayed(selection: "Selection", output_format: str, by: str, judged: "Judged") -> "tuple[TraceKey, bytes] | None":
     """What is shown of `judged`, if it is selected, by its key; packed, since all is held to the end."""
     from tracegrade.pipeline.record_judge import JudgedClosing, evaluations_of
@@ -257,7 +226,7 @@ def _replayed(selection: "Selection", output_format: str, by: str, judged: "Judg
         return None
     evaluations = evaluations_of(judged)
     is_trace = isinstance(judged, JudgedClosing)
-    replayed = _Replayed(
+    replayed = Replayed(
         is_trace,
         (judged.trace if isinstance(judged, JudgedClosing) else judged.session).complete,
         [
@@ -271,10 +240,10 @@ def _replayed(selection: "Selection", output_format: str, by: str, judged: "Judg
     return judged.key, pack(pickle.dumps(tuple(replayed)))
 
 
-def _rule_outcome(decision: "Decision", by: str) -> _RuleOutcome:
+def _rule_outcome(decision: "Decision", by: str) -> RuleOutcome:
     pair = decision.pair
     group = pair.rule_id if by == "rule" else getattr(pair.subject, by) or ""
-    return _RuleOutcome(pair.rule_id, decision.outcome or decision.kind, pair.probability, pair.subject.complete, group)
+    return RuleOutcome(pair.rule_id, decision.outcome or decision.kind, pair.probability, pair.subject.complete, group)
 
 
 def _shown(evaluations: "list[Evaluation]", output_format: str) -> list[Any]:
@@ -321,48 +290,11 @@ def _findings(evaluations: "list[Evaluation]") -> list[tuple[str, dict[str, Any]
     return found
 
 
-class _Summary:
-    """What is counted: traces, and outcomes by rule, by group and by evaluation."""
-
-    def __init__(self, rule_set: "RuleSet", by: str) -> None:
-        self.rule_set = rule_set
-        self.by = by
-        self.traces = 0
-        self.incomplete = 0
-        self.by_rule = {rule.id: Tally() for rule in rule_set.rules}
-        self.by_group: dict[str, Tally] = {}
-        self.by_evaluation: dict[str, dict[str, Tally]] = {}
-        self._counts_incomplete = {rule.id for rule in rule_set.rules if rule.incomplete == "count"}
-
-    def add(self, replayed: _Replayed) -> None:
-        if replayed.is_trace:
-            self.traces += 1
-            self.incomplete += not replayed.complete
-        for fields in replayed.rule_outcomes:
-            pair = _RuleOutcome(*fields)
-            of_group = self.by_group.setdefault(pair.group, Tally())
-            for tally in (self.by_rule[pair.rule_id], of_group):
-                self._add(tally, pair.rule_id, pair.outcome, pair.complete, pair.chance)
-        for rule_id, name, outcome, complete in replayed.outcomes:
-            tally = self.by_evaluation.setdefault(rule_id, {}).setdefault(name, Tally())
-            self._add(tally, rule_id, outcome, complete, 1.0)
-
-    def _add(self, tally: Tally, rule_id: str, outcome: Any, complete: bool, chance: float) -> None:
-        if complete or rule_id in self._counts_incomplete:
-            tally.add(outcome, chance)
-        else:
-            tally.incomplete += 1
-
-    def counted(self) -> list[Counted]:
-        """Every rule with what came of it."""
-        return [Counted(rule.id, rule.status, rule.level, self.by_rule[rule.id]) for rule in self.rule_set.rules]
-
-
 def _show(
-    replayed: "Iterable[tuple[TraceKey, bytes]]", output_format: str, summary: _Summary, bounds: Bounds
+    replayed: "Iterable[tuple[TraceKey, bytes]]", output_format: str, summary: Summary, bounds: Bounds
 ) -> Verdict:
     rule_set = summary.rule_set
-    with _Latest() as latest:
+    with LatestResults() as latest:
         for key, packed in replayed:
             latest.put(key, packed)
         if output_format == "json":
@@ -377,7 +309,7 @@ def _show(
                 failed += item.shown[: _MAX_LISTED - len(failed)]
                 failures += len(item.shown)
             verdict = judged_by(bounds, summary.counted())
-            _print_summary(summary, verdict, failed, failures)
+            print_summary(summary, verdict, failed, failures)
             return verdict
         checks = [_check(rule_set, *found) for item in _added_up(latest, summary) for found in item.shown]
         verdict = judged_by(bounds, summary.counted())
@@ -388,51 +320,11 @@ def _show(
         return verdict
 
 
-class _NoRoom(TraceGradeError):
-    """The temporary file cannot be written."""
-
-
-class _Latest:
-    """What is shown of the highest revision of each trace and session, in the order in which they were first judged.
-
-    Ten kilobytes a trace with ten results, all of which are printed when the last one is judged.
-    """
-
-    def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  # closed with this
-        self._places: dict[TraceKey, tuple[int, int]] = {}
-        self._end = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def put(self, key: "TraceKey", packed: bytes) -> None:
-        """Hold `packed` in place of what was held by `key`."""
-        try:
-            self._file.write(packed)
-        except OSError as error:
-            raise _NoRoom(
-                f"{tempfile.tempdir or 'temporary files'}: {error.strerror}: what is found is held there until the "
-                "last trace is judged; let TMPDIR name a folder with more room, or choose fewer traces by --since or "
-                "--service"
-            ) from None
-        self._places[key] = (self._end, len(packed))
-        self._end += len(packed)
-
-    def __iter__(self) -> Iterator[bytes]:
-        for begin, length in self._places.values():
-            self._file.seek(begin)
-            yield self._file.read(length)
-
-
-def _added_up(latest: _Latest, summary: _Summary) -> Iterator[_Replayed]:
+def _added_up(latest: LatestResults, summary: Summary) -> Iterator[Replayed]:
     from tracegrade.store.packing import unpack
 
     for packed in latest:
-        replayed = _Replayed(*pickle.loads(unpack(packed)))
+        replayed = Replayed(*pickle.loads(unpack(packed)))
         summary.add(replayed)
         yield replayed
 
@@ -441,87 +333,3 @@ def _check(rule_set: "RuleSet", rule_id: str, fields: dict[str, Any]) -> Check:
     rule = rule_set.rule(rule_id)
     assert rule is not None, "an evaluation is of a rule of the set that judged it"
     return Check(rule=rule, rule_path=rule_set.paths[rule.id], **fields)
-
-
-def _print_summary(summary: _Summary, verdict: Verdict, failed: list[tuple[Any, ...]], failures: int) -> None:
-    title = f"{count(summary.traces, 'trace')} judged, {summary.incomplete} of them incomplete"
-    is_empty = not any(summary.by_group.values())
-    if is_empty and verdict.word == "not_gated":
-        print_line(
-            f"{count(summary.traces, 'trace')} read, no rule matched any of them ('tracegrade why' names the clauses)"
-        )
-        return
-    if summary.by != "rule":
-        print_table(title, [summary.by, *_NUMBERS], _group_rows(summary), whole=_WHOLE, spare=_SPARE_NUMBERS)
-        title = ""
-    if summary.by == "rule" or verdict.word != "not_gated":
-        gated = ["gate"] if verdict.word != "not_gated" else []
-        columns = ["rule", *_NUMBERS, "level", "status", *gated]
-        rows = [row[: len(columns)] for row in _rule_rows(summary, verdict)]
-        print_table(title, columns, rows, whole=_WHOLE, spare=["status", "level", *_SPARE_NUMBERS])
-    if failed:
-        print_table(
-            "What failed",
-            ["outcome", "evaluation", "score", "agent", "trace", "why"],
-            [[outcome_text(outcome), *rest] for outcome, *rest in failed],
-            whole=["outcome", "score", "trace"],
-            spare=["agent"],
-        )
-        if failures > len(failed):
-            print_line(f"... and {failures - len(failed)} more; --format json prints all")
-
-
-_NUMBERS = [*OUTCOMES, "incomplete", "results", "pass rate", "95 % interval"]
-_SPARE_NUMBERS = ["incomplete", "error", "not_evaluable", "pass", "fail"]
-_WHOLE = ["results", "pass rate", "95 % interval"]
-
-
-def _group_rows(summary: _Summary) -> Iterator[list[object]]:
-    for group, tally in sorted(summary.by_group.items()):
-        yield [group or "(none)", *_numbers(tally)]
-
-
-def _rule_rows(summary: _Summary, verdict: Verdict) -> Iterator[list[object]]:
-    """A row for each rule, and below it one for each of its evaluations where there are several."""
-    for rule in verdict.rules:
-        counted = rule.counted
-        yield [counted.rule_id, *_numbers(counted.tally), counted.level, counted.status, _gate_text(rule)]
-        evaluations = summary.by_evaluation.get(counted.rule_id, {})
-        for name, tally in sorted(evaluations.items()) if len(evaluations) > 1 else ():
-            yield [f"  {name}", *_numbers(tally), "", "", ""]
-
-
-def _numbers(tally: Tally) -> list[object]:
-    outcomes = (tally.passed, tally.failed, tally.not_evaluable, tally.errors, tally.incomplete)
-    return [*(number or None for number in outcomes), tally.results, rate_text(tally), interval_text(tally)]
-
-
-def _gate_text(rule: RuleVerdict) -> Styled:
-    sign, style = _SIGNS[rule.word]
-    text = "" if rule.word == "not_gated" else f" {rule.word.replace('_', ' ')}"
-    reason = f"{':' if text else ''} {rule.reason}" if rule.reason else ""
-    return styled(f"{sign}{text}{reason}", style)
-
-
-_SIGNS: dict[Word, tuple[str, str]] = {
-    "pass": ("✓", "green"),
-    "fail": ("✗", "bold red"),
-    "cannot_tell": ("?", "yellow"),
-    "not_gated": ("–", ""),
-}
-_EXITS: dict[Word, int] = {"pass": 0, "not_gated": 0, "fail": EXIT_FAILED, "cannot_tell": EXIT_CANNOT_TELL}
-
-
-def _say(verdict: Verdict, output_format: str) -> None:
-    """What the gate said, on standard error; nothing without one."""
-    if verdict.word == "not_gated":
-        return
-    if output_format == "json":
-        for rule in verdict.rules:
-            print_line(json_text(rule.to_json()), err=True)
-        print_line(json_text({"gate": verdict.word, "reasons": verdict.reasons}), err=True)
-        return
-    print_line(f"{_GATE_WORDS[verdict.word]}: {'. '.join(verdict.reasons)}.", err=True)
-
-
-_GATE_WORDS = {"pass": "Gate passed", "fail": "Gate failed", "cannot_tell": "Cannot tell"}
