@@ -6,7 +6,14 @@ from tracegrade import semconv as s
 from tracegrade.extract import moved_content
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Keys
-from tracegrade.extract.unwrap import Output, callback_input, name_lone_argument, properties, unwrap_arguments
+from tracegrade.extract.unwrap import (
+    Output,
+    callback_input,
+    callback_text,
+    name_lone_argument,
+    properties,
+    unwrap_arguments,
+)
 from tracegrade.extract.values import ABSENT, Decoded, call_id, decode, first_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import KIND_SERVER, STATUS_ERROR
@@ -15,7 +22,7 @@ from tracegrade.model.tool_call import ReadFrom, ToolError
 _TRACEBACK = "Traceback (most recent call last):"
 # Where the conventions and the AI SDK write what a tool returned.
 _RETURNED = (s.TOOL_CALL_RESULT, s.AI_TOOL_RESULT)
-_ENVELOPE_MARKS = frozenset({"kwargs", "tool_name", "options"})
+_ENVELOPE_MARKS = frozenset({"args", "kwargs", "tool_name", "options"})
 _FAILED_WORDS = frozenset({"error", "failed", "failure"})
 
 
@@ -209,6 +216,9 @@ def _offer_arguments(execution: Execution, raw: JsonValue, key: str, keys: Keys)
         return
     if execution.parameters is None:
         execution.parameters = _own_parameters(attributes, keys)
+    # A tool's own only argument may look the same elsewhere.
+    if key == s.TRACELOOP_INPUT and (text := callback_text(value)) is not None:
+        raw = text
     decoded = read_arguments(raw, execution.parameters)
     is_object = isinstance(decoded.value, dict) and decoded.is_readable
     if is_object or execution.arguments.status in ("absent", "redacted"):

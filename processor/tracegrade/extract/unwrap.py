@@ -234,6 +234,16 @@ def callback_input(value: JsonValue) -> JsonValue:
     return inputs if isinstance(inputs, dict) else value["input_str"]
 
 
+def callback_text(value: JsonValue) -> str | None:
+    """The text that LangChain for JavaScript told its callbacks that a tool got, as OpenLLMetry writes it.
+
+    None when `value` is no record of that: ``{"args": ["{...}"]}``.
+    """
+    if not isinstance(value, dict) or value.keys() != {"args"} or not isinstance(texts := value["args"], list):
+        return None
+    return texts[0] if len(texts) == 1 and isinstance(texts[0], str) else None
+
+
 def unwrap_arguments(decoded: Decoded, parameters: dict[str, JsonValue] | None) -> Decoded:
     """The arguments inside the record of a bound Python call, ``{"args": [...], "kwargs": {...}}``, or of a tool's run.
 

@@ -12,6 +12,8 @@ from tracegrade.model.span import STATUS_ERROR, Span
 _KINDS: dict[str, SpanKind] = {"TOOL": "tool", "LLM": "chat", "AGENT": "agent"}
 
 _AGENT_SPAN_SUFFIX = ".run"
+# DSPy's tool spans are named after the method that was called, and have no `tool.name`.
+_METHOD_SUFFIXES = (".__call__", ".acall")
 _FAILURE_SPAN = "error"
 _LANGCHAIN = "openinference.instrumentation.langchain"
 _FUNCTION_ROLE = "function"  # of AG2's message about a call, which stands beside whether it succeeded
@@ -38,7 +40,10 @@ def _classify(span: Span) -> SpanKind | None:
 
 
 def _tool_name(span: Span) -> str:
-    return span.name
+    name = span.name
+    for suffix in _METHOD_SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
 
 
 def _agent_name(span: Span) -> str:

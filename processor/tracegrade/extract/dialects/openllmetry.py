@@ -52,13 +52,17 @@ def _entity(span: Span) -> str:
 
 
 def _tool_name(span: Span) -> str:
+    """From the entity, or from what it gave where the entity is the tool's class (LlamaIndex, LangChain for JS)."""
     name = _entity(span) or span.name
     short = name.removesuffix(_TOOL_SPAN_SUFFIX)
-    if short == name:
-        return name
-    # Named after its class; what it gave names the tool.
     output = decode(span.attributes.get(s.TRACELOOP_OUTPUT)).value
-    found = output.get("tool_name") if isinstance(output, dict) else None
+    if not isinstance(output, dict):
+        return short
+    if output.get("type") == "constructor":  # a message, as LangChain dumps it
+        message = output.get("kwargs")
+        found = message.get("name") if isinstance(message, dict) else None
+    else:
+        found = output.get("tool_name") if short != name else None
     return found if isinstance(found, str) and found else short
 
 
