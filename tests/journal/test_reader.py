@@ -1,6 +1,7 @@
 import os
 from errno import EIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.journal.conftest import SIZE, Opener, entry, payloads, read_all
@@ -195,17 +196,39 @@ def test_a_deleted_position_names_the_first_one_left(opener: Opener) -> None:
         assert len(one.read(800)) == 2
 
 
-def test_records_read_before_the_next_segment_was_deleted_are_returned(opener: Opener) -> None:
+def test_records_read_before_the_next_segment_was_deleted_are_returned(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal = opener()
     for i in range(6):
         journal.append(entry(bytes([i]) * SIZE)).result(5)
     reader = opener.reader()
     reader.read(0, 1)
-    for path in sorted((opener.folder / "segments").iterdir())[:2]:
-        path.unlink()
+    read_segment = JournalReader._read_segment
+
+    def and_delete(*arguments: Any, **options: Any) -> Any:
+        found = read_segment(*arguments, **options)
+        for path in sorted((opener.folder / "segments").iterdir())[:2]:
+            path.unlink()
+        monkeypatch.undo()
+        return found
+
+    monkeypatch.setattr(JournalReader, "_read_segment", and_delete)
     assert [record.payload[0] for record in reader.read(0)] == [0, 1]
     with pytest.raises(SegmentDeleted):
         reader.read(400)
+
+
+def test_a_deleted_segment_is_not_read_though_it_is_open(opener: Opener) -> None:
+    journal = opener()
+    for i in range(6):
+        journal.append(entry(bytes([i]) * SIZE)).result(5)
+    reader = opener.reader()
+    assert len(reader.read(0, 1)) == 1
+    for path in sorted((opener.folder / "segments").iterdir())[:2]:
+        path.unlink()
+    with pytest.raises(SegmentDeleted, match="the first one left is 800"):
+        reader.read(0)
 
 
 def test_a_segment_missing_in_the_middle_is_skipped_and_counted(opener: Opener) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.output import EXIT_CANNOT_TELL, format_option, print_json, print_table, reports_errors
+from tracegrade.cli.output import EXIT_CANNOT_TELL, format_option, print_json, print_line, print_table, reports_errors
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.words import count, time_text
 
@@ -137,12 +137,12 @@ def retry(config: "Config", names: tuple[str, ...], all_: bool, wait_s: float) -
     while waiting := [position for position in positions if set_aside.is_asked(position)]:
         retry_unless_somebody_else_does(config)
         if time.monotonic() >= deadline_s:
-            click.echo(
+            print_line(
                 f"Asked for, and not done yet: {waiting}; a running serve, or the next start, does it.", err=True
             )
             sys.exit(EXIT_CANNOT_TELL)
         time.sleep(_LOOK_EVERY_S)
-    click.echo(
+    print_line(
         f"{count(len(positions), 'record')} and {count(len(names) - len(positions), 'trace')} no longer set aside."
     )
 

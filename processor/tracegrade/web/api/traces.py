@@ -189,14 +189,14 @@ def explain_trace(sources: Sources, query: object, path: Mapping[str, str]) -> d
     with sources.store() as connection:
         found = stored_traces(connection, bytes.fromhex(path["trace_id"]))
         read = [read_judgement(connection, stored, sources.config.traces) for stored in found]
-    if not read:
-        raise not_found(f"trace {path['trace_id']} in the store")
-    return {
-        "items": [
+        # While the store is open: earlier turns of a session are looked up.
+        items = [
             {"tenant": item.stored.trace["tenant"], "pairs": [*stored_pairs(item), *derived_pairs(item, rule_set)]}
             for item in read
         ]
-    }
+    if not items:
+        raise not_found(f"trace {path['trace_id']} in the store")
+    return {"items": items}
 
 
 _BY_ID: dict[str, Any] = {"path_types": {"trace_id": TraceId}}
