@@ -143,6 +143,35 @@ def test_what_is_not_as_seen_is_named_by_its_path(call: CallOf) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("tool-call-args", {}), ("tool-call-args", {"subset": True})]
+    + [
+        ("trajectory", {"match": match, "pairing": pairing})
+        for match in ("exact", "in_order", "any_order")
+        for pairing in ("first", "best", "positional")
+    ],
+)
+def test_what_is_said_to_be_looked_up_stands_before_the_call_compared(
+    call: CallOf, name: str, settings: dict[str, Any]
+) -> None:
+    evaluator = EVALUATORS[name]
+    read = evaluator.Settings.model_validate(settings)
+    criteria = evaluator.read_criteria({"tool_calls": [PRICED]})
+    between = [call("check", {}, output={"price": n}) for n in (5, 7)]
+    order = call("order", {"price": 7})  # what check says afterwards
+
+    def difference(*calls: ToolCall) -> dict[str, Any]:
+        score = evaluator.evaluate(Evidence(list(calls)), criteria, read)
+        found: Any = score.details["differences"]
+        assert len(found) == 1
+        return dict(found[0])
+
+    said = difference(between[0], order, between[1])
+    assert [(at["call"], at["value"]) for at in said["looked_up"]] == [(1, 5)]
+    assert difference(order, *between)["origin"] == "check was not called before order"
+
+
 class TestDoubt:
     criteria = ARGS.read_criteria({"tool_calls": [PRICED]})
 

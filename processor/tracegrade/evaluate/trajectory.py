@@ -332,6 +332,7 @@ class _Comparison:
 
     def differences(self, index: int, position: int) -> Iterator[Difference]:
         """Where the call made is not as expected."""
+        self.work.position = position
         output = self.prepared.outputs[index]
         for found in self.prepared.comparisons[index].differences(self._arguments[position], self.work):
             yield replace(found, path=("args", *found.path))

@@ -102,7 +102,11 @@ class ToolCallDocument(Document):
 
 
 class PairEvaluationDocument(Document):
-    """One evaluation in short."""
+    """One evaluation in short.
+
+    Of a fail, where values were to come from elsewhere: ``differences`` are those of the details that say what was
+    looked up, ``earlier_turns`` sentences on earlier turns of the session that called what its own run did not.
+    """
 
     evaluation: str
     case: str | None
@@ -111,6 +115,8 @@ class PairEvaluationDocument(Document):
     threshold: float
     explanation: str
     reason: str
+    differences: list[dict[str, Any]] | None = None
+    earlier_turns: list[str] | None = None
 
 
 class PairDocument(Document):
