@@ -85,6 +85,16 @@ def test_a_result_that_another_trace_of_the_session_tells_is_its_calls() -> None
     assert all(call.output_status == "absent" for call in first.calls)  # the trace itself says no more than it did
 
 
+def test_a_failure_that_another_trace_of_the_session_tells_is_its_calls() -> None:
+    failed = (
+        '[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"closed","is_error":true}]}]'
+    )
+    first, second = extraction(1, model_call("[]", asking("c1"))), extraction(2, model_call(failed, "[]"))
+    _, (call,) = joined(parts("c", first, second))
+    assert call.error is not None
+    assert (call.output, call.error.message) == ("closed", "closed")
+
+
 def test_a_trace_that_names_no_session_is_part_of_none() -> None:
     assert session_ids(extraction(1, agent(1, [0, 100], None))) == []
 

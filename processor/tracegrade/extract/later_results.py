@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from tracegrade.extract.histories import beyond
 from tracegrade.extract.joining import join
+from tracegrade.extract.pairing import message_error
 from tracegrade.extract.reading import Dialect, ShownResult
 from tracegrade.extract.registry import claim
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
-from tracegrade.model.tool_call import ToolCall, ToolError
+from tracegrade.model.tool_call import ToolCall
 
 
 def fill_in(parts: Sequence[Extraction]) -> None:
@@ -38,8 +39,7 @@ def fill_in(parts: Sequence[Extraction]) -> None:
             found = wanted.pop(result.call_id)
             output = dialect.read_output(span, result.output)
             found.output, found.output_status = output.result.value, output.result.status
-            if output.failed:
-                found.error = ToolError("", found.output if isinstance(found.output, str) else "")
+            found.error = message_error(output, result)
         if not wanted:
             return
 

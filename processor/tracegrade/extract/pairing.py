@@ -226,7 +226,7 @@ def _complete(paired: PairedCall, results: "_Results", schemas: "_Schemas") -> N
             output = paired.node.dialect.read_output(paired.node.span, shown.output)
             if output.result.status != "absent":
                 paired.output = output.result
-                paired.error = _message_error(output, shown)
+                paired.error = message_error(output, shown)
 
 
 def _from_message(ask: Ask, shown: ShownResult | None, schemas: "_Schemas") -> PairedCall:
@@ -237,13 +237,14 @@ def _from_message(ask: Ask, shown: ShownResult | None, schemas: "_Schemas") -> P
     if shown is not None:
         output = ask.node.dialect.read_output(ask.node.span, shown.output)
         paired.output = output.result
-        paired.error = _message_error(output, shown)
+        paired.error = message_error(output, shown)
         if ask.call.call_id is None and shown.call_id is not None:
             ask.call = ask.call._replace(call_id=shown.call_id)
     return paired
 
 
-def _message_error(output: Output, shown: ShownResult) -> ToolError | None:
+def message_error(output: Output, shown: ShownResult) -> ToolError | None:
+    """The failure that a result in a message is; None for one that is none."""
     if not output.failed and not shown.failed:
         return None
     value = output.result.value
