@@ -39,7 +39,7 @@ evaluate:
 
 @pytest.fixture(autouse=True)
 def workers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay_workers, "SPANS_HERE", 10_000)
+    monkeypatch.setattr(replay_workers, "SPANS_HERE", 0)
     monkeypatch.setattr(replay_workers, "_SPANS_A_BATCH", 5)
 
 
