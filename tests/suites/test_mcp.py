@@ -5,8 +5,9 @@ import queue
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from click.testing import CliRunner
@@ -35,6 +36,12 @@ def answer(message: dict[str, Any]) -> dict[str, Any] | None:
 class Handler(BaseHTTPRequestHandler):
     kind = "json"
     answers: "queue.Queue[str | None]" = queue.Queue()
+    user_agents: ClassVar[set[str | None]] = set()
+
+    def parse_request(self) -> bool:
+        parsed = super().parse_request()
+        self.user_agents.add(f"{self.command} {self.headers['User-Agent']}" if parsed else None)
+        return parsed
 
     def log_message(self, *_: object) -> None:
         pass
@@ -94,6 +101,16 @@ def server(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.mark.parametrize("server", ["json", "events", "sse"], indirect=True)
 def test_the_tools_of_all_pages_are_listed(server: str) -> None:
     assert list_tools(server) == TOOLS
+
+
+@pytest.mark.parametrize(
+    ("server", "methods"), [("json", ["POST"]), ("events", ["POST"]), ("sse", ["GET", "POST"])], indirect=["server"]
+)
+def test_every_request_says_who_asks(server: str, methods: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    found: set[str | None] = set()
+    monkeypatch.setattr(Handler, "user_agents", found)
+    list_tools(server)
+    assert found == {f"{method} tracegrade/{version('tracegrade')}" for method in methods}
 
 
 @pytest.mark.parametrize("server", ["other"], indirect=True)

@@ -2,6 +2,7 @@ import base64
 import hashlib
 import hmac
 from dataclasses import replace
+from importlib.metadata import version
 
 import pytest
 from pydantic import SecretStr
@@ -64,6 +65,7 @@ def test_it_is_posted_with_the_headers_of_the_settings(server: Server) -> None:
     webhook.close()
     ((headers, body),) = server.requests
     assert headers["Authorization"] == "Bearer x"
+    assert headers["User-Agent"] == f"tracegrade/{version('tracegrade')}"
     assert "webhook-signature" not in headers
     assert body == payload("pager", GROUP, [ALERT], NO_LINKS)
 
