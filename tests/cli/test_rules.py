@@ -1,5 +1,7 @@
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from cli.stored import store
 from pipeline.harness import payload, spans_of
 from pipeline.test_sessions import turn
-from store.judged_traces import judged, spans, trace_id
+from store.judged_traces import judged, spans, tool_call, trace_id
 from tracegrade.cli import main
 from tracegrade.match.load import builtin_rules, load_rules
 from tracegrade.otlp.json import to_json
@@ -425,6 +427,56 @@ evaluate: [{evaluator: tool-call-order, tool_calls_order: [find_order, refund]}]
         assert f"Error: {place}" in strict.stderr
         (warning,) = json.loads(run("check", "--format", "json", tmp_path).stdout)["warnings"]
         assert (warning["line"], warning["column"]) == (2, 9)
+
+    MISSPELT = """\
+id: misspelt
+evaluate: [{evaluator: tool-call-order, tool_calls_order: [validate_usr, create_order]}]
+"""
+
+    def misspelt(self, tmp_path: Path) -> tuple[str | Path, ...]:
+        (tmp_path / "rule.yaml").write_text(self.MISSPELT)
+        return "check", tmp_path / "rule.yaml", "--data-dir", tmp_path
+
+    def test_a_tool_that_no_stored_trace_calls_is_warned_about(self, tmp_path: Path) -> None:
+        check = self.misspelt(tmp_path)
+        calls = [tool_call(), tool_call(name="validate_user")]
+        store(tmp_path, judged(1, tool_calls=calls))
+        place = f"{tmp_path / 'rule.yaml'}:2:60: evaluate[0].tool_calls_order[0]"
+        found = run(*check)
+        assert (found.exit_code, found.stdout[:19]) == (0, "1 rule, 1 warning (")
+        told = f"{place}: no stored trace calls 'validate_usr'; did you mean 'validate_user'?"
+        assert found.stderr == f"Warning: {told}\n"
+        strict = run(*check, "--strict")
+        assert (strict.exit_code, strict.stderr) == (2, f"Error: {told}\n")
+        (row,) = rows(run(*check, "--format", "json"))
+        assert [(warning["line"], warning["column"]) for warning in row["warnings"]] == [(2, 60)]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            pytest.param("DELETE FROM traces", id="empty"),
+            pytest.param("UPDATE alembic_version SET version_num = '0001'", id="older"),
+            pytest.param("UPDATE alembic_version SET version_num = '9999'", id="newer"),
+            pytest.param("DROP TABLE alembic_version", id="without-version"),
+            pytest.param("DROP VIEW tool_calls", id="without-calls"),
+        ],
+    )
+    def test_a_store_that_tells_no_tool_warns_of_none(self, tmp_path: Path, change: str) -> None:
+        check = self.misspelt(tmp_path)
+        store(tmp_path, judged(1))
+        assert "1 warning" in run(*check).stdout
+        with closing(sqlite3.connect(tmp_path / "tracegrade.db")) as connection, connection:
+            connection.execute(change)
+        found = run(*check)
+        assert (found.exit_code, found.stdout[:23], found.stderr) == (0, "1 rule, nothing wrong (", "")
+
+    def test_without_a_store_nothing_is_said_of_tools_nor_made(self, tmp_path: Path) -> None:
+        rule, folder = self.misspelt(tmp_path)[1], tmp_path / "none" / "here"
+        assert run("check", rule, "--data-dir", folder).stdout.startswith("1 rule, nothing wrong (")
+        assert not folder.parent.exists()
+        (tmp_path / "tracegrade.db").write_text("no database" * 100)
+        found = run(*self.misspelt(tmp_path))
+        assert (found.exit_code, found.stdout[:23], found.stderr) == (0, "1 rule, nothing wrong (", "")
 
 
 def test_several_rules_are_explained_at_once() -> None:

@@ -85,7 +85,9 @@ def check(settings: ReadSettings, paths: Sequence[str], strict: bool, output_for
 
 
 def _stored_tools(settings: ReadSettings) -> frozenset[str]:
-    """The tools that stored traces call; none without a store."""
+    """The tools that stored traces call; none without a store that can be read."""
+    from sqlalchemy.exc import SQLAlchemyError
+
     from tracegrade.model.errors import TraceGradeError
     from tracegrade.store.open import reading_store
     from tracegrade.store.tools import called_tools
@@ -93,7 +95,7 @@ def _stored_tools(settings: ReadSettings) -> frozenset[str]:
     try:
         with reading_store(settings.store_url) as connection:
             return called_tools(connection)
-    except TraceGradeError:  # there is none here, or not yet
+    except (TraceGradeError, SQLAlchemyError):  # there is none here, or not yet, or it is damaged: rules are none of it
         return frozenset()
 
 
