@@ -68,6 +68,8 @@ def pair(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[N
         if ask.taken:
             continue
         shown = results.of(ask) or called_agents.result_of(ask)
+        if shown is not None and not shown.failed and results.failed_elsewhere(shown):
+            shown = shown._replace(failed=True)
         if shown is None and ask.node.run in runs_with_spans:
             continue
         calls.append(_from_message(ask, shown, schemas))
@@ -280,6 +282,18 @@ class _Results:
         self._turns = turns
         self._trailing: dict[Node, tuple[list[RequestedCall], list[ShownResult]]] = {}
         self._by_id: dict[tuple[str, str], dict[Node | None, ShownResult]] | None = None
+        self._failures: dict[str, list[JsonValue]] | None = None
+
+    def failed_elsewhere(self, shown: ShownResult) -> bool:
+        """Whether an agent put out the same result of the same call as a failure, which many clients cannot say."""
+        if self._failures is None:
+            self._failures = {}
+            for agent in self._of_kind("agent"):
+                for message in agent.outputs():
+                    for result in message.results:
+                        if result.failed and result.call_id is not None:
+                            self._failures.setdefault(result.call_id, []).append(result.output)
+        return shown.call_id is not None and shown.output in self._failures.get(shown.call_id, ())
 
     def of(self, ask: Ask) -> ShownResult | None:
         """The result of a requested call: in the asking run's next model call, else anywhere by its id."""
