@@ -1,4 +1,10 @@
-"""Google's Agent Development Kit: the GenAI conventions, with content in `gcp.vertex.agent.*` in its schema 1."""
+"""Google's Agent Development Kit: the GenAI conventions, with content in `gcp.vertex.agent.*` in its schema 1.
+
+An agent is told what others did as if the user had said it (google-adk 2.13.0, flows/llm_flows/context).
+"""
+
+import re
+from dataclasses import replace
 
 from tracegrade import semconv as s
 from tracegrade.extract.dialects import gen_ai
@@ -11,6 +17,9 @@ from tracegrade.model.span import Span
 
 _SCOPE = "gcp.vertex.agent"
 _AGENT_SPAN_PREFIX = "agent_run ["
+_OF_ANOTHER_AGENT = re.compile(
+    r"For context:[^\n]*\n\[[^\]\n]+\] (?:said:|called tool `|`[^`\n]+` tool returned result:)"
+)
 
 
 def _classify(span: Span) -> SpanKind | None:
@@ -38,7 +47,13 @@ def _outputs(span: Span) -> list[Message]:
 def _inputs(span: Span) -> list[Message]:
     request = decode(span.attributes.get(s.ADK_LLM_REQUEST)).value
     contents = request.get("contents") if isinstance(request, dict) else None
-    return read_messages(contents) if isinstance(contents, list) else gen_ai.DIALECT.inputs(span)
+    messages = read_messages(contents) if isinstance(contents, list) else gen_ai.DIALECT.inputs(span)
+    return [_by_its_author(message) for message in messages]
+
+
+def _by_its_author(message: Message) -> Message:
+    """What another agent did is no user's message."""
+    return replace(message, role="system") if _OF_ANOTHER_AGENT.match(message.text) else message
 
 
 def _is_hidden(span: Span) -> bool:
