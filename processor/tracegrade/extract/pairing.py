@@ -282,18 +282,19 @@ class _Results:
         self._turns = turns
         self._trailing: dict[Node, tuple[list[RequestedCall], list[ShownResult]]] = {}
         self._by_id: dict[tuple[str, str], dict[Node | None, ShownResult]] | None = None
-        self._failures: dict[str, list[JsonValue]] | None = None
+        self._failures: set[tuple[str, str]] | None = None
 
     def failed_elsewhere(self, shown: ShownResult) -> bool:
-        """Whether an agent put out the same result of the same call as a failure, which many clients cannot say."""
+        """Whether an agent put out the same text of the same call as a failure, which many clients cannot say."""
         if self._failures is None:
-            self._failures = {}
-            for agent in self._of_kind("agent"):
-                for message in agent.outputs():
-                    for result in message.results:
-                        if result.failed and result.call_id is not None:
-                            self._failures.setdefault(result.call_id, []).append(result.output)
-        return shown.call_id is not None and shown.output in self._failures.get(shown.call_id, ())
+            self._failures = {
+                (result.call_id, result.output)
+                for agent in self._of_kind("agent")
+                for message in agent.outputs()
+                for result in message.results
+                if result.failed and result.call_id is not None and isinstance(result.output, str)
+            }
+        return isinstance(shown.output, str) and (shown.call_id, shown.output) in self._failures
 
     def of(self, ask: Ask) -> ShownResult | None:
         """The result of a requested call: in the asking run's next model call, else anywhere by its id."""
