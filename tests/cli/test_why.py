@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -199,3 +200,38 @@ def test_a_value_from_elsewhere_is_shown_with_its_call_and_with_the_turn_that_ma
     assert "earlier turn" not in other
     pair = next(p for p in run_json(tmp_path, "why", f"{3:032x}") if p["outcome"] == "fail")
     assert pair["evaluations"][0]["differences"][0]["looked_up"][0]["value"] == 110.0
+
+
+def test_calls_that_one_clause_kept_out_are_told_once_and_each_is_listed(tmp_path: Path) -> None:
+    def call(number: int, name: str) -> dict[str, Any]:
+        attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+        return {"id": number, "parent": 1, "at": [number, number + 1], "attributes": attributes}
+
+    agent = {"id": 1, "attributes": {"gen_ai.operation.name": "invoke_agent"}}
+    names = ["find", "find", "refund", "find", "refund"]
+    trace = make_trace([agent, *(call(number, name) for number, name in enumerate(names, 2))], bytes(15) + b"\x01")
+    item = {"evaluator": "tool-call-order", "tool_calls_order": ["refund"]}
+    rules = [
+        {"id": "of-refunds", "match": {"tools": ["refund"]}},
+        {"id": "of-others", "match": {"tools": ["ship"]}},
+    ]
+    files = []
+    for rule in rules:
+        files.append(tmp_path / f"{rule['id']}.rule.yaml")
+        files[-1].write_text(json.dumps({**rule, "scope": "tool-call", "evaluate": [item]}))
+    store(tmp_path, judged_trace(trace, judge(trace, load_rules(files)), "live", ""))
+    options = [word for file in files for word in ("--rules", str(file))]
+    lines = [" ".join(line.split()) for line in run(tmp_path, "why", f"{1:032x}", *options).stdout.splitlines()]
+    told = [line for line in lines if " of-refunds " in line or " of-others " in line]
+    assert sorted(told) == [
+        'not_matched of-others 5 tool-calls match.tools does not hold: expected ["ship"]',
+        'not_matched of-refunds 3 tool-calls match.tools does not hold: expected ["refund"]',
+        "✓ pass of-refunds tool-call 0000000000000004",
+        "✓ pass of-refunds tool-call 0000000000000006",
+    ]
+    pairs = run_json(tmp_path, "why", f"{1:032x}", *options)
+    kept_out = [(pair["rule_id"], pair["subject"]["id"]) for pair in pairs if pair["decision"] == "not_matched"]
+    assert sorted(kept_out) == [
+        *(("of-others", f"{number:016x}") for number in range(2, 7)),
+        *(("of-refunds", f"{number:016x}") for number in (2, 3, 5)),
+    ]
