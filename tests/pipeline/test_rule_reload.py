@@ -153,6 +153,18 @@ class TestFiles:
         assert reload.look() is None, "they are what was in force all the time"
         assert self.numbers(telemetry)["refused"] == [0]
 
+    def test_what_looks_wrong_in_changed_rules_is_logged_once(
+        self, file: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        reload = RuleReload(RulesSettings(paths=[str(file.parent)]), Telemetry("judge"))
+        file.write_text(RULE.format(id="one") + 'match: {prompt: "refund*"}\n')
+        with caplog.at_level(logging.WARNING):
+            assert reload.look() is reload.in_force
+            assert reload.look() is None
+        [record] = caplog.records
+        assert record.levelno == logging.WARNING
+        assert record.getMessage().startswith(f"{file}:4:9: match.prompt: 'refund*' looks like a glob")
+
     def test_wrong_rules_stop_the_start(self, file: Path) -> None:
         file.write_text("id: [")
         with pytest.raises(TraceGradeError, match="not YAML"):
