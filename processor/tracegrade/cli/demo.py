@@ -1,6 +1,8 @@
 """``tracegrade demo``: serve, and a small instrumented agent with good and bad runs."""
 
 import asyncio
+import json
+import shlex
 import sys
 import tempfile
 import threading
@@ -59,7 +61,8 @@ def _demo(folder: Path, once: bool) -> int:
     make_files_private()
     folder.mkdir(parents=True, exist_ok=True)
     config_path = folder / "demo.yaml"
-    config_path.write_text(_CONFIG.format(data_dir=folder, **(_free_ports() if once else _usual_ports())))
+    ports = _free_ports() if once else _usual_ports()
+    config_path.write_text(_CONFIG.format(data_dir=json.dumps(str(folder), ensure_ascii=False), **ports))
     config = load_config(config_path)
     return asyncio.run(_serve(ReceiveRole(config, config_path, with_judge=True), config, once))
 
@@ -102,7 +105,7 @@ def _run_agent(endpoints: dict[str, str], config: "Config", once: bool) -> bool:
         print_line(f"Not every run was judged within {_JUDGED_WITHIN_S:g} s; see the messages above.", err=True)
     failing = next((trace for trace, title in titles.items() if "before" in title), next(iter(titles)))
     if not once:
-        where = f"--data-dir {config.data_dir}"
+        where = f"--data-dir {shlex.quote(config.data_dir)}"
         print_line(f"Open:         {endpoints['web']}")
         print_line(f"Look closer:  {own_command()} results list {where}")
         print_line(f"              {own_command()} why {failing} {where}")

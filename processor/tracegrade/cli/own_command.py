@@ -14,4 +14,4 @@ def own_command() -> str:
     found = shutil.which(called.name)
     if found is not None and called.exists() and Path(found).samefile(called):
         return called.name
-    return shlex.quote(str(called)) if called.exists() else "tracegrade"
+    return shlex.quote(sys.argv[0]) if called.exists() else "tracegrade"
