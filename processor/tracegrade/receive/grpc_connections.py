@@ -86,14 +86,16 @@ class GrpcConnections:
         except OSError:
             return None
         try:
-            if stat.S_ISSOCK(os.fstat(own).st_mode):
-                connection = socket.socket(fileno=own)
-                if _is_connection_to(self.port, connection):
-                    return connection
-                own = connection.detach()
+            connection = socket.socket(fileno=own) if stat.S_ISSOCK(os.fstat(own).st_mode) else None
         except OSError:
-            pass
-        os.close(own)
+            connection = None
+        if connection is None:
+            os.close(own)
+            return None
+        with suppress(OSError):
+            if _is_connection_to(self.port, connection):
+                return connection
+        connection.close()  # by whoever holds it, and by nobody else: its number may be taken at once
         return None
 
 
