@@ -5,6 +5,7 @@ from typing import Any
 
 from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Pair
 from tracegrade.model.tool_call import ToolCall, ToolError
+from tracegrade.model.trace_result import TraceSummary
 
 _SHARED = ("tenant", "run", "trace_id", "revision", "close_reason", "complete", "missing", "release")
 _OWN = ("span_id", "session", "agent", "service", "time")
@@ -61,3 +62,38 @@ def tool_call_of(item: dict[str, Any]) -> ToolCall:
     """The call of which `item` is the JSON object."""
     error = item["error"]
     return ToolCall(**item | {"error": None if error is None else ToolError(**error)})
+
+
+def summary_of(**changes: Any) -> TraceSummary:
+    """A summary in which little is known but what `changes` say."""
+    known: dict[str, Any] = {
+        "tenant": "default",
+        "run": "live",
+        "trace_id": f"{1:032x}",
+        "revision": 1,
+        "supersedes": None,
+        "service": "",
+        "release": None,
+        "session": None,
+        "root_name": None,
+        "resource": {},
+        "close_reason": "settled",
+        "complete": True,
+        "missing": [],
+        "cut_by": None,
+        "span_count": 0,
+        "call_count": 0,
+        "earliest_span_id": None,
+        "root_span_id": None,
+        "start_ns": 0,
+        "end_ns": 0,
+        "first_received_ns": 0,
+        "last_received_ns": 0,
+        "first_position": 0,
+        "last_position": 0,
+        "closed_ns": 0,
+        "rule_set_hash": "",
+        "tracegrade": "",
+        "settings_hash": "",
+    }
+    return TraceSummary(**known | changes)

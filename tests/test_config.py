@@ -8,8 +8,8 @@ from jsonschema_rs import Draft202012Validator
 from yaml import safe_load
 
 from tracegrade.config import Config, load_config, settings_schema
+from tracegrade.document.validate import FileError
 from tracegrade.otlp.exporter_settings import ExporterSettings
-from tracegrade.yaml_file import FileError
 
 EXAMPLE = Path(__file__).parents[1] / "deploy" / "config.example.yaml"
 
@@ -294,7 +294,46 @@ def test_what_the_example_has_in_comments_is_accepted_too(tmp_path: Path, monkey
     assert config.receivers.otlp.protocols.grpc.tls is not None
     assert config.receivers.otlp.protocols.grpc.auth is not None
     assert config.exporters["otlp"].headers["authorization"].get_secret_value() == "Bearer s3cret"
-    assert list(config.alerts.receivers) == ["pager", "ops"]
+    assert list(config.alerts.channels) == ["pager", "ops"]
+
+
+OLD_NAMES = """\
+alerts:
+  receivers:
+    pager: {webhook: {url: "https://pager.example/hook"}}
+  routes:
+    - {labels: {level: high}, receivers: [pager]}
+    - {receivers: []}
+"""
+
+
+def test_receivers_of_alerts_are_read_as_channels_with_a_warning_that_names_the_new_key(tmp_path: Path) -> None:
+    old = load_config(_write(tmp_path, OLD_NAMES))
+    assert [warning.partition("config.yaml:")[2] for warning in old.warnings] == [
+        "2:3: alerts.receivers: is now called 'channels'; the old name still works, please rename it",
+        "5:31: alerts.routes[0].receivers: is now called 'channels'; the old name still works, please rename it",
+        "6:8: alerts.routes[1].receivers: is now called 'channels'; the old name still works, please rename it",
+    ]
+    new = load_config(_write(tmp_path, OLD_NAMES.replace("receivers", "channels")))
+    assert (new.alerts, new.warnings) == (old.alerts, ())
+    assert [route.channels for route in new.alerts.routes] == [["pager"], []]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "alerts: {channels: {}, receivers: {}}",
+            "1:24: alerts.receivers: is the old name of 'channels'",
+        ),
+        ("alerts: {receivers: {a: {webhook: {}}}}", "1:26: alerts.channels.a.webhook: key 'url' is missing"),
+        ("alerts: {routes: [{receivers: [a]}]}", "1:32: alerts.routes[0].channels[0]: no channel 'a'; expected one of"),
+    ],
+    ids=["both", "a mistake below an old name", "a mistake in an old route"],
+)
+def test_mistakes_beside_old_names_have_their_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(FileError, match=re.escape(message)):
+        load_config(_write(tmp_path, text))
 
 
 def test_the_example_shows_the_defaults_except_for_rules_and_exporters() -> None:

@@ -15,8 +15,8 @@ from starlette.routing import Route
 from tracegrade.cli import main
 from tracegrade.config import Config
 from tracegrade.otlp.metrics import prometheus_name
-from tracegrade.pipeline.status_page import status_app
-from tracegrade.telemetry import METRICS
+from tracegrade.serve.status import status_app
+from tracegrade.telemetry.metrics import METRICS
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 

@@ -1,8 +1,7 @@
-"""The README against the code: what exists is documented, what is shown happens."""
+"""The documentation against the code: what exists is documented, what is shown happens."""
 
 import ast
 import contextlib
-import io
 import json
 import re
 import shutil
@@ -11,45 +10,33 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner
-from cogapp import Cog
+from generator import evaluators, matchers, tables
 
-import readme_tables
 from tracegrade.cli import COMMANDS, main
 from tracegrade.deliver import sinks
+from tracegrade.evaluate.criteria.registry import MATCHERS_BY_WORD
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.extract.registry import DIALECTS
-from tracegrade.match.load import load_rules
 from tracegrade.model.evaluation import Evaluation
 from tracegrade.otlp.metrics import prometheus_name
-from tracegrade.telemetry import METRICS
+from tracegrade.rule.load import load_rules
+from tracegrade.store.schema import metadata
+from tracegrade.telemetry.metrics import METRICS
+from tracegrade.web.api.app import Api
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
-HEADINGS = (
-    "Try it",
-    "What a result looks like",
-    "Write a rule",
-    "Run it for real",
-    "One span, file by file",
-    "Promises",
-    "Rule files",
-    "Matchers",
-    "Alerts",
-    "Evaluators",
-    "Ready-made rules",
-    "Dialects",
-    "Sinks",
-    "Settings",
-    "Metrics",
-    "JSON API",
-    "Deleting data",
-    "Commands",
-    "Limits",
-    "Changes",
-)
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+}
+README = PAGES["README.md"]
+PATHS_OF_API = Api().openapi()["paths"]
+REFERENCE = {name.removeprefix("docs/reference/"): text for name, text in PAGES.items()}
+RULES_GUIDE = PAGES["docs/guides/rules.md"]
 
 
 def _section(heading: str) -> str:
@@ -60,15 +47,13 @@ def _blocks(language: str, section: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
 
 
-def test_the_readme_has_its_parts_in_order() -> None:
-    assert tuple(re.findall(r"^## (.+)$", README, re.MULTILINE)) == HEADINGS
+def test_the_readme_is_read_in_one_go() -> None:
+    assert len(README.encode()) <= 16_000
 
 
-def test_the_generated_blocks_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    with contextlib.redirect_stdout(io.StringIO()) as said:
-        code = Cog().main(["cog", "--check", "README.md"])
-    assert code == 0, f"run 'cog -r README.md'\n{said.getvalue()}"
+def test_the_generated_parts_are_current() -> None:
+    done = subprocess.run([sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, f"run .ci/generated\n{done.stdout}{done.stderr}"
 
 
 def test_the_first_two_commands_are_the_whole_set_up() -> None:
@@ -79,44 +64,93 @@ def test_the_first_two_commands_are_the_whole_set_up() -> None:
     ]
 
 
-@pytest.mark.parametrize("key", readme_tables.setting_keys())
-def test_every_setting_is_documented(key: str) -> None:
-    (row,) = re.findall(rf"^\| {re.escape(key)} \| (.+) \| (.+) \|$", _section("Settings"), re.MULTILINE)
-    default, meaning = row
+@pytest.mark.parametrize("path", [path for path, *_ in tables.setting_rows()])
+def test_every_setting_is_documented(path: str) -> None:
+    parent, _, key = path.rpartition(".")
+    text = REFERENCE["settings.md"].partition(f"# {parent}\n" if parent else "# Settings\n")[2].partition("\n#")[0]
+    ((takes, default, meaning),) = re.findall(
+        rf"^\| `{re.escape(key)}` \| (.+) \| (.+) \| (.+) \|$", text, re.MULTILINE
+    )
+    assert takes
     assert default
     assert len(meaning) > 10
 
 
 @pytest.mark.parametrize("name", EVALUATORS)
 def test_every_evaluator_is_documented(name: str) -> None:
-    assert f"| `{name}` | {EVALUATORS[name].summary} |" in _section("Evaluators")
+    assert f"| [`{name}`]({name}.md) | {EVALUATORS[name].summary} |" in REFERENCE["evaluators/index.md"]
+
+
+@pytest.mark.parametrize("name", EVALUATORS)
+def test_every_field_of_an_evaluator_is_documented(name: str) -> None:
+    for model in (EVALUATORS[name].Criteria, EVALUATORS[name].Settings):
+        for field in model.model_fields:
+            assert f"| `{field}` | " in REFERENCE[f"evaluators/{name}.md"]
+
+
+@pytest.mark.parametrize("name", EVALUATORS)
+def test_every_evaluator_has_two_examples_with_different_scores(name: str) -> None:
+    scores = [evaluators.judge(EVALUATORS[name], example)["score"] for example in evaluators.examples(name)]
+    assert len(set(scores)) > 1
+
+
+def test_no_page_is_left_of_an_evaluator_that_is_gone() -> None:
+    assert {path.stem for path in evaluators.FOLDER.iterdir()} == {"index", *EVALUATORS}
 
 
 @pytest.mark.parametrize("name", DIALECTS)
 def test_every_dialect_is_documented(name: str) -> None:
-    assert f"| `{name}` | " in _section("Dialects")
+    assert f"| `{name}` | " in REFERENCE["dialects.md"]
 
 
 @pytest.mark.parametrize("file", sorted(Path(next(iter(sinks.__path__))).glob("[!_]*.py")), ids=lambda file: file.stem)
 def test_every_sink_is_documented(file: Path) -> None:
-    assert f"| `{file.stem}` | " in _section("Sinks")
+    assert f"| `{file.stem}` | " in REFERENCE["sinks.md"]
+
+
+@pytest.mark.parametrize("title", [f"{m.upper()} {path}" for path, by in PATHS_OF_API.items() for m in by])
+def test_every_api_operation_is_documented(title: str) -> None:
+    method, path = title.split()
+    section = REFERENCE["api.md"].partition(f"\n### {title}\n")[2].partition("\n### ")[0]
+    for parameter in PATHS_OF_API[path][method.lower()].get("parameters", ()):
+        assert re.search(rf"^\| `{parameter['name']}` \| .+ \| .{{4,}} \|$", section, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["View results", *(f"Table {name}" for name in metadata.tables)])
+def test_every_table_is_documented(name: str) -> None:
+    assert f"\n## {name}\n" in REFERENCE["store.md"]
 
 
 @pytest.mark.parametrize("name", METRICS)
 def test_every_metric_is_documented(name: str) -> None:
-    assert f"| `{name}` | `{prometheus_name(name, METRICS[name])}" in _section("Metrics")
+    assert f"| `{name}` | `{prometheus_name(name, METRICS[name])}" in REFERENCE["metrics.md"]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_is_documented(name: str) -> None:
-    assert f"<code>tracegrade {name}</code>" in _section("Commands")
+def test_every_command_and_option_is_documented() -> None:
+    found = tables.commands()
+    assert {path.split()[1] for path, _, _ in found} == set(COMMANDS)
+    sections = dict(re.findall(r"^#+ (tracegrade .+?)\n\n```text\n(.*?)```", REFERENCE["command-line.md"], re.M | re.S))
+    for path, command, _ in found:
+        for parameter in command.params:
+            options = parameter.opts if isinstance(parameter, click.Option) and not parameter.hidden else []
+            assert all(re.search(rf"(?<![\w-]){option}(?![\w-])", sections[path]) for option in options), path
 
 
 @pytest.mark.parametrize("rule", load_rules(["builtin:all"]).rules, ids=lambda rule: rule.id)
 def test_every_ready_made_rule_is_documented(rule) -> None:
     assert re.search(
-        rf"^\| {rule.id} \| [a-z]+ \| {re.escape(rule.title)} \|", _section("Ready-made rules"), re.MULTILINE
+        rf"^\| {rule.id} \| [a-z]+ \| {re.escape(rule.title)} \|", REFERENCE["ready-made-rules.md"], re.MULTILINE
     )
+
+
+@pytest.mark.parametrize("word", [*MATCHERS_BY_WORD, "$literal"])
+def test_every_matcher_is_documented_with_an_example(word: str) -> None:
+    assert f"| `{word}` | " in REFERENCE["matchers.md"]
+    example = matchers.EXAMPLES[word]
+    assert word in json.dumps(example["expected"])
+    if not example.get("needs_model"):
+        assert matchers.judge(example, example["met_by"]) == 1
+        assert matchers.judge(example, example["not_met_by"]) == 0
 
 
 def _judged(output: str) -> list[tuple[str, str]]:
@@ -124,21 +158,37 @@ def _judged(output: str) -> list[tuple[str, str]]:
     return re.findall(r"[✓✗!–] (pass|fail|error|not_evaluable) +\S+ +(all \d+ rules|\S+/\S+)", output)
 
 
-def test_the_demo_prints_and_stores_what_the_readme_shows(tmp_path: Path) -> None:
-    (shown,) = [block for block in _blocks("text", _section("Try it")) if "the agent" in block]
-    demo = [sys.executable, "-m", "tracegrade", "demo", "--once", "--data-dir", str(tmp_path)]
-    done = subprocess.run(demo, capture_output=True, text=True, timeout=90, check=False)
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What the demo prints, and the store that it leaves."""
+    folder = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, "-m", "tracegrade", "demo", "--once", "--data-dir", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     assert done.returncode == 0, done.stderr
-    assert _judged(done.stdout) == _judged(shown)
+    return done.stdout, folder / "tracegrade.db"
+
+
+def _ask(demo: tuple[str, Path], query: str) -> list[tuple[object, ...]]:
+    with contextlib.closing(sqlite3.connect(demo[1])) as connection:
+        return connection.execute(query.rstrip().rstrip(";")).fetchall()
+
+
+def test_the_demo_prints_and_stores_what_the_readme_shows(demo: tuple[str, Path]) -> None:
+    (shown,) = [block for block in _blocks("text", _section("Try it")) if "the agent" in block]
+    assert _judged(demo[0]) == _judged(shown)
     assert len(_judged(shown)) > 8
-    (sql,) = re.findall(r"^sqlite> (.+)\n(.+)$", _section("What a result looks like"), re.MULTILINE)
-    query, row = sql
-    with contextlib.closing(sqlite3.connect(tmp_path / "tracegrade.db")) as connection:
-        assert row in ["|".join(map(str, found)) for found in connection.execute(query.rstrip(";"))]
+    ((query, row),) = re.findall(r"^sqlite> (.+)\n(.+)$", _section("What a result looks like"), re.MULTILINE)
+    assert row in ["|".join(map(str, found)) for found in _ask(demo, query)]
+
+
+def test_the_queries_shown_are_answered(demo: tuple[str, Path]) -> None:
+    passed, spent = _blocks("sql", REFERENCE["store.md"])
+    assert ("order-steps-out-of-order", "demo-shop", 6, 1) in _ask(demo, passed)
+    assert {agent for agent, *_ in _ask(demo, spent)} == {"order-agent"}
 
 
 def test_the_json_shown_has_the_fields_of_an_evaluation() -> None:
-    (block,) = _blocks("json", _section("What a result looks like"))
+    (block,) = _blocks("json", REFERENCE["results.md"])
     shown = yaml.safe_load(block)
     rule_set = load_rules(["builtin:demo"])
     rule = rule_set.rule(shown["rule_id"])
@@ -175,7 +225,7 @@ def test_the_rule_shown_does_what_is_said(example_rules: Path, monkeypatch: pyte
 
 
 def test_the_python_shown_runs(tmp_path: Path) -> None:
-    (program,) = _blocks("python", _section("Write a rule"))
+    (program,) = _blocks("python", RULES_GUIDE)
     trace = ROOT / "rules/demo/order-steps-out-of-order/traces/ordered_before_validated.json"
     shutil.copy(trace, tmp_path / "traces.json")
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -183,7 +233,7 @@ def test_the_python_shown_runs(tmp_path: Path) -> None:
 
 
 def _fields_of(row: str) -> list[str]:
-    (cells,) = re.findall(rf"^\|.* {row} .*\| (.+) \|$", _section("Commands"), re.MULTILINE)
+    (cells,) = re.findall(rf"^\|.* {row} .*\| (.+) \|$", REFERENCE["results.md"], re.MULTILINE)
     return re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", cells))
 
 
@@ -205,19 +255,45 @@ def test_the_fields_of_json_lines_are_documented() -> None:
     assert list(json.loads(CliRunner().invoke(main, evaluate).output)) == _fields_of("`evaluate`")
 
 
-@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#:]+)\)", README))))
-def test_every_file_linked_is_there(link: str) -> None:
-    assert (ROOT / link).exists()
+LINKS = [
+    (name, link)
+    for name, text in PAGES.items()
+    for link in sorted(set(re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL))))
+    if not link.startswith(("http://", "https://"))
+]
 
 
-@pytest.mark.parametrize(
-    "path", sorted(set(re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.py)?)`", _section("One span, file by file"))))
+def _anchors(text: str) -> set[str]:
+    """The addresses of a page's headings, as GitHub and Sphinx make them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(("page", "link"), LINKS)
+def test_every_link_leads_somewhere(page: str, link: str) -> None:
+    file, _, anchor = link.partition("#")
+    path = (ROOT / page).parent / file if file else ROOT / page
+    assert path.exists()
+    if anchor:
+        assert anchor in _anchors(path.read_text(encoding="utf-8"))
+
+
+PATHS = [
+    (name, path)
+    for name, text in PAGES.items()
+    if name == "CONTRIBUTING.md" or name.startswith(("docs/internals/", "docs/extend/"))
+    for path in sorted(set(re.findall(r"`((?:\.?[a-z_]+/)+(?:[a-z_0-9]+\.py)?)`", text)))
+]
+
+
+@pytest.mark.parametrize(("page", "path"), PATHS)
+def test_every_source_file_named_is_there(page: str, path: str) -> None:
+    assert any((ROOT / folder / path).exists() for folder in ("", "processor/tracegrade", "tests"))
+
+
+PROMISED = sorted(
+    {found for text in PAGES.values() for found in re.findall(r"`(tests/[a-z_0-9/]+\.py)(?:::(test_\w+))?`", text)}
 )
-def test_every_source_file_named_is_there(path: str) -> None:
-    assert (ROOT / path).exists() or (ROOT / "processor" / "tracegrade" / path).exists()
-
-
-PROMISED = sorted(set(re.findall(r"`(tests/[a-z_/]+\.py)(?:::(test_\w+))?`", README)))
 
 
 @pytest.mark.parametrize(("file", "test"), PROMISED)
@@ -227,6 +303,6 @@ def test_every_test_named_is_there(file: str, test: str) -> None:
 
 
 def test_every_promise_names_a_test() -> None:
-    promises = re.split(r"\n(?=\d+\. \*\*)", _section("Promises").partition("<!--")[0])[1:]
+    promises = re.split(r"\n(?=\d+\. \*\*)", PAGES["docs/internals/promises.md"])[1:]
     assert len(promises) == 12
     assert all("`tests/" in promise for promise in promises)

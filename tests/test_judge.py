@@ -9,12 +9,12 @@ from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.judge import Judgement, judge
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
-from tracegrade.match.sampling import sample_point
 from tracegrade.model.span import Resource
 from tracegrade.model.trace import Trace
-from tracegrade.pipeline.record_judge import wanted_by
+from tracegrade.pipeline.record_judge import attribute_filter_for
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.rule.sampling import sample_point
 
 ORDER = {"evaluator": "tool-call-order", "tool_calls_order": ["check_inventory", "create_order"]}
 WRONG_ORDER = {
@@ -33,7 +33,7 @@ def trace(arguments: str = "{}") -> Trace:
     check = tool_span(1, 2, 1, "check_inventory", start=10, end=20)
     create = tool_span(1, 3, 1, "create_order", arguments, start=30, end=40)
     spans = [agent_span(1, 1), check, create]
-    decoded = Decoder(wanted_by(RuleSet([]), TracesSettings())).spans(payload(spans))
+    decoded = Decoder(attribute_filter_for(RuleSet([]), TracesSettings())).spans(payload(spans))
     return Trace(decoded[0].trace_id, "default", decoded, "settled", [], len(decoded))
 
 
@@ -106,7 +106,7 @@ def test_a_crash_in_an_evaluator_is_named_and_takes_nothing_along(monkeypatch: p
 
 
 def test_a_readable_trace_without_calls_is_judged() -> None:
-    decoded = Decoder(wanted_by(RuleSet([]), TracesSettings())).spans(payload([agent_span(1, 1)]))
+    decoded = Decoder(attribute_filter_for(RuleSet([]), TracesSettings())).spans(payload([agent_span(1, 1)]))
     empty = Trace(decoded[0].trace_id, "default", decoded, "settled", [], 1)
     (evaluation,) = judge(empty, rules(ORDER)).evaluations
     assert (evaluation.outcome, evaluation.score) == ("fail", 0.0)

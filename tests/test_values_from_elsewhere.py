@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 import pytest
 
 from extract.spans import make_trace, span_id
-from tracegrade.extract.registry import extract
+from tracegrade.extract.extract import extract
 from tracegrade.extract.session import joined, part_of
 from tracegrade.judge import judge, judge_session
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.evaluation import Evaluation
 from tracegrade.model.session import Session
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
 
 Short = dict[str, Any]
 FIND = "find_order.output.order_id"

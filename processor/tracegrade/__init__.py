@@ -1,6 +1,8 @@
 """TraceGrade: judges the tool calls of AI agents from their OpenTelemetry traces.
 
-The library's front door. Names load what they need when they are first used; no server is among it:
+The library's front door. Names load what they need when they are first used; no server is among it. Dialects and
+evaluators of installed packages are loaded by `load_rules` and `read_traces`; whoever builds rules in code and calls
+neither calls `load_plugins` first:
 
     import tracegrade
 
@@ -17,8 +19,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tracegrade.judge import Judgement
     from tracegrade.judge import judge as evaluate_trace
-    from tracegrade.match.load import load_rules
-    from tracegrade.match.rule_set import RuleSet
     from tracegrade.model.agent_run import AgentRun
     from tracegrade.model.errors import TraceGradeError
     from tracegrade.model.evaluation import Decision, Evaluation
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from tracegrade.model.subject import Subject
     from tracegrade.model.tool_call import ToolCall
     from tracegrade.model.trace import Trace
+    from tracegrade.plugins.installed import load_plugins
+    from tracegrade.rule.load import load_rules
+    from tracegrade.rule.rule_set import RuleSet
 
 __all__ = [
     "AgentRun",
@@ -44,6 +47,7 @@ __all__ = [
     "Trace",
     "TraceGradeError",
     "evaluate_trace",
+    "load_plugins",
     "load_rules",
     "read_traces",
 ]
@@ -56,7 +60,7 @@ _HOMES = {
     "Extraction": ("model.extraction", "Extraction"),
     "Judgement": ("judge", "Judgement"),
     "Resource": ("model.span", "Resource"),
-    "RuleSet": ("match.rule_set", "RuleSet"),
+    "RuleSet": ("rule.rule_set", "RuleSet"),
     "Session": ("model.session", "Session"),
     "Span": ("model.span", "Span"),
     "SpanEvent": ("model.span", "SpanEvent"),
@@ -65,7 +69,8 @@ _HOMES = {
     "Trace": ("model.trace", "Trace"),
     "TraceGradeError": ("model.errors", "TraceGradeError"),
     "evaluate_trace": ("judge", "judge"),
-    "load_rules": ("match.load", "load_rules"),
+    "load_plugins": ("plugins.installed", "load_plugins"),
+    "load_rules": ("rule.load", "load_rules"),
 }
 
 
@@ -77,11 +82,13 @@ def read_traces(sources: Sequence[str], rules: "RuleSet | None" = None) -> "list
         rules: what they will be judged by; the attributes that these rules read are kept, beside what dialects read.
 
     Raises:
-        TraceGradeError: a source that cannot be read.
+        TraceGradeError: a source that cannot be read, or an installed package adds what cannot be used.
     """
     from tracegrade.otlp.file import read_sources
     from tracegrade.pipeline import replay
+    from tracegrade.plugins.installed import load_plugins as load
 
+    load()
     return replay.read_traces(read_sources(sources), rules)
 
 

@@ -12,16 +12,11 @@ from socket import gethostname
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, PrivateAttr
 
 from tracegrade.alert.settings import AlertsSettings
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.journal.settings import JournalSettings
-from tracegrade.otlp.exporter_settings import ExporterSettings
-from tracegrade.receive.settings import Endpoint, ListenSettings, ReceiversSettings, is_loopback, split_endpoint
-from tracegrade.store.place import DATA_DIR, sqlite_url
-from tracegrade.store.settings import StoreSettings
-from tracegrade.yaml_file import (
+from tracegrade.document.validate import (
     Document,
     Duration,
     FileError,
@@ -32,7 +27,12 @@ from tracegrade.yaml_file import (
     validate,
     write_durations,
 )
-from tracegrade.yaml_text import parse, read
+from tracegrade.document.yaml_text import parse, read
+from tracegrade.journal.settings import JournalSettings
+from tracegrade.otlp.exporter_settings import ExporterSettings
+from tracegrade.receive.settings import Endpoint, ListenSettings, ReceiversSettings, is_loopback, split_endpoint
+from tracegrade.store.place import DATA_DIR, sqlite_url
+from tracegrade.store.settings import StoreSettings
 
 _EXPORTER_NAME = re.compile(r"otlp(/[A-Za-z0-9_.-]+)?")
 
@@ -48,7 +48,7 @@ class RulesSettings(FileModel):
 
     paths: list[str] = Field(
         default=["builtin:default"],
-        description="Rule files, folders of them, or builtin:NAME (all, default, a theme, a rule); []: none judge",
+        description="Rule files, folders of rule files, or builtin:NAME (all, default, a theme, a rule); []: no rules",
     )
     reload: Duration | None = Field(
         10.0, gt=0, description="How often to look for changed rule files; null: only at the start"
@@ -63,13 +63,18 @@ class JudgeSettings(FileModel):
 
     watchdog: bool = Field(
         True,
-        description="Restart a judge that hangs; what it hung on becomes error: hung, what ended three, error: crashed",
+        description="Restart a judge that hangs. What it hung on gets the outcome error: hung; what ended it "
+        "three times, error: crashed",
     )
-    hang_timeout: Duration = Field(30.0, gt=0, description="No sign of life for this long: it hangs")
+    hang_timeout: Duration = Field(30.0, gt=0, description="A judge that gives no sign of life for this long hangs")
     when_full: Literal["refuse", "drop_oldest"] = Field(
-        "drop_oldest", description="When the judge stays behind the journal's bound; dropped spans are counted"
+        "drop_oldest",
+        description="When the journal is full because the judge is behind: refuse requests, or drop the oldest "
+        "ones, counted",
     )
-    include_values: bool = Field(False, description="Send found and expected values downstream, not only their paths")
+    include_values: bool = Field(
+        False, description="Send the found and expected values to exporters and channels, not only their paths"
+    )
 
 
 class TelemetrySettings(ListenSettings):
@@ -88,25 +93,36 @@ class WebSettings(ListenSettings):
 
 
 class Config(FileModel):
-    """Everything ``serve`` may be told."""
+    """All settings of ``serve``."""
 
     data_dir: str = Field(DATA_DIR, description="Journal, results, positions and the SQLite store")
     receivers: ReceiversSettings = Field(default_factory=ReceiversSettings, description="What listens")
-    journal: JournalSettings = Field(default_factory=JournalSettings, description="The durable hand-over and archive")
+    journal: JournalSettings = Field(
+        default_factory=JournalSettings,
+        description="The durable hand-over from receiving to judging, and the archive for replay",
+    )
     traces: TracesSettings = Field(
         default_factory=TracesSettings,
-        description="When a trace is finished, and under which names its tools are known",
+        description="When a trace is complete, and other names of tools",
     )
     rules: RulesSettings = Field(default_factory=RulesSettings, description="What is judged")
     judge: JudgeSettings = Field(default_factory=JudgeSettings, description="The judge process")
     store: StoreSettings = Field(default_factory=StoreSettings, description="The results store")
     exporters: dict[Annotated[str, AfterValidator(_exporter_name)], ExporterSettings] = Field(
         default_factory=dict,
-        description="Where originals and results go: otlp, or several as otlp/NAME; a new one gets all that is kept",
+        description="Where requests and results are sent: otlp, or several as otlp/NAME; a new one gets all that "
+        "the journal keeps",
     )
-    alerts: AlertsSettings = Field(default_factory=AlertsSettings, description="Who is told")
+    alerts: AlertsSettings = Field(default_factory=AlertsSettings, description="Who is notified of alerts")
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings, description="Our own metrics")
     web: WebSettings | None = Field(default_factory=WebSettings, description="The page and the API; null: neither")
+
+    _warnings: list[str] = PrivateAttr(default_factory=list)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the settings file should say differently, each with file:line:column."""
+        return tuple(self._warnings)
 
     @property
     def data_path(self) -> Path:
@@ -129,9 +145,9 @@ class Config(FileModel):
 
         Installed dialects are part of it, by name, package and version.
         """
-        from tracegrade.extract.registry import CUSTOM
+        from tracegrade.plugins.installed import load_plugins
 
-        dialects = [[plugin.name, plugin.package, plugin.version] for plugin in CUSTOM]
+        dialects = [[plugin.name, plugin.package, plugin.version] for plugin in load_plugins().dialects]
         read = self.traces.model_dump(mode="json") | {
             "semantic_model": self.rules.semantic_model,
             "dialects": dialects,
@@ -153,7 +169,9 @@ def load_config(path: Path | None, *, data_dir: str | None = None) -> Config:
     document = read(path, expand_env=True) if path is not None else parse("", "settings")
     if data_dir is not None and (document.value is None or isinstance(document.value, dict)):
         document.value = {**(document.value or {}), "data_dir": data_dir}
+    warnings = _with_new_names(document)
     config = validate(document, Config)
+    config._warnings.extend(warnings)
     if problems := [*_shared_addresses(document, config), *_loops(document, config)]:
         raise FileError(problems)
     return config
@@ -179,6 +197,16 @@ def _listeners(config: Config) -> list[tuple[Location, str]]:
     if config.web is not None:
         listeners.append((("web", "endpoint"), config.web.endpoint))
     return listeners
+
+
+def _with_new_names(document: Document) -> list[str]:
+    """Read keys that were renamed by their new names; a warning for each that the file still calls by the old one."""
+    found = [document.rename_key(("alerts",), "receivers", "channels")]
+    alerts = document.value.get("alerts") if isinstance(document.value, dict) else None
+    routes = alerts.get("routes") if isinstance(alerts, dict) else None
+    for number in range(len(routes) if isinstance(routes, list) else 0):
+        found.append(document.rename_key(("alerts", "routes", number), "receivers", "channels"))
+    return [str(warning) for warning in found if warning is not None]
 
 
 def _shared_addresses(document: Document, config: Config) -> list[Problem]:

@@ -8,15 +8,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.evidence import Evidence, Score, Surroundings
+from tracegrade.evaluate.evidence import Evidence, Score, TraceContext
 from tracegrade.evaluate.gate import doubt, gate
-from tracegrade.extract.registry import extract
-from tracegrade.extract.surroundings import SessionSurroundings, SubjectSurroundings, TraceSurroundings
-from tracegrade.match.case import Case
-from tracegrade.match.evaluation_spec import EvaluationSpec
-from tracegrade.match.load import RuleSet
-from tracegrade.match.rule import Rule
-from tracegrade.match.sampling import sample_point
+from tracegrade.extract.extract import extract
+from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
 from tracegrade.match.select import Match, match, match_session
 from tracegrade.model.evaluation import (
     Decision,
@@ -32,6 +27,11 @@ from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session, session_trace_id
 from tracegrade.model.subject import Subject
 from tracegrade.model.trace import Trace
+from tracegrade.rule.case import Case
+from tracegrade.rule.evaluation_spec import EvaluationSpec
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.rule.sampling import sample_point
 
 # Scores are sums of fractions: 0.1 + 0.2 must reach a threshold of 0.3.
 PASS_TOLERANCE = 1e-9
@@ -81,11 +81,11 @@ def judge(
     extraction = extract(trace, tool_name)
     judgement = Judgement(extraction)
     trace_id = trace.trace_id.hex()
-    evidences, around = Evidences(), TraceSurroundings(extraction)
+    evidences, trace_context = Evidences(), ExtractionContext(extraction)
     subject: _Judged | None = None
     for matched in match(rule_set, extraction):
         if subject is None or subject.subject is not matched.subject:
-            evidence = evidences.of(matched.subject, SubjectSurroundings(around, matched.subject))
+            evidence = evidences.of(matched.subject, SubjectContext(trace_context, matched.subject))
             subject = _Judged(matched, evidence, _facts_in(matched, extraction, run), trace_id)
         judgement.decisions.append(_decide(subject, matched, trace_id, trace_id, gated, set_aside, working_on))
     return judgement
@@ -110,7 +110,7 @@ def judge_session(
     for matched in match_session(rule_set, session):
         if subject is None:
             facts = _facts_of_session(matched, session, run)
-            subject = _Judged(matched, Evidences().of(matched.subject, SessionSurroundings(session)), facts, "")
+            subject = _Judged(matched, Evidences().of(matched.subject, SessionContext(session)), facts, "")
         decisions.append(_decide(subject, matched, session.id, trace_id, gated, set_aside, working_on))
     return decisions
 
@@ -191,7 +191,7 @@ def _facts_of_session(matched: Match, session: Session, run: str) -> JudgedSubje
         subject.session,
         subject.agent,
         matched.service,
-        max(span.end_ns for span in subject.trace.spans),
+        subject.trace.end_ns,
     )
 
 
@@ -201,14 +201,14 @@ class Evidences:
     def __init__(self) -> None:
         self._runs: dict[int, Evidence] = {}
 
-    def of(self, subject: Subject, surroundings: Surroundings | None = None) -> Evidence:
+    def of(self, subject: Subject, trace_context: TraceContext | None = None) -> Evidence:
         """The evidence of `subject`, which is of the same trace as all others that were asked for."""
         run = None
         if subject.kind == "tool-call" and subject.run is not None and subject.run.calls:
             calls = subject.run.calls
             if (run := self._runs.get(id(calls))) is None:
                 run = self._runs[id(calls)] = Evidence(calls)
-        return Evidence(subject.calls, subject.prompt, subject.final_answer, surroundings, run)
+        return Evidence(subject.calls, subject.prompt, subject.final_answer, trace_context, run)
 
 
 class _Judged:
@@ -315,5 +315,5 @@ def _latest_end(subject: Subject) -> int:
     if subject.run is not None:
         ends.append(subject.run.end_ns)
     if subject.kind == "trace" or not any(ends):
-        ends += [span.end_ns for span in subject.trace.spans]
+        ends.append(subject.trace.end_ns)
     return max(ends, default=0)

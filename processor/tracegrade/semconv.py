@@ -192,7 +192,6 @@ MASTRA_METADATA = "mastra.metadata."
 
 # Gemini CLI, beside GenAI. Source: google-gemini/gemini-cli, packages/core/src/telemetry/{constants,trace}.ts.
 GEMINI_CALL_ID = "gen_ai.tool.call_id"
-GEMINI_PROMPT_NAME = "gen_ai.prompt.name"
 GEMINI_OLD_INPUT = "input-json"
 GEMINI_OLD_OUTPUT = "output-json"
 

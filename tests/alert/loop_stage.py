@@ -1,4 +1,4 @@
-"""The loop over a store, with receivers that take notes."""
+"""The loop over a store, with channels that take notes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,15 +8,15 @@ from sqlalchemy import Engine
 from store.judged_traces import MINUTE_NS, START_NS, judged
 from tracegrade.alert.loop import AlertLoop
 from tracegrade.alert.settings import AlertsSettings
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert, open_alerts
 from tracegrade.store.open import reading
 from tracegrade.store.write import StoreWriter
-from tracegrade.telemetry import Telemetry
+from tracegrade.telemetry.metrics import Telemetry
 
 
-class Receiver:
+class Channel:
     """Takes notes; refuses while ``away``."""
 
     resend_s: float | None = None
@@ -58,34 +58,35 @@ def rules(*alerts: dict[str, Any], **changes: Any) -> RuleSet:
 
 
 class Stage:
-    """A store, a loop with one receiver over it, and traces received at any minute."""
+    """A store, a loop with one channel over it, and traces received at any minute."""
 
-    def __init__(self, engine: Engine, *receivers: Receiver, **settings: Any) -> None:
+    def __init__(self, engine: Engine, *channels: Channel, **settings: Any) -> None:
         self.engine = engine
         self.rule_set = rules()
-        self.receiver = receivers[0] if receivers else Receiver()
+        self.channel = channels[0] if channels else Channel()
         self.telemetry = Telemetry("judge")
         read = AlertsSettings.model_validate(settings)
-        self.loop = AlertLoop(engine, lambda: self.rule_set, receivers or [self.receiver], self.telemetry, read)
+        self.loop = AlertLoop(engine, lambda: self.rule_set, channels or [self.channel], self.telemetry, read)
         self._writer = StoreWriter(engine)
-        self._next = 0
+        self.next_trace = 0
 
     def receive(self, minute: int, *outcomes: str, rule_hash: str = "", **changes: Any) -> None:
         received_ns = START_NS + minute * MINUTE_NS
         changes = {"first_received_ns": received_ns, "last_received_ns": received_ns} | changes
+        level = changes.pop("level", "high")
         rule_hash = rule_hash or (self.rule_set.rules[0].hash if self.rule_set.rules else "0")
-        traces = [judged(number, outcome, **changes) for number, outcome in enumerate(outcomes, self._next)]
+        traces = [judged(number, outcome, **changes) for number, outcome in enumerate(outcomes, self.next_trace)]
         for trace in traces:
             for decision in trace.decisions:
-                decision.pair.rule_hash = rule_hash
+                decision.pair.rule_hash, decision.pair.level = rule_hash, level
         self._writer.write(traces)
-        self._next += len(traces)
+        self.next_trace += len(traces)
 
     def step(self, minute: float) -> list[tuple[str, str, str]]:
-        """Check at `minute`; what the receiver was told in this step."""
-        before = len(self.receiver.told)
+        """Check at `minute`; what the channel was told in this step."""
+        before = len(self.channel.told)
         self.loop.step(START_NS + int(minute * MINUTE_NS))
-        return self.receiver.told[before:]
+        return self.channel.told[before:]
 
     def firing(self) -> list[StoredAlert]:
         with reading(self.engine) as connection:

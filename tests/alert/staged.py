@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tracegrade.alert.check import check
-from tracegrade.match.rule import Rule
+from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.history import NO_OUTCOMES, Bin, Outcomes, SeriesKey, Window, total
 from tracegrade.store.schema import MINUTE_NS

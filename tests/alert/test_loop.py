@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from alert.loop_stage import Receiver, Stage, rules
+from alert.loop_stage import Channel, Stage, rules
 from store.engines import POSTGRESQL, needs_postgresql
 from store.judged_traces import MINUTE_NS, START_NS, judged
 from tracegrade.alert.message import summary
-from tracegrade.match.rule_set import RuleSet
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import Silence, open_alerts, recent_alerts, save_silence
 from tracegrade.store.open import alone, open_store, reading
 from tracegrade.store.write import StoreWriter
@@ -105,43 +105,43 @@ def test_firing_again_is_a_new_firing_of_the_same_alert(stage: Stage) -> None:
     assert found[0].fingerprint == found[1].fingerprint
 
 
-def test_a_receiver_that_was_away_is_told_later(stage: Stage) -> None:
-    stage.receiver.away = True
+def test_a_channel_that_was_away_is_notified_later(stage: Stage) -> None:
+    stage.channel.away = True
     stage.receive(0, "fail", "fail")
     assert stage.step(1) == []
-    stage.receiver.away = False
+    stage.channel.away = False
     assert stage.step(1.1) == [], "not before the pause is over"
     assert stage.step(1.3) == FIRING
 
 
 def test_the_pause_after_failures_grows(stage: Stage) -> None:
-    stage.receiver.away = True
+    stage.channel.away = True
     stage.receive(0, "fail", "fail")
     for second in range(600):
         stage.loop.step(START_NS + second * SECOND_NS)
-    assert stage.receiver.calls == 6, "at 0, 15, 45, 105, 225, 465 seconds"
+    assert stage.channel.calls == 6, "at 0, 15, 45, 105, 225, 465 seconds"
     assert stage.telemetry.value("tracegrade.alerts.notifications", outcome="failed") == 6
 
 
-def test_what_came_and_went_while_a_receiver_was_away_is_told_as_resolved(stage: Stage) -> None:
-    stage.receiver.away = True
+def test_what_came_and_went_while_a_channel_was_away_is_notified_as_resolved(stage: Stage) -> None:
+    stage.channel.away = True
     stage.receive(0, "fail", "fail")
     stage.step(1)
     stage.receive(1, *["pass"] * 30)
     stage.step(2)
-    stage.receiver.away = False
+    stage.channel.away = False
     assert stage.step(9) == RESOLVED
 
 
-def test_what_was_told_is_remembered_over_a_restart(stage: Stage) -> None:
+def test_notifications_are_remembered_over_a_restart(stage: Stage) -> None:
     stage.receive(0, "fail", "fail")
     stage.step(1)
     again = Stage(stage.engine)
     assert again.step(2) == []
 
 
-def test_a_receiver_that_is_away_does_not_keep_others_from_being_told(engine: Engine) -> None:
-    away, other = Receiver("away"), Receiver("other")
+def test_a_channel_that_is_away_does_not_keep_others_from_being_notified(engine: Engine) -> None:
+    away, other = Channel("away"), Channel("other")
     away.away = True
     stage = Stage(engine, away, other)
     stage.receive(0, "fail", "fail")
@@ -173,14 +173,14 @@ def test_a_store_that_refuses_is_asked_again(stage: Stage) -> None:
     assert stage.step(2) == FIRING
 
 
-def test_running_ends_when_told_and_closes_receivers(stage: Stage) -> None:
+def test_running_ends_when_told_and_closes_channels(stage: Stage) -> None:
     async def run() -> None:
         stop = asyncio.Event()
         stop.set()
         await stage.loop.run(stop)
 
     asyncio.run(run())
-    assert stage.receiver.closed
+    assert stage.channel.closed
 
 
 def test_what_takes_long_is_done_less_often(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,21 +198,21 @@ def test_what_takes_long_is_done_less_often(stage: Stage, monkeypatch: pytest.Mo
     assert waited == [pytest.approx(30)]
 
 
-def test_what_still_fires_is_told_again_after_a_while(stage: Stage) -> None:
+def test_what_still_fires_is_notified_again_after_a_while(stage: Stage) -> None:
     stage.receive(0, "fail", "fail")
     assert [stage.step(minute) for minute in (1, 200, 242, 300)] == [FIRING, [], FIRING, []]
-    assert len(set(stage.receiver.keys)) == 1
+    assert len(set(stage.channel.keys)) == 1
 
 
 def test_a_kill_between_telling_and_storing_repeats_with_the_same_key(stage: Stage) -> None:
     stage.receive(0, "fail", "fail")
-    stage.receiver.killed_after = True
+    stage.channel.killed_after = True
     with pytest.raises(KeyboardInterrupt):
         stage.step(1)
-    again = Stage(stage.engine, Receiver())
+    again = Stage(stage.engine, Channel())
     again.rule_set = stage.rule_set
     assert again.step(2) == FIRING
-    assert again.receiver.keys == stage.receiver.keys
+    assert again.channel.keys == stage.channel.keys
     assert again.step(3) == []
 
 
@@ -226,7 +226,7 @@ def test_a_restart_in_any_state_changes_nothing(engine: Engine, killed_at: int) 
     for minute in range(1, 9):
         if minute == killed_at:
             fresh = Stage(engine)
-            fresh.rule_set, fresh._next = stage.rule_set, stage._next
+            fresh.rule_set, fresh.next_trace = stage.rule_set, stage.next_trace
             stage = fresh
         if minute == 6:
             stage.receive(5, *["pass"] * 30)
@@ -278,11 +278,11 @@ def test_maintenance_holds_back_until_it_ends(engine: Engine) -> None:
 
 def test_alerts_are_told_in_groups(engine: Engine) -> None:
     for group_by, calls in ((["rule"], 1), (["rule", "service"], 2)):
-        stage = Stage(engine, Receiver(name=" ".join(group_by)), group_by=group_by)
+        stage = Stage(engine, Channel(name=" ".join(group_by)), group_by=group_by)
         stage.receive(0, "fail", "fail", service="bank")
         stage.receive(0, "fail", "fail", service="shop")
         stage.step(1)
-        assert (stage.receiver.calls, len(stage.receiver.told)) == (calls, 2)
+        assert (stage.channel.calls, len(stage.channel.told)) == (calls, 2)
 
 
 def test_a_changed_rule_ends_the_alert_and_begins_anew_without_results(stage: Stage) -> None:
@@ -363,7 +363,7 @@ def test_a_revision_corrects_what_it_replaces(stage: Stage) -> None:
             decision.pair.rule_hash = stage.rule_set.rules[0].hash
         StoreWriter(stage.engine).write([trace])
     assert stage.step(2) == RESOLVED
-    assert stage.receiver.told[-1] == RESOLVED[0]
+    assert stage.channel.told[-1] == RESOLVED[0]
     with reading(stage.engine) as connection:
         assert recent_alerts(connection, 0)[0].samples == 14
 
@@ -371,10 +371,10 @@ def test_a_revision_corrects_what_it_replaces(stage: Stage) -> None:
 HOOK = {"webhook": {"url": "http://127.0.0.1/"}}
 
 
-def test_only_receivers_of_its_route_are_told_of_an_alert(engine: Engine) -> None:
-    pager, chat = Receiver("pager"), Receiver("chat")
-    routes = [{"labels": {"service": "bank"}, "receivers": ["pager"]}, {"receivers": ["chat"]}]
-    stage = Stage(engine, pager, chat, receivers={"pager": HOOK, "chat": HOOK}, routes=routes)
+def test_only_channels_of_its_route_are_notified(engine: Engine) -> None:
+    pager, chat = Channel("pager"), Channel("chat")
+    routes = [{"labels": {"service": "bank"}, "channels": ["pager"]}, {"channels": ["chat"]}]
+    stage = Stage(engine, pager, chat, channels={"pager": HOOK, "chat": HOOK}, routes=routes)
     stage.receive(0, "fail", "fail")
     stage.receive(0, "fail", "fail", service="bank")
     stage.step(1)
@@ -382,19 +382,19 @@ def test_only_receivers_of_its_route_are_told_of_an_alert(engine: Engine) -> Non
     assert chat.told == FIRING
 
 
-def test_who_was_told_of_an_alert_is_told_of_its_end_though_its_route_has_changed(engine: Engine) -> None:
-    stage = Stage(engine, receivers={"pager": HOOK})
+def test_a_channel_notified_of_an_alert_is_notified_of_its_end_though_its_route_has_changed(engine: Engine) -> None:
+    stage = Stage(engine, channels={"pager": HOOK})
     stage.receive(0, "fail", "fail")
     assert stage.step(1) == FIRING
     stage.receive(2, *["pass"] * 30)
-    changed = Stage(engine, receivers={"pager": HOOK}, routes=[{"receivers": []}])
+    changed = Stage(engine, channels={"pager": HOOK}, routes=[{"channels": []}])
     changed.rule_set = stage.rule_set
     assert changed.step(3) == RESOLVED
 
 
 def test_what_keeps_a_record_is_told_of_everything_once(engine: Engine) -> None:
-    pager, record = Receiver("pager"), Receiver("exporters.otlp", records=True)
-    stage = Stage(engine, pager, record, receivers={"pager": HOOK}, routes=[{"receivers": []}], repeat="1m")
+    pager, record = Channel("pager"), Channel("exporters.otlp", records=True)
+    stage = Stage(engine, pager, record, channels={"pager": HOOK}, routes=[{"channels": []}], repeat="1m")
     with stage.engine.begin() as connection:
         save_silence(connection, Silence("1", {}, START_NS, START_NS + 50 * MINUTE_NS, ""))
     stage.receive(0, "fail", "fail")
@@ -406,8 +406,8 @@ def test_what_keeps_a_record_is_told_of_everything_once(engine: Engine) -> None:
     assert record.told == [*FIRING, *RESOLVED]
 
 
-def test_a_receiver_that_breaks_has_failed_and_ends_nothing(engine: Engine) -> None:
-    broken, other = Receiver("broken"), Receiver("other")
+def test_a_channel_that_breaks_has_failed_and_ends_nothing(engine: Engine) -> None:
+    broken, other = Channel("broken"), Channel("other")
     broken.broken = True
     stage = Stage(engine, broken, other)
     stage.receive(0, "fail", "fail")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import ValidationError
 
-from alert.receivers.listening import ALERT
+from alert.notify.listening import ALERT
 from tracegrade.alert.mute import Maintenance, is_muted, matches
 from tracegrade.store.alerts import Silence
 

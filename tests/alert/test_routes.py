@@ -13,10 +13,10 @@ NAMES = ("pager", "chat", "mail")
 
 
 def settings(*routes: dict[str, Any]) -> AlertsSettings:
-    return AlertsSettings.model_validate({"receivers": dict.fromkeys(NAMES, HOOK), "routes": [*routes]})
+    return AlertsSettings.model_validate({"channels": dict.fromkeys(NAMES, HOOK), "routes": [*routes]})
 
 
-PAGER = {"labels": {"level": ["high", "critical"]}, "receivers": ["pager"]}
+PAGER = {"labels": {"level": ["high", "critical"]}, "channels": ["pager"]}
 
 
 @pytest.mark.parametrize(
@@ -25,34 +25,32 @@ PAGER = {"labels": {"level": ["high", "critical"]}, "receivers": ["pager"]}
         pytest.param([], NAMES, id="without routes everyone is told"),
         pytest.param([PAGER], ["pager"], id="any glob of a list"),
         pytest.param([{**PAGER, "labels": {"level": "l*"}}], NAMES, id="everyone, when no route matches"),
-        pytest.param([PAGER, {"receivers": ["chat"]}], ["pager"], id="the first that matches"),
-        pytest.param([PAGER | {"continue": True}, {"receivers": ["chat"]}], ["pager", "chat"], id="and the next"),
+        pytest.param([PAGER, {"channels": ["chat"]}], ["pager"], id="the first that matches"),
+        pytest.param([PAGER | {"continue": True}, {"channels": ["chat"]}], ["pager", "chat"], id="and the next"),
         pytest.param([PAGER | {"continue": True}], ["pager"], id="nothing matches after it"),
-        pytest.param([{"labels": {"service": "bank"}, "receivers": ["mail"]}, {"receivers": ["chat"]}], ["chat"]),
+        pytest.param([{"labels": {"service": "bank"}, "channels": ["mail"]}, {"channels": ["chat"]}], ["chat"]),
         pytest.param(
-            [{"labels": {"rule": "check*", "service": "shop", "agent": "s*"}, "receivers": ["mail"]}], ["mail"]
+            [{"labels": {"rule": "check*", "service": "shop", "agent": "s*"}, "channels": ["mail"]}], ["mail"]
         ),
-        pytest.param(
-            [{"labels": {"rule": "check*", "service": "bank"}, "receivers": ["mail"]}], NAMES, id="all labels"
-        ),
-        pytest.param([{"labels": {"release": "1.1"}, "receivers": []}], [], id="nobody"),
+        pytest.param([{"labels": {"rule": "check*", "service": "bank"}, "channels": ["mail"]}], NAMES, id="all labels"),
+        pytest.param([{"labels": {"release": "1.1"}, "channels": []}], [], id="nobody"),
     ],
 )
-def test_an_alert_goes_to_the_receivers_of_its_route(routes: list[dict[str, Any]], told: list[str]) -> None:
+def test_an_alert_goes_to_the_channels_of_its_route(routes: list[dict[str, Any]], told: list[str]) -> None:
     assert routed(ALERT, settings(*routes).routes, NAMES) == set(told)
 
 
 def test_a_label_that_an_alert_has_no_value_of_is_matched_as_empty() -> None:
-    routes = settings({"labels": {"release": ""}, "receivers": ["mail"]}).routes
+    routes = settings({"labels": {"release": ""}, "channels": ["mail"]}).routes
     assert routed(replace(ALERT, release=None), routes, NAMES) == {"mail"}
 
 
 @pytest.mark.parametrize(
     ("route", "said"),
     [
-        ({"receivers": ["phone"]}, "no receiver 'phone'; expected one of pager, chat, mail"),
-        ({"labels": {"team": "x"}, "receivers": ["mail"]}, "no label 'team'; expected one of rule, level"),
-        ({"labels": {"rule": "x"}}, "receivers"),
+        ({"channels": ["phone"]}, "no channel 'phone'; expected one of pager, chat, mail"),
+        ({"labels": {"team": "x"}, "channels": ["mail"]}, "no label 'team'; expected one of rule, level"),
+        ({"labels": {"rule": "x"}}, "channels"),
     ],
 )
 def test_a_route_to_nowhere_is_refused(route: dict[str, Any], said: str) -> None:

@@ -1,10 +1,10 @@
 from dataclasses import replace
 from typing import Any
 
-from tracegrade.alert.finding import Finding, Verdict
+from tracegrade.alert.detect.finding import Finding, Verdict
 from tracegrade.alert.states import Condition, next_state, resolved
-from tracegrade.match.alert import Alert
-from tracegrade.match.rule import Rule
+from tracegrade.rule.alert import Alert
+from tracegrade.rule.rule import Rule
 from tracegrade.store.history import SeriesKey
 
 RULE = Rule.model_validate(

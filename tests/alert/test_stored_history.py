@@ -5,7 +5,7 @@ from sqlalchemy import Engine
 
 from store.judged_traces import MINUTE_NS, START_NS, judged
 from tracegrade.alert.stored_history import ReadHistory, StoredHistory
-from tracegrade.match.rule import Rule
+from tracegrade.rule.rule import Rule
 from tracegrade.store.history import Window, total
 from tracegrade.store.open import reading
 from tracegrade.store.schema import EVERY_TRACE

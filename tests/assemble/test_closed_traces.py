@@ -6,7 +6,7 @@ from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
 
 def closed(number: int, spans: int = 3, closed_ns: int = 0) -> ClosedTrace:
     made = [span(place, trace=key(number)[1]) for place in range(1, spans + 1)]
-    return ClosedTrace(closed_ns, spans + 1, made, [b"d" * 16], None, "rules", number, 7, wanted="attributes")
+    return ClosedTrace(closed_ns, spans + 1, made, [b"d" * 16], None, "rules", number, 7, filter_hash="attributes")
 
 
 def key(number: int) -> tuple[str, bytes]:
@@ -17,9 +17,7 @@ def test_beyond_the_bound_those_that_closed_first_are_bytes_and_are_found_all_th
     traces = ClosedTraces(max_unpacked_spans=7)
     for number in range(1, 5):
         traces.add(key(number), closed(number))
-    held = [found for _, found in traces._held.values()]
-    assert [bool(found.packed) for found in held] == [True, True, False, False]
-    assert not held[0].spans
+    assert traces.unpacked_spans == 6
     assert traces.find(map(key, range(1, 5))) == {key(number): closed(number) for number in range(1, 5)}
 
 
@@ -29,6 +27,6 @@ def test_what_is_let_go_counts_no_more() -> None:
         traces.add(key(number), closed(number), token=number)
         traces.release(number - 1)
         traces.add(key(number), closed(number), token=number)  # opened again meanwhile
-    assert not any(found.packed for _, found in traces._held.values())
+    assert traces.unpacked_spans == 3
     traces.release(6)
-    assert traces._unpacked_spans == 0
+    assert traces.unpacked_spans == 0

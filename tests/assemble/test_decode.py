@@ -10,8 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
-from tracegrade.assemble.decode import Decoder, Wanted, json_value
-from tracegrade.extract.unread import UNREAD_KEYS
+from tracegrade.assemble.decode import AttributeFilter, Decoder, json_value
 from tracegrade.model.span import SpanEvent
 
 
@@ -33,7 +32,7 @@ def request_with(*attributes: KeyValue, scope: str = "lib") -> ExportTraceServic
 
 
 MARKS = frozenset({"tool.name"})
-WANTED = Wanted(frozenset({"tool.name", "flag"}), ("llm.",), frozenset({"exception"}), MARKS)
+FILTER = AttributeFilter(frozenset({"tool.name", "flag"}), ("llm.",), frozenset({"exception"}), MARKS)
 
 
 def test_only_wanted_keys_and_prefixes_are_kept() -> None:
@@ -43,7 +42,7 @@ def test_only_wanted_keys_and_prefixes_are_kept() -> None:
         attribute("http.method", string_value="GET"),
         attribute("flag", string_value=""),
     )
-    (decoded,) = Decoder(WANTED).spans(request.SerializeToString())
+    (decoded,) = Decoder(FILTER).spans(request.SerializeToString())
     assert decoded.attributes == {"tool.name": "search", "llm.x.0": 7, "flag": ""}
     assert (decoded.status_code, decoded.status_message, decoded.kind) == (2, "bad", 3)
     assert decoded.resource.service == "shop"
@@ -55,14 +54,14 @@ def test_only_wanted_events_are_kept_whole() -> None:
     events = request.resource_spans[0].scope_spans[0].spans[0].events
     events.add(name="exception", time_unix_nano=5).attributes.append(attribute("exception.type", string_value="E"))
     events.add(name="noise")
-    (decoded,) = Decoder(WANTED).spans(request.SerializeToString())
+    (decoded,) = Decoder(FILTER).spans(request.SerializeToString())
     assert [(event.name, event.time_ns, event.attributes) for event in decoded.events] == [
         ("exception", 5, {"exception.type": "E"})
     ]
 
 
 def test_spans_of_our_own_scope_are_counted_and_passed_over() -> None:
-    decoder = Decoder(WANTED)
+    decoder = Decoder(FILTER)
     assert decoder.spans(request_with(scope="tracegrade").SerializeToString()) == []
     assert decoder.own_spans == 1
 
@@ -83,18 +82,17 @@ ATTRIBUTES = st.builds(
 
 @given(st.lists(ATTRIBUTES, max_size=8))
 def test_attributes_are_kept_in_order_of_their_keys_and_the_last_of_one_name_counts(attributes: list[KeyValue]) -> None:
-    (decoded,) = Decoder(WANTED).spans(request_with(*attributes).SerializeToString())
-    decoded.attributes.pop(UNREAD_KEYS, None)  # what hypothesis writes may look like a tool call
+    (decoded,) = Decoder(FILTER).spans(request_with(*attributes).SerializeToString())
     kept = {
         pair.key: json_value(pair.value)
         for pair in attributes
-        if pair.key in WANTED.attributes or pair.key.startswith(WANTED.prefixes)
+        if pair.key in FILTER.attributes or pair.key.startswith(FILTER.prefixes)
     }
     assert list(decoded.attributes.items()) == sorted(kept.items())
 
 
 def test_a_sender_that_invents_keys_without_end_is_decoded_alike() -> None:
-    decoder = Decoder(WANTED)
+    decoder = Decoder(FILTER)
     for number in (0, *range(2_000), 0):  # more sets of keys than are learnt
         request = request_with(attribute(f"llm.{number}", int_value=1), attribute(f"x.{number}", int_value=2))
         (decoded,) = decoder.spans(request.SerializeToString())
@@ -102,7 +100,7 @@ def test_a_sender_that_invents_keys_without_end_is_decoded_alike() -> None:
 
 
 def test_a_span_with_very_many_keys_is_decoded_alike_every_time() -> None:
-    decoder = Decoder(WANTED)
+    decoder = Decoder(FILTER)
     request = request_with(*(attribute(f"{prefix}.{n:03}", int_value=n) for n in range(100) for prefix in ("llm", "x")))
     expected = {f"llm.{n:03}": n for n in range(100)}
     for _ in range(2):
@@ -116,15 +114,15 @@ def test_bytes_that_are_no_request_raise_one_error(payload: bytes) -> None:
         ExportTraceServiceRequest.FromString(payload)
     except DecodeError:
         with pytest.raises(DecodeError):
-            Decoder(WANTED).spans(payload)
+            Decoder(FILTER).spans(payload)
     else:
-        Decoder(WANTED).spans(payload)
+        Decoder(FILTER).spans(payload)
 
 
 def test_a_span_without_a_status_is_unset() -> None:
     request = request_with()
     request.resource_spans[0].scope_spans[0].spans[0].ClearField("status")
-    (decoded,) = Decoder(WANTED).spans(request.SerializeToString())
+    (decoded,) = Decoder(FILTER).spans(request.SerializeToString())
     assert (decoded.status_code, decoded.status_message, decoded.events) == (0, "", [])
 
 
@@ -162,16 +160,16 @@ def test_the_keys_of_a_span_that_no_dialect_knows_are_noted_when_it_looks_like_a
 ) -> None:
     request = request_with(*(attribute(key, string_value="x") for key in keys))
     request.resource_spans[0].scope_spans[0].spans[0].name = name
-    decoder = Decoder(WANTED)
+    decoder = Decoder(FILTER)
     for _ in range(2):
         (decoded,) = decoder.spans(request.SerializeToString())
-        assert decoded.attributes.get(UNREAD_KEYS) == noted
+        assert decoded.unread_keys == (None if noted is None else tuple(noted))
 
 
 def test_of_very_many_keys_some_are_noted() -> None:
     request = request_with(*(attribute(f"tool.{number:04}", int_value=number) for number in range(1000)))
-    (decoded,) = Decoder(WANTED).spans(request.SerializeToString())
-    assert decoded.attributes[UNREAD_KEYS] == [f"tool.{number:04}" for number in range(64)]
+    (decoded,) = Decoder(FILTER).spans(request.SerializeToString())
+    assert decoded.unread_keys == tuple(f"tool.{number:04}" for number in range(64))
 
 
 def log_record(name: str = "gen_ai.choice", **changes: object) -> LogRecord:
@@ -189,11 +187,11 @@ def logs_request(*log_records: LogRecord, scope: str = "lib") -> bytes:
     return request.SerializeToString()
 
 
-LOGS_WANTED = Wanted(frozenset(), events=frozenset({"gen_ai.choice"}))
+LOGS_FILTER = AttributeFilter(frozenset(), events=frozenset({"gen_ai.choice"}))
 
 
 def test_a_log_record_is_an_event_of_its_span_with_the_members_of_its_body() -> None:
-    (decoded,) = Decoder(LOGS_WANTED).log_records(logs_request(log_record()))
+    (decoded,) = Decoder(LOGS_FILTER).log_records(logs_request(log_record()))
     assert (decoded.trace_id, decoded.span_id, decoded.scope) == (b"t" * 16, b"s" * 8, "lib")
     assert decoded.event == SpanEvent("gen_ai.choice", 5, {"x": 1, "index": 0})
 
@@ -201,7 +199,7 @@ def test_a_log_record_is_an_event_of_its_span_with_the_members_of_its_body() -> 
 def test_the_time_at_which_it_was_observed_stands_in_for_a_log_records_own() -> None:
     made = log_record(observed_time_unix_nano=7)
     made.ClearField("time_unix_nano")
-    (decoded,) = Decoder(LOGS_WANTED).log_records(logs_request(made))
+    (decoded,) = Decoder(LOGS_FILTER).log_records(logs_request(made))
     assert decoded.event.time_ns == 7
 
 
@@ -209,14 +207,14 @@ def test_the_time_at_which_it_was_observed_stands_in_for_a_log_records_own() -> 
 def test_a_body_as_text_is_kept_where_it_may_be_an_object(text: str, kept: dict[str, str]) -> None:
     made = log_record()
     made.body.string_value = text
-    (decoded,) = Decoder(LOGS_WANTED).log_records(logs_request(made))
+    (decoded,) = Decoder(LOGS_FILTER).log_records(logs_request(made))
     assert decoded.event.attributes == {"x": 1} | kept
 
 
 def test_an_event_name_may_be_an_attribute() -> None:
     made = log_record("")
     made.attributes.append(attribute("event.name", string_value="gen_ai.choice"))
-    (decoded,) = Decoder(LOGS_WANTED).log_records(logs_request(made))
+    (decoded,) = Decoder(LOGS_FILTER).log_records(logs_request(made))
     assert decoded.event.name == "gen_ai.choice"
 
 
@@ -233,19 +231,19 @@ def test_an_event_name_may_be_an_attribute() -> None:
     ids=["unwanted", "no event", "no trace", "no span", "broken ids", "named after its scope, but no content"],
 )
 def test_log_records_that_nobody_reads_are_passed_over(made: LogRecord) -> None:
-    assert Decoder(LOGS_WANTED).log_records(logs_request(made)) == []
+    assert Decoder(LOGS_FILTER).log_records(logs_request(made)) == []
 
 
 @pytest.mark.parametrize("side", ["input", "output"])
 def test_content_moved_to_an_event_named_after_its_scope_is_kept(side: str) -> None:
     made = log_record("lib")
     made.body.kvlist_value.values.append(attribute(side, kvlist_value=KeyValueList()))
-    (decoded,) = Decoder(LOGS_WANTED).log_records(logs_request(made))
+    (decoded,) = Decoder(LOGS_FILTER).log_records(logs_request(made))
     assert decoded.event.attributes == {"x": 1, "index": 0, side: {}}
 
 
 def test_log_records_of_our_own_scope_are_counted_and_passed_over() -> None:
-    decoder = Decoder(LOGS_WANTED)
+    decoder = Decoder(LOGS_FILTER)
     assert decoder.log_records(logs_request(log_record(), log_record(), scope="tracegrade")) == []
     assert decoder.own_log_records == 2
 
@@ -256,13 +254,13 @@ def test_bytes_that_are_no_logs_request_raise_one_error(payload: bytes) -> None:
         ExportLogsServiceRequest.FromString(payload)
     except DecodeError:
         with pytest.raises(DecodeError):
-            Decoder(LOGS_WANTED).log_records(payload)
+            Decoder(LOGS_FILTER).log_records(payload)
     else:
-        Decoder(LOGS_WANTED).log_records(payload)
+        Decoder(LOGS_FILTER).log_records(payload)
 
 
 def test_long_keys_are_not_remembered() -> None:
-    decoder = Decoder(WANTED)
+    decoder = Decoder(FILTER)
     tracemalloc.start()
     try:
         for number in range(40):
@@ -277,5 +275,5 @@ def test_values_nested_as_deep_as_protobuf_takes_them_become_json() -> None:
     value = AnyValue(int_value=7)
     for _ in range(40):
         value = AnyValue(array_value=ArrayValue(values=[value]))
-    (span,) = Decoder(WANTED).spans(request_with(KeyValue(key="flag", value=value)).SerializeToString())
+    (span,) = Decoder(FILTER).spans(request_with(KeyValue(key="flag", value=value)).SerializeToString())
     assert repr(span.attributes["flag"]) == "[" * 40 + "7" + "]" * 40

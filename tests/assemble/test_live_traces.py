@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from assemble.spans import TRACE, log_record, span
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
+from tracegrade.assemble.completion import Overrides
 from tracegrade.assemble.content import digest
 from tracegrade.assemble.live_trace import LiveTrace
 from tracegrade.assemble.live_traces import LiveTraces
@@ -20,32 +21,40 @@ from tracegrade.model.trace import Trace
 S = 1_000_000_000
 
 
-def assembler(**changes: object) -> LiveTraces:
-    return LiveTraces(TracesSettings(**changes), ClosedTraces(), "rules", "attributes")
+class Assembler(LiveTraces):
+    """Live traces, and the closed ones among which they look for those that late spans belong to."""
+
+    def __init__(self, settings: TracesSettings) -> None:
+        self.closed = ClosedTraces()
+        super().__init__(settings, self.closed, "rules", "attributes")
 
 
-def add(live: LiveTraces, *spans: Span, at: float = 0, position: int = 0) -> list[Trace]:
+def assembler(**changes: object) -> Assembler:
+    return Assembler(TracesSettings(**changes))
+
+
+def add(live: Assembler, *spans: Span, at: float = 0, position: int = 0) -> list[Trace]:
     """Add spans as one record received at `at` seconds; closed traces are remembered as the judge does it."""
     closed = close(live, at)
     live.add(list(spans), "default", round(at * S), position, position + 1, 100 * len(spans))
     return closed
 
 
-def add_logs(live: LiveTraces, *log_records: LogRecord, at: float = 0, position: int = 0) -> list[Trace]:
+def add_logs(live: Assembler, *log_records: LogRecord, at: float = 0, position: int = 0) -> list[Trace]:
     """The same of log records."""
     closed = close(live, at)
     live.add_log_records(list(log_records), "default", round(at * S), position, position + 1, 100 * len(log_records))
     return closed
 
 
-def close(live: LiveTraces, at: float) -> list[Trace]:
+def close(live: Assembler, at: float) -> list[Trace]:
     return remembered(live, live.close_due(round(at * S)))
 
 
-def remembered(live: LiveTraces, traces: Iterable[Trace]) -> list[Trace]:
+def remembered(live: Assembler, traces: Iterable[Trace]) -> list[Trace]:
     closed = list(traces)
     for trace in closed:
-        live._closed.add((trace.tenant, trace.trace_id), ClosedTrace.of(trace))
+        live.closed.add((trace.tenant, trace.trace_id), ClosedTrace.of(trace))
     return closed
 
 
@@ -118,16 +127,16 @@ def test_a_span_later_than_reopen_for_is_too_late_and_named() -> None:
     close(live, 2)
     add(live, span(2, 1), at=62.1)
     assert len(live) == 0
-    assert live.fates["too_late", ""] == 1
+    assert live.span_dispositions["too_late", ""] == 1
 
 
 def test_a_span_too_late_is_so_also_for_who_only_remembers_when_its_trace_closed() -> None:
     live = assembler(reopen_for="60s")
     add(live, span(1), at=0)
     close(live, 2)
-    live._closed.expire(before_ns=62 * S)
+    live.closed.expire(before_ns=62 * S)
     add(live, span(2, 1), span(1), at=62.1)
-    assert (len(live), live.fates["too_late", ""]) == (0, 2)
+    assert (len(live), live.span_dispositions["too_late", ""]) == (0, 2)
 
 
 def test_known_spans_of_a_closed_trace_do_not_open_it() -> None:
@@ -136,7 +145,7 @@ def test_known_spans_of_a_closed_trace_do_not_open_it() -> None:
     close(live, 2)
     add(live, span(2, 1), span(1), at=3)
     assert len(live) == 0
-    assert live.fates["duplicate", ""] == 2
+    assert live.span_dispositions["duplicate", ""] == 2
 
 
 def test_rules_that_read_other_attributes_make_no_new_contents_of_known_spans() -> None:
@@ -144,13 +153,13 @@ def test_rules_that_read_other_attributes_make_no_new_contents_of_known_spans() 
     add(live, span(1, attributes={"a": 1}), span(2, 1, attributes={"a": 2}), at=0)
     close(live, 2)
     # The judge starts again with other rules: "a" is not read any more, "b" is; then another span comes late.
-    live.wanted = "other attributes"
+    live.filter_hash = "other attributes"
     add(live, span(1, attributes={}), span(2, 1, attributes={"a": 2, "b": [3]}), at=3)
     assert len(live) == 0
     add(live, span(3, 1, attributes={"b": 4}), span(1, attributes={}), at=4)
     (trace,) = close(live, 6)
     assert (trace.revision, trace.replaced) == (3, [])
-    assert live.fates["duplicate", ""] == 3
+    assert live.span_dispositions["duplicate", ""] == 3
 
 
 def test_attributes_and_events_that_another_version_reads_make_no_new_contents_either() -> None:
@@ -158,11 +167,11 @@ def test_attributes_and_events_that_another_version_reads_make_no_new_contents_e
     one, other = SpanEvent("gen_ai.choice", 5, {"a": 1}), SpanEvent("exception", 6, {})
     add(live, span(1, attributes={"a": 1, "b": 2}, events=[one, other]), at=0)
     close(live, 2)
-    live.wanted = "other attributes"
+    live.filter_hash = "other attributes"
     add(live, span(1, attributes={"b": 2, "c": 3}, events=[one]), at=3)
-    assert (len(live), live.fates["duplicate", ""]) == (0, 1)
+    assert (len(live), live.span_dispositions["duplicate", ""]) == (0, 1)
     add(live, span(1, attributes={"b": 2, "c": 3}, events=[replace(one, time_ns=7)]), at=4)
-    assert (len(live), live.fates["duplicate", ""]) == (1, 1)
+    assert (len(live), live.span_dispositions["duplicate", ""]) == (1, 1)
 
 
 def test_the_same_rules_see_one_attribute_more_as_another_content() -> None:
@@ -179,7 +188,7 @@ def test_a_really_different_content_is_one_under_other_rules_too() -> None:
     live = assembler()
     add(live, span(1, attributes={"a": 1}), at=0)
     close(live, 2)
-    live.wanted = "other attributes"
+    live.filter_hash = "other attributes"
     add(live, span(1, attributes={"a": 2}), at=3)
     (trace,) = close(live, 5)
     assert (trace.revision, trace.spans[0].attributes) == (2, {"a": 2})
@@ -193,7 +202,7 @@ def test_the_content_that_ends_later_wins_and_both_count_as_contents_seen() -> N
     assert [s.name for s in trace.spans] == ["late"]
     assert trace.revision == 2
     assert trace.replaced == [digest(early)]
-    assert live.fates == {("duplicate", ""): 2, ("judged", ""): 2}
+    assert live.span_dispositions == {("duplicate", ""): 2, ("judged", ""): 2}
 
 
 def test_spans_beyond_the_cap_are_dropped_and_the_trace_says_so() -> None:
@@ -202,7 +211,7 @@ def test_spans_beyond_the_cap_are_dropped_and_the_trace_says_so() -> None:
     (trace,) = close(live, 0)
     assert (trace.close_reason, trace.cut_by) == ("span_cap", "span_cap")
     add(live, span(9, 1), at=1)
-    assert live.fates["dropped", "span_cap"] == 1
+    assert live.span_dispositions["dropped", "span_cap"] == 1
     assert len(live) == 0
 
 
@@ -251,8 +260,8 @@ def test_log_records_count_as_contents_and_keep_the_order_in_which_they_were_wri
     (trace,) = close(live, 3)
     assert [record.event.attributes["content"] for record in trace.log_records] == ["first", "second"]
     assert trace.revision == 3
-    assert live.log_record_fates == {("duplicate", ""): 1, ("joined", ""): 2}
-    assert live.fates == {("judged", ""): 1}
+    assert live.log_record_dispositions == {("duplicate", ""): 1, ("joined", ""): 2}
+    assert live.span_dispositions == {("judged", ""): 1}
 
 
 def test_events_of_one_time_are_in_the_order_that_their_sender_numbered() -> None:
@@ -292,7 +301,7 @@ def test_log_records_whose_trace_never_comes_are_let_go_and_counted() -> None:
     assert live.open_log_records == 2
     assert close(live, 660) == []
     assert (len(live), live.open_log_records) == (0, 0)
-    assert live.log_record_fates == {("unjoined", ""): 2}
+    assert live.log_record_dispositions == {("unjoined", ""): 2}
 
 
 def test_a_log_record_of_a_span_that_never_came_is_kept_and_counted() -> None:
@@ -301,7 +310,7 @@ def test_a_log_record_of_a_span_that_never_came_is_kept_and_counted() -> None:
     add_logs(live, log_record(9, "stray"), log_record(1, "here"))
     (trace,) = close(live, 2)
     assert len(trace.log_records) == 2
-    assert live.log_record_fates == {("joined", ""): 1, ("unjoined", ""): 1}
+    assert live.log_record_dispositions == {("joined", ""): 1, ("unjoined", ""): 1}
 
 
 def test_a_late_log_record_makes_a_higher_revision_of_the_whole_trace() -> None:
@@ -312,7 +321,7 @@ def test_a_late_log_record_makes_a_higher_revision_of_the_whole_trace() -> None:
     add_logs(live, log_record(1, "late", time=1), log_record(1, "in time"), at=100)
     (second,) = close(live, 102)
     assert (second.revision, second.supersedes, len(second.spans), len(second.log_records)) == (3, 2, 1, 2)
-    assert live.log_record_fates == {("joined", ""): 2, ("duplicate", ""): 1}
+    assert live.log_record_dispositions == {("joined", ""): 2, ("duplicate", ""): 1}
 
 
 def test_a_log_record_later_than_reopen_for_is_too_late_and_named() -> None:
@@ -321,7 +330,7 @@ def test_a_log_record_later_than_reopen_for_is_too_late_and_named() -> None:
     close(live, 2)
     add_logs(live, log_record(1, "late"), at=62.1)
     assert len(live) == 0
-    assert live.log_record_fates == {("too_late", ""): 1}
+    assert live.log_record_dispositions == {("too_late", ""): 1}
 
 
 def test_known_log_records_of_a_closed_trace_do_not_open_it() -> None:
@@ -331,7 +340,7 @@ def test_known_log_records_of_a_closed_trace_do_not_open_it() -> None:
     close(live, 2)
     add_logs(live, log_record(1, "said"), at=3)
     assert len(live) == 0
-    assert live.log_record_fates["duplicate", ""] == 1
+    assert live.log_record_dispositions["duplicate", ""] == 1
 
 
 def test_log_records_count_to_the_caps() -> None:
@@ -341,7 +350,7 @@ def test_log_records_count_to_the_caps() -> None:
     (trace,) = close(live, 0)
     assert trace.cut_by == "span_cap"
     add_logs(live, log_record(1, "d"), at=1)
-    assert live.log_record_fates["dropped", "span_cap"] == 1
+    assert live.log_record_dispositions["dropped", "span_cap"] == 1
 
 
 def test_log_records_without_spans_are_dropped_for_memory_and_counted() -> None:
@@ -350,8 +359,23 @@ def test_log_records_without_spans_are_dropped_for_memory_and_counted() -> None:
     add(live, span(1, trace=bytes([2]) * 16), at=1)
     (trace,) = close(live, 3)
     assert trace.trace_id == bytes([2]) * 16
-    assert live.log_record_fates == {("dropped", "memory"): 1}
+    assert live.log_record_dispositions == {("dropped", "memory"): 1}
     assert live.open_log_records == 0
+
+
+def test_the_example_of_the_module_holds() -> None:
+    live = assembler(settle="2s", idle_timeout="60s", reopen_for="600s")
+    add(live, span(2, 1), at=0.0)
+    add(live, span(1), at=1.0)
+    add(live, span(2, 1), at=2.5)
+    assert close(live, 4.4) == []
+    (first,) = close(live, 4.5)
+    assert (first.close_reason, first.revision, first.closed_ns) == ("settled", 2, round(4.5 * S))
+    add(live, span(3, 1), at=9.0)
+    (second,) = close(live, 11.0)
+    assert (len(second.spans), second.revision, second.supersedes) == (3, 3, 2)
+    add(live, span(4, 1), at=700.0)
+    assert (len(live), live.span_dispositions) == (0, {("judged", ""): 3, ("duplicate", ""): 1, ("too_late", ""): 1})
 
 
 def test_time_that_goes_backwards_is_refused() -> None:
@@ -369,24 +393,29 @@ def test_beyond_a_number_of_open_spans_the_longest_quiet_traces_are_bytes() -> N
     live = assembler(max_unpacked_spans=6)
     for number in range(1, 4):
         add(live, span(1, trace=trace_id(number)), span(2, 1, trace=trace_id(number)), at=number / 10)
-    assert not any(held.packed for held in live._live.values()), "up to that number nothing is"
+    assert live.unpacked == 6, "up to that number nothing is"
     add(live, span(3, 1, trace=trace_id(1)), at=0.4)  # 2 and 3 are the longest quiet now
-    assert [bool(held.packed) for held in live._live.values()] == [False, True, True]
-    assert live._unpacked == 3
+    assert live.unpacked == 3
     assert (live.open_spans, len(live)) == (7, 3)
 
 
 def test_a_span_is_packed_as_often_as_its_trace_doubles() -> None:
-    live = assembler(max_unpacked_spans=0)
+    held = LiveTrace(0, 0, 0, 0, "rules", Overrides(TracesSettings()).deadlines(0))
     pieces = []
     for number in range(1, 65):
-        add(live, span(number, 99), at=0)
-        (held,) = live._live.values()
+        held.add(span(number, 99))
+        held.pack()
         pieces.append([packed.contents for packed in held.packed])
     assert pieces[:4] == [[1], [2], [2, 1], [4]]
     assert pieces[62:] == [[32, 16, 8, 4, 2, 1], [64]]
+
+
+def test_what_is_packed_is_known_and_comes_back() -> None:
+    live = assembler(max_unpacked_spans=0)
+    for number in range(1, 65):
+        add(live, span(number, 99), at=0)
     add(live, span(7, 99), span(7, 99, name="other"), at=0)
-    assert (live.fates, live.open_spans) == ({("duplicate", ""): 1}, 65)
+    assert (live.span_dispositions, live.open_spans) == ({("duplicate", ""): 1}, 65)
     (closed,) = live.close_all()
     assert closed.revision == 65
     assert [s.name for s in closed.spans if s.span_id[-1] == 7] == ["span 7"]
@@ -398,7 +427,7 @@ def test_closed_traces_are_unpacked_as_they_are_asked_for() -> None:
         add(live, span(1, trace=trace_id(number)), at=0)
     closing = live.close_due(10 * S)
     assert next(closing).spans == [span(1, trace=trace_id(1))]
-    assert all(held.packed for held in live._live.values())
+    assert live.unpacked == 0
     assert len(list(closing)) == 2
 
 
@@ -473,6 +502,6 @@ def test_any_order_batching_duplication_lateness_and_packing_gives_the_same_high
     (expected,) = whole.close_all()
     assert seen(highest) == seen(expected)
     # Promise 5, of the spans that were read.
-    assert live.fates.total() == len(spans_of(arrivals))
-    assert live.log_record_fates.total() == len(log_records_of(arrivals))
+    assert live.span_dispositions.total() == len(spans_of(arrivals))
+    assert live.log_record_dispositions.total() == len(log_records_of(arrivals))
     assert live.open_spans == live.open_log_records == 0

@@ -66,9 +66,13 @@ def test_of_several_the_first_that_sets_a_value_gives_it_in_any_order_of_spans()
         live = assembler(overrides=overrides)
         for one in order:
             add(live, one, at=0)
-        (held,) = live._live.values()
-        assert [round(ns / 1e9) for ns in (held.deadlines.settle_ns, held.deadlines.max_age_ns)] == [10, 100]
-        assert round(held.deadlines.idle_ns / 1e9) == 90
+        assert close(live, 9.9) == []
+        assert [trace.close_reason for trace in close(live, 10)] == ["settled"]
+        incomplete = [span(4, 9, attributes=agent("a"), trace=bytes(16)), span(5, 9, trace=bytes(16))]
+        for one in incomplete:
+            add(live, one, at=20)
+        assert close(live, 109.9) == []
+        assert [trace.close_reason for trace in close(live, 110)] == ["idle"]
 
 
 def test_the_end_may_come_before_the_span_that_says_what_ends_the_trace() -> None:

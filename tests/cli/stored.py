@@ -7,12 +7,12 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from tracegrade.cli import main
-from tracegrade.deliver.record import JudgedTrace
+from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.open import open_store
 from tracegrade.store.write import StoreWriter
 
 
-def store(data_dir: Path, *records: JudgedTrace) -> None:
+def store(data_dir: Path, *records: TraceResult) -> None:
     engine = open_store(f"sqlite:///{data_dir / 'tracegrade.db'}")
     StoreWriter(engine).write(records)
     engine.dispose()

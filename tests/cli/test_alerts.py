@@ -6,11 +6,13 @@ import pytest
 from cli.stored import run, run_json, store
 from store.judged_traces import MINUTE_NS, START_NS, judged
 from store.stored_alerts import ALERT
-from tracegrade.match.load import load_rules
-from tracegrade.store.alerts import Told, save_alert
+from tracegrade.rule.load import load_rules
+from tracegrade.store.alerts import Notification, save_alert
 from tracegrade.store.open import open_store
 
-FIRING = replace(ALERT, notified={"pager": Told("firing", 1), "mail": Told(tries=3, error="answered 503")})
+FIRING = replace(
+    ALERT, notified={"pager": Notification("firing", 1), "mail": Notification(tries=3, error="answered 503")}
+)
 EARLIER = replace(
     FIRING, starts_ns=FIRING.starts_ns - 10**12, ends_ns=FIRING.starts_ns - 10**11, state="resolved", notified={}
 )

@@ -7,7 +7,7 @@ from jsonschema_rs import Draft202012Validator
 from yaml import safe_load
 
 from tracegrade.cli import main
-from tracegrade.match.load import DEFAULT_RULES
+from tracegrade.rule.load import DEFAULT_RULES
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "config.example.yaml"
 
@@ -15,7 +15,7 @@ SECRETS = """\
 exporters:
   otlp: {endpoint: "collector:4317", headers: {authorization: Bearer tip-top-secret}}
 alerts:
-  receivers:
+  channels:
     pager: {webhook: {url: "https://pager.example/tip-top-secret", headers: {Authorization: tip-top-secret}}}
     alertmanager: {alertmanager: {url: "http://ops:tip-top-secret@alertmanager:9093"}}
     duty: {pagerduty: {routing_key: tip-top-secret, url: "https://tip-top-secret@duty.example"}}
@@ -28,9 +28,9 @@ MISTAKES_WITH_SECRETS = [
     'exporters: {otlp: {endpoint: "ops:tip-top-secret@collector:4317"}}',
     'exporters: {otlp: {protocol: http, endpoint: "http://ops:tip-top-secret@collector:4318"}}',
     'exporters: {otlp: {protocol: http, endpoint: "https://collector:4318/?token=tip-top-secret"}}',
-    'alerts: {receivers: {a: {webhook: {url: "ftp://pager.example/tip-top-secret"}}}}',
-    'alerts: {receivers: {a: {slack: {url: "tip-top-secret"}}}}',
-    'alerts: {receivers: {a: {alertmanager: {url: "ftp://ops:tip-top-secret@alertmanager:9093"}}}}',
+    'alerts: {channels: {a: {webhook: {url: "ftp://pager.example/tip-top-secret"}}}}',
+    'alerts: {channels: {a: {slack: {url: "tip-top-secret"}}}}',
+    'alerts: {channels: {a: {alertmanager: {url: "ftp://ops:tip-top-secret@alertmanager:9093"}}}}',
 ]
 
 
@@ -115,12 +115,12 @@ def test_show_masks_secrets(tmp_path: Path) -> None:
     assert "tip-top-secret" not in result.output
     shown = safe_load(result.output)
     assert shown["exporters"]["otlp"]["headers"] == {"authorization": "**********"}
-    assert shown["alerts"]["receivers"]["pager"]["webhook"]["headers"] == {"Authorization": "**********"}
+    assert shown["alerts"]["channels"]["pager"]["webhook"]["headers"] == {"Authorization": "**********"}
     assert shown["store"]["url"] == (
         "postgresql+psycopg://grader:**********@db/results?sslmode=require&sslpassword=**********"
     )
     assert (
-        shown["alerts"]["receivers"]["alertmanager"]["alertmanager"]["url"] == "http://ops:**********@alertmanager:9093"
+        shown["alerts"]["channels"]["alertmanager"]["alertmanager"]["url"] == "http://ops:**********@alertmanager:9093"
     )
     assert shown["alerts"]["trace_url"] == "https://jaeger.example/{trace_id}?api_key=**********&lang=en"
 

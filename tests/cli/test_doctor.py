@@ -52,8 +52,8 @@ def test_what_is_wrong_ends_with_1_and_comes_first(tmp_path: Path) -> None:
 def test_the_fields_of_a_finding_are_those_documented(tmp_path: Path, rules: str) -> None:
     store(tmp_path, judged(1))
     journal_of(tmp_path, otlp_span(1, 1)).close()
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    (row,) = (line for line in readme.splitlines() if line.startswith("| `doctor` |"))
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "results.md").read_text(encoding="utf-8")
+    (row,) = (line for line in page.splitlines() if line.startswith("| `doctor` |"))
     for finding in run_json(tmp_path, "doctor", "--rules", rules):
         assert list(finding) == ["check", "level", "where", "found", "advice", "evidence"]
         assert all(f"`{name}`" in row for name in finding)
@@ -82,7 +82,7 @@ def test_wrong_settings_end_with_2(tmp_path: Path) -> None:
 
 def test_rules_that_judged_sessions_are_not_said_to_be_idle(tmp_path: Path) -> None:
     item = evaluation(2, rule_id="of-sessions", subject={"kind": "session", "id": "chat"}, session="chat")
-    store(tmp_path, judged(1), judged(2, session="chat", members={trace_id(1): 2}, evaluations=[item]))
+    store(tmp_path, judged(1), judged(2, session="chat", members={bytes.fromhex(trace_id(1)): 2}, evaluations=[item]))
     path = tmp_path / "of-sessions.rule.yaml"
     path.write_text(RULE.replace("fine", "of-sessions").replace("evaluate:", "scope: session\nevaluate:"))
     journal_of(tmp_path, otlp_span(1, 1)).close()

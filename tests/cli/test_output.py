@@ -16,7 +16,7 @@ from rich.console import Console
 
 from tracegrade.cli import output
 from tracegrade.cli.output import _broken, _unbroken, print_table, print_text, styled
-from tracegrade.words import json_text, printable, printable_json, printable_xml
+from tracegrade.display import json_text, printable, printable_json, printable_xml
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 ROW = ["fail", "order-quantity-differs-from-request", "order-agent", TRACE]

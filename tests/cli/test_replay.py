@@ -6,11 +6,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pipeline.harness import agent_span, payload, tool_span
-from tracegrade.cli import latest_results, main
+from tracegrade.cli import main
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
-from tracegrade.match.load import DEFAULT_RULES
 from tracegrade.model.signal import Signal
+from tracegrade.pipeline import latest_results
+from tracegrade.rule.load import DEFAULT_RULES
 
 CHECK, CREATE = "check_inventory", "create_order"
 RULE = """\

@@ -4,8 +4,8 @@ from xml.etree import ElementTree
 import pytest
 
 from tracegrade.cli.reports import Check, report
-from tracegrade.match.rule import Rule
 from tracegrade.model.evaluation import Outcome
+from tracegrade.rule.rule import Rule
 
 
 def rule(rule_id: str, level: str = "medium") -> Rule:

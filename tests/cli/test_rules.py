@@ -16,9 +16,9 @@ from pipeline.harness import payload, spans_of
 from pipeline.test_sessions import turn
 from store.judged_traces import judged, spans, tool_call, trace_id
 from tracegrade.cli import main
-from tracegrade.match.load import builtin_rules, load_rules
+from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.otlp.json import to_json
-from tracegrade.store.kept_spans import encode_spans
+from tracegrade.rule.load import builtin_rules, load_rules
 from tracegrade.store.open import open_store
 from tracegrade.store.rule_texts import save_rule_texts
 
@@ -219,7 +219,7 @@ class TestNew:
         (tmp_path / "a" / "b" / "rule.yaml").write_text("mine")
         again = run("new", "a/b", "--in", tmp_path)
         assert again.exit_code == 2
-        assert "there is a rule already" in again.stderr
+        assert "a rule of this id exists already" in again.stderr
         assert (tmp_path / "a" / "b" / "rule.yaml").read_text() == "mine"
 
     @pytest.mark.parametrize("name", ["b", "a/b/c", "A/b", "a/", "../b", "a/b_c"])
@@ -319,7 +319,7 @@ class TestTest:
     def test_a_ready_made_stable_rule_without_traces_of_two_dialects_fails(
         self, rule: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("tracegrade.cli.rule_tests.builtin_rules", lambda: rule.parent)
+        monkeypatch.setattr("tracegrade.pipeline.rule_tests.builtin_rules", lambda: rule.parent)
         tests = (rule / "tests.yaml").read_text()
         (rule / "tests.yaml").write_text(tests.partition("- description: the right order, as OpenInf")[0] + "\n")
         assert self.failures(rule) == [

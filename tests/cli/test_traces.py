@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from cli.stored import run, run_json, store
 from store.judged_traces import AGENT_SPAN, evaluation, judged, spans, tool_call, trace_id
 from tracegrade.cli import main
-from tracegrade.store.kept_spans import encode_spans
+from tracegrade.codec.kept_spans import encode_spans
 
 
 @pytest.fixture
@@ -84,9 +84,7 @@ def test_show_draws_spans_whose_parent_is_missing_and_circles(tmp_path: Path) ->
     orphan = replace(child, span_id=b"o" * 8, parent_span_id=b"m" * 8, name="orphan")
     one = replace(child, span_id=b"1" * 8, parent_span_id=b"2" * 8, name="circle one")
     two = replace(child, span_id=b"2" * 8, parent_span_id=b"1" * 8, name="circle two")
-    record = judged(1)
-    record.spans = encode_spans([root, orphan, one, two], [])
-    store(tmp_path, record)
+    store(tmp_path, replace(judged(1), spans=encode_spans([root, orphan, one, two], [])))
     output = run(tmp_path, "traces", "show", trace_id(1)).stdout
     assert f"parent {(b'm' * 8).hex()} is missing" in output
     assert "circle one" in output

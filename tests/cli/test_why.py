@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,17 +9,16 @@ from cli.stored import run, run_json, store
 from extract.spans import make_trace
 from pipeline.harness import agent_span, payload
 from store.judged_traces import AGENT_SPAN, judged, spans, trace_id
-from tracegrade.deliver.record import JudgedTrace
-from tracegrade.extract.unread import UNREAD_KEYS
+from tracegrade.codec.kept_spans import encode_spans
+from tracegrade.codec.results import new_result
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.judge import judge
-from tracegrade.match.load import load_rules
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.signal import Signal
-from tracegrade.pipeline.judged_trace import judged_trace
-from tracegrade.store.kept_spans import encode_spans
+from tracegrade.pipeline.trace_result import trace_result
+from tracegrade.rule.load import load_rules
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import open_store
 from tracegrade.store.rule_texts import save_rule_texts
 
@@ -67,7 +67,7 @@ def test_rules_whose_text_was_edited_since_judged_alike(tmp_path: Path, rules: P
     """Rule sets that were in force are known by what they judge; one that never was is another."""
     before = load_rules([rules])
     trace = judged(1, "fail")
-    store(tmp_path, JudgedTrace({**trace.trace, "rule_set_hash": before.hash}, trace.spans, [], trace.decisions))
+    store(tmp_path, new_result(replace(trace.trace, rule_set_hash=before.hash), trace.spans, [], trace.decisions))
     engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
     with engine.begin() as connection:
         save_rule_texts(connection, before, 5)
@@ -123,10 +123,9 @@ def test_a_tool_known_by_another_name_is_told(tmp_path: Path, rules: Path) -> No
 
 
 def test_spans_that_no_dialect_reads_are_told(tmp_path: Path) -> None:
-    record, kept = judged(1, "fail"), spans(1)
-    kept[0].attributes = {UNREAD_KEYS: ["acme.args", "acme.tool"]}
-    record.spans = encode_spans(kept, [])
-    store(tmp_path, record)
+    kept = spans(1)
+    kept[0] = replace(kept[0], attributes={}, unread_keys=("acme.args", "acme.tool"))
+    store(tmp_path, replace(judged(1, "fail"), spans=encode_spans(kept, [])))
     output = run(tmp_path, "why", trace_id(1)).stdout
     assert "looks like a tool call, and no\n    dialect reads it: acme.args, acme.tool\n" in output
 
@@ -143,9 +142,7 @@ def test_spans_that_came_too_late_are_counted(tmp_path: Path) -> None:
 
 def test_a_rule_whose_scope_finds_nothing_says_so(tmp_path: Path) -> None:
     (tmp_path / "calls.rule.yaml").write_text(RULE.format(id="of-calls", match="") + "scope: tool-call\n")
-    record = judged(1, evaluations=[])
-    record.spans = encode_spans(spans(1)[:1], [])
-    store(tmp_path, record)
+    store(tmp_path, replace(judged(1, evaluations=[]), spans=encode_spans(spans(1)[:1], [])))
     (pair,) = run_json(tmp_path, "why", trace_id(1), "--rules", str(tmp_path / "calls.rule.yaml"))
     assert (pair["decision"], pair["reason"]) == ("not_matched", "no subject: the trace has no tool-call")
 
@@ -190,7 +187,7 @@ def test_a_value_from_elsewhere_is_shown_with_its_call_and_with_the_turn_that_ma
             [{**span, "at": [number * 100 + at for at in span.get("at", [0, 9])]} for span in [agent, *calls]],
             bytes(15) + bytes([number]),
         )
-        records.append(judged_trace(trace, judge(trace, RuleSet([rule])), "live", ""))
+        records.append(trace_result(trace, judge(trace, RuleSet([rule])), "live", ""))
     assert "earlier turn" not in str(records[1].decisions)  # what is stored depends on the trace alone
     store(tmp_path, *records)
     never, other = (run(tmp_path, "why", f"{number:032x}").output for number in (2, 3))
@@ -219,7 +216,7 @@ def test_calls_that_one_clause_kept_out_are_told_once_and_each_is_listed(tmp_pat
     for rule in rules:
         files.append(tmp_path / f"{rule['id']}.rule.yaml")
         files[-1].write_text(json.dumps({**rule, "scope": "tool-call", "evaluate": [item]}))
-    store(tmp_path, judged_trace(trace, judge(trace, load_rules(files)), "live", ""))
+    store(tmp_path, trace_result(trace, judge(trace, load_rules(files)), "live", ""))
     options = [word for file in files for word in ("--rules", str(file))]
     lines = [" ".join(line.split()) for line in run(tmp_path, "why", f"{1:032x}", *options).stdout.splitlines()]
     told = [line for line in lines if " of-refunds " in line or " of-others " in line]

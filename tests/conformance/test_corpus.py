@@ -18,7 +18,7 @@ import pytest
 
 from conformance.corpus_table import CORPUS_ROWS
 from tracegrade.extract.across import fold_across
-from tracegrade.extract.registry import extract
+from tracegrade.extract.extract import extract
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.otlp.file import read_sources

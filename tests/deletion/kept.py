@@ -5,20 +5,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from canonical import canonical_line
 from pipeline.harness import NS_PER_S, Content, agent_span, log_payload, payload, spans_of, tool_span
 from tracegrade.assemble.closed_traces import ClosedTraces
+from tracegrade.codec.results import encode_result
 from tracegrade.config import Config
-from tracegrade.deliver.record import JudgedTrace, encode
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Entry, Signal
-from tracegrade.match.load import load_rules
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
-from tracegrade.model.evaluation import canonical_line
-from tracegrade.pipeline.judged_trace import record_of
-from tracegrade.pipeline.record_judge import RecordJudge, evaluations_of
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.pipeline.judged import evaluations_of
+from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.replay import replay_journal
+from tracegrade.pipeline.trace_result import result_of
+from tracegrade.rule.load import load_rules
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import Facts, StoredAlert, save_alert
 from tracegrade.store.open import open_store
 from tracegrade.store.write import StoreWriter
@@ -86,8 +88,8 @@ class Kept:
         for some in (records[: len(records) // 2], records):
             judge = RecordJudge(self.config.traces, RULES, ClosedTraces())
             batch = [item for record in some for item in judge.read(record)]
-            judged = [record_of(item, "live", "hash") for item in [*batch, *judge.end()]]
-            entries = [Entry(Signal.RESULTS, Encoding.PROTOBUF, "default", 1, encode(item)) for item in judged]
+            judged = [result_of(item, "live", "hash") for item in [*batch, *judge.end()]]
+            entries = [Entry(Signal.RESULTS, Encoding.PROTOBUF, "default", 1, encode_result(item)) for item in judged]
             if entries:
                 results.append_all(entries).result(10)
                 StoreWriter(engine).write(judged)
@@ -122,6 +124,6 @@ def pieces_of(packed: bytes) -> list[bytes]:
     return [packed[at : at + 32] for at in range(0, len(packed) - 32, 256)]
 
 
-def packed_rows(records: Iterable[JudgedTrace]) -> list[bytes]:
+def packed_rows(records: Iterable[TraceResult]) -> list[bytes]:
     """The pieces of all packed rows."""
     return [piece for record in records for blob in (record.packed, record.spans) for piece in pieces_of(blob)]

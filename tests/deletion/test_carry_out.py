@@ -16,13 +16,13 @@ from deletion.kept import Kept, id_of, packed_rows, secret_trace
 from pipeline.harness import tool_span
 from store.engines import BACKENDS, POSTGRESQL, without_tables
 from tracegrade.assemble.closed_traces import ClosedTraces
+from tracegrade.codec.results import decode_result, is_erased
 from tracegrade.deletion.carry_out import erase_from_journal, erase_from_results
 from tracegrade.deletion.late_spans import ASK_EVERY_S, LateSpans
 from tracegrade.deletion.request import Choice, Deletion, Deletions
-from tracegrade.deliver.record import decode, is_erased
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
-from tracegrade.pipeline.deletion_here import carry_out_what_nobody_else_does
+from tracegrade.serve.offline import run_deletion_offline
 from tracegrade.store.alerts import open_alerts
 from tracegrade.store.filter import Filter
 from tracegrade.store.heads import trace_heads
@@ -94,15 +94,15 @@ def of_traces(kept: Kept) -> list[str]:
 def pieces(kept: Kept, *trace_ids: bytes) -> list[bytes]:
     """What traces are recognised by in files, whether as they came or packed."""
     reader = JournalReader(kept.folder / "results")
-    records = [decode(record.payload) for record in reader.read(reader.first())]
+    records = [decode_result(record.payload) for record in reader.read(reader.first())]
     reader.close()
     hex_ids = {trace_id.hex() for trace_id in trace_ids}
-    return [SECRET.encode(), *packed_rows(r for r in records if not hex_ids.isdisjoint({r.trace["trace_id"]}))]
+    return [SECRET.encode(), *packed_rows(r for r in records if not hex_ids.isdisjoint({r.trace.trace_id}))]
 
 
 def carry_out(kept: Kept, choice: Choice, *trace_ids: bytes) -> Deletion:
     asked = Deletions(kept.folder).request(choice, frozenset(trace_ids))
-    return carry_out_what_nobody_else_does(kept.config, asked)
+    return run_deletion_offline(kept.config, asked)
 
 
 @pytest.fixture(scope="module")
@@ -124,11 +124,11 @@ def test_a_kill_at_any_step_leaves_a_deletion_that_is_finished_later(
         asked = deletions.request(Choice(user=USER))
         try:
             with killing(step, at, after=after):
-                carry_out_what_nobody_else_does(kept.config, asked)
+                run_deletion_offline(kept.config, asked)
         except Killed:
             found = deletions.find(asked.id)
             assert found is not None
-            carry_out_what_nobody_else_does(kept.config, found)
+            run_deletion_offline(kept.config, found)
         done = deletions.find(asked.id)
         assert done is not None
         assert done.state == "done"
@@ -229,7 +229,7 @@ def test_late_spans_of_a_deleted_trace_are_erased_from_the_journal_too(tmp_path:
     closed.find([("default", id_of(1))])
     late.ask(100.0 + ASK_EVERY_S - 1)
     (asked,) = deletions.waiting("requested")
-    done = carry_out_what_nobody_else_does(kept.config, asked)
+    done = run_deletion_offline(kept.config, asked)
     assert (done.state, done.deleted.spans, done.deleted.results) == ("done", 1, 0)
     assert kept.files_with(SECRET.encode() + b"-late") == []
     late.ask(100.0 + ASK_EVERY_S)
@@ -244,7 +244,8 @@ def test_results_that_no_sink_has_taken_yet_are_not_delivered(tmp_path: Path) ->
     reader.close()
     assert left
     assert all(
-        id_of(1).hex() not in {r["trace_id"], *r.get("members", ())} for r in (decode(x.payload).trace for x in left)
+        id_of(1) not in {bytes.fromhex(summary.trace_id), *(summary.members or ())}
+        for summary in (decode_result(record.payload).trace for record in left)
     )
 
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from judged_records import decisions_of
-from tracegrade.deliver.record import JudgedTrace
+from judged_records import decisions_of, summary_of
+from tracegrade.codec.results import new_result
 from tracegrade.model.evaluation import evaluation_id, pair_key, subject_key
+from tracegrade.model.trace_result import TraceResult
 
 TRACE_ID = "5b8e9d3c17a0f2e15b8e9d3c17a0f2e1"
 SPAN_ID = "00f067aa0ba902b7"
@@ -50,7 +51,7 @@ def _evaluation(revision: int, **changes: Any) -> dict[str, Any]:
     return found
 
 
-def _judged(*changes: dict[str, Any], revision: int = 3, supersedes: int | None = None, **trace: Any) -> JudgedTrace:
+def _judged(*changes: dict[str, Any], revision: int = 3, supersedes: int | None = None, **trace: Any) -> TraceResult:
     """A judged trace with one evaluation for each of `changes`, which say how it differs from the usual one."""
     described = {
         "tenant": "default",
@@ -62,12 +63,15 @@ def _judged(*changes: dict[str, Any], revision: int = 3, supersedes: int | None 
         "resource": {"service.name": "shop", "k8s.pod.name": "shop-1", "weights": [1, 2.5, True, None, {"a": "b"}]},
     } | trace
     shared = {name: described[name] for name in ("tenant", "run", "trace_id")}
-    return JudgedTrace(
-        described, b"", [], decisions_of([_evaluation(revision, **shared, **change) for change in changes])
+    return new_result(
+        summary_of(**described),
+        b"",
+        [],
+        decisions_of([_evaluation(revision, **shared, **change) for change in changes]),
     )
 
 
 @pytest.fixture
 def judged():
-    """Makes a `JudgedTrace`: see `_judged`."""
+    """Makes a `TraceResult`: see `_judged`."""
     return _judged

@@ -7,8 +7,7 @@ import pytest
 from extract.spans import make_trace
 from tracegrade.doctor.content import Content, incomplete
 from tracegrade.doctor.finding import Finding
-from tracegrade.extract.registry import extract
-from tracegrade.extract.unread import UNREAD_KEYS
+from tracegrade.extract.extract import extract
 from tracegrade.model.span import Resource
 
 
@@ -48,7 +47,7 @@ def test_whole_traces_have_nothing_wrong() -> None:
 
 
 def test_unread_spans_are_named_with_an_example_and_its_keys() -> None:
-    unread = {"id": 1, "name": "step", "scope": "acme", "attributes": {UNREAD_KEYS: ["acme.args", "acme.tool"]}}
+    unread = {"id": 1, "name": "step", "scope": "acme", "unread_keys": ["acme.args", "acme.tool"]}
     (finding,) = findings([unread], [unread], check="unread spans")
     assert (finding.level, finding.where) == ("warning", "shop, scope acme")
     assert finding.found == (

@@ -12,7 +12,7 @@ from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Entry, Signal
 from tracegrade.pipeline.data_folder import DataFolder
-from tracegrade.telemetry import Telemetry
+from tracegrade.telemetry.metrics import Telemetry
 
 
 def config(folder: Path, **journal: Any) -> Config:
@@ -103,4 +103,4 @@ def test_a_judge_that_said_nothing_for_long_is_not_running(tmp_path: Path) -> No
     snapshot["time_ns"] -= 3_600_000_000_000
     folder.write_snapshot("judge", snapshot)
     (found,) = installation.processes(folder)
-    assert found.found.startswith("not running: it last said something 36")
+    assert found.found.startswith("not running: its last sign of life was 36")

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from extract.spans import make_trace
 from tracegrade.doctor.finding import Finding
 from tracegrade.doctor.judging import idle_rules
-from tracegrade.extract.registry import extract
+from tracegrade.extract.extract import extract
 from tracegrade.judge import judge
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.evaluation import Decision, JudgedSubject, Pair
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
 
 ARGS = {"evaluator": "tool-call-args", "tool_calls": [{"name": "find", "args": {"q": 1}}]}
 ORDER = {"evaluator": "tool-call-order", "tool_calls_order": ["find"]}

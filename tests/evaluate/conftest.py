@@ -8,7 +8,7 @@ from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.tool_call import ToolCall, ToolError
 
 
-def _call(name: str, args: Any = None, **fields: Any) -> ToolCall:
+def made_call(name: str, args: Any = None, **fields: Any) -> ToolCall:
     values: dict[str, Any] = {
         "name": name,
         "raw_name": name,
@@ -32,7 +32,7 @@ def _call(name: str, args: Any = None, **fields: Any) -> ToolCall:
 @pytest.fixture
 def call() -> Callable[..., ToolCall]:
     """A tool call: name, arguments, and any other field."""
-    return _call
+    return made_call
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def score() -> Callable[..., Score]:
     """Judge calls, given as names or as (name, arguments) or as `ToolCall`s, with matchers on."""
 
     def read(made: Any) -> ToolCall:
-        return made if isinstance(made, ToolCall) else _call(made) if isinstance(made, str) else _call(*made)
+        return made if isinstance(made, ToolCall) else made_call(made) if isinstance(made, str) else made_call(*made)
 
     def judge(evaluator: str, criteria: Any, calls: list[Any], **settings: Any) -> Score:
         found = EVALUATORS[evaluator]

@@ -1,9 +1,9 @@
 from collections.abc import Callable
 
-from tracegrade.evaluate.calls import ArgumentExcerpts
+from tracegrade.evaluate.compare.outputs import ActualOutput
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
-from tracegrade.evaluate.outputs import ActualOutput
 from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.evaluate.wording import ArgumentExcerpts
 from tracegrade.evaluate.work import Work
 from tracegrade.model.tool_call import ToolCall
 

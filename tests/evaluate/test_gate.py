@@ -2,56 +2,25 @@ from typing import Any
 
 import pytest
 
+from evaluate.criteria_of_each import CRITERIA
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.gate import gate
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.tool_call import ToolCall
 
-_CRITERIA: dict[str, Any] = {
-    "tool-call-order": {"tool_calls_order": ["a"]},
-    "tool-call-count": {"tool_calls_count": {"a": ["=", 1]}},
-    "tool-call-args": {"tool_calls": [{"name": "a", "args": {}}]},
-    "tool-call-accuracy": {"reference_tool_calls": [{"name": "a"}]},
-    "tool-call-output": {"tool_outputs": [{"name": "a", "output": "x"}]},
-    "trajectory": {"tool_calls": [{"name": "a", "args": {}}]},
-    "ragas-tool-call-accuracy": {"reference_tool_calls": [{"name": "a"}]},
-    "ragas-tool-call-f1": {"reference_tool_calls": [{"name": "a"}]},
-    "tool-selection": {"expected_tool": "a"},
-    "param-accuracy": {"expected_params": {"x": 1}},
-    "overall-score": {"expected_tool": "a", "expected_params": {"x": 1}},
-    "tool-case": {"expected_tool": "a", "expected_params": {"x": 1}},
-    "multi-turn": {"expected_tool": "a", "expected_params": {"x": 1}},
-    "abstention": {"should_call_tool": True},
-    "schema-validation": {"parameters_schema": {"required": ["x"]}},
-    "exact-match": {"expected_output": "x"},
-    "contains": {"search_text": "x"},
-    "json-similarity": {"expected_output": "x"},
-    "loop-repetition": {},
-    "tool-permission": {},
-    "args-schema": {"schemas": {"a": {"required": ["x"]}}},
-    "budget": {"max_calls": 1},
-}
 # These judge the final answer.
 _READ_ANSWER = {"exact-match", "contains", "json-similarity"}
-_READ_ARGUMENTS = [
-    "tool-call-args",
-    "tool-call-accuracy",
-    "trajectory",
-    "ragas-tool-call-accuracy",
-    "ragas-tool-call-f1",
-    "param-accuracy",
-    "overall-score",
-    "tool-case",
-    "multi-turn",
-    "schema-validation",
-    "args-schema",
-]
+_READ_ARGUMENTS = sorted(
+    name
+    for name, evaluator in EVALUATORS.items()
+    if "arguments" in evaluator.reads and name != "loop-repetition"  # from the second call of a name on
+)
 
 
 def _gate(name: str, *calls: ToolCall) -> str | None:
     evaluator = EVALUATORS[name]
-    return gate(evaluator, evaluator.read_criteria(_CRITERIA[name]), evaluator.Settings(), Evidence(calls))
+    return gate(evaluator, evaluator.read_criteria(CRITERIA[name]), evaluator.Settings(), Evidence(calls))
 
 
 @pytest.mark.parametrize("name", _READ_ARGUMENTS)
@@ -100,12 +69,12 @@ def test_names_alone_are_always_readable(call: Any, name: str) -> None:
 _BY_POSITION = {"param-accuracy", "overall-score", "tool-case", "multi-turn", "schema-validation"}
 
 
-@pytest.mark.parametrize("name", sorted(_CRITERIA.keys() - _BY_POSITION - _READ_ANSWER))
+@pytest.mark.parametrize("name", sorted(CRITERIA.keys() - _BY_POSITION - _READ_ANSWER))
 def test_calls_of_other_names_do_not_matter(call: Any, name: str) -> None:
     assert _gate(name, call("b")) is None
 
 
-@pytest.mark.parametrize("name", sorted(_CRITERIA.keys() - _READ_ANSWER))
+@pytest.mark.parametrize("name", sorted(CRITERIA.keys() - _READ_ANSWER))
 def test_a_trace_without_calls_is_judged(name: str) -> None:
     assert _gate(name) is None
 
@@ -117,18 +86,14 @@ def test_the_first_call_that_lacks_something_is_named(call: Any) -> None:
 
 def test_default_criteria_say_what_is_compared(call: Any) -> None:
     evaluator = EVALUATORS["tool-call-args"]
-    settings = evaluator.read_settings({"defaultEvaluationCriteria": _CRITERIA["tool-call-args"]})
+    settings = evaluator.read_settings({"defaultEvaluationCriteria": CRITERIA["tool-call-args"]})
     assert gate(evaluator, None, settings, Evidence([call("a")])) is not None
     with pytest.raises(EvaluatorError, match="no evaluation criteria"):
         gate(evaluator, None, evaluator.Settings(), Evidence([call("a")]))
 
 
 def test_the_gate_covers_every_evaluator() -> None:
-    assert _CRITERIA.keys() == EVALUATORS.keys()
-    assert {name for name, evaluator in EVALUATORS.items() if "arguments" in evaluator.reads} == {
-        *_READ_ARGUMENTS,
-        "loop-repetition",  # from the second call of a name on
-    }
+    assert CRITERIA.keys() == EVALUATORS.keys()
 
 
 def _gated(name: str, criteria: Any, settings: Any, *calls: ToolCall) -> str | None:
@@ -178,6 +143,6 @@ def test_only_the_call_that_is_scored_matters(call: Any) -> None:
 @pytest.mark.parametrize("name", sorted(_READ_ANSWER))
 def test_an_answer_must_be_readable(name: str) -> None:
     evaluator = EVALUATORS[name]
-    criteria = evaluator.read_criteria(_CRITERIA[name])
+    criteria = evaluator.read_criteria(CRITERIA[name])
     assert gate(evaluator, criteria, evaluator.Settings(), Evidence([])) == "the final answer cannot be read"
     assert gate(evaluator, criteria, evaluator.Settings(), Evidence([], final_answer="")) is None

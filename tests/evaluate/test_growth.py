@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from evaluate.test_gate import _CRITERIA
+from evaluate.criteria_of_each import CRITERIA
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.gate import doubt, gate
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.tool_call import ToolCall
+
+pytestmark = pytest.mark.slow
 
 _FROM: dict[str, Any] = {"$from": ["prompt", "b.output.id", "*.arguments"]}
 _FLOWS: dict[str, Any] = {
@@ -18,7 +20,7 @@ _FLOWS: dict[str, Any] = {
     "tool-call-accuracy": {"reference_tool_calls": [{"name": "a", "args": {"x": _FROM}}]},
     "trajectory": {"tool_calls": [{"name": "a", "args": {"x": _FROM}}]},
 }
-_RULES = [(name, criteria) for table in (_CRITERIA, _FLOWS) for name, criteria in sorted(table.items())]
+_RULES = [(name, criteria) for table in (CRITERIA, _FLOWS) for name, criteria in sorted(table.items())]
 _STATUSES = ("ok", "absent", "truncated", "text")
 
 
@@ -68,7 +70,7 @@ def test_judging_grows_with_the_calls(name: str, criteria: Any, status: str, apa
 @pytest.mark.parametrize("status", _STATUSES)
 def test_the_gate_asks_once_what_is_compared(status: str) -> None:
     evaluator = EVALUATORS["tool-call-args"]
-    read, settings = evaluator.read_criteria(_CRITERIA["tool-call-args"]), evaluator.Settings()
+    read, settings = evaluator.read_criteria(CRITERIA["tool-call-args"]), evaluator.Settings()
     few, many = (_lines_of_the_gate(evaluator, read, settings, count, status) for count in (500, 4000))
     assert many <= 9 * few + 500
 

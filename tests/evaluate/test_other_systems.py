@@ -1,4 +1,4 @@
-"""Each line of the README's table of other systems, judged: what stands there gives the scores that they give."""
+"""Each line of the table of other systems, judged: what stands there gives the scores that they give."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from tracegrade.evaluate.evaluator import Evidence
-from tracegrade.match.rule import Rule
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.rule.rule import Rule
 
 LINES = yaml.safe_load((Path(__file__).parent / "other_systems.yaml").read_text(encoding="utf-8"))
 

@@ -6,18 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluate.criteria_of_each import CRITERIA
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evaluator, Evidence
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.tool_call import ToolCall
 
-_FOLDER = Path(import_module("tracegrade.evaluate").__path__[0])
+_FOLDER = Path(import_module("tracegrade.evaluate.evaluators").__path__[0])
 
 
-def test_every_evaluator_of_the_folder_is_in_the_dict_under_its_name() -> None:
-    modules = [import_module(f"tracegrade.evaluate.{path.stem}") for path in _FOLDER.glob("*.py")]
-    found = {module.EVALUATOR.name: module.EVALUATOR for module in modules if hasattr(module, "EVALUATOR")}
-    assert found == EVALUATORS
+def test_the_folder_holds_the_evaluators_of_the_dict_and_nothing_else() -> None:
+    names = [path.stem for path in _FOLDER.glob("*.py") if path.stem != "__init__"]
+    modules = [import_module(f"tracegrade.evaluate.evaluators.{name}") for name in names]
+    assert {module.EVALUATOR.name: module.EVALUATOR for module in modules} == EVALUATORS
+    assert len(modules) == len(EVALUATORS)
 
 
 @pytest.mark.parametrize("evaluator", EVALUATORS.values(), ids=list(EVALUATORS))
@@ -130,7 +132,7 @@ def test_scores_are_within_0_and_1_and_the_same_each_time(expected: Any, actual:
         "args-schema": {"schemas": {name: {"required": list(args)} for name, args in expected}},
         "budget": {"max_calls": len(expected)},
     }
-    assert criteria.keys() == EVALUATORS.keys()
+    criteria = CRITERIA | criteria
     name = data.draw(st.sampled_from(sorted(EVALUATORS)))
     evaluator = EVALUATORS[name]
     settings = evaluator.read_settings(

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from tracegrade.evaluate.criteria.tool_names import NameTable
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.registry import EVALUATORS
-from tracegrade.evaluate.tool_names import NameTable
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall, ToolError
 
 
-class _Around:
+class _Context:
     """What a trace says beside its calls."""
 
     def __init__(
@@ -47,10 +47,10 @@ def _call(name: str, arguments: JsonValue, failed: bool = False) -> ToolCall:
     return ToolCall(name, name, None, arguments, "ok", 1, "ok", error, 1, 2, "01", "triage", "00")
 
 
-def _judged(name: str, criteria: Any, calls: Any, around: _Around | None = None, **settings: Any) -> Score:
+def _judged(name: str, criteria: Any, calls: Any, context: _Context | None = None, **settings: Any) -> Score:
     evaluator = EVALUATORS[name]
     read = evaluator.read_criteria(criteria)
-    return evaluator.evaluate(Evidence(calls, surroundings=around), read, evaluator.read_settings(settings))
+    return evaluator.evaluate(Evidence(calls, trace_context=context), read, evaluator.read_settings(settings))
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,12 @@ def test_only_tools_that_are_allowed(score: Any, settings: Any, made: str, value
 
 def test_only_tools_that_the_model_was_told_of(call: Any) -> None:
     calls = [call("a"), call("b")]
-    around = _Around({"a": {}, "c": {}})
-    assert _judged("tool-permission", {}, calls, around, declared_only=True).score == 0.5
-    assert _judged("tool-permission", {}, calls[:1], around, declared_only=True).score == 1.0
-    assert _judged("tool-permission", {}, calls[:1], around, declared_only=True, denied_tools=["a"]).score == 0.0
-    assert _judged("tool-permission", {}, calls, _Around(), declared_only=True).score is None  # nobody can tell
-    assert _judged("tool-permission", {}, [], _Around(), declared_only=True).score == 1.0
+    context = _Context({"a": {}, "c": {}})
+    assert _judged("tool-permission", {}, calls, context, declared_only=True).score == 0.5
+    assert _judged("tool-permission", {}, calls[:1], context, declared_only=True).score == 1.0
+    assert _judged("tool-permission", {}, calls[:1], context, declared_only=True, denied_tools=["a"]).score == 0.0
+    assert _judged("tool-permission", {}, calls, _Context(), declared_only=True).score is None  # nobody can tell
+    assert _judged("tool-permission", {}, [], _Context(), declared_only=True).score == 1.0
 
 
 @pytest.mark.parametrize(("failed", "value"), [("", 1.0), ("12", 1.0), ("123", 0.5), ("124", 1.0), ("123567", 0.0)])
@@ -117,12 +117,12 @@ def test_arguments_are_valid_by_the_schema_of_the_rule(score: Any) -> None:
 
 def test_the_trace_says_what_the_rule_does_not(call: Any) -> None:
     calls = [call("a", {"city": 1}), call("b", {})]
-    around = _Around({"a": _CITY, "b": {"required": ["x"]}, "c": "no schema"})
-    assert _judged("args-schema", {}, calls, around).score == 0.0
-    assert _judged("args-schema", {"schemas": {"a": {}}}, calls, around).score == 0.5
-    assert _judged("args-schema", {"schemas": {"a": {}}}, calls, around, from_trace=False).score == 1.0
+    context = _Context({"a": _CITY, "b": {"required": ["x"]}, "c": "no schema"})
+    assert _judged("args-schema", {}, calls, context).score == 0.0
+    assert _judged("args-schema", {"schemas": {"a": {}}}, calls, context).score == 0.5
+    assert _judged("args-schema", {"schemas": {"a": {}}}, calls, context, from_trace=False).score == 1.0
     # a definition that is no schema is the sender's mistake, not the agent's
-    assert _judged("args-schema", {}, calls[:1], _Around({"a": {"type": "nonsense"}})).score is None
+    assert _judged("args-schema", {}, calls[:1], _Context({"a": {"type": "nonsense"}})).score is None
 
 
 def test_long_names_and_schemas_of_senders_are_not_kept(call: Any) -> None:
@@ -132,8 +132,8 @@ def test_long_names_and_schemas_of_senders_are_not_kept(call: Any) -> None:
         for number in range(50):
             name = f"{number}" + "x" * 100_000
             assert not permitted.met_by(name)
-            around = _Around({"a": _CITY | {"description": name}})
-            assert _judged("args-schema", {}, [call("a", {"city": 1})], around).score == 0.0
+            context = _Context({"a": _CITY | {"description": name}})
+            assert _judged("args-schema", {}, [call("a", {"city": 1})], context).score == 0.0
         assert tracemalloc.get_traced_memory()[0] < 1_000_000
     finally:
         tracemalloc.stop()
@@ -153,7 +153,7 @@ def test_one_schema_for_all_other_tools(score: Any, call: Any) -> None:
     assert found.score == pytest.approx(2 / 3)
     assert found.details["without_schema"] == []
     # the trace's own definitions are another rule's matter
-    assert _judged("args-schema", {"schemas": {"*": {}}}, [call("a", {})], _Around({"a": _CITY})).score == 1.0
+    assert _judged("args-schema", {"schemas": {"*": {}}}, [call("a", {})], _Context({"a": _CITY})).score == 1.0
 
 
 def test_integers_of_any_size_are_integers(score: Any) -> None:
@@ -169,7 +169,7 @@ def test_a_schema_of_a_rule_must_be_one_and_fetches_nothing(schema: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("limits", "around", "value"),
+    ("limits", "context", "value"),
     [
         ({"max_calls": 3}, None, 1.0),
         ({"max_calls": 2}, None, 0.0),
@@ -177,17 +177,17 @@ def test_a_schema_of_a_rule_must_be_one_and_fetches_nothing(schema: Any) -> None
         ({"max_retries": 0}, None, 0.0),
         ({"max_errors": 0}, None, 0.0),
         ({"max_errors": 1}, None, 1.0),
-        ({"max_duration": "2s"}, _Around(duration_ns=2_000_000_000), 1.0),
-        ({"max_duration": "2s"}, _Around(duration_ns=2_000_000_001), 0.0),
-        ({"max_tokens": 100}, _Around(tokens=101), 0.0),
-        ({"max_tokens": 100}, _Around(), None),
+        ({"max_duration": "2s"}, _Context(duration_ns=2_000_000_000), 1.0),
+        ({"max_duration": "2s"}, _Context(duration_ns=2_000_000_001), 0.0),
+        ({"max_tokens": 100}, _Context(tokens=101), 0.0),
+        ({"max_tokens": 100}, _Context(), None),
         ({"max_tokens": 100, "max_calls": 9}, None, None),
         ({"max_tokens": 100, "max_calls": 1}, None, 0.0),  # broken already
     ],
 )
-def test_limits_are_kept(call: Any, limits: Any, around: _Around | None, value: float | None) -> None:
+def test_limits_are_kept(call: Any, limits: Any, context: _Context | None, value: float | None) -> None:
     calls = [call("a"), call("a", attempt=2), call("b", failed=True)]
-    assert _judged("budget", limits, calls, around).score == value
+    assert _judged("budget", limits, calls, context).score == value
 
 
 @pytest.mark.parametrize(
@@ -219,9 +219,9 @@ def test_what_could_never_be_scored_is_refused_in_rules(name: str, criteria: Any
     ],
 )
 def test_a_call_that_names_another_agent_needs_no_definition(name: str, arguments: Any, score: float) -> None:
-    around = _Around({"find": {}}, agents=["triage", "Billing Desk", ""])
+    context = _Context({"find": {}}, agents=["triage", "Billing Desk", ""])
     calls = [_call(name, arguments)]
-    assert _judged("tool-permission", {}, calls, around, declared_only=True).score == score
+    assert _judged("tool-permission", {}, calls, context, declared_only=True).score == score
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ def make_trace(
 
     Each has ``id`` (a small number), and optionally ``parent``, ``name``, ``at: [start, end]`` (ms; default: in the
     order given), ``kind``, ``scope``, ``status`` (ok, error, or the message of an error), ``attributes`` and ``events``
-    (objects of event name to attributes), ``dropped`` (how many attributes are missing).
+    (objects of event name to attributes), ``dropped`` (how many attributes are missing),
+    ``unread_keys``.
     Log records have ``span`` (its number), ``name``, and optionally ``scope`` and ``attributes`` (with the members of
     their body).
     """
@@ -54,6 +55,7 @@ def _make_span(short: dict[str, Any], place: int, trace_id: bytes) -> Span:
         "attributes",
         "events",
         "dropped",
+        "unread_keys",
     }
     assert not unknown, f"span {short['id']}: unknown {sorted(unknown)}"
     start_ms, end_ms = short.get("at", [place * 10, place * 10 + 5])
@@ -79,4 +81,5 @@ def _make_span(short: dict[str, Any], place: int, trace_id: bytes) -> Span:
         dropped_attributes_count=short.get("dropped", 0),
         scope=short.get("scope", "test"),
         resource=Resource({"service.name": "shop", "service.version": "1.2.3"}),
+        unread_keys=tuple(short["unread_keys"]) if "unread_keys" in short else None,
     )

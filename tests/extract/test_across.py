@@ -2,7 +2,7 @@ from typing import Any
 
 from extract.spans import make_trace, span_id
 from tracegrade.extract.across import fold_across
-from tracegrade.extract.registry import extract
+from tracegrade.extract.extract import extract
 from tracegrade.model.trace import Trace
 
 

@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from extract.spans import make_trace
-from tracegrade.extract.registry import DIALECTS, extract
+from tracegrade.extract.extract import extract
+from tracegrade.extract.registry import DIALECTS
 from tracegrade.model.extraction import Extraction
 
 FOLDER = Path(__file__).parent

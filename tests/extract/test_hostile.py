@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from extract.spans import make_trace, span_id
-from tracegrade.extract.registry import extract
-from tracegrade.extract.values import MAX_NESTING, call_id
+from tracegrade.extract.decode.values import MAX_NESTING, call_id
+from tracegrade.extract.extract import extract
 from tracegrade.judge import judge
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
 
 HUGE = 2**200 + 1
 NUMBER = "9" * 5000

@@ -8,9 +8,9 @@ import yaml
 
 from extract.spans import make_trace
 from tracegrade.judge import judge
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
 
 CASES = {
     f"{path.parent.name}/{path.stem}": case

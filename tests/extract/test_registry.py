@@ -15,14 +15,10 @@ from hypothesis import strategies as st
 
 from extract.spans import make_trace, span_id
 from extract.test_cases import CASES, records
-from tracegrade.extract.registry import (
-    READ_ATTRIBUTES,
-    READ_EVENTS,
-    READ_PREFIXES,
-    extract,
-)
+from tracegrade.display import json_text
+from tracegrade.extract.extract import extract
+from tracegrade.extract.registry import OURS
 from tracegrade.model.trace import Trace
-from tracegrade.words import json_text
 
 
 def read_case(path: Path) -> Trace:
@@ -51,8 +47,8 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from extract.test_registry import read_case
 from extract.test_cases import CASES, records
-from tracegrade.words import json_text
-from tracegrade.extract.registry import extract
+from tracegrade.display import json_text
+from tracegrade.extract.extract import extract
 for path in CASES:
     print(json_text(records(extract(read_case(path)))))
 """
@@ -82,11 +78,11 @@ def test_assembly_keeps_what_dialects_read() -> None:
             span.attributes = {
                 key: value
                 for key, value in span.attributes.items()
-                if key in READ_ATTRIBUTES or key.startswith(READ_PREFIXES)
+                if key in OURS.attributes or key.startswith(OURS.prefixes)
             }
-            span.events = [event for event in span.events if event.name in READ_EVENTS]
+            span.events = [event for event in span.events if event.name in OURS.events]
         trace.log_records = [
-            record for record in trace.log_records if record.event.name in READ_EVENTS | {record.scope}
+            record for record in trace.log_records if record.event.name in OURS.events | {record.scope}
         ]
         assert records(extract(trace)) == expected
 
@@ -115,7 +111,7 @@ _values = st.one_of(
 )
 _keys = st.sampled_from(
     [
-        *sorted(READ_ATTRIBUTES),
+        *sorted(OURS.attributes),
         "llm.output_messages.0.message.role",
         "llm.output_messages.x.message.role",
         "llm.output_messages.0.message.tool_calls.0.tool_call.function.name",
@@ -137,7 +133,7 @@ _spans = st.fixed_dictionaries(
         "scope": st.sampled_from(["one", "two"]),
         "status": st.sampled_from(["ok", "error", "boom"]),
         "at": st.tuples(st.integers(0, 9), st.integers(0, 9)).map(list),
-        "events": st.lists(st.dictionaries(st.sampled_from(sorted(READ_EVENTS)), _attributes, max_size=2), max_size=2),
+        "events": st.lists(st.dictionaries(st.sampled_from(sorted(OURS.events)), _attributes, max_size=2), max_size=2),
     },
 )
 

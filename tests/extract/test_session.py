@@ -3,11 +3,11 @@
 from typing import Any
 
 from extract.spans import make_trace
-from tracegrade.extract.registry import extract
+from tracegrade.extract.extract import extract
 from tracegrade.extract.session import joined, part_of, session_ids
-from tracegrade.extract.surroundings import SessionSurroundings
+from tracegrade.extract.trace_context import SessionContext
 from tracegrade.model.extraction import Extraction
-from tracegrade.model.session import Session
+from tracegrade.model.session import Session, SessionPart
 
 
 def agent(number: int, at: list[int], session: str | None, **more: Any) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def extraction(number: int, *spans: dict[str, Any]) -> Extraction:
     return extract(make_trace(list(spans), number.to_bytes(16, "big")))
 
 
-def parts(session: str, *extractions: Extraction) -> list[Extraction]:
+def parts(session: str, *extractions: Extraction) -> list[SessionPart]:
     return [part for found in extractions if (part := part_of(found, session)) is not None]
 
 
@@ -127,11 +127,11 @@ def test_a_call_that_two_instrumentations_show_is_there_once_and_stays_in_its_tr
     assert [call.duplicate_of for found in (one, other) for call in found.calls] == [None, None]
 
 
-def test_the_surroundings_of_a_session_are_those_of_its_runs_together() -> None:
+def test_the_context_of_a_session_is_that_of_its_runs_together() -> None:
     first = extraction(1, agent(1, [100, 200], "c"), chat(2, 1, 10))
     second = extraction(2, agent(1, [500, 900], "c"), chat(2, 1, 5))
     ordered, calls = joined(parts("c", first, second))
-    surroundings = SessionSurroundings(Session("c", "default", ordered, calls, {}, "quiet", []))
-    assert surroundings.tokens() == 15
+    trace_context = SessionContext(Session("c", "default", ordered, calls, {}, "quiet", []))
+    assert trace_context.tokens() == 15
     times = [run.start_ns for run in first.runs], [run.end_ns for run in second.runs]
-    assert surroundings.duration_ns() == max(times[1]) - min(times[0])
+    assert trace_context.duration_ns() == max(times[1]) - min(times[0])

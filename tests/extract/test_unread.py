@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from extract.spans import make_trace, span_id
-from tracegrade.extract.registry import extract
-from tracegrade.extract.unread import UNREAD_KEYS, keys_of, looks_like_a_tool, looks_like_gen_ai, unread_spans
+from tracegrade.extract.extract import extract
+from tracegrade.extract.unread import keys_of, looks_like_a_tool, looks_like_gen_ai, unread_spans
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_unread_are_spans_that_only_look_so_and_tools_without_a_name() -> None:
     trace = make_trace(
         [
             {"id": 1, "name": "turn", "attributes": {"gen_ai.operation.name": "invoke_agent"}},
-            {"id": 2, "name": "step", "parent": 1, "attributes": {UNREAD_KEYS: ["acme.args", "acme.tool"]}},
+            {"id": 2, "name": "step", "parent": 1, "unread_keys": ["acme.args", "acme.tool"]},
             {"id": 3, "name": "find", "parent": 1, "attributes": {"tool.name": "find"}},
             {"id": 4, "name": "work", "parent": 1, "attributes": {"gen_ai.operation.name": "execute_tool"}},
             {"id": 5, "name": "GET", "parent": 1, "attributes": {"error.type": "500"}},
@@ -103,7 +103,7 @@ def test_unread_are_spans_that_only_look_so_and_tools_without_a_name() -> None:
 
 
 def test_a_span_that_a_dialect_reads_is_none_of_them() -> None:
-    trace = make_trace([{"id": 1, "attributes": {"tool.name": "find", UNREAD_KEYS: ["tool.name"]}}])
+    trace = make_trace([{"id": 1, "attributes": {"tool.name": "find"}, "unread_keys": ["tool.name"]}])
     assert extract(trace).unread_tool_spans == []
 
 

@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracegrade.forward.forwarder import Forwarder, Waiting
+from tracegrade.forward.deliveries import Waiting
+from tracegrade.forward.forwarder import Forwarder
 from tracegrade.journal.errors import SegmentDeleted
 from tracegrade.journal.published import Durable
 from tracegrade.journal.record import Encoding, Record
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import MAX_IN_FLIGHT, Answer, ExporterSettings
-from tracegrade.telemetry import Telemetry
+from tracegrade.telemetry.metrics import Telemetry
+from waiting import eventually_in_loop
 
 SENT = Answer("sent")
 BUSY = Answer("retry", "unavailable", message="try later")
@@ -29,6 +31,7 @@ class Journal:
         self.records: list[Record] = []
         self.deleted_to = 0
         self.read_at_once = read_at_once
+        self.reads = 0
         self.add(*payloads)
 
     def add(self, *payloads: bytes | tuple[Signal, bytes]) -> None:
@@ -46,6 +49,7 @@ class Journal:
     def read(self, position: int, max_bytes: int = 0) -> list[Record]:
         if position < self.deleted_to:
             raise SegmentDeleted(position, self.deleted_to)
+        self.reads += 1
         start = position // 10
         return self.records[start : start + self.read_at_once]
 
@@ -136,13 +140,6 @@ async def forwarding(
         await task
 
 
-async def until(condition) -> None:
-    """Wait for `condition`, which the loop's other tasks make true."""
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.001)
-
-
 def value(telemetry: Telemetry, name: str, **labels: str) -> float:
     return telemetry.value(f"tracegrade.exporter.{name}", exporter="otlp", **labels)
 
@@ -151,10 +148,10 @@ def test_every_request_leaves_in_order_unchanged_and_counted():
     async def run():
         journal, position, peer, telemetry = Journal(b"a", b"b"), Position(), Peer(), Telemetry("receive")
         async with forwarding(journal, peer, position, telemetry=telemetry) as forwarder:
-            await until(lambda: len(peer.got) == 2)
+            await eventually_in_loop(lambda: len(peer.got) == 2)
             journal.add((Signal.LOGS, b"c"), (Signal.METRICS, b"d"))
             forwarder.wake()
-            await until(lambda: len(peer.got) == 4)
+            await eventually_in_loop(lambda: len(peer.got) == 4)
         assert peer.got == [
             (Signal.TRACES, b"a"),
             (Signal.TRACES, b"b"),
@@ -173,9 +170,9 @@ def test_new_requests_are_found_without_being_woken():
     async def run():
         journal, peer = Journal(), Peer()
         async with forwarding(journal, peer):
-            await asyncio.sleep(0.01)  # it is waiting by now
+            await eventually_in_loop(lambda: journal.reads)  # it found none
             journal.add(b"a")
-            await until(lambda: peer.got)
+            await eventually_in_loop(lambda: peer.got)
 
     asyncio.run(run())
 
@@ -193,10 +190,10 @@ def test_records_still_in_memory_are_not_read_and_count_like_others():
             return journal.records[at // 10 :] if at >= 20 else None
 
         async with forwarding(journal, peer, position, telemetry=telemetry, recent=recent) as forwarder:
-            await until(lambda: len(peer.got) == 3)
+            await eventually_in_loop(lambda: len(peer.got) == 3)
             journal.add(b"d")
             forwarder.wake()
-            await until(lambda: len(peer.got) == 4)
+            await eventually_in_loop(lambda: len(peer.got) == 4)
             await forwarder.measure()
             assert value(telemetry, "queued_requests") == 0
         assert peer.payloads == [b"a", b"b", b"c", b"d"]
@@ -213,7 +210,7 @@ def test_a_retry_waits_as_long_as_the_server_asked_and_sends_the_same_bytes():
         slow = Answer("retry", "http_503", retry_after_s=12.0)
         peer, time, telemetry = Peer({b"a": [BUSY, slow]}), Time(), Telemetry("receive")
         async with forwarding(Journal(b"a"), peer, time=time, telemetry=telemetry) as forwarder:
-            await until(lambda: value(telemetry, "sent_requests") == 1)
+            await eventually_in_loop(lambda: value(telemetry, "sent_requests") == 1)
             assert forwarder.queued == 0
         assert peer.payloads == [b"a", b"a", b"a"]
         assert time.delays == [5.0, 12.0]
@@ -229,8 +226,8 @@ def test_a_request_is_given_up_after_the_longest_time_and_the_next_one_follows()
         journal, position = Journal(b"a", b"b"), Position()
         to = exporter(retry_on_failure={"max_elapsed_time": "300s"})
         async with forwarding(journal, peer, position, time=time, to=to, telemetry=telemetry):
-            await until(lambda: value(telemetry, "failed_requests") == 1)
-            await until(lambda: value(telemetry, "sent_requests") == 1)
+            await eventually_in_loop(lambda: value(telemetry, "failed_requests") == 1)
+            await eventually_in_loop(lambda: value(telemetry, "sent_requests") == 1)
         assert value(telemetry, "failed_requests", reason="unavailable", signal="traces") == 1
         assert sum(time.delays) <= 300
         assert position.load() == 20
@@ -242,7 +239,7 @@ def test_a_permanent_refusal_is_failed_by_reason_without_a_second_attempt():
     async def run():
         peer, telemetry, position = Peer({b"a": [REFUSED]}), Telemetry("receive"), Position()
         async with forwarding(Journal(b"a", b"b"), peer, position, telemetry=telemetry):
-            await until(lambda: value(telemetry, "sent_requests") == 1)
+            await eventually_in_loop(lambda: value(telemetry, "sent_requests") == 1)
         assert sorted(peer.payloads) == [b"a", b"b"]
         assert value(telemetry, "failed_requests", reason="invalid_argument") == 1
         assert position.load() == 20
@@ -254,7 +251,7 @@ def test_what_the_peer_rejected_by_partial_success_is_counted_and_the_request_is
     async def run():
         peer, telemetry = Peer({b"a": [Answer("sent", rejected=7)]}), Telemetry("receive")
         async with forwarding(Journal(b"a"), peer, telemetry=telemetry):
-            await until(lambda: value(telemetry, "sent_requests") == 1)
+            await eventually_in_loop(lambda: value(telemetry, "sent_requests") == 1)
         assert value(telemetry, "rejected_items", signal="traces") == 7
 
     asyncio.run(run())
@@ -264,8 +261,8 @@ def test_the_position_stays_behind_the_oldest_unfinished_request():
     async def run():
         position, peer, telemetry = Position(), Peer(holding={b"b"}), Telemetry("receive")
         async with forwarding(Journal(b"a", b"b", b"c", b"d"), peer, position, telemetry=telemetry):
-            await until(lambda: value(telemetry, "sent_requests") == 3)
-            await until(lambda: position.load() is not None and position.load() > 0)
+            await eventually_in_loop(lambda: value(telemetry, "sent_requests") == 3)
+            await eventually_in_loop(lambda: position.load() is not None and position.load() > 0)
             assert position.load() == 10
             peer.gates[b"b"].set()
         assert position.load() == 40
@@ -279,11 +276,11 @@ def test_a_restart_sends_the_unfinished_requests_and_no_other():
         journal, position = Journal(b"a", b"b", b"c", b"d"), Position()
         down = Peer({b"c": [BUSY] * 9, b"d": [BUSY] * 9})
         async with forwarding(journal, down, position, time=Time(asleep=True)) as forwarder:
-            await until(lambda: len(down.got) == 4 and down.under_way == 0)
+            await eventually_in_loop(lambda: len(down.got) == 4 and down.under_way == 0)
             assert forwarder.queued == 2
         up = Peer()
         async with forwarding(journal, up, position) as forwarder:
-            await until(lambda: up.payloads == [b"c", b"d"])
+            await eventually_in_loop(lambda: up.payloads == [b"c", b"d"])
         assert position.load() == 40
         assert up.payloads == [b"c", b"d"]
 
@@ -295,7 +292,7 @@ def test_without_a_position_the_first_record_still_there_is_the_beginning():
         journal, peer, telemetry = Journal(b"a", b"b", b"c"), Peer(), Telemetry("receive")
         journal.deleted_to = 10
         async with forwarding(journal, peer, telemetry=telemetry):
-            await until(lambda: value(telemetry, "sent_requests") == 2)
+            await eventually_in_loop(lambda: value(telemetry, "sent_requests") == 2)
         assert peer.payloads == [b"b", b"c"]
         assert value(telemetry, "failed_requests") == 0
 
@@ -306,7 +303,7 @@ def test_stopping_lets_an_attempt_under_way_end():
     async def run():
         position, peer = Position(), Peer(holding={b"a"})
         async with forwarding(Journal(b"a"), peer, position) as forwarder:
-            await until(lambda: peer.under_way == 1)
+            await eventually_in_loop(lambda: peer.under_way == 1)
             forwarder.stop(5.0)
             await asyncio.sleep(0)
             peer.gates[b"a"].set()
@@ -320,7 +317,7 @@ def test_stopping_leaves_what_does_not_end_in_time_to_the_next_start():
     async def run():
         position, peer = Position(), Peer(holding={b"b"})
         async with forwarding(Journal(b"a", b"b"), peer, position, stop_within_s=0.01):
-            await until(lambda: len(peer.got) == 2)
+            await eventually_in_loop(lambda: len(peer.got) == 2)
         assert position.load() == 10
 
     asyncio.run(run())
@@ -330,7 +327,7 @@ def test_stopping_does_not_wait_for_a_retry():
     async def run():
         position, peer, time = Position(), Peer({b"a": [BUSY]}), Time(asleep=True)
         async with forwarding(Journal(b"a"), peer, position, time=time, stop_within_s=60.0) as forwarder:
-            await until(lambda: time.delays)
+            await eventually_in_loop(lambda: time.delays)
             forwarder.stop(60.0)
         assert position.load() in (None, 0)
         assert forwarder.queued == 1
@@ -344,7 +341,7 @@ def test_few_requests_are_under_way_at_a_time_and_the_rest_is_counted_as_queued(
         journal, telemetry = Journal(*payloads), Telemetry("receive")
         peer = Peer(holding=set(payloads))
         async with forwarding(journal, peer, telemetry=telemetry) as forwarder:
-            await until(lambda: peer.under_way == MAX_IN_FLIGHT)
+            await eventually_in_loop(lambda: peer.under_way == MAX_IN_FLIGHT)
             await forwarder.measure()
             assert value(telemetry, "queued_requests") == 50
             journal.add(b"more")
@@ -352,7 +349,7 @@ def test_few_requests_are_under_way_at_a_time_and_the_rest_is_counted_as_queued(
             assert value(telemetry, "queued_requests") == 51
             for gate in peer.gates.values():
                 gate.set()
-            await until(lambda: value(telemetry, "sent_requests") == 51)
+            await eventually_in_loop(lambda: value(telemetry, "sent_requests") == 51)
             assert value(telemetry, "queued_requests") == 0
         assert peer.most_under_way == MAX_IN_FLIGHT
 
@@ -365,10 +362,10 @@ def test_signals_that_the_exporter_does_not_take_are_passed_over_and_not_counted
         peer, position, telemetry = Peer(), Position(), Telemetry("receive")
         to = exporter(signals=["logs"])
         async with forwarding(journal, peer, position, to=to, telemetry=telemetry) as forwarder:
-            await until(lambda: peer.got)
+            await eventually_in_loop(lambda: peer.got)
             journal.add(b"b")
             forwarder.wake()
-            await until(lambda: position.load() == 40)
+            await eventually_in_loop(lambda: position.load() == 40)
         assert peer.payloads == [b"l"]
         assert forwarder.queued == 0
 
@@ -381,13 +378,13 @@ def test_what_retention_deleted_is_counted_as_dropped_and_the_rest_is_sent():
         journal = Journal(*held, *[(Signal.LOGS, b"gone")] * 20, b"a")
         peer, position, telemetry = Peer(holding=set(held)), Position(), Telemetry("receive")
         async with forwarding(journal, peer, position, telemetry=telemetry) as forwarder:
-            await until(lambda: peer.under_way == MAX_IN_FLIGHT)
+            await eventually_in_loop(lambda: peer.under_way == MAX_IN_FLIGHT)
             await forwarder.measure()
             journal.add((Signal.LOGS, b"b"))  # not counted yet when the deletion is noticed
             journal.deleted_to = (MAX_IN_FLIGHT + 20) * 10
             for gate in peer.gates.values():
                 gate.set()
-            await until(lambda: peer.payloads[-1:] == [b"b"])
+            await eventually_in_loop(lambda: peer.payloads[-1:] == [b"b"])
         read_before = peer.payloads.count(b"gone")  # one reading's worth was in memory already
         assert read_before <= journal.read_at_once
         assert value(telemetry, "failed_requests", reason="dropped", signal="logs") == 20 - read_before
@@ -404,7 +401,7 @@ def test_a_position_that_was_deleted_while_nobody_looked_goes_on_at_the_first_le
         journal, peer, position = Journal(b"a", b"b", b"c"), Peer(), Position(0)
         journal.deleted_to = 20
         async with forwarding(journal, peer, position):
-            await until(lambda: peer.got)
+            await eventually_in_loop(lambda: peer.got)
         assert peer.payloads == [b"c"]
         assert position.load() == 30
 
@@ -417,12 +414,12 @@ def test_each_kind_of_trouble_is_logged_once_a_minute_with_the_peers_words(caplo
         peer, telemetry, time = Peer({name: [BUSY, REFUSED] for name in names}), Telemetry("receive"), Time()
         journal = Journal(*names)
         async with forwarding(journal, peer, telemetry=telemetry, time=time) as forwarder:
-            await until(lambda: value(telemetry, "failed_requests") == 8)
+            await eventually_in_loop(lambda: value(telemetry, "failed_requests") == 8)
             time.now_s += 60
             peer.answers[b"later"] = [REFUSED]
             journal.add(b"later")
             forwarder.wake()
-            await until(lambda: value(telemetry, "failed_requests") == 9)
+            await eventually_in_loop(lambda: value(telemetry, "failed_requests") == 9)
 
     with caplog.at_level(logging.INFO, "tracegrade.forward"):
         asyncio.run(run())
@@ -476,14 +473,14 @@ def test_accepted_is_sent_and_queued_and_failed_whatever_the_peer_answers_and_wh
         async with forwarding(journal, peer, position, to=to, telemetry=telemetry, recent=recent) as forwarder:
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.02):
-                    await until(lambda: len(peer.got) >= stop_after)
+                    await eventually_in_loop(lambda: len(peer.got) >= stop_after)
             await forwarder.measure()
             names = ("sent_requests", "failed_requests", "queued_requests")
             assert sum(value(telemetry, name) for name in names) == len(accepted)
 
         later = Telemetry("receive")
         async with forwarding(journal, peer, position, to=to, telemetry=later) as forwarder:
-            await until(lambda: position.load() == journal.durable().end or not numbered)
+            await eventually_in_loop(lambda: position.load() == journal.durable().end or not numbered)
             assert forwarder.queued == 0
         finished = Counter()
         for each in (telemetry, later):

@@ -13,7 +13,8 @@ from tracegrade.journal.record import Encoding, Entry
 from tracegrade.journal.settings import JournalSettings
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import ExporterSettings, OtlpClient
-from tracegrade.telemetry import Telemetry
+from tracegrade.telemetry.metrics import Telemetry
+from waiting import eventually_in_loop
 
 FUTURE = b"\xa2\x06\x06future"  # field 100, which no version of OTLP has
 
@@ -48,9 +49,7 @@ def test_what_was_journalled_arrives_byte_for_byte_across_a_restart(tmp_path):
         reader, position = JournalReader(tmp_path / "journal"), Position(tmp_path / "positions" / "otlp")
         forwarder = Forwarder("otlp", settings, client, reader, position, telemetry, recent=recent.after)
         task = asyncio.create_task(forwarder.run())
-        async with asyncio.timeout(10):
-            while len(peer.got) < count:
-                await asyncio.sleep(0.001)
+        await eventually_in_loop(lambda: len(peer.got) >= count)
         forwarder.stop(5.0)
         await task
         assert position.load() == reader.durable().end

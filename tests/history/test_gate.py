@@ -4,8 +4,8 @@ from typing import get_args
 import pytest
 
 from tracegrade.history.gate import LEVELS, Bounds, Counted, Tally, Word, judged_by
-from tracegrade.match.rule import Level, Status
 from tracegrade.model.evaluation import Outcome
+from tracegrade.rule.rule import Level, Status
 
 
 def tally(passed: int = 0, failed: int = 0, not_evaluable: int = 0, errors: int = 0, incomplete: int = 0) -> Tally:

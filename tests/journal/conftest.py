@@ -1,7 +1,6 @@
 """What the journal's tests share."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +37,10 @@ class FakeClock:
 
     def __init__(self, ns: int = 1_000) -> None:
         self.ns = ns
+        self.asked = 0
 
     def __call__(self) -> int:
+        self.asked += 1
         return self.ns
 
 
@@ -61,14 +62,6 @@ def payloads(folder: Path, position: int = 0) -> list[bytes]:
         return [record.payload for record in read_all(reader, position)]
     finally:
         reader.close()
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    """Wait for another thread; fails after five seconds."""
-    deadline = time.monotonic() + 5
-    while not holds():
-        assert time.monotonic() < deadline, "did not come about within 5 s"
-        time.sleep(0.002)
 
 
 class Opener:

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from journal.conftest import SIZE, Opener, SmallSettings, entry, eventually, payloads
+from journal.conftest import SIZE, Opener, SmallSettings, entry, payloads
 from tracegrade.journal.disk import Disk
 from tracegrade.journal.errors import JournalFull, JournalRefused
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.retention import Consumer
+from waiting import eventually
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracegrade.journal.local.QUIET_NS", 1_000_000)
-    monkeypatch.setattr("tracegrade.journal.local.GAUGES_EVERY_NS", 0)
+    monkeypatch.setattr("tracegrade.journal.refusals.QUIET_NS", 1_000_000)
+    monkeypatch.setattr("tracegrade.journal.committer.GAUGES_EVERY_NS", 0)
 
 
 class FailingDisk(Disk):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.journal.conftest import SIZE, FailingDisk, FakeClock, Opener, entry, eventually, payloads, read_all
+from tests.journal.conftest import SIZE, FailingDisk, FakeClock, Opener, entry, payloads, read_all
 
 from tracegrade.journal.disk import Disk
 from tracegrade.journal.errors import JournalClosed, JournalFull, JournalLocked, JournalUnavailable
@@ -20,7 +20,8 @@ from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Entry
 from tracegrade.journal.segments import segment_path
 from tracegrade.journal.settings import JournalSettings
-from tracegrade.telemetry import Telemetry
+from tracegrade.telemetry.metrics import Telemetry
+from waiting import eventually
 
 
 class WatchingDisk(Disk):
@@ -202,22 +203,13 @@ def test_the_published_clock_moves_on_without_traffic(opener: Opener) -> None:
 
 def test_a_journal_whose_clock_nobody_reads_stirs_once_a_second(opener: Opener) -> None:
     now = FakeClock(10**18)
-    journal = opener(now_ns=now, clocked=False)
+    opener(now_ns=now, clocked=False)
     reader = opener.reader()
-    ticks = 0
-    tick = journal._tick
-
-    def counted() -> None:
-        nonlocal ticks
-        ticks += 1
-        tick()
-
-    journal._tick = counted  # type: ignore[method-assign]
-    begun_s = time.monotonic()
+    begun_s, asked = time.monotonic(), now.asked
     now.ns += 5_000_000_000
     eventually(lambda: reader.durable().clock_ns >= now.ns)  # it moves on all the same
-    time.sleep(0.5)
-    assert ticks <= 2 + time.monotonic() - begun_s
+    eventually(lambda: now.asked > asked + 2)
+    assert now.asked - asked <= 2 * (2 + time.monotonic() - begun_s)
 
 
 def test_a_second_writer_is_told_who_the_first_is(opener: Opener) -> None:
@@ -334,7 +326,7 @@ def test_a_failed_write_refuses_only_its_own_run(opener: Opener) -> None:
 
 
 def test_too_much_waiting_for_the_disk_is_refused(opener: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracegrade.journal.local.MAX_WAITING_BYTES", 1000)
+    monkeypatch.setattr("tracegrade.journal.refusals.MAX_WAITING_BYTES", 1000)
     disk = GatedDisk()
     journal = opener(JournalSettings(), disk=disk)
     taken = [journal.append(entry(bytes(SIZE))) for _ in range(5)]
@@ -402,12 +394,18 @@ def test_a_failed_interval_sync_is_counted_and_writing_goes_on_in_a_new_segment(
 def test_should_the_writer_thread_die_nobody_waits_for_ever(opener: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     uncaught: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", uncaught.append)
-    disk = GatedDisk()
-    journal = opener(JournalSettings(), disk=disk)
+    disk, broken = GatedDisk(), threading.Event()
+
+    def now_ns() -> int:
+        if broken.is_set():
+            raise RuntimeError("a bug")
+        return time.time_ns()
+
+    journal = opener(JournalSettings(), disk=disk, now_ns=now_ns)
     first = journal.append(entry())
     assert disk.reached.wait(5)
     waiting = journal.append(entry())
-    monkeypatch.setattr(journal, "_gauges_due_ns", "a bug")
+    broken.set()
     disk.go_on.set()
     assert first.result(5)
     assert isinstance(waiting.exception(5), JournalUnavailable)

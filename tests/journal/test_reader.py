@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from tests.journal.conftest import SIZE, Opener, entry, payloads, read_all
 
+from tracegrade.journal.disk import read_readable
 from tracegrade.journal.errors import JournalError, JournalNotFound, SegmentDeleted
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Entry, Signal
 from tracegrade.journal.settings import JournalSettings
-from tracegrade.telemetry import Telemetry
+from tracegrade.telemetry.metrics import Telemetry
 
 
 def test_without_a_journal_the_reader_says_so(tmp_path: Path) -> None:
@@ -18,7 +19,7 @@ def test_without_a_journal_the_reader_says_so(tmp_path: Path) -> None:
         JournalReader(tmp_path)
 
 
-def test_a_damaged_durable_file_is_named_and_mended_by_the_next_writer(opener: Opener) -> None:
+def test_a_damaged_durable_file_is_named_and_repaired_by_the_next_writer(opener: Opener) -> None:
     journal = opener()
     end = journal.append(entry()).result(5)
     journal.close()
@@ -204,16 +205,15 @@ def test_records_read_before_the_next_segment_was_deleted_are_returned(
         journal.append(entry(bytes([i]) * SIZE)).result(5)
     reader = opener.reader()
     reader.read(0, 1)
-    read_segment = JournalReader._read_segment
 
     def and_delete(*arguments: Any, **options: Any) -> Any:
-        found = read_segment(*arguments, **options)
+        found = read_readable(*arguments, **options)
         for path in sorted((opener.folder / "segments").iterdir())[:2]:
             path.unlink()
         monkeypatch.undo()
         return found
 
-    monkeypatch.setattr(JournalReader, "_read_segment", and_delete)
+    monkeypatch.setattr("tracegrade.journal.reader.read_readable", and_delete)
     assert [record.payload[0] for record in reader.read(0)] == [0, 1]
     with pytest.raises(SegmentDeleted):
         reader.read(400)

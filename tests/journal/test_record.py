@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.journal.conftest import entry
 
+from tracegrade.journal.append import Append
 from tracegrade.journal.record import (
     HEADER_BYTES,
     Encoding,
@@ -18,7 +19,6 @@ from tracegrade.journal.record import (
     decode_record,
     encode_head,
 )
-from tracegrade.journal.request import Request
 
 ENTRIES = st.builds(
     Entry,
@@ -32,7 +32,7 @@ ENTRIES = st.builds(
 
 def encode(entry: Entry, position: int, received_ns: int = 7) -> bytes:
     future: Any = None
-    return b"".join(Request([entry], future).encode(position, received_ns))
+    return b"".join(Append([entry], future).encode(position, received_ns))
 
 
 @given(ENTRIES, st.integers(0, 2**63), st.integers(0, 2**63), st.binary(max_size=50), st.binary(max_size=50))

@@ -10,7 +10,7 @@ from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.published import Durable, Publisher
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.settings import JournalSettings
-from tracegrade.telemetry import Telemetry
+from tracegrade.telemetry.metrics import Telemetry
 
 
 def publish(folder: Path, end: int, clock_ns: int = 0) -> None:

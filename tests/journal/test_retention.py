@@ -2,13 +2,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.journal.conftest import SIZE, FakeClock, Opener, entry, eventually, payloads
+from tests.journal.conftest import SIZE, FakeClock, Opener, entry, payloads
 
 from tracegrade.journal.errors import JournalFull
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Signal
 from tracegrade.journal.retention import Consumer, Decision, Segment, decide
 from tracegrade.journal.settings import JournalSettings
+from waiting import eventually
 
 # Three sealed segments of 100 bytes and 50 bytes in the one being written.
 FIRST, SECOND, THIRD = SEGMENTS = [Segment(base, base + 100, last_ns=base + 100) for base in (0, 100, 200)]

@@ -5,7 +5,6 @@ Arguments: journal folder, position file. At end of input it reads up to the dur
 
 import select
 import sys
-import time
 from pathlib import Path
 
 from tracegrade.journal.position import Position
@@ -16,8 +15,10 @@ def main() -> None:
     reader, committed = JournalReader(Path(sys.argv[1])), Position(Path(sys.argv[2]))
     position = committed.load() or 0
     last_ns = 0
+    idle_s = 0.0
     while True:
-        ending = bool(select.select([sys.stdin], [], [], 0)[0])
+        ending = bool(select.select([sys.stdin], [], [], idle_s)[0])
+        idle_s = 0.0
         records = reader.read(position, 10_000)
         durable = reader.durable()
         for record in records:
@@ -33,7 +34,7 @@ def main() -> None:
             assert position == durable.end, (position, durable)
             return
         else:
-            time.sleep(0.001)
+            idle_s = 0.001
 
 
 main()

@@ -6,7 +6,6 @@ Arguments: journal folder, the reader's position file, first number. Retention r
 import random
 import select
 import sys
-import time
 from collections import deque
 from concurrent.futures import Future
 from pathlib import Path
@@ -34,14 +33,16 @@ def main() -> None:
     journal = LocalJournal.open(folder, Settings(), consumed=position.load() or 0)
     sizes = random.Random(number)
     in_flight: deque[tuple[int, Future[int]]] = deque()
-    while not select.select([sys.stdin], [], [], 0)[0]:
+    full_s = 0.0
+    while not select.select([sys.stdin], [], [], full_s)[0]:
+        full_s = 0.0
         trim_due = number % 20 == 0
         payload = b"%d " % number + bytes(sizes.choice((0, 10, 500, 3000)))
         try:
             in_flight.append((number, journal.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", 1, payload))))
             number += 1
         except JournalFull:
-            time.sleep(0.005)  # until the reader has read on
+            full_s = 0.005  # for the reader to read on
             trim_due = True
         if trim_due:
             lost = journal.trim({"reader": Consumer(position.load() or 0, "refuse")})

@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 import tracegrade
-from tracegrade.match.load import builtin_rules
+from tracegrade.rule.load import builtin_rules
 
 TRACES = builtin_rules() / "demo" / "order-steps-out-of-order" / "traces"
 SERVERS = ("grpc", "starlette", "uvicorn", "sqlalchemy", "requests", "opentelemetry.sdk")

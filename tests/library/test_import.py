@@ -12,7 +12,7 @@ from tracegrade.store.alerts import save_alert
 from tracegrade.store.open import open_store
 from tracegrade.store.place import sqlite_url
 
-SERVERS = ("grpc", "starlette", "uvicorn", "sqlalchemy", "requests", "opentelemetry", "asyncio", "jinja2")
+SERVERS = ("grpc", "starlette", "fastapi", "uvicorn", "sqlalchemy", "requests", "opentelemetry", "asyncio", "jinja2")
 # What some rules need, or reading them: loaded when they do.
 SELDOM = ("yaml", "jsonschema_rs", "rapidfuzz", "cel")
 
@@ -69,9 +69,9 @@ def test_the_help_of_what_is_stored_loads_neither_settings_nor_sql(command: str)
 
 
 # What showing what is stored does without; each, with what it imports in turn, is some hundredths of such a command.
+# asyncio, ssl, importlib.metadata and what they need are not among them: SQLAlchemy imports them.
 UNREAD = (
     "pydantic", "yaml", "re2", "grpc", "opentelemetry", "jsonschema_rs", "google.protobuf", "alembic",
-    "asyncio", "ssl", "subprocess", "importlib.metadata", "email", "zipfile", "socket",
     "sqlalchemy.orm", "sqlalchemy.dialects.postgresql",
     "tracegrade.config", "tracegrade.match", "tracegrade.evaluate", "tracegrade.extract.registry", "tracegrade.journal",
 )  # fmt: skip
@@ -124,8 +124,6 @@ def test_a_settings_file_is_checked_without_what_its_settings_are_for(data_dir: 
         "re2",
         "grpc",
         "opentelemetry",
-        "asyncio",
-        "ssl",
         "tracegrade.journal.local",
         "tracegrade.evaluate.registry",
     )
@@ -133,13 +131,17 @@ def test_a_settings_file_is_checked_without_what_its_settings_are_for(data_dir: 
 
 
 @pytest.mark.parametrize(
-    ("role", "others"), [("receive_role", ("sqlalchemy", "requests", "jinja2")), ("judge_role", ("requests", "jinja2"))]
+    ("role", "others"),
+    [
+        ("receive_role", ("sqlalchemy", "requests", "jinja2", "fastapi")),
+        ("judge_role", ("requests", "jinja2", "fastapi")),
+    ],
 )
 def test_a_role_starts_without_what_it_may_never_need(role: str, others: tuple[str, ...]) -> None:
     loaded = _run(
         f"""
         import sys
-        import tracegrade.pipeline.{role}
+        import tracegrade.serve.{role}
         print([name for name in {others!r} if name in sys.modules])
         """
     )

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from tracegrade.match.facts import Facts
 from tracegrade.match.index import Index
-from tracegrade.match.rule import Rule
 from tracegrade.match.select import unmatched
 from tracegrade.model.subject import Subject
 from tracegrade.model.trace import Trace
+from tracegrade.rule.rule import Rule
 
 TRACE = Trace(bytes(16), "default", [], "settled", [], 0)
 SUBJECT = Subject("agent", "aa" * 8, TRACE, None, [], "support", "aa" * 8)  # of which only CEL reads more

@@ -3,14 +3,14 @@ from typing import Any
 
 import pytest
 
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
 from tracegrade.match.select import UNREADABLE_PROMPT, explain, match
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Resource, Span
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace import Trace
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
 
 ROOT, SUB, TOOL = "aa" * 8, "bb" * 8, "cc" * 8
 SHOP = Resource({"service.name": "shop-eu", "service.version": "1.4.0", "deployment.environment.name": "prod"})

@@ -1,9 +1,9 @@
 import pytest
 
+from tracegrade.document.validate import FileError, validate
+from tracegrade.document.yaml_text import parse
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.exporter_settings import ExporterSettings
-from tracegrade.yaml_file import FileError, validate
-from tracegrade.yaml_text import parse
 
 
 def settings(text: str) -> ExporterSettings:

@@ -2,14 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from tracegrade.extract.unread import UNREAD_KEYS
-from tracegrade.match.load import builtin_rules
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.otlp.file import read_sources
 from tracegrade.otlp.from_spans import logs_request, trace_request
 from tracegrade.otlp.json import to_json
 from tracegrade.pipeline.replay import read_traces
+from tracegrade.rule.load import builtin_rules
 
 ROOT = builtin_rules()
 # One of each theme: both dialects, errors, definitions, texts of all kinds.
@@ -38,12 +37,11 @@ def span(number: int, resource: Resource, scope: str = "s", **attributes: object
     return Span(trace_id, span_id, b"", "x", 1, number, number + 1, 768, 2, "no", known, [], 3, scope, resource)  # type: ignore[arg-type]
 
 
-def test_resources_and_scopes_come_once_and_our_own_notes_stay_out() -> None:
+def test_resources_and_scopes_come_once() -> None:
     shop, bank = Resource({"service.name": "shop"}), Resource({"service.name": "bank"})
-    spans = [span(1, shop), span(2, bank), span(3, shop, "t"), span(4, shop, **{UNREAD_KEYS: ["a"]})]
+    spans = [span(1, shop), span(2, bank), span(3, shop, "t"), span(4, shop)]
     request = trace_request(spans)
     assert [[len(scope.spans) for scope in of.scope_spans] for of in request.resource_spans] == [[2, 1], [1]]
-    assert UNREAD_KEYS not in str(request)
 
 
 def test_log_records_are_read_again_as_they_were(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_C
 from prometheus_client.parser import text_string_to_metric_families
 
 from tracegrade.otlp.metrics import export_request, prometheus_name, prometheus_page
-from tracegrade.telemetry import METRICS, Telemetry
+from tracegrade.telemetry.metrics import METRICS, Telemetry
 
 RESULT = {"rule": "r", "rule_hash": "01234567", "evaluation": "e", "agent": 'a"\\\n', "service": "shop"}
 

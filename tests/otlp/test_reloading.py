@@ -56,7 +56,7 @@ def test_what_cannot_be_used_changes_nothing_and_is_said_once(number: Number, ca
     number.path.write_text("2")
     assert number.looked() == (True, 2)
     assert [record.levelno for record in caplog.records] == [logging.ERROR, logging.ERROR]
-    assert "no number; what was in force before it changed stays" in caplog.text
+    assert "no number; the old one stays in force" in caplog.text
 
 
 def test_the_first_reading_raises(tmp_path: Path) -> None:

@@ -1,10 +1,9 @@
 """A judge without disk or clock: records in a list, results in a dictionary, kills wherever a test wants them."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -13,19 +12,21 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyVa
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord as OtlpLogRecord
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
+from canonical import canonical_line
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.sessions import MAX_TRACES, KnownSession, SessionKey
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.deliver.record import JudgedTrace, decode, encode
+from tracegrade.codec.kept_spans import trace_of
+from tracegrade.codec.results import decode_result, encode_result
 from tracegrade.journal.record import Encoding, Record
-from tracegrade.match.rule_set import RuleSet
-from tracegrade.model.evaluation import canonical_line
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import TURN, session_trace_id
 from tracegrade.model.signal import Signal
-from tracegrade.pipeline.judged_trace import record_of
-from tracegrade.pipeline.record_judge import Judged, RecordJudge
-from tracegrade.store.kept_spans import decode_spans
+from tracegrade.model.trace_result import TraceResult, TraceSummary
+from tracegrade.pipeline.judged import Judged
+from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.trace_result import result_of
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.rows import trace_key
 
 NS_PER_S = 1_000_000_000
@@ -194,53 +195,34 @@ def batches_of(arrivals: list[Content], data: st.DataObject) -> list[tuple[float
 class Store:
     """What survives a kill: results by trace, as the SQL store keeps them, and every delivered id with its bytes."""
 
-    traces: dict[TraceKey, JudgedTrace] = field(default_factory=dict)
+    traces: dict[TraceKey, TraceResult] = field(default_factory=dict)
     delivered: dict[str, bytes] = field(default_factory=dict)
-    heads: list[dict[str, Any]] = field(default_factory=list)
+    heads: list[TraceSummary] = field(default_factory=list)
+    written: list[bytes] = field(default_factory=list)  # every record, in the order in which they came
 
     def write(self, payload: bytes) -> None:
-        judged = decode(payload)
+        self.written.append(payload)
+        judged = decode_result(payload)
         self.heads.append(judged.trace)
         trace_id, tenant, _ = trace_key(judged.trace)
         key = (tenant, trace_id)
         held = self.traces.get(key)
-        if held is None or held.trace["revision"] < judged.trace["revision"]:
+        if held is None or held.trace.revision < judged.trace.revision:
             self.traces[key] = judged
         for evaluation in judged.evaluations:
             # Promise 4: the same id never stands for two contents.
             first = self.delivered.setdefault(evaluation.id, payload)
-            assert first == payload, (decode(first).trace, judged.trace)
+            assert first == payload, (decode_result(first).trace, judged.trace)
 
     def lookup(self, keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
-        return dict(self._closed(keys))
-
-    def _closed(self, keys: Iterable[TraceKey]) -> Iterator[tuple[TraceKey, ClosedTrace]]:
-        for key in keys:
-            if (judged := self.traces.get(key)) is not None:
-                kept = decode_spans(judged.spans)
-                head = judged.trace
-                yield (
-                    key,
-                    ClosedTrace(
-                        head["closed_ns"],
-                        head["revision"],
-                        kept.spans,
-                        kept.replaced,
-                        head["cut_by"],
-                        head["rule_set_hash"],
-                        head["first_received_ns"],
-                        head["first_position"],
-                        kept.log_records,
-                        kept.wanted,
-                    ),
-                )
+        return {key: ClosedTrace.of(trace_of(self.traces[key])) for key in keys if key in self.traces}
 
     def session(self, key: SessionKey) -> KnownSession | None:
         judged = self.traces.get((key[0], session_trace_id(*key)))
         return _known(judged.trace) if judged is not None else None
 
     def sessions_going_on(self) -> list[KnownSession]:
-        heads = [judged.trace for judged in self.traces.values() if judged.trace["close_reason"] == TURN]
+        heads = [judged.trace for judged in self.traces.values() if judged.trace.close_reason == TURN]
         return [_known(head) for head in heads]
 
     def canonical(self) -> list[str]:
@@ -248,10 +230,13 @@ class Store:
         return sorted(canonical_line(e.to_json()) for judged in self.traces.values() for e in judged.evaluations)
 
 
-def _known(head: dict[str, Any]) -> KnownSession:
-    members = {bytes.fromhex(trace_id): revision for trace_id, revision in head["members"].items()}
-    cut, ended = head["cut_by"] == MAX_TRACES, head["close_reason"] != TURN
-    return KnownSession(head["tenant"], head["session"], members, head["closed_ns"], cut, head["revision"], ended)
+def _known(session: TraceSummary) -> KnownSession:
+    assert session.session is not None
+    assert session.members is not None
+    cut, ended = session.cut_by == MAX_TRACES, session.close_reason != TURN
+    return KnownSession(
+        session.tenant, session.session, session.members, session.closed_ns, cut, session.revision, ended
+    )
 
 
 class Run:
@@ -285,9 +270,9 @@ class Run:
         self._deliver(islice(judged, kept))
 
     @property
-    def session_heads(self) -> list[dict[str, Any]]:
+    def session_heads(self) -> list[TraceSummary]:
         """The records of sessions in the order in which they were delivered."""
-        return [head for head in self.store.heads if "members" in head]
+        return [head for head in self.store.heads if head.members is not None]
 
     def kill(self) -> None:
         """The process is gone; another one starts at the committed position."""
@@ -299,4 +284,4 @@ class Run:
 
     def _deliver(self, judged: Iterable[Judged]) -> None:
         for item in judged:
-            self.store.write(encode(record_of(item, "live", "hash")))
+            self.store.write(encode_result(result_of(item, "live", "hash")))

@@ -4,8 +4,8 @@ import os
 import signal
 
 from tracegrade.assemble.closed_traces import TraceKey
-from tracegrade.pipeline.record_judge import Judged, evaluations_of
-from tracegrade.words import json_text
+from tracegrade.display import json_text
+from tracegrade.pipeline.judged import Judged, evaluations_of
 
 Shown = tuple[TraceKey, bool, list[str]]
 

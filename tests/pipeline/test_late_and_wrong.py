@@ -5,12 +5,12 @@ from hashlib import blake2b
 
 import pytest
 
+from canonical import canonical_line
 from pipeline.harness import Content, Run, agent_span, otlp_span, records, tool_span
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.match.load import load_rules
-from tracegrade.match.rule_set import RuleSet
-from tracegrade.model.evaluation import canonical_line
 from tracegrade.pipeline.replay import replay_records
+from tracegrade.rule.load import load_rules
+from tracegrade.rule.rule_set import RuleSet
 
 SETTINGS = TracesSettings(settle="1s", idle_timeout="3s", max_age="20s", reopen_for="600s")
 HOUR_NS = 3600 * 10**9
@@ -66,12 +66,12 @@ def test_lateness_and_repetition_change_no_result(rule_set: RuleSet, batches: Ba
     assert run.store.canonical() == clean.store.canonical()
     assert len(clean.store.canonical()) == 4
     (trace,) = run.store.traces.values()
-    assert (trace.trace["complete"], trace.trace["revision"]) == (True, len(WHOLE))
+    assert (trace.trace.complete, trace.trace.revision) == (True, len(WHOLE))
 
 
 def test_what_comes_beyond_reopen_for_is_counted_and_changes_nothing(rule_set: RuleSet) -> None:
     run = judged(rule_set, [(0.0, WHOLE[:2]), (700.0, WHOLE[2:])])
-    assert run.judge.live.fates["too_late", ""] == 2
+    assert run.judge.live.span_dispositions["too_late", ""] == 2
     assert run.store.canonical() == judged(rule_set, [(0.0, WHOLE[:2])]).store.canonical()
 
 
@@ -85,7 +85,7 @@ def test_what_comes_beyond_reopen_for_is_counted_and_changes_nothing(rule_set: R
 )
 def test_what_never_comes_is_named(rule_set: RuleSet, spans: list[Content], missing: list[str]) -> None:
     (trace,) = judged(rule_set, [(0.0, spans)]).store.traces.values()
-    assert (trace.trace["missing"], trace.trace["complete"]) == (missing, False)
+    assert (trace.trace.missing, trace.trace.complete) == (missing, False)
 
 
 @pytest.mark.parametrize("skew_ns", [-HOUR_NS, HOUR_NS], ids=["an hour behind", "an hour ahead"])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
+from canonical import canonical_line
 from pipeline.harness import (
     Content,
     Run,
@@ -29,12 +30,14 @@ from pipeline.harness import (
 from tracegrade.assemble.closed_traces import ClosedTraces, TraceKey
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.journal.record import Encoding, Record
-from tracegrade.match.load import load_rules
-from tracegrade.match.rule_set import RuleSet
-from tracegrade.model.evaluation import canonical_line
 from tracegrade.model.signal import Signal
-from tracegrade.pipeline.record_judge import RecordJudge, evaluations_of
+from tracegrade.pipeline.judged import evaluations_of
+from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.replay import replay_records
+from tracegrade.rule.load import load_rules
+from tracegrade.rule.rule_set import RuleSet
+
+pytestmark = pytest.mark.slow
 
 SETTINGS = TracesSettings(
     settle="1s",
@@ -145,7 +148,7 @@ def check_replay(rule_set: RuleSet, traces: TracesSettings, journal: list[Record
 
 @settings(max_examples=100, deadline=None)
 @given(st.data())
-def test_every_span_and_log_record_has_one_fate_at_every_moment(rule_set: RuleSet, data: st.DataObject) -> None:
+def test_every_span_and_log_record_has_one_disposition_at_every_moment(rule_set: RuleSet, data: st.DataObject) -> None:
     again = data.draw(st.lists(st.sampled_from(CONTENTS), max_size=8), label="sent again")
     journal = records(batches_of(data.draw(st.permutations([*CONTENTS, *again])), data))
     tight = TracesSettings(settle="1s", idle_timeout="3s", max_age="20s", reopen_for="4s", max_spans_per_trace=5)
@@ -153,14 +156,14 @@ def test_every_span_and_log_record_has_one_fate_at_every_moment(rule_set: RuleSe
     judge = RecordJudge(tight, rule_set, ClosedTraces(max_unpacked_spans=tight.max_unpacked_spans))
     for record in journal:
         list(judge.read(record))
-        assert sum(judge.fates.values()) + judge.live.open_spans == judge.read_spans
-        log_records = sum(judge.log_record_fates.values()) + judge.live.open_log_records
-        assert log_records == judge.read_log_records
+        assert sum(judge.intake.span_dispositions.values()) + judge.live.open_spans == judge.intake.read_spans
+        log_records = sum(judge.intake.log_record_dispositions.values()) + judge.live.open_log_records
+        assert log_records == judge.intake.read_log_records
     list(judge.end())
     assert judge.live.open_spans == judge.live.open_log_records == 0
-    assert judge.read_spans + judge.read_log_records == len(CONTENTS) + len(again)
-    assert sum(judge.fates.values()) == judge.read_spans
-    assert sum(judge.log_record_fates.values()) == judge.read_log_records
+    assert judge.intake.read_spans + judge.intake.read_log_records == len(CONTENTS) + len(again)
+    assert sum(judge.intake.span_dispositions.values()) == judge.intake.read_spans
+    assert sum(judge.intake.log_record_dispositions.values()) == judge.intake.read_log_records
 
 
 def test_spans_of_an_ignored_scope_are_dropped_and_counted(rule_set: RuleSet) -> None:
@@ -175,8 +178,8 @@ def test_spans_of_an_ignored_scope_are_dropped_and_counted(rule_set: RuleSet) ->
     list(judge.read(replace(record, payload=request.SerializeToString(), items=4)))
     (judged,) = judge.end()
     assert [span.scope for span in judged.trace.spans] == ["agent-sdk", "agent-sdk"]
-    assert judge.fates["dropped", "ignored_scope"] == 2
-    assert sum(judge.fates.values()) == judge.read_spans == 4
+    assert judge.intake.span_dispositions["dropped", "ignored_scope"] == 2
+    assert sum(judge.intake.span_dispositions.values()) == judge.intake.read_spans == 4
 
 
 def test_log_records_of_our_own_and_those_that_nobody_reads_are_counted_apart(rule_set: RuleSet) -> None:
@@ -186,8 +189,10 @@ def test_log_records_of_our_own_and_those_that_nobody_reads_are_counted_apart(ru
         payload = log_payload(log_records, scope)
         record = Record(position, position + 1, 0, "default", Signal.LOGS, Encoding.PROTOBUF, 2, payload)
         assert list(judge.read(record)) == []
-    fates = {fate: count for (fate, _), count in judge.log_record_fates.items() if count}
-    assert (fates, judge.live.open_log_records) == ({"own": 2, "unwanted": 1}, 1)
+    dispositions = {
+        disposition: count for (disposition, _), count in judge.intake.log_record_dispositions.items() if count
+    }
+    assert (dispositions, judge.live.open_log_records) == ({"own": 2, "unwanted": 1}, 1)
 
 
 def test_every_subject_and_rule_has_one_decision(rule_set: RuleSet) -> None:
@@ -201,7 +206,7 @@ def test_every_subject_and_rule_has_one_decision(rule_set: RuleSet) -> None:
 
 _PRINT_RESULTS = """
 from pipeline.test_promises import clean_results
-from tracegrade.match.load import load_rules
+from tracegrade.rule.load import load_rules
 print("\\n".join(clean_results(load_rules(["builtin:demo"]))))
 """
 
@@ -225,4 +230,4 @@ def test_the_end_attribute_of_an_agent_ends_its_traces_at_once_live(rule_set: Ru
     run = Run(rule_set, TracesSettings(overrides=overrides))
     run.read(records([(0.0, [agent, tool_span(1, 2, 9, "create_order")])]))
     run.tick(0.0)
-    assert [judged.trace["close_reason"] for judged in run.store.traces.values()] == ["end_attribute"]
+    assert [judged.trace.close_reason for judged in run.store.traces.values()] == ["end_attribute"]

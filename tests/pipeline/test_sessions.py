@@ -10,9 +10,12 @@ from pipeline.harness import Content, Run, batches_of, otlp_span, packing, recor
 from pipeline.test_promises import check_replay
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
-from tracegrade.pipeline.record_judge import JudgedSession, RecordJudge
+from tracegrade.pipeline.judged import JudgedSession
+from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
+
+pytestmark = pytest.mark.slow
 
 SETTINGS = TracesSettings(
     settle="1s", idle_timeout="3s", max_age="20s", session_quiet="10s", session_end_attribute="chat.over"
@@ -170,9 +173,9 @@ def test_every_turn_is_a_revision_and_the_quiet_session_is_the_last(rule_set: Ru
     assert session_results(run) == {"chat-1": ("pass", False)}
     run.tick(16.0)
     assert session_results(run) == {"chat-1": ("pass", True)}
-    assert [head["close_reason"] for head in run.session_heads] == ["turn", "turn", "quiet"]
-    assert [head["revision"] for head in run.session_heads] == [4, 8, 9]
-    assert [head["supersedes"] for head in run.session_heads] == [None, 4, 8]
+    assert [head.close_reason for head in run.session_heads] == ["turn", "turn", "quiet"]
+    assert [head.revision for head in run.session_heads] == [4, 8, 9]
+    assert [head.supersedes for head in run.session_heads] == [None, 4, 8]
 
 
 def test_a_session_that_was_quiet_goes_on_after_a_restart(rule_set: RuleSet) -> None:
@@ -186,7 +189,7 @@ def test_a_session_that_was_quiet_goes_on_after_a_restart(rule_set: RuleSet) -> 
     run.read(journal)
     run.tick(200.0)
     assert session_results(run) == {"chat-1": ("pass", True)}
-    assert [head["close_reason"] for head in run.session_heads] == ["turn", "quiet", "turn", "quiet"]
+    assert [head.close_reason for head in run.session_heads] == ["turn", "quiet", "turn", "quiet"]
 
 
 def test_a_session_that_goes_on_at_a_restart_ends_without_another_trace(rule_set: RuleSet) -> None:
@@ -205,7 +208,7 @@ def test_the_end_attribute_ends_a_session_with_its_trace(rule_set: RuleSet) -> N
     run.read(records([(0.0, [*turn(1, "chat-1", "find_order", 1000), *over])]))
     run.tick(1.0)
     assert session_results(run) == {"chat-1": ("pass", True)}
-    assert run.session_heads[-1]["close_reason"] == "end_attribute"
+    assert run.session_heads[-1].close_reason == "end_attribute"
 
 
 @pytest.mark.parametrize(
@@ -222,7 +225,7 @@ def test_a_session_beyond_a_bound_is_cut_and_says_so(rule_set: RuleSet, bound: d
     run.read(records([(float(place), contents) for place, contents in enumerate(turns)]))
     run.end()
     head = run.session_heads[-1]
-    assert (session_results(run)["c"][0], head["missing"], head["call_count"]) == found
+    assert (session_results(run)["c"][0], head.missing, head.call_count) == found
 
 
 def test_traces_that_are_no_longer_stored_are_missing_and_revisions_grow_on(rule_set: RuleSet) -> None:
@@ -238,8 +241,8 @@ def test_traces_that_are_no_longer_stored_are_missing_and_revisions_grow_on(rule
     run.read(journal)
     run.tick(200.0)
     assert session_results(run) == {"chat-1": ("fail", False)}
-    assert run.session_heads[-1]["missing"] == [f"trace:{1:032x}"]
-    assert [head["revision"] for head in run.session_heads] == [4, 5, 8, 9]
+    assert run.session_heads[-1].missing == [f"trace:{1:032x}"]
+    assert [head.revision for head in run.session_heads] == [4, 5, 8, 9]
 
 
 def test_rules_of_other_scopes_alone_know_no_sessions() -> None:

@@ -10,23 +10,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from canonical import canonical_line
 from pipeline.harness import Content, agent_span, batches_of, otlp_span, payload, records, spans_of, tool_span
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.conditions import Conditions
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Entry, Record
-from tracegrade.match.load import load_rules
-from tracegrade.match.rule_set import RuleSet
-from tracegrade.model.evaluation import canonical_line
 from tracegrade.model.signal import Signal
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import Beat, Heartbeat, read_heartbeat
-from tracegrade.pipeline.judge_process import note_what_ended_the_last
-from tracegrade.pipeline.record_judge import RecordJudge, evaluations_of
+from tracegrade.pipeline.judged import evaluations_of
+from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.replay import replay_records
 from tracegrade.pipeline.set_aside import Aside, SetAside, SetAsideRecord, UnknownSetAside
+from tracegrade.rule.load import load_rules
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.serve.judge_process import note_what_ended_the_last
+from tracegrade.telemetry.conditions import Conditions
 
 SETTINGS = TracesSettings(settle="1s", idle_timeout="3s", max_age="20s")
 
@@ -256,11 +257,11 @@ def test_live_and_replay_pass_over_the_same_and_count_it(rule_set: RuleSet, data
         # What ends a judge must not be touched: were it decoded, this would raise.
         read = replace(record, payload=b"\xff") if record.position in chosen else record
         judged += list(judge.read(read))
-        assert sum(judge.fates.values()) + judge.live.open_spans == judge.read_spans
+        assert sum(judge.intake.span_dispositions.values()) + judge.live.open_spans == judge.intake.read_spans
     judged += list(judge.end())
-    assert judge.read_spans == len(spans_of(CONTENTS)) == sum(judge.fates.values())
+    assert judge.intake.read_spans == len(spans_of(CONTENTS)) == sum(judge.intake.span_dispositions.values())
     aside_spans = sum(record.items for record in journal if record.position in chosen)
-    dropped = judge.fates.get(("dropped", "set_aside"), 0)
+    dropped = judge.intake.span_dispositions.get(("dropped", "set_aside"), 0)
     assert dropped == aside_spans if trace is None else dropped >= aside_spans
     assert trace is None or all(item.key[1] != trace.to_bytes(16, "big") for item in judged)
     replayed = replay_records(journal, SETTINGS, rule_set, "replay", aside=aside)

@@ -17,7 +17,7 @@ from tracegrade.receive.ingest import Ingest
 from tracegrade.receive.otlp_grpc import OtlpGrpcServer
 from tracegrade.receive.otlp_http import OtlpHttpServer
 from tracegrade.receive.settings import OtlpReceiverSettings
-from tracegrade.telemetry import Telemetry
+from tracegrade.telemetry.metrics import Telemetry
 
 INSTANCE_ID = "instance-under-test"
 
@@ -146,15 +146,6 @@ def serve(loop: asyncio.AbstractEventLoop) -> Iterator[Callable[..., Served]]:
     yield start
     for served in started:
         served.run(served.stop(0))
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    turn = threading.Event()
-    for _ in range(1000):
-        if true():
-            return
-        turn.wait(0.01)
-    raise AssertionError("it never came true")
 
 
 def until_closed(connection: socket.socket) -> bytes:

@@ -145,7 +145,7 @@ def test_the_tokens_of_a_file_change_with_it(
     path.unlink()
     assert let_in() == {"stated", "second", "third"}
     assert [record.levelname for record in caplog.records] == ["ERROR"] * 4
-    assert "what was in force before it changed stays" in caplog.text
+    assert "the old one stays in force" in caplog.text
     assert "second" not in caplog.text
     replace(path, b"first\n")
     assert let_in() == {"stated", "first"}

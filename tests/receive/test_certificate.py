@@ -85,7 +85,7 @@ def test_a_certificate_is_exchanged_without_a_restart(
     files.put("cert.pem", b"no certificate")
     assert sends(served, wire, first)
     assert f"protocols.{protocol}.tls: '{tmp_path}/cert.pem' and " in caplog.text
-    assert "what was in force before it changed stays" in caplog.text
+    assert "the old one stays in force" in caplog.text
 
     files.put("cert.pem", second.issue_cert("127.0.0.1").cert_chain_pems[0].bytes())  # the key is another's
     assert sends(served, wire, first)

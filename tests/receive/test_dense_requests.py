@@ -24,7 +24,9 @@ from tracegrade.receive.ingest import Accepted, Ingest, Refused
 from tracegrade.receive.otlp_grpc import EXPORT_METHODS
 from tracegrade.receive.otlp_http import PATHS
 from tracegrade.receive.validate import TooDenseError, check, check_in_turns
-from tracegrade.telemetry import Telemetry
+from tracegrade.telemetry.metrics import Telemetry
+
+pytestmark = pytest.mark.slow
 
 Serve = Callable[..., Any]
 MIB = 1024 * 1024

@@ -14,7 +14,6 @@ from starlette.types import ASGIApp
 
 from receive.conftest import FakeJournal, until_closed
 from tracegrade.config import TelemetrySettings, WebSettings
-from tracegrade.pipeline.status_page import status_app
 from tracegrade.receive.access import guarded
 from tracegrade.receive.body import BodyBounds
 from tracegrade.receive.http_connection import Bounds
@@ -23,7 +22,8 @@ from tracegrade.receive.http_server import HttpServer
 from tracegrade.receive.ingest import Ingest
 from tracegrade.receive.listen import bound_socket
 from tracegrade.receive.otlp_http import build_app
-from tracegrade.telemetry import Telemetry
+from tracegrade.serve.status import status_app
+from tracegrade.telemetry.metrics import Telemetry
 from tracegrade.web.access import Access
 from web.site import Site, serving
 

@@ -14,7 +14,8 @@ from tracegrade.otlp.json import to_json
 from tracegrade.receive import ingest
 from tracegrade.receive.ingest import Accepted, InFlight, Ingest, Refused
 from tracegrade.receive.validate import Checked, check
-from tracegrade.telemetry import Telemetry
+from tracegrade.telemetry.metrics import Telemetry
+from waiting import eventually_in_loop
 
 RequestOf = Callable[..., ExportTraceServiceRequest]
 REQUESTS = "tracegrade.receiver.requests"
@@ -191,8 +192,7 @@ def test_a_large_json_request_does_not_hold_up_others(
 
     async def run() -> None:
         large = asyncio.create_task(bench.accept(body, encoding=Encoding.JSON, transport="http"))
-        while not is_checked.is_set():
-            await asyncio.sleep(0.001)
+        await eventually_in_loop(is_checked.is_set)
         assert await bench.accept(wire) == Accepted()
         may_end.set()
         assert await large == Accepted()

@@ -33,4 +33,4 @@ def test_values_make_no_kind_of_their_own_and_our_own_states_are_always_written(
     limit = LogLimit(Clock())
     lines = [written(limit, "tracegrade.receive.ingest", "request %d", number) for number in range(20)]
     assert sum(map(bool, lines)) == LINES
-    assert all(written(limit, "tracegrade.conditions", "a state") for _ in range(50))
+    assert all(written(limit, "tracegrade.telemetry.conditions", "a state") for _ in range(50))

@@ -23,11 +23,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
-from receive.conftest import wait_until
 from tracegrade.journal.errors import JournalClosed, JournalFull, JournalUnavailable
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.answer import grpc_failure
 from tracegrade.receive.listen import ReceiverStartError
+from waiting import eventually
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 Serve = Callable[..., Any]
@@ -310,9 +310,9 @@ def test_a_caller_that_hangs_up_gives_its_room_back(serve: Serve, wire: bytes) -
         call = channel.unary_unary(EXPORT).future(wire, timeout=20)
         assert served.journal.appended.acquire(timeout=10)
         call.cancel()
-        wait_until(lambda: served.ingest.in_flight.taken_bytes == 0)
+        eventually(lambda: served.ingest.in_flight.taken_bytes == 0)
     served.loop.call_soon_threadsafe(served.journal.futures[0].set_result, 1)
-    wait_until(lambda: served.requests(outcome="accepted") == 1)
+    eventually(lambda: served.requests(outcome="accepted") == 1)
 
 
 def test_a_port_in_use_stops_the_start(serve: Serve) -> None:

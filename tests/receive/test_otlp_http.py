@@ -20,12 +20,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from receive.conftest import until_closed, wait_until
+from receive.conftest import until_closed
 from tracegrade.journal.errors import JournalFull, JournalUnavailable
 from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.json import to_json
 from tracegrade.receive.listen import ReceiverStartError
+from waiting import eventually
 
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
@@ -362,7 +363,7 @@ def test_a_sender_that_goes_away_within_its_body_is_counted(serve: Serve, wire: 
             b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
         )
     assert send(served, wire).status == 200
-    wait_until(lambda: served.requests(reason="disconnected") == 1)
+    eventually(lambda: served.requests(reason="disconnected") == 1)
     assert served.ingest.in_flight.taken_bytes == 0
 
 

@@ -14,7 +14,10 @@ import grpc
 import pytest
 import trustme
 
-from receive.conftest import until_closed, wait_until
+from receive.conftest import until_closed
+from waiting import eventually
+
+pytestmark = pytest.mark.slow
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 Serve = Callable[..., Any]
@@ -48,7 +51,7 @@ def test_33_a_crowd_of_slow_senders_shuts_nobody_out(serve: Serve, wire: bytes) 
         assert closed(served, reason="too_many") >= 80
         for connection in crowd:
             until_closed(connection)
-    wait_until(lambda: closed(served, transport="http") + served.requests(reason="read_timeout") >= 100)
+    eventually(lambda: closed(served, transport="http") + served.requests(reason="read_timeout") >= 100)
     assert len(served.journal.entries) == 5
 
 
@@ -92,7 +95,7 @@ def test_33_the_rest_of_a_refused_body_may_not_take_for_ever(serve: Serve) -> No
     with socket.create_connection(("127.0.0.1", served.http_port)) as connection:
         connection.sendall(HEAD.replace(b"application/json", b"text/plain") + b"{")
         assert until_closed(connection).startswith(b"HTTP/1.1 415 ")
-    wait_until(lambda: closed(served, reason="body") == 1)
+    eventually(lambda: closed(served, reason="body") == 1)
 
 
 def test_33_who_does_not_read_the_answers_is_cut_off(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +149,7 @@ def test_33_connections_of_grpc_are_bounded_and_whoever_comes_is_answered(serve:
             options = [("grpc.use_local_subchannel_pool", 1)]
             channel = stack.enter_context(grpc.insecure_channel(served.grpc_address, options))
             channel.unary_unary(EXPORT)(wire, timeout=20, wait_for_ready=True)
-        wait_until(lambda: open_to(port) <= 3)
+        eventually(lambda: open_to(port) <= 3)
     assert len(served.journal.entries) >= 12
 
 
@@ -194,7 +197,7 @@ def test_33_a_crowd_that_says_nothing_to_grpc_shuts_nobody_out(serve: Serve, wir
             with grpc.insecure_channel(served.grpc_address) as channel:
                 assert channel.unary_unary(EXPORT)(wire, timeout=20, wait_for_ready=True) == b""
         # Of each crowd some; beyond twice the bound gRPC itself lets nobody in.
-        wait_until(lambda: closed(served, transport="grpc", reason="too_many") >= 10)
+        eventually(lambda: closed(served, transport="grpc", reason="too_many") >= 10)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the sockets are found by /proc")
@@ -209,7 +212,7 @@ def test_33_whoever_waits_for_grpcs_answer_is_not_pushed_out(serve: Serve, wire:
         for _ in range(3):  # it is the most silent of all by then
             for _ in range(8):
                 stack.enter_context(socket.create_connection((host, int(port))))
-            wait_until(lambda: open_to(int(port)) <= 5)
+            eventually(lambda: open_to(int(port)) <= 5)
         served.loop.call_soon_threadsafe(served.journal.futures[0].set_result, 1)
         assert waiting.result(timeout=20) == b""
 

@@ -12,10 +12,12 @@ import yaml
 from yamlcore import CoreLoader
 
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.cli.rule_tests import run_tests
-from tracegrade.match.load import DEFAULT_RULES, builtin_rules, load_rules
-from tracegrade.match.rule import Rule
-from tracegrade.match.schema import rule_schema
+from tracegrade.pipeline.rule_tests import run_tests
+from tracegrade.rule.load import DEFAULT_RULES, builtin_rules, load_rules
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.schema import rule_schema
+
+pytestmark = pytest.mark.slow
 
 FOLDER = builtin_rules()
 RULES = load_rules([FOLDER])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine
 
 from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged, trace_id
-from tracegrade.deliver.record import JudgedTrace
+from tracegrade.model.trace_result import TraceResult
 from tracegrade.store import schema
 from tracegrade.store.delete import delete_everywhere
 from tracegrade.store.filter import Filter
@@ -40,7 +40,7 @@ def filled(engine: Engine, seed: int, traces: int) -> None:
             connection.execute(table.delete())
     chance = random.Random(seed)
     writer = StoreWriter(engine)
-    written: list[JudgedTrace] = []
+    written: list[TraceResult] = []
     for _ in range(traces):
         written += _some(chance, chance.randrange(traces))
         if chance.random() < 0.2:
@@ -54,7 +54,7 @@ def filled(engine: Engine, seed: int, traces: int) -> None:
             pass
 
 
-def _some(chance: random.Random, number: int) -> Iterator[JudgedTrace]:
+def _some(chance: random.Random, number: int) -> Iterator[TraceResult]:
     """A trace in some revision, and the session it is part of as it stands then."""
     received = START_NS + chance.randrange(MINUTES) * MINUTE_NS + chance.choice(_OFFSETS_NS)
     shared: dict[str, Any] = {
@@ -70,7 +70,7 @@ def _some(chance: random.Random, number: int) -> Iterator[JudgedTrace]:
     judged_by = [_evaluation(chance, number, rule, shared) for rule in _rules(chance, RULES[:3])]
     yield judged(number, evaluations=judged_by, session=session, **shared, **times)
     if session is not None:
-        members = {trace_id(number): shared["revision"], trace_id(0): 1}
+        members = {bytes.fromhex(trace_id(number)): shared["revision"], bytes(16): 1}
         judged_by = [_evaluation(chance, number, rule, shared, session) for rule in _rules(chance, RULES[3:])]
         yield judged(number, evaluations=judged_by, session=session, members=members, **shared, **times)
 

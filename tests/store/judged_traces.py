@@ -3,10 +3,11 @@
 from hashlib import blake2b
 from typing import Any
 
-from judged_records import decisions_of, tool_call_of
-from tracegrade.deliver.record import JudgedTrace
+from judged_records import decisions_of, summary_of, tool_call_of
+from tracegrade.codec.kept_spans import encode_spans
+from tracegrade.codec.results import new_result
 from tracegrade.model.span import Resource, Span
-from tracegrade.store.kept_spans import encode_spans
+from tracegrade.model.trace_result import TraceResult
 
 MINUTE_NS = 60_000_000_000
 # 2026-01-01T00:00:00Z: a whole minute.
@@ -109,7 +110,7 @@ def judged(
     decisions: list[dict[str, Any]] | None = None,
     tool_calls: list[dict[str, Any]] | None = None,
     **changes: Any,
-) -> JudgedTrace:
+) -> TraceResult:
     """Trace `number`, received that many minutes after START_NS, with one evaluation of `outcome` unless told."""
     received = START_NS + number * MINUTE_NS
     trace: dict[str, Any] = {
@@ -143,4 +144,6 @@ def judged(
         shared = {key: trace[key] for key in ("tenant", "run", "service", "release", "revision", "complete", "missing")}
         evaluations = [evaluation(number, outcome, **shared)]
     calls = [tool_call_of(item) for item in ([tool_call()] if tool_calls is None else tool_calls)]
-    return JudgedTrace(trace, encode_spans(spans(number), []), calls, decisions_of(evaluations, decisions or ()))
+    return new_result(
+        summary_of(**trace), encode_spans(spans(number), []), calls, decisions_of(evaluations, decisions or ())
+    )

@@ -4,6 +4,7 @@ import pytest
 from sqlalchemy import Engine
 
 from store.judged_traces import MINUTE_NS, START_NS, judged, tool_call, trace_id
+from tracegrade.model.trace_result import RunSummary
 from tracegrade.store.delete import (
     DeletedRows,
     delete_everywhere,
@@ -63,7 +64,7 @@ def test_a_trace_goes_in_every_tenant_and_run(engine: Engine) -> None:
 
 
 def test_traces_are_found_by_session_by_user_and_by_time(engine: Engine) -> None:
-    runs = [{"span_id": "00", "agent": "a", "parent_span_id": None, "session": "s-2", "model": None}]
+    runs = [RunSummary("00", "a", session="s-2")]
     StoreWriter(engine).write([judged(1, session="s-1"), judged(2, session="s-1", runs=runs), judged(3)])
     with reading(engine) as connection:
         assert traces_of_session(connection, "s-1") == {id_of(1), id_of(2)}

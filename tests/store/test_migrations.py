@@ -1,6 +1,9 @@
 """A store that an earlier version wrote is brought up to date, and keeps what it holds."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
@@ -8,18 +11,23 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from click.testing import CliRunner
-from sqlalchemy import Connection, MetaData, Table, create_engine, func, select
+from sqlalchemy import Connection, MetaData, Table, create_engine, func, select, text
 
 from store.engines import BACKENDS, POSTGRESQL, without_tables
-from store.judged_traces import judged
+from store.judged_traces import AGENT_SPAN, judged, spans, trace_id
 from store.stored_alerts import ALERT
 from tracegrade.cli import main
+from tracegrade.codec.kept_spans import encode_spans
+from tracegrade.model.trace_result import RunSummary, TraceResult
 from tracegrade.store import migrations, schema
 from tracegrade.store.alerts import save_alert
 from tracegrade.store.filter import Filter
 from tracegrade.store.open import StoreError, open_store, reading
 from tracegrade.store.rates import rates
+from tracegrade.store.read import stored_traces
 from tracegrade.store.write import StoreWriter
+
+pytestmark = pytest.mark.slow
 
 SCRIPTS = Path(migrations.__file__).parent
 VERSIONS = sorted(script.revision for script in ScriptDirectory(str(SCRIPTS)).walk_revisions())
@@ -34,10 +42,13 @@ def upgrade(connection: Connection, version: str) -> None:
     command.upgrade(config, version)
 
 
-def store_of_version(version: str, url: str, tmp_path: Path) -> None:
+THREE = [judged(1), judged(2, "fail"), judged(3, "not_evaluable")]
+
+
+def store_of_version(version: str, url: str, tmp_path: Path, records: Sequence[TraceResult] = THREE) -> None:
     """A store at `url` as `version` left it: today's rows, as far as its tables had columns for them."""
     today = open_store(f"sqlite:///{tmp_path / 'today.db'}")
-    StoreWriter(today).write([judged(1), judged(2, "fail"), judged(3, "not_evaluable")])
+    StoreWriter(today).write(records)
     with today.begin() as connection:
         save_alert(connection, ALERT)
     engine = create_engine(url)
@@ -118,6 +129,43 @@ def test_a_store_of_any_earlier_version_is_brought_up_to_date_and_read(
     code, output = run(url, tmp_path, "alerts", "list", "--format", "json")
     assert code == 0, output
     assert '"bound":0.95' in output
+
+
+def test_what_agent_runs_took_is_filled_in_from_kept_spans(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = spans(1)
+    message = {"role": "user", "parts": [{"type": "text", "content": "Order a  book"}]}
+    asked = {"gen_ai.input.messages": json.dumps([message]), "gen_ai.usage.input_tokens": 11}
+    kept[0].attributes |= asked | {"gen_ai.usage.output_tokens": 4}
+    known = RunSummary(AGENT_SPAN, "as it was judged", model="gpt-4o")
+    gone = RunSummary("00f067aa0ba902ff", "no run any more")
+    damaged = replace(judged(3, runs=[known]), spans=b"?")
+    members = {bytes.fromhex(trace_id(1)): 2}
+    session = judged(4, session="chat-1", members=members, evaluations=[])
+    before = [replace(judged(1, runs=[known, gone]), spans=encode_spans(kept, [])), judged(2), damaged, session]
+    store_of_version("0008", url, tmp_path, before)
+    monkeypatch.setattr("tracegrade.store.migrations.versions.v0009_agent_runs._TOGETHER", 1)
+    engine = open_store(url)
+    asked_hash = blake2b(b"Order a book", digest_size=8).hexdigest()
+    filled = replace(known, prompt_hash=asked_hash, input_tokens=11, output_tokens=4, duration_ns=1_000_000_000)
+    with reading(engine) as connection:
+        (first,) = stored_traces(connection, bytes.fromhex(trace_id(1)))
+        assert first.trace == replace(before[0].trace, runs=[filled, gone])
+        assert (first.tool_calls, first.decisions) == (before[0].tool_calls, before[0].decisions)
+        (unread,) = stored_traces(connection, bytes.fromhex(trace_id(3)))
+        assert unread.trace == damaged.trace
+        (own,) = stored_traces(connection, session.trace.own_id)
+        assert own.trace == session.trace
+        rows = connection.execute(
+            text("SELECT trace, span_id, prompt_hash, input_tokens, duration_ns FROM agent_runs ORDER BY trace, place")
+        )
+        assert [tuple(row) for row in rows] == [
+            (1, AGENT_SPAN, asked_hash, 11, 1_000_000_000),
+            (1, "00f067aa0ba902ff", None, None, None),
+            (3, AGENT_SPAN, None, None, None),
+        ]
+    engine.dispose()
 
 
 @pytest.mark.parametrize("version", VERSIONS[:-1])

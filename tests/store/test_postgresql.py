@@ -39,7 +39,7 @@ def test_text_that_postgresql_refuses_is_stored_all_the_same(postgresql: Engine)
     StoreWriter(postgresql).write([judged(1, service="shop\0", root_name="\ud800")])
     with reading(postgresql) as connection:
         (stored,) = stored_traces(connection, bytes.fromhex(trace_id(1)))
-    assert stored.trace["service"] == "shop\0"
+    assert stored.trace.service == "shop\0"
 
 
 def test_the_views_over_lists_have_their_types(postgresql: Engine) -> None:

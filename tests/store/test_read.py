@@ -2,7 +2,6 @@ import pytest
 from sqlalchemy import Engine
 
 from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged, spans, trace_id
-from tracegrade.store.kept_spans import decode_spans
 from tracegrade.store.open import reading
 from tracegrade.store.read import closed_traces, stored_traces
 from tracegrade.store.write import StoreWriter
@@ -34,7 +33,7 @@ def test_closed_traces_are_found_by_tenant_and_id(filled: Engine) -> None:
     assert set(found) == {known}
     closed = found[known]
     assert (closed.closed_ns, closed.revision, closed.first_position) == (minute(3) + 2_000_000_000, 2, 10)
-    assert decode_spans(closed.spans) == (spans(3), [], [], "")
+    assert (closed.spans, closed.replaced, closed.log_records, closed.filter_hash) == (spans(3), [], [], "")
 
 
 def test_closed_traces_of_experiments_are_not_reopened(engine: Engine) -> None:

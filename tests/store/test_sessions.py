@@ -7,14 +7,13 @@ import pytest
 from sqlalchemy import Engine, select
 
 from store.judged_traces import evaluation, judged, trace_id
-from tracegrade.deliver.record import JudgedTrace
 from tracegrade.model.session import session_trace_id
+from tracegrade.model.trace_result import RunSummary, TraceResult
 from tracegrade.store.filter import Filter
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading
 from tracegrade.store.rates import rates
 from tracegrade.store.read import (
-    StoredTrace,
     newest_traces,
     sessions_going_on,
     sessions_of,
@@ -26,15 +25,15 @@ from tracegrade.store.results import results
 from tracegrade.store.schema import EVERY_TRACE, counts, series
 from tracegrade.store.write import StoreWriter
 
-RUNS = [{"span_id": "00", "agent": "support", "parent_span_id": None, "session": "chat-1"}]
+RUNS = [RunSummary("00", "support", session="chat-1")]
 
 
-def session(number: int, outcome: str, revision: int, members: Sequence[int], **changes: Any) -> JudgedTrace:
+def session(number: int, outcome: str, revision: int, members: Sequence[int], **changes: Any) -> TraceResult:
     """The session chat-1 as it was after trace `number`."""
     reason = changes.setdefault("close_reason", "turn")
     shared = {"revision": revision, "complete": reason != "turn", "missing": [] if reason != "turn" else ["end"]}
     item = evaluation(number, outcome, subject={"kind": "session", "id": "chat-1"}, session="chat-1", **shared)
-    trace_ids = {trace_id(member): 2 for member in members}
+    trace_ids = {bytes.fromhex(trace_id(member)): 2 for member in members}
     return judged(number, session="chat-1", members=trace_ids, evaluations=[item], **shared, **changes)
 
 
@@ -71,15 +70,15 @@ def test_a_session_that_goes_on_counts_as_incomplete_until_it_ends(engine: Engin
 def test_a_session_is_no_trace_and_no_traffic(engine: Engine, writer: StoreWriter) -> None:
     with reading(engine) as connection:
         assert [int(head.trace_id, 16) for head in trace_heads(connection, Filter(), 10)] == [2, 1]
-        assert [int(stored.trace["trace_id"], 16) for stored in newest_traces(connection, 10)] == [2, 1]
+        assert [int(stored.trace.trace_id, 16) for stored in newest_traces(connection, 10)] == [2, 1]
         traffic = select(counts.c.passed).join(series, series.c.number == counts.c.series)
         of_minutes = traffic.where(series.c.rule_id == EVERY_TRACE, counts.c.minutes == 1)
         assert sum(connection.execute(of_minutes).scalars()) == 2
 
 
 def test_a_session_is_found_by_its_id_and_by_its_traces(engine: Engine, writer: StoreWriter) -> None:
-    def ids(found: list[StoredTrace]) -> list[str]:
-        return [stored.trace["trace_id"] for stored in found]
+    def ids(found: list[TraceResult]) -> list[str]:
+        return [stored.trace.trace_id for stored in found]
 
     with reading(engine) as connection:
         known = stored_session(connection, "default", "chat-1")
@@ -96,7 +95,7 @@ def test_a_session_is_found_by_its_id_and_by_its_traces(engine: Engine, writer: 
 
 def test_sessions_go_on_until_they_end(engine: Engine, writer: StoreWriter) -> None:
     with reading(engine) as connection:
-        assert [(known.id, known.revision) for known in sessions_going_on(connection)] == [("chat-1", 8)]
+        assert [(known.session, known.revision) for known in sessions_going_on(connection)] == [("chat-1", 8)]
     writer.write([session(2, "pass", 9, [1, 2], close_reason="quiet")])
     with reading(engine) as connection:
         assert sessions_going_on(connection) == []

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, text
 
 from judged_records import tool_call_of
 from store.judged_traces import START_NS, evaluation, judged, tool_call, trace_id
-from tracegrade.deliver.record import JudgedTrace
+from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.filter import Filter
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.rates import rates
@@ -93,11 +93,11 @@ def test_what_is_stored_depends_on_the_highest_revisions_only(
 ) -> None:
     deliveries, sizes = drawn
 
-    def record(number: int, revision: int) -> JudgedTrace:
+    def record(number: int, revision: int) -> TraceResult:
         outcome = ("pass", "fail", "not_evaluable", "error")[revision % 4]
         return judged(number, outcome, revision=revision, complete=revision % 2 == 0)
 
-    def stored(records: list[JudgedTrace], sizes: list[int]) -> tuple[object, ...]:
+    def stored(records: list[TraceResult], sizes: list[int]) -> tuple[object, ...]:
         path = tmp_path_factory.mktemp("store") / "a.db"
         engine = open_store(f"sqlite:///{shutil.copy(empty_store, path)}")
         writer, rest = StoreWriter(engine), iter(records)

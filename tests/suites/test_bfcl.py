@@ -3,13 +3,13 @@ from typing import Any
 
 import pytest
 
+from tracegrade.document.validate import validate
+from tracegrade.document.yaml_text import dumped, parse
 from tracegrade.evaluate.evaluator import Evidence
-from tracegrade.match.rule import Rule
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.rule.rule import Rule
 from tracegrade.suites.bfcl import export_bfcl, import_bfcl, is_bfcl
 from tracegrade.suites.imported import SuiteError, read_document
-from tracegrade.yaml_file import validate
-from tracegrade.yaml_text import dumped, parse
 
 FUNCTION = {"name": "get_weather", "parameters": {"type": "dict", "properties": {"city": {"type": "string"}}}}
 

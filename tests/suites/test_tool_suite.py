@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracegrade.cli import main
-from tracegrade.match.rule import Rule
+from tracegrade.document.validate import validate
+from tracegrade.document.yaml_text import dumped, parse
+from tracegrade.rule.rule import Rule
 from tracegrade.suites.imported import SuiteError, read_document
 from tracegrade.suites.tool_suite import export_suite, import_suite
-from tracegrade.yaml_file import validate
-from tracegrade.yaml_text import dumped, parse
 
 WEATHER = {
     "type": "function",
@@ -169,7 +169,7 @@ def test_from_the_command_line_and_back(tmp_path: Path) -> None:
     assert run("check", path).exit_code == 0
     again = run("import", file, "--in", tmp_path)
     assert again.exit_code == 2
-    assert "--replace writes over it" in again.stderr
+    assert "--replace overwrites it" in again.stderr
     exported = run("export", path)
     assert run("import", "-", "--in", tmp_path, "--replace", stdin=exported.stdout).exit_code == 0
     assert run("export", path).stdout == exported.stdout

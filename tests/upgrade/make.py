@@ -14,9 +14,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from end_to_end.server import Server, eventually, export
+from end_to_end.server import Server, export
+
 from pipeline.harness import agent_span, payload, spans_of, tool_span
 from pipeline.test_sessions import turn
+from waiting import eventually
 
 CHECKED_FIRST = """\
 # The title is corrected while it runs.

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from end_to_end.server import Server, export
 from sqlalchemy import Engine, MetaData, column, create_engine, select, text
 
-from end_to_end.server import Server, eventually, export
+from canonical import canonical_line
 from pipeline.harness import payload, tool_span
 from store.engines import POSTGRESQL, needs_postgresql, without_tables
 from store.test_migrations import upgrade
@@ -19,22 +20,27 @@ from tracegrade.alert.check import check
 from tracegrade.alert.preview import preview
 from tracegrade.alert.stored_history import ReadHistory, StoredHistory
 from tracegrade.cli import main
-from tracegrade.deliver.record import JudgedTrace, decode
+from tracegrade.codec.kept_spans import trace_of
+from tracegrade.codec.results import decode_result
+from tracegrade.extract.extract import extract
+from tracegrade.extract.run_summaries import run_summaries
 from tracegrade.journal.reader import JournalReader
-from tracegrade.match.load import load_rules
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
-from tracegrade.model.evaluation import canonical_line
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.rule.load import load_rules
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store import schema
 from tracegrade.store.alerts import open_alerts
 from tracegrade.store.filter import Filter
 from tracegrade.store.history import SeriesHistory, Window, total
 from tracegrade.store.open import StoreError, open_store, reading
 from tracegrade.store.present_hashes import earlier_hashes, present_hashes
+from tracegrade.store.read import newest_traces
 from tracegrade.store.results import results
 from tracegrade.store.rule_texts import rule_versions
 from tracegrade.store.trends import trends
 from tracegrade.store.write import StoreWriter
+from waiting import eventually
 
 NS = 1_000_000_000
 CHECKED = "order-without-check"
@@ -65,10 +71,10 @@ class Folder:
         assert result.exit_code == 0, result.output
         return [json.loads(line) for line in result.output.splitlines()]
 
-    def judged(self) -> list[JudgedTrace]:
+    def judged(self) -> list[TraceResult]:
         """What that version left in the results journal."""
         reader = JournalReader(self.data / "results", name="results")
-        records = [decode(record.payload) for record in reader.read(reader.first(), 1 << 24)]
+        records = [decode_result(record.payload) for record in reader.read(reader.first(), 1 << 24)]
         reader.close()
         return records
 
@@ -104,6 +110,19 @@ def rule_of(rule_set: RuleSet, rule_id: str) -> Rule:
 def test_what_was_listed_is_listed_as_it_was(folder: Folder) -> None:
     for name in ("results", "traces", "alerts"):
         assert folder.says(name, "list") == folder.said(name), name
+
+
+def test_of_agent_runs_is_known_what_their_spans_say(folder: Folder, engine: Engine) -> None:
+    with reading(engine) as connection:
+        numbered = connection.execute(text("SELECT number FROM traces WHERE members IS NULL ORDER BY number"))
+        numbers = numbered.scalars().all()
+        stored = list(newest_traces(connection, 100))[::-1]
+        listed = connection.execute(text("SELECT * FROM agent_runs ORDER BY trace, place")).all()
+    said = [run for result in stored for run in run_summaries(extract(trace_of(result)))]
+    assert [run for result in stored for run in result.trace.runs] == said
+    assert [tuple(row)[2:] for row in listed] == [tuple(run.to_json().values()) for run in said]
+    assert {row.trace for row in listed} == set(numbers)
+    assert all(run.duration_ns for run in said)
 
 
 def test_two_spellings_of_a_rule_are_one_and_results_keep_what_they_carried(folder: Folder, engine: Engine) -> None:
@@ -176,7 +195,7 @@ def test_the_journal_gives_what_it_gave(folder: Folder) -> None:
 
 def test_results_that_were_not_yet_delivered_go_on_where_those_before_them_are(folder: Folder, engine: Engine) -> None:
     records = folder.judged()
-    assert {record.trace.get("tracegrade", "") for record in records} == {""}
+    assert {record.trace.tracegrade for record in records} == {""}
     with engine.begin() as connection:
         connection.execute(schema.traces.delete())
         connection.execute(schema.counts.delete())

@@ -13,23 +13,23 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from tracegrade.deliver.record import JudgedTrace
+from tracegrade.document.yaml_text import dumped
 from tracegrade.extract.session import joined, part_of
 from tracegrade.judge import judge, judge_session
-from tracegrade.match.load import load_rules
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session
 from tracegrade.model.span import Resource, Span
 from tracegrade.model.trace import Trace
-from tracegrade.pipeline.judged_trace import judged_session, judged_trace
-from tracegrade.store.alerts import Facts, StoredAlert, Told, save_alert
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.pipeline.trace_result import session_result, trace_result
+from tracegrade.rule.load import load_rules
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.alerts import Facts, Notification, StoredAlert, save_alert
 from tracegrade.store.open import open_store
 from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.store.schema import rule_texts
 from tracegrade.store.write import StoreWriter
-from tracegrade.yaml_text import dumped
 
 RULES = Path(__file__).with_name("rules")
 MS = 1_000_000
@@ -227,13 +227,13 @@ def fill(folder: Path, traces: Iterator[tuple[Trace, str | None]], rules: RuleSe
     engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
     writer = StoreWriter(engine)
     sessions: dict[str, list[Extraction]] = {}
-    batch: list[JudgedTrace] = []
+    batch: list[TraceResult] = []
     first_ns = 0
     for trace, session in traces:
         first_ns = first_ns or trace.first_received_ns
         trace.rule_set = rule_set.hash
         judgement = judge(trace, rule_set)
-        batch.append(judged_trace(trace, judgement, "live", "settings"))
+        batch.append(trace_result(trace, judgement, "live", "settings"))
         if session is not None:
             sessions.setdefault(session, []).append(judgement.extraction)
         if len(batch) >= 500:
@@ -247,7 +247,7 @@ def fill(folder: Path, traces: Iterator[tuple[Trace, str | None]], rules: RuleSe
     return rule_set
 
 
-def _session(name: str, extractions: list[Extraction], rule_set: RuleSet) -> JudgedTrace:
+def _session(name: str, extractions: list[Extraction], rule_set: RuleSet) -> TraceResult:
     parts = [part for extraction in extractions if (part := part_of(extraction, name)) is not None]
     ordered, calls = joined(parts)
     members = {extraction.trace.trace_id: extraction.trace.revision for extraction in extractions}
@@ -257,7 +257,7 @@ def _session(name: str, extractions: list[Extraction], rule_set: RuleSet) -> Jud
         name, "default", ordered, calls, members, close_reason="quiet", missing=[], rule_set=rule_set.hash,
         first_received_ns=first, closed_ns=last,
     )  # fmt: skip
-    return judged_session(session, judge_session(session, rule_set), "live", "settings")
+    return session_result(session, judge_session(session, rule_set), "live", "settings")
 
 
 def fire(folder: Path, rule_set: RuleSet, now_ns: int, worst: list[str]) -> None:
@@ -265,7 +265,7 @@ def fire(folder: Path, rule_set: RuleSet, now_ns: int, worst: list[str]) -> None
     rule = rule_set.rule("order-steps-out-of-order")
     assert rule is not None
     facts = Facts(low=0.744, high=0.861, was=0.985, was_samples=912, since_ns=now_ns - 5 * HOUR, worst=worst)
-    told = {"pager": Told("firing", now_ns - 4 * HOUR), "slack": Told("", 0, 3, "answered 503")}
+    told = {"pager": Notification("firing", now_ns - 4 * HOUR), "slack": Notification("", 0, 3, "answered 503")}
     firing = StoredAlert(
         "ab" * 16, now_ns - 4 * HOUR, None, "firing", "default", rule.id, "shop", "high", rule.title, "pass_rate", 0.95,
         3600.0, 0.81, 142, now_ns, rule_hash=rule.hash, agent="order-agent", release="1.5.0", facts=facts,

@@ -15,9 +15,9 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from tracegrade.config import Config
-from tracegrade.match.load import load_rules
-from tracegrade.match.rule_set import RuleSet
 from tracegrade.receive.http_server import HttpServer
+from tracegrade.rule.load import load_rules
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import open_store, reading
 from tracegrade.web.app import build_app
 from tracegrade.web.sources import Sources

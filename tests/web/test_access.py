@@ -89,6 +89,11 @@ def test_a_session_ends_after_its_time_and_at_sign_out() -> None:
     assert call(app, "GET", "/", cookie=second).status == 303
 
 
+@pytest.mark.parametrize("cookie", ["tracegrade", "tracegrade=", "a=\x01;[}=;;tracegrade=\xff", "=" * 9000])
+def test_a_cookie_that_is_none_of_ours_is_no_session(cookie: str) -> None:
+    assert call(guarded(), "GET", "/", cookie=cookie).status == 303
+
+
 def test_a_session_ends_with_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tracegrade.otlp.reloading.LOOK_EVERY_S", 0.0)
     path = tmp_path / "tokens"

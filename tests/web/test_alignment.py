@@ -1,12 +1,16 @@
 """What is shown beside what: each row of the table is calls made, calls expected, and the lines, worked by hand."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tracegrade.evaluate.evaluator import Evidence
-from tracegrade.match.evaluation_spec import read_item
+from tracegrade.evaluate import registry
+from tracegrade.evaluate.criteria.expected import Difference
+from tracegrade.evaluate.evaluator import Evaluator, Evidence, ExpectedCall, ExpectedCalls, ParameterModel, Score
+from tracegrade.evaluate.work import Work
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.rule.evaluation_spec import read_item
 from tracegrade.web.alignment import Alignment, aligned
 
 
@@ -136,3 +140,64 @@ def test_what_takes_too_much_work_is_left_out() -> None:
     calls = [made("a", {"x": number}) for number in range(700)]
     expected = [("a", {"x": -number - 1}) for number in range(700)]
     assert aligned(read_item(args(*expected)), Evidence(calls)) is None
+
+
+class CalledEarly:
+    """An evaluator that an installed package might add: it expects one tool, and may say so wrongly."""
+
+    class Criteria(ParameterModel):
+        tool: str
+        broken: bool = False
+
+    class Settings(ParameterModel):
+        within: int = 3
+
+    @staticmethod
+    def expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
+        if criteria.broken:
+            raise ZeroDivisionError
+        return ExpectedCalls([ExpectedCall([criteria.tool], arguments={"id": 1}, differ=CalledEarly.differ)])
+
+    @staticmethod
+    def differ(evidence: Evidence, position: int, work: Work) -> list[Difference]:
+        found = (evidence.calls[position].arguments or {})["id"]
+        return [] if found == 1 else [Difference(("id",), "different", expected=1, found=found)]
+
+
+@pytest.fixture
+def called_early() -> Iterator[None]:
+    evaluator = Evaluator(
+        name="called-early",
+        summary="Was a tool called within the first calls of the run?",
+        Criteria=CalledEarly.Criteria,
+        Settings=CalledEarly.Settings,
+        score=lambda evidence, criteria, settings: Score(1.0),
+        expected_calls=CalledEarly.expected_calls,
+    )
+    registry.put_beside([evaluator], {evaluator.name: registry.Package("acme-evaluators", "2.0")})
+    yield
+    registry.put_beside([], {})
+
+
+@pytest.mark.usefixtures("called_early")
+def test_what_the_evaluator_of_a_package_expects_is_shown_too() -> None:
+    item = {"evaluator": "called-early", "tool": "find"}
+    calls = [made("login"), made("find", {"id": 2})]
+    assert lines(item, *calls) == [("extra", None, 1), ("differs", 1, 2)]
+    found = aligned(read_item(item), Evidence(calls))
+    assert found is not None
+    assert [(row.expected.arguments, row.differences[0].found) for row in found.rows if row.expected is not None] == [
+        ({"id": 1}, 2)
+    ]
+    assert lines(item, made("find", {"id": 1})) == [("matched", 1, 1)]
+
+
+@pytest.mark.usefixtures("called_early")
+def test_a_mistake_in_it_leaves_the_evaluation_without_a_comparison() -> None:
+    item = {"evaluator": "called-early", "tool": "find"}
+    assert aligned(read_item({**item, "broken": True}), Evidence([made("find", {"id": 1})])) is None
+    assert aligned(read_item(item), Evidence([made("find")])) is None  # its differ finds no id
+
+
+def test_an_evaluator_that_expects_no_particular_calls_has_none() -> None:
+    assert aligned(read_item({"evaluator": "budget", "max_calls": 3}), Evidence([made("a")])) is None

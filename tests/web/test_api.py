@@ -1,6 +1,7 @@
 """The API: every answer is what its document says, and what the command line says."""
 
 import json
+import re
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,18 +15,18 @@ from click.testing import CliRunner
 from tracegrade.cli import main
 from tracegrade.config import Config
 from tracegrade.deletion.request import Choice, Deletions
-from tracegrade.match.rule_set import RuleSet
-from tracegrade.store.alerts import Facts, Silence, StoredAlert, Told, save_alert, save_silence
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.alerts import Facts, Notification, Silence, StoredAlert, save_alert, save_silence
 from tracegrade.store.open import open_store
-from tracegrade.web.api import OPERATIONS
-from tracegrade.web.api.openapi import openapi_document
+from tracegrade.web.api.app import Api as ApiApp
 from tracegrade.web.app import build_app
 from tracegrade.web.problem import PREFIX
 from web.calls import Called, call
 from web.shop import GOOD, REFUNDED, RULES, SECOND, WRONG_ORDER, fill, order, refund
 from web.site import Site
 
-DOCUMENT = openapi_document(OPERATIONS)
+DOCUMENT = ApiApp().openapi()
+OPERATIONS = [(method.upper(), path) for path, operations in DOCUMENT["paths"].items() for method in operations]
 FAILING, PASSING, OTHER = 1, 2, 3
 
 
@@ -95,7 +96,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Api:
             # Two began at the same time.
             alert = StoredAlert(
                 f"{number:032x}", now_ns - number // 2, ends_ns, state, "default", "r", "s", "high", "t", "pass_rate",
-                0.9, 60.0, 0.1, 9, now_ns, facts=facts, notified={"ops": Told(state="firing", time_ns=1)},
+                0.9, 60.0, 0.1, 9, now_ns, facts=facts, notified={"ops": Notification(state="firing", time_ns=1)},
             )  # fmt: skip
             save_alert(connection, alert)
         save_silence(connection, Silence("ab12", {"rule": "x*"}, now_ns, now_ns + 10**12, "why"))
@@ -111,7 +112,7 @@ def trace_id(number: int) -> str:
 def test_the_document_is_valid_and_names_every_operation_once() -> None:
     assert DOCUMENT["openapi"].startswith("3.1")
     ids = [operation["operationId"] for path in DOCUMENT["paths"].values() for operation in path.values()]
-    assert len(ids) == len(set(ids)) == len(OPERATIONS)
+    assert len(ids) == len(set(ids))
     for schema in DOCUMENT["components"]["schemas"].values():
         jsonschema_rs.meta.validate({**schema, "$schema": "https://json-schema.org/draft/2020-12/schema"})
 
@@ -293,8 +294,36 @@ def test_what_is_not_there_is_a_problem_too(api: Api) -> None:
     api.refused("/sessions/nobody", 404, "not-found")
     api.refused("/deletions/none", 404, "not-found")
     api.refused("/nowhere", 404, "not-found")
-    wrong = api.call("DELETE", "/results")
-    assert (wrong.status, set(wrong.headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "allowed"),
+    [
+        ("DELETE", "/results", {"GET", "HEAD"}),
+        ("POST", f"/traces/{'a' * 32}", {"GET", "HEAD", "DELETE"}),
+        ("GET", "/users/somebody", {"DELETE"}),
+        ("POST", "/openapi.json", {"GET", "HEAD"}),
+    ],
+)
+def test_another_method_is_told_which_the_address_takes(api: Api, method: str, address: str, allowed: set[str]) -> None:
+    wrong = api.call(method, address)
+    assert (wrong.status, wrong.json["type"]) == (405, PREFIX + "method-not-allowed")
+    assert set(wrong.headers["allow"].split(", ")) == allowed
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_every_operation_refuses_parameters_that_it_does_not_know(api: Api, method: str, path: str) -> None:
+    address = re.sub(r"\{.*?\}", "a" * 32, path)
+    needed = "before=1&" if (method, path) == ("DELETE", "/traces") else ""
+    for query, detail in (("x=1", "x: is no parameter here"), ("x=1&x=2", "x: expected it once, found it twice")):
+        refused = api.call(method, f"{address}?{needed}{query}")
+        assert (refused.status, refused.json["type"]) == (400, PREFIX + "invalid-parameter")
+        assert refused.json["detail"] == detail
+
+
+@pytest.mark.parametrize("path", ["/docs", "/redoc"])
+def test_no_page_is_served_that_loads_scripts_from_another_host(api: Api, path: str) -> None:
+    api.refused(path, 404, "not-found")
 
 
 def test_without_a_store_results_are_not_there_yet(tmp_path: Path) -> None:

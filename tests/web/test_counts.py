@@ -83,7 +83,7 @@ def test_the_figures_of_the_overview_obey_its_filters(busy: Site, chosen: dict[s
             traces = connection.execute(query, chosen).scalar_one()
     assert figures["Traces"][0] == traces
     assert figures["Fails"] == [failed, judged]
-    assert unjudged in figures["Could be judged"]
+    assert unjudged in figures["Coverage"]
 
 
 @pytest.mark.parametrize("chosen", _FILTERS, ids=urlencode)
@@ -142,8 +142,8 @@ def test_a_chart_begins_at_its_data(busy: Site) -> None:
     bars = [float(x) for x in re.findall(r'<rect[^>]* x="([\d.]+)"', volume[0])]
     assert bars[0] < 240 / 36
     assert len(bars) > 20
-    assert "Charts begin where results do" in text_of(html)
-    assert "Charts begin where results do" not in text_of(busy.get("/?range=1h").text)
+    assert "The charts begin with the first results" in text_of(html)
+    assert "The charts begin with the first results" not in text_of(busy.get("/?range=1h").text)
 
 
 def test_a_session_rule_leads_to_sessions_and_counts_them(busy: Site) -> None:

@@ -24,7 +24,7 @@ from store.plain_sql import sql_heads, sql_results, sql_sessions
 from store.stored_alerts import ALERT
 from tracegrade.cli import main
 from tracegrade.config import Config
-from tracegrade.match.rule_set import RuleSet
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert, save_alert
 from tracegrade.store.filter import Filter
 from tracegrade.store.open import open_store, reading

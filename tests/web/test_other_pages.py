@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tracegrade.telemetry import Telemetry
+from tracegrade.telemetry.metrics import Telemetry
 from web.shop import RULES, fire
 from web.site import Site, text_of
 
@@ -35,20 +35,20 @@ def test_a_session_is_a_timeline_of_its_traces(shop: Site) -> None:
 
 
 def test_alerts_are_shown_with_their_evidence(shop: Site, tmp_path: Any) -> None:
-    assert "Nothing fires" in text_of(shop.get("/alerts?since=2020-01-01&until=2020-01-02").text)
+    assert "No alerts are firing" in text_of(shop.get("/alerts?since=2020-01-01&until=2020-01-02").text)
     folder = shop.config.data_path
     fire(folder, shop.rules, time.time_ns(), [f"a1{1:030x}"])
     page = text_of(shop.get("/alerts").text)
     assert "▲ firing high order-steps-out-of-order at shop, agent order-agent, release 1.5.0" in page
     assert "Value: 81.0% of 142 results, between 74.4% and 86.1%" in page
-    assert "! slack was not told: answered 503 (tried 3 times)" in page
+    assert "! slack was not notified: answered 503 (tried 3 times)" in page
     assert "✓ resolved" in page
     assert "▲ 1 alert" in text_of(shop.get("/").text)
     assert RULES.exists()
 
 
 def test_ingest_says_that_nothing_was_published(shop: Site) -> None:
-    assert "Nothing was published yet" in text_of(shop.get("/ingest").text)
+    assert "No metrics yet" in text_of(shop.get("/ingest").text)
 
 
 def test_ingest_adds_up_what_both_roles_publish(shop: Site) -> None:
@@ -91,7 +91,7 @@ def test_ingest_adds_up_what_both_roles_publish(shop: Site) -> None:
     assert "▲ silent judge" in page
     assert "! dropped span_cap 2" in page
     assert "settled ● complete 20" in page
-    assert "What is wrong now" not in page
+    assert "Current problems" not in page
 
 
 def test_ingest_names_what_is_wrong_now(shop: Site) -> None:
@@ -102,9 +102,9 @@ def test_ingest_names_what_is_wrong_now(shop: Site) -> None:
         page = text_of(shop.get("/ingest").text)
     finally:
         shop.snapshots.clear()
-    assert "What is wrong now" in page
+    assert "Current problems" in page
     assert "! disk_failing journal" in page
-    assert "senders are refused the disk is full make room" in page
+    assert "senders are being refused the disk is full make room" in page
 
 
 @pytest.mark.parametrize("path", ["/", "/traces", "/sessions", "/rules", "/alerts", "/ingest"])

@@ -30,7 +30,7 @@ def test_a_rule_that_is_no_longer_in_force_is_still_shown(shop: Site) -> None:
 
 def test_incomplete_traces_are_left_out_and_said_to_be(shop: Site) -> None:
     page = text_of(shop.get("/").text)
-    assert "of incomplete traces left out" in page
+    assert "of incomplete traces not counted" in page
 
 
 def test_what_fails_now_is_told_in_words_and_leads_to_its_trace(shop: Site) -> None:

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from tracegrade.match.load import load_rules
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
+from tracegrade.rule.load import load_rules
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import open_store
 from tracegrade.store.rule_texts import RuleText, rule_versions, rules_of, save_rule_texts
 from web.site import Site, rows_of, text_of
@@ -23,7 +23,7 @@ def test_all_rules_in_force_are_listed_with_what_they_do(shop: Site) -> None:
     rows = rows_of(shop.get("/rules").text)
     assert len(rows) == len(shop.rules)
     assert "66.7" in rows[ORDERS]
-    assert "each agent run stable tool-call-order" in rows[ORDERS]
+    assert "agent run stable tool-call-order" in rows[ORDERS]
     assert "no results" in next(row for name, row in rows.items() if name.startswith("payment-details"))
 
 

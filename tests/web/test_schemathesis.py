@@ -8,12 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tracegrade.config import Config
-from tracegrade.web.api import OPERATIONS
+from tracegrade.web.api.app import Api
 from tracegrade.web.app import build_app
 from web.shop import GOOD, SECOND, WRONG_ORDER, fill, order
 from web.site import Site
 
 schemathesis = pytest.importorskip("schemathesis", reason="needs pip install -e '.[fuzz]'")
+
+PATHS = Api().openapi()["paths"]
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +34,11 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
-def test_every_answer_is_as_documented(schema: Any, operation: Any, wrong: bool) -> None:
+@pytest.mark.parametrize(("path", "method"), [(path, method) for path, found in PATHS.items() for method in found])
+def test_every_answer_is_as_documented(schema: Any, path: str, method: str, wrong: bool) -> None:
     modes = schemathesis.GenerationMode
-    described = schema[operation.path][operation.method]
-    if wrong and not (operation.path_types or operation.query.model_fields):
+    described = schema[path][method]
+    if wrong and not PATHS[path][method].get("parameters"):
         pytest.skip("nothing to get wrong")
 
     @settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from tracegrade.extract.registry import extract
-from tracegrade.match.load import load_rules
+from tracegrade.extract.extract import extract
 from tracegrade.model.span import Resource
 from tracegrade.model.trace import Trace
+from tracegrade.rule.load import load_rules
 from tracegrade.web.waterfall import WIDTH, waterfall
 from web.shop import MS, RULES, SECOND, Writer, crawl, order
 from web.site import Site, text_of
@@ -26,7 +26,7 @@ def test_a_failing_rule_shows_what_was_expected_beside_what_was_called(shop: Sit
     page = text_of(_page(shop, 1))
     assert "⇅ out of order 3 create_order 1 create_order" in page
     assert "= matched 1 validate_user 2 validate_user" in page
-    assert "score 0.6667 passes from 1" in page
+    assert "score 0.6667 threshold 1" in page
 
 
 def test_arguments_are_told_apart_by_path_and_word(shop: Site) -> None:
@@ -69,7 +69,7 @@ def test_a_rule_that_has_changed_since_is_said_to_have(shop: Site, tmp_path: Pat
         page = text_of(_page(shop, 1))
     finally:
         shop.rules = kept
-    assert "which is not the one in force" in page
+    assert "a version that is no longer in force" in page
 
 
 def test_a_long_trace_is_shown_in_part_and_whole_when_asked(shop: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +86,7 @@ def test_a_span_has_a_page_with_all_that_was_kept_of_it(shop: Site) -> None:
     (address,) = re.findall(r'href="(/traces/[0-9a-f]+/spans/[0-9a-f]+)">execute_tool create_order<', _page(shop, 1))
     page = text_of(shop.get(address).text)
     assert "gen_ai.tool.call.arguments" in page
-    assert "Read as a call of create_order" in page
+    assert "Read as the tool call create_order" in page
     assert "service.version 1.5.0" in page
 
 

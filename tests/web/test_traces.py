@@ -29,7 +29,7 @@ def test_an_incomplete_trace_is_marked(shop: Site) -> None:
 
 
 def test_no_such_traces_is_said(shop: Site) -> None:
-    assert "No such traces in the last 24 hours." in text_of(shop.get("/traces?service=nobody").text)
+    assert "No matching traces in the last 24 hours." in text_of(shop.get("/traces?service=nobody").text)
 
 
 def test_older_traces_are_on_further_pages(shop: Site, monkeypatch: pytest.MonkeyPatch) -> None:

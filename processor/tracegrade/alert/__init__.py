@@ -1,1 +1,1 @@
-"""Evaluations in, alerts out."""
+"""Alerts: stored evaluations in, notifications out."""

@@ -1,19 +1,19 @@
-"""One look at every rule with alerts: what is pending, what fires, what is resolved."""
+"""One check of every rule with alerts: which alerts are pending, which fire, which are resolved."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tracegrade.alert.below import look_above, look_below
-from tracegrade.alert.coverage import look_coverage
-from tracegrade.alert.discoveries import discoveries
-from tracegrade.alert.drop import Fallen, look_drop
-from tracegrade.alert.finding import Finding
+from tracegrade.alert.detect.below import look_above, look_below
+from tracegrade.alert.detect.benjamini_hochberg import benjamini_hochberg
+from tracegrade.alert.detect.coverage import look_coverage
+from tracegrade.alert.detect.drop import Fallen, look_drop
+from tracegrade.alert.detect.finding import Finding
 from tracegrade.alert.states import Condition, fingerprint_now, next_state, resolved
-from tracegrade.match.alert import Alert
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
+from tracegrade.rule.alert import Alert
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.history import NO_OUTCOMES, Bin, Outcomes, SeriesKey, Window, total
 from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS
@@ -26,20 +26,20 @@ class History(Protocol):
     """Where outcomes come from."""
 
     def sums(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
-        """What every series of a rule, in the form that is in force, comes to within `window`.
+        """The sum of outcomes of every series of a rule, as it is in force, within `window`.
 
         For `EVERY_TRACE` in place of a rule's id: how many traces each service sent.
         """
         ...
 
     def bins(self, rule_id: str, window: Window) -> Mapping[SeriesKey, list[Bin]]:
-        """The same, bin by bin."""
+        """The outcomes of every series of a rule within `window`, bin by bin."""
         ...
 
 
 @dataclass(slots=True)
 class Checked:
-    """What a look came to; ``dropped`` were pending and came to nothing."""
+    """The result of one check; ``dropped`` are alerts that were pending and never fired."""
 
     open: list[StoredAlert] = field(default_factory=list)
     resolved: list[StoredAlert] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Checked:
 
 
 def alerting_rules(rule_set: RuleSet) -> list[Rule]:
-    """The rules that may alert: those with alerts, but experimental ones."""
+    """The rules that may alert: those with alerts that are not experimental."""
     return [rule for rule in rule_set.rules if rule.alert and rule.status != "experimental"]
 
 
@@ -59,7 +59,7 @@ def check(
     ended: Mapping[str, int] | None = None,
     earlier_hashes: Mapping[str, str] | None = None,
 ) -> Checked:
-    """What fires at `now_ns`, and what no longer does.
+    """Check all alerts of `rules` at `now_ns`.
 
     Args:
         history: the stored outcomes.
@@ -70,8 +70,8 @@ def check(
         earlier_hashes: other hashes by which rules were known, each with the one by which its rule goes now.
 
     Returns:
-        Every alert of `before`, as it is now, and those that begin. One whose condition is no longer in force, of a
-        rule that judges as it did, is resolved; so is one of a release that another one has replaced.
+        Every alert of `before` in its new state, and the alerts that begin. An alert is resolved, too, when its rule no
+        longer has it, and when another release has replaced its release.
     """
     current: dict[str, StoredAlert] = {}
     for open_alert in before:
@@ -91,11 +91,11 @@ def check(
 
 
 def _check_one(look: "_Look", checked: Checked) -> None:
-    """One alert of one rule at all its series; takes what it knows out of ``look.current``."""
+    """Check one alert of one rule at all its series; takes the alerts of these series out of ``look.current``."""
     findings = dict(look.findings())
     tested = {key: found.p_value for key, found in findings.items() if found.p_value is not None}
     error = 1 / look.alert.drop.false_alarm_every if look.alert.drop is not None else 1 - look.alert.confidence
-    standing_out = discoveries(tested, error)
+    standing_out = benjamini_hochberg(tested, error)
     for key, finding in findings.items():
         before = look.current.pop(look.fingerprints[key], None)
         verdict = finding.verdict(key in standing_out)
@@ -157,20 +157,20 @@ class _Look:
         keys = {Condition(rule, alert, key).fingerprint: key for key in self._now}
         for fingerprint, stored in current.items():
             if stored.rule_id == rule.id:
-                place = (stored.tenant, rule.id, rule.hash, alert.series, stored.service, stored.agent)
+                place = (stored.tenant, rule.id, rule.hash, alert.evaluation, stored.service, stored.agent)
                 series = SeriesKey(*place, stored.release)
                 if Condition(rule, alert, series).fingerprint == fingerprint:
                     keys[fingerprint] = series
         self.fingerprints = {key: fingerprint for fingerprint, key in keys.items()}
 
     def findings(self) -> Iterator[tuple[SeriesKey, Finding]]:
-        """What each series shows, as far as it shows anything."""
+        """The finding of each series that has results."""
         for key in self._now:
             if (found := self._finding(key)) is not None:
                 yield key, found
 
     def successor(self, key: SeriesKey) -> str | None:
-        """The release that sends results in place of `key`'s, if that is why there are none."""
+        """The release that sends results in place of the release of `key`, if there is one."""
         for other, now in self._now.items():
             is_another = other != key and _any_release(other) == _any_release(key)
             if is_another and now.results >= self.alert.min_samples:
@@ -201,10 +201,10 @@ class _Look:
         return Fallen(stored.facts.was, stored.facts.was_samples, stored.bound, stored.starts_ns // MINUTE_NS)
 
     def _within(self, since_ns: int, until_ns: int) -> Window:
-        return Window(self.alert.series, since_ns, until_ns, self.rule.incomplete == "count")
+        return Window(self.alert.evaluation, since_ns, until_ns, self.rule.incomplete == "count")
 
     def _traces(self, key: SeriesKey, window: Window) -> int:
-        """How many traces the service sent, whatever judges them."""
+        """How many traces the service sent, whichever rules judge them."""
         service = SeriesKey(key.tenant, EVERY_TRACE, "", "", key.service, "", None)
         found = self._history.sums(EVERY_TRACE, window)
         return found.get(service, NO_OUTCOMES).passed
@@ -215,7 +215,7 @@ def _any_release(key: SeriesKey) -> SeriesKey:
 
 
 def _by_any_release(sums: Mapping[SeriesKey, Outcomes]) -> dict[SeriesKey, Outcomes]:
-    """What all releases together sent: a new one is compared with those before it."""
+    """The outcomes of all releases together: a new release is compared with those before it."""
     found: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
     for key, outcomes in sums.items():
         found[_any_release(key)].append(outcomes)

@@ -57,7 +57,7 @@ class AlertEvents:
         return None
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Does nothing: no connection is kept open."""
 
 
 def event(alert: StoredAlert) -> bytes:

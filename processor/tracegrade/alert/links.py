@@ -1,4 +1,4 @@
-"""Where people go from a notification."""
+"""The addresses to which a notification links."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class Links:
     trace_url: str = ""
 
     def trace(self, trace_id: str) -> str:
-        """Where the trace is; its id alone where nobody knows."""
+        """The address of the trace; its id alone where no address is known."""
         return self.trace_url.replace(TRACE_ID, trace_id) or trace_id
 
 

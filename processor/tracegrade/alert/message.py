@@ -1,18 +1,18 @@
-"""An alert in words: what fell, from what to what, how sure that is, since when, on how many, where to look."""
+"""An alert in words: what fell, from which value to which, since when, on how many results, and where to look."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import exp
 
 from tracegrade.alert.links import NO_LINKS, Links
+from tracegrade.document.duration import duration_text
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.words import duration_text
 
 _NS = 1_000_000_000
 
 
 def summary(alert: StoredAlert) -> str:
-    """One sentence."""
+    """The alert in one sentence: rule, place, what happened."""
     place = alert.service or "unnamed service"
     if alert.agent:
         place += f", agent {alert.agent}"
@@ -22,7 +22,7 @@ def summary(alert: StoredAlert) -> str:
 
 
 def lines(alert: StoredAlert, links: Links = NO_LINKS) -> list[str]:
-    """All else that people ask first, a line each; traces as addresses where `links` knows them."""
+    """The details of an alert, one per line; traces as addresses where `links` has them."""
     facts = alert.facts
     interval = f"between {facts.low:.1%} and {facts.high:.1%}"
     found = [alert.title] if alert.title else []
@@ -48,14 +48,14 @@ def lines(alert: StoredAlert, links: Links = NO_LINKS) -> list[str]:
 
 
 def subject(alerts: Sequence[StoredAlert]) -> str:
-    """One line over a group."""
+    """The subject line of a group of alerts."""
     firing = sum(alert.state == "firing" for alert in alerts)
     state = f"firing: {firing}" if firing else f"resolved: {len(alerts)}"
     return f"[{state}] " + (summary(alerts[0]) if len(alerts) == 1 else ", ".join(sorted({a.rule_id for a in alerts})))
 
 
 def text(alerts: Sequence[StoredAlert], links: Links) -> str:
-    """A group as plain text."""
+    """A group of alerts as plain text."""
     parts = []
     for alert in alerts:
         parts.append("\n".join([f"{alert.state.upper()} ({alert.level}): {summary(alert)}", *lines(alert, links)]))
@@ -63,12 +63,12 @@ def text(alerts: Sequence[StoredAlert], links: Links) -> str:
 
 
 def status(alerts: Sequence[StoredAlert]) -> str:
-    """Firing when any of them does."""
+    """``firing`` when any of `alerts` fires, else ``resolved``."""
     return "firing" if any(alert.state == "firing" for alert in alerts) else "resolved"
 
 
 def annotations(alert: StoredAlert, links: Links) -> dict[str, str]:
-    """For receivers that take labels and annotations."""
+    """The annotations of an alert, for channels that take labels and annotations."""
     return {"summary": summary(alert), "description": "\n".join(lines(alert, links)), "dedup_key": alert.key}
 
 
@@ -78,7 +78,7 @@ def rfc3339(time_ns: int) -> str:
 
 
 def time_text(time_ns: int) -> str:
-    """A time for people."""
+    """A time as people read it."""
     return datetime.fromtimestamp(time_ns // _NS, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
@@ -88,7 +88,7 @@ def _what(alert: StoredAlert) -> str:
     if named is None:
         name, score, _ = alert.of.partition(".score")
         named = f"mean score of {name}" if score else f"pass rate of {alert.of}"
-    if alert.state == "resolved" and alert.facts.ended_by:  # whether things are well again, nobody can tell
+    if alert.state == "resolved" and alert.facts.ended_by:  # it is not known whether the value recovered
         return f"{named} was {alert.value:.1%} {over} when {alert.facts.ended_by}"
     well = alert.state == "resolved"
     if alert.kind == "drop":
@@ -100,14 +100,14 @@ def _what(alert: StoredAlert) -> str:
         )
     if alert.kind == "coverage":
         return (
-            f"results come again {over}"
+            f"results arrive again {over}"
             if well
-            else f"results, or what they read, stopped coming: {alert.value:.1%} left {over}"
+            else f"results stopped arriving: {alert.value:.1%} of the usual number are left {over}"
         )
     side = f"not {alert.kind}" if well else alert.kind
     return f"{named} {alert.value:.1%} is {side} {alert.bound:.1%} {over}"
 
 
 def _odds_text(p_value: float) -> str:
-    """How rare something is, for people: "1 in 1,000"."""
+    """A probability as people read it: "1 in 1,000"."""
     return f"1 in {min(1 / p_value, 1e9):,.0f}" if p_value > exp(-20) else "1 in more than 100,000,000"

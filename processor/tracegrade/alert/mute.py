@@ -1,4 +1,4 @@
-"""Of which alerts nobody is told for a while: silences, and maintenance windows."""
+"""Silences and maintenance windows: for which alerts no channel is notified at a time."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from pydantic import AfterValidator, Field
 
 from tracegrade.alert.labels import Labels, matches
-from tracegrade.yaml_file import FileModel
+from tracegrade.document.validate import FileModel
 
 if TYPE_CHECKING:  # whoever reads settings does not wait for SQL
     from tracegrade.store.alerts import Silence, StoredAlert
@@ -26,13 +26,14 @@ def _clock(text: str) -> str:
 
 
 class Maintenance(FileModel):
-    """A time that comes again each week, in which nobody is told of what fires; who still fires after it is told of."""
+    """A weekly time in which no channel is notified. What still fires after it is notified then."""
 
     days: list[Day] = Field(default=list(_DAYS), min_length=1, description="The days on which it begins")
     start: Annotated[str, AfterValidator(_clock)] = Field(description="When it begins, UTC, such as 22:00")
     end: Annotated[str, AfterValidator(_clock)] = Field(description="When it ends, UTC; before start: the day after")
     labels: Labels = Field(
-        default={}, description="Of alerts whose labels match these globs, of a list any; all alerts when omitted"
+        default={},
+        description="Only alerts whose labels match these globs; a list means any of them. Without labels: all alerts",
     )
 
     def covers(self, now_ns: int) -> bool:
@@ -46,7 +47,7 @@ class Maintenance(FileModel):
 
 
 def is_muted(alert: "StoredAlert", silences: "Iterable[Silence]", windows: Iterable[Maintenance], now_ns: int) -> bool:
-    """Whether nobody is to be told of `alert` at `now_ns`."""
+    """Whether a silence or a maintenance window covers `alert` at `now_ns`."""
     return any(
         silence.starts_ns <= now_ns < silence.ends_ns and matches(alert, silence.labels) for silence in silences
     ) or any(window.covers(now_ns) and matches(alert, window.labels) for window in windows)

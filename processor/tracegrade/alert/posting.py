@@ -1,4 +1,4 @@
-"""A POST that says why it was not taken."""
+"""HTTP POST for channels, with the reason when it failed."""
 
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -16,7 +16,7 @@ class Poster:
         self._session.headers["User-Agent"] = f"tracegrade/{version('tracegrade')}"
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> str | None:
-        """None when `body` was taken, else why not. Blocks. Where it is redirected to was not asked for."""
+        """Post `body`. Returns None when it was taken, else why not. Blocks. Redirects are not followed."""
         try:
             response = self._session.post(
                 url,

@@ -1,20 +1,20 @@
-"""A rule's alerts run over what is stored: when would people have been told?"""
+"""A preview of a rule's alerts: when would they have fired over the stored results?"""
 
 from collections.abc import Callable, Sequence
 
 from tracegrade.alert.check import History, check
-from tracegrade.match.rule import Rule
+from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.history import Window
 
 
 def without_results(history: History, rules: Sequence[Rule], since_ns: int, until_ns: int) -> list[Rule]:
-    """Those of `rules` none of whose alerts has anything to look at: that nothing would have fired says nothing."""
+    """The rules without any stored results that their alerts could read: their preview says nothing."""
     return [
         rule
         for rule in rules
         if not any(
-            history.sums(rule.id, Window(alert.series, since_ns, until_ns, rule.incomplete == "count"))
+            history.sums(rule.id, Window(alert.evaluation, since_ns, until_ns, rule.incomplete == "count"))
             for alert in rule.alert
         )
     ]
@@ -28,10 +28,10 @@ def preview(
     every_ns: int,
     advance: Callable[[int], None] = lambda looks: None,
 ) -> list[StoredAlert]:
-    """Every firing that looks from `since_ns` to `until_ns`, `every_ns` apart, would have found, the earliest first.
+    """Every firing that checks from `since_ns` to `until_ns`, one each `every_ns`, would have found, earliest first.
 
-    What would still fire at the end is firing; the rest is resolved. Experimental rules are previewed too: that is how
-    one finds out what they would do. `advance` is told of each look.
+    Alerts that would still fire at the end are firing, the others resolved. Experimental rules are previewed as well,
+    to find out what they would do. `advance` is called after each check.
     """
     current: list[StoredAlert] = []
     found: list[StoredAlert] = []

@@ -1,4 +1,4 @@
-"""Which alert goes to which receivers."""
+"""Routes: which alert goes to which channels."""
 
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
@@ -6,34 +6,35 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from tracegrade.alert.labels import Labels, matches
-from tracegrade.yaml_file import FileModel
+from tracegrade.document.validate import FileModel
 
 if TYPE_CHECKING:  # whoever reads settings does not wait for SQL
     from tracegrade.store.alerts import StoredAlert
 
 
 class Route(FileModel):
-    """Who is told of some alerts."""
+    """One route: the channels that are notified of some alerts."""
 
     labels: Labels = Field(
-        default={}, description="Of alerts whose labels match these globs, of a list any; all alerts when omitted"
+        default={},
+        description="Only alerts whose labels match these globs; a list means any of them. Without labels: all alerts",
     )
-    receivers: list[str] = Field(description="Who is told of them, by name; nobody when empty")
-    continue_: bool = Field(default=False, alias="continue", description="Later routes are looked at as well")
+    channels: list[str] = Field(description="The channels that are notified of them, by name; none when empty")
+    continue_: bool = Field(default=False, alias="continue", description="Look at later routes as well")
 
 
-def routed(alert: "StoredAlert", routes: Sequence[Route], everyone: Collection[str]) -> set[str]:
-    """The names of the receivers that `alert` goes to.
+def routed(alert: "StoredAlert", routes: Sequence[Route], channels: Collection[str]) -> set[str]:
+    """The names of the channels that `alert` goes to.
 
-    Those of the first route that it matches, and while that one says ``continue`` of the next; everyone when it matches
-    none, so that an alert that nobody thought of is told.
+    Those of the first route that it matches; when that route says ``continue``, those of the next one that it matches
+    as well. All channels when it matches none, so that no alert is lost because a route is missing.
     """
     found: set[str] = set()
     matched = False
     for route in routes:
         if matches(alert, route.labels):
             matched = True
-            found.update(route.receivers)
+            found.update(route.channels)
             if not route.continue_:
                 break
-    return found if matched else set(everyone)
+    return found if matched else set(channels)

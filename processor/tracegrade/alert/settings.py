@@ -1,4 +1,4 @@
-"""Who is told of alerts, and how often they are checked."""
+"""The settings of alerts: channels, routes, and how often rules are checked."""
 
 from typing import Annotated, Literal, Self
 
@@ -8,9 +8,9 @@ from tracegrade.alert.labels import check_labels
 from tracegrade.alert.links import TRACE_ID, Links
 from tracegrade.alert.mute import Maintenance
 from tracegrade.alert.routes import Route
-from tracegrade.match.mistakes import mistake, refuse
-from tracegrade.words import without_secrets
-from tracegrade.yaml_file import Duration, FileModel
+from tracegrade.display import without_secrets
+from tracegrade.document.validate import Duration, FileModel
+from tracegrade.rule.mistakes import mistake, refuse
 
 
 def _web_address(url: str) -> str:
@@ -35,9 +35,11 @@ SecretAddress = Annotated[SecretStr, AfterValidator(_secret_address)]
 
 
 class HttpSettings(FileModel):
-    """What all receivers behind HTTP have."""
+    """The settings that all channels over HTTP share."""
 
-    timeout: Duration = Field(default=10.0, gt=0, description="No answer for this long: tried again later")
+    timeout: Duration = Field(
+        default=10.0, gt=0, description="An attempt without an answer for this long has failed; it is tried again later"
+    )
 
 
 class WebhookSettings(HttpSettings):
@@ -80,11 +82,13 @@ class EmailSettings(FileModel):
     host: str = Field(description="The mail server")
     port: int = Field(default=587, ge=1, le=65535, description="The port of the mail server")
     tls: Literal["starttls", "tls", "none"] = Field(default="starttls", description="How the connection is protected")
-    username: str = Field(default="", description="For servers that ask for it")
-    password: SecretStr = Field(default=SecretStr(""), description="For servers that ask for it; never shown")
-    sender: str = Field(description="The address it comes from")
-    to: list[str] = Field(min_length=1, description="The addresses it goes to")
-    timeout: Duration = Field(default=10.0, gt=0, description="No answer for this long: tried again later")
+    username: str = Field(default="", description="For servers that require it")
+    password: SecretStr = Field(default=SecretStr(""), description="For servers that require it; never shown")
+    sender: str = Field(description="The sender's address")
+    to: list[str] = Field(min_length=1, description="The addresses that get the mail")
+    timeout: Duration = Field(
+        default=10.0, gt=0, description="An attempt without an answer for this long has failed; it is tried again later"
+    )
 
 
 def _known_to_apprise(urls: list[SecretStr]) -> list[SecretStr]:
@@ -106,8 +110,8 @@ class AppriseSettings(FileModel):
     )
 
 
-class ReceiverSettings(FileModel):
-    """One place that alerts are sent to: exactly one kind."""
+class ChannelSettings(FileModel):
+    """One channel, of exactly one kind."""
 
     webhook: WebhookSettings | None = Field(default=None, description="A webhook that takes Alertmanager's JSON form")
     alertmanager: AlertmanagerSettings | None = Field(default=None, description="Alertmanager, by its API v2")
@@ -144,25 +148,26 @@ def _trace_address(url: str) -> str:
 class AlertsSettings(FileModel):
     """The ``alerts`` section of the configuration file."""
 
-    receivers: dict[str, ReceiverSettings] = Field(
-        default_factory=dict, description="By name. None: alerts are only stored"
+    channels: dict[str, ChannelSettings] = Field(
+        default_factory=dict, description="Where notifications are sent, by name. None: alerts are only stored"
     )
     routes: list[Route] = Field(
-        default=[], description="Which alert goes to which receivers: the first that matches; to all when none does"
+        default=[],
+        description="Which alert goes to which channels: those of the first matching route; all when none matches",
     )
     group_by: Annotated[list[str], AfterValidator(_known_labels)] = Field(
-        default=["rule"], description="Alerts alike in these labels are told together"
+        default=["rule"], description="Alerts that are alike in these labels are sent in one notification"
     )
-    repeat: Duration = Field(default=14_400.0, gt=0, description="What still fires is told again after so long")
-    maintenance: list[Maintenance] = Field(default=[], description="Times in which nobody is told of what fires")
+    repeat: Duration = Field(default=14_400.0, gt=0, description="What still fires is notified again after this time")
+    maintenance: list[Maintenance] = Field(default=[], description="Times in which no channel is notified")
     interval: Duration = Field(default=15.0, gt=0, description="How often rules with alerts are checked")
     external_url: Annotated[str, AfterValidator(_web_address_or_none), _Shown] = Field(
         default="",
-        description="Where people find this TraceGrade's page; notifications link to it and to its traces",
+        description="The public address of this TraceGrade's page; notifications link to it and to its traces",
     )
     trace_url: Annotated[str, AfterValidator(_trace_address), _Shown] | None = Field(
         default=None,
-        description="Where people find a trace, if elsewhere, such as https://jaeger.example/trace/{trace_id}",
+        description="The address of a trace, if on another page, such as https://jaeger.example/trace/{trace_id}",
     )
 
     @property
@@ -173,13 +178,13 @@ class AlertsSettings(FileModel):
         return Links(self.external_url, trace_url)
 
     @model_validator(mode="after")
-    def _known_receivers(self) -> Self:
-        known = ", ".join(self.receivers) or "none: 'alerts.receivers' has no such name"
+    def _known_channels(self) -> Self:
+        known = ", ".join(self.channels) or "none: 'alerts.channels' has no such name"
         mistakes = [
-            mistake(f"no receiver {name!r}; expected one of {known}", "routes", number, "receivers", place)
+            mistake(f"no channel {name!r}; expected one of {known}", "routes", number, "channels", place)
             for number, route in enumerate(self.routes)
-            for place, name in enumerate(route.receivers)
-            if name not in self.receivers
+            for place, name in enumerate(route.channels)
+            if name not in self.channels
         ]
         if mistakes:
             raise refuse(mistakes)

@@ -1,12 +1,12 @@
-"""What an alert becomes: pending, firing once its condition has held for long enough, resolved when it is over."""
+"""The states of an alert: pending, firing when its condition has held long enough, resolved when it is over."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from tracegrade.alert.finding import Finding, Verdict
-from tracegrade.match.alert import Alert
-from tracegrade.match.rule import Rule
+from tracegrade.alert.detect.finding import Finding, Verdict
+from tracegrade.rule.alert import Alert
+from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.history import SeriesKey
 from tracegrade.store.schema import MINUTE_NS
@@ -16,7 +16,7 @@ _NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One alert of one rule, at one series."""
+    """The condition of one alert of one rule, at one series."""
 
     rule: Rule
     alert: Alert
@@ -24,16 +24,16 @@ class Condition:
 
     @property
     def fingerprint(self) -> str:
-        """32 hex digits that stand for this condition, whenever it fires."""
+        """32 hex digits that identify this condition; the same each time it fires."""
         watched = self.alert.model_dump_json(exclude={"sustained"})
         parts = (*self.series[:3], *self.series[4:], watched)
         return blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
 
 
 def fingerprint_now(stored: StoredAlert, rules: Iterable[Rule], earlier_hashes: Mapping[str, str]) -> str:
-    """The fingerprint of the condition in force that `stored` is of; its own where there is none.
+    """The fingerprint of the condition in force to which `stored` belongs; its own where there is none.
 
-    Another one than its own, by which receivers know it, where its rule went by another hash when it began.
+    It differs from its own, by which channels know it, when its rule had another hash at the time it began.
 
     Args:
         stored: an alert that fires, or fired.
@@ -53,7 +53,7 @@ def fingerprint_now(stored: StoredAlert, rules: Iterable[Rule], earlier_hashes: 
 def next_state(
     current: StoredAlert | None, verdict: Verdict, condition: Condition, finding: Finding | None, now_ns: int
 ) -> StoredAlert | None:
-    """The alert after a look at its condition.
+    """The alert after a check of its condition.
 
     Args:
         current: the alert as it is, None when it neither fires nor is pending.
@@ -82,7 +82,7 @@ def next_state(
 
 
 def resolved(current: StoredAlert, now_ns: int, ended_by: str = "") -> StoredAlert:
-    """`current`, resolved; `ended_by` says why where it is not that things are well again."""
+    """`current` as resolved; `ended_by` says why, unless the value recovered."""
     facts = replace(current.facts, ended_by=ended_by)
     return replace(current, state="resolved", ends_ns=now_ns, updated_ns=now_ns, facts=facts)
 

@@ -1,4 +1,4 @@
-"""The outcomes that a check looks at, read from the store: one query for all rules that share a window."""
+"""The outcomes that checks read, from the store: one query for all rules that share a window."""
 
 from array import array
 from bisect import bisect_left
@@ -8,7 +8,7 @@ from functools import cache
 
 from sqlalchemy import Connection
 
-from tracegrade.match.rule import Rule
+from tracegrade.rule.rule import Rule
 from tracegrade.store.history import Bin, Outcomes, SeriesHistory, SeriesKey, Window, bins_of, total, weighted
 from tracegrade.store.rates import stretches
 from tracegrade.store.schema import MINUTE_NS
@@ -17,7 +17,7 @@ _COUNTED = 6  # numbers a minute
 
 
 class StoredHistory:
-    """The store as it is at one moment: each window is read once."""
+    """The stored outcomes at one moment; each window is read once."""
 
     def __init__(self, connection: Connection, rules: Sequence[Rule]) -> None:
         history = SeriesHistory(connection, {rule.hash for rule in rules})
@@ -25,21 +25,21 @@ class StoredHistory:
         self._bins = cache(history.bins)
 
     def sums(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
-        """As `tracegrade.alert.check.History` says."""
+        """See `tracegrade.alert.check.History.sums`."""
         return self._sums(window).get(rule_id, {})
 
     def bins(self, rule_id: str, window: Window) -> Mapping[SeriesKey, list[Bin]]:
-        """As `tracegrade.alert.check.History` says."""
+        """See `tracegrade.alert.check.History.bins`."""
         return self._bins(window).get(rule_id, {})
 
 
 class ReadHistory:
-    """A stretch of the store, read once by the minute, in which any window may be looked at."""
+    """Stored outcomes by the minute, read once, from which any window within them can be summed."""
 
     def __init__(self, connection: Connection, rules: Sequence[Rule], since_ns: int, until_ns: int) -> None:
         history = SeriesHistory(connection, {rule.hash for rule in rules})
         self._courses: dict[tuple[str, bool], defaultdict[str, list[_Course]]] = {}
-        looked_at = {(rule.incomplete == "count", alert.series) for rule in rules for alert in rule.alert}
+        looked_at = {(rule.incomplete == "count", alert.evaluation) for rule in rules for alert in rule.alert}
         for count_incomplete, evaluation in looked_at:
             courses: dict[int, _Course] = {}
             window = Window(evaluation, since_ns, until_ns, count_incomplete)
@@ -53,7 +53,7 @@ class ReadHistory:
             self._courses[evaluation, count_incomplete] = by_rule
 
     def sums(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
-        """As `tracegrade.alert.check.History` says."""
+        """See `tracegrade.alert.check.History.sums`."""
         first, last = window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS
         parts: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
         for course in self._courses[window.evaluation, window.count_incomplete][rule_id]:
@@ -63,7 +63,7 @@ class ReadHistory:
         return {key: total(found) for key, found in parts.items()}
 
     def bins(self, rule_id: str, window: Window) -> Mapping[SeriesKey, list[Bin]]:
-        """As `tracegrade.alert.check.History` says."""
+        """See `tracegrade.alert.check.History.bins`."""
         parts: defaultdict[SeriesKey, defaultdict[tuple[int, int], list[Outcomes]]]
         parts = defaultdict(lambda: defaultdict(list))
         for course in self._courses[window.evaluation, window.count_incomplete][rule_id]:
@@ -74,7 +74,7 @@ class ReadHistory:
 
 
 class _Course:
-    """One series over time: by minute, what was counted up to its end, so that any stretch is one subtraction."""
+    """One series over time, as running sums by minute: the sum of any window is one subtraction."""
 
     def __init__(self, key: SeriesKey, weight: float) -> None:
         self.key = key
@@ -83,19 +83,19 @@ class _Course:
         self._sums = [array("d", (0.0,)) for _ in range(_COUNTED)]
 
     def add(self, minute: int, counted: Iterable[float]) -> None:
-        """Take in a minute, later than those before."""
+        """Add the counts of a minute, later than those before."""
         self._minutes.append(minute)
         for sums, count in zip(self._sums, counted, strict=True):
             sums.append(sums[-1] + count)
 
     def between(self, first: int, end: int) -> Outcomes:
-        """What was counted from minute `first` on, before `end`."""
+        """The sum from minute `first` up to, and without, minute `end`."""
         low, high = bisect_left(self._minutes, first), bisect_left(self._minutes, end)
         passed, failed, not_evaluable, errors, *scores = (sums[high] - sums[low] for sums in self._sums)
         return weighted((int(passed), int(failed), int(not_evaluable), int(errors), *scores), self._weight)
 
     def starts(self, minutes: int, first: int, last: int) -> Iterator[int]:
-        """Where stretches of so many minutes begin that hold any, between two minutes."""
+        """The first minutes of all bins of this length, between two minutes, that hold results."""
         place = bisect_left(self._minutes, first)
         while place < len(self._minutes) and self._minutes[place] <= last:
             start = self._minutes[place] - self._minutes[place] % minutes

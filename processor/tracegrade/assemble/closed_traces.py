@@ -7,13 +7,14 @@ opens no trace of its own there either.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
+from tracegrade.codec.kept_spans import decode_spans, encode_spans
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span
 from tracegrade.model.trace import Trace
-from tracegrade.store.kept_spans import decode_spans, encode_spans
 
 TraceKey = tuple[str, bytes]  # tenant, trace id
 
@@ -36,7 +37,7 @@ class ClosedTrace:
     first_received_ns: int
     first_position: int
     log_records: list[LogRecord] = field(default_factory=list)
-    wanted: str = ""  # hash of what was kept of its spans
+    filter_hash: str = ""  # hash of the attribute filter of its spans
     in_session: bool = False  # a session may go on for longer than the trace can be opened again
     packed: bytes = b""  # all spans, digests and log records, which are then held nowhere else
 
@@ -53,14 +54,14 @@ class ClosedTrace:
             trace.first_received_ns,
             trace.first_position,
             trace.log_records,
-            trace.wanted,
+            trace.filter_hash,
         )
 
     def as_bytes(self) -> "ClosedTrace":
         """It with its spans packed: itself, if they are."""
         if self.packed:
             return self
-        packed = encode_spans(self.spans, self.replaced, self.log_records, self.wanted)
+        packed = encode_spans(self.spans, self.replaced, self.log_records, self.filter_hash)
         return replace(self, spans=[], replaced=[], log_records=[], packed=packed)
 
     def unpacked(self) -> "ClosedTrace":
@@ -98,7 +99,11 @@ def missing_in(spans: Collection[Span]) -> list[str]:
     return [*(["root"] if len(others) == len(known) else []), *(f"parent:{parent.hex()}" for parent in sorted(missing))]
 
 
-Lookup = Callable[[Iterable[TraceKey]], Mapping[TraceKey, ClosedTrace]]
+class ClosedTraceLookup(Protocol):
+    """Finds closed traces that are not in memory: live in a store, in replay among those that were set apart."""
+
+    def __call__(self, keys: Iterable[TraceKey], /) -> Mapping[TraceKey, ClosedTrace]:
+        """Those of `keys` that are known."""
 
 
 def nothing_stored(keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
@@ -111,7 +116,7 @@ class ClosedTraces:
 
     def __init__(
         self,
-        lookup: Lookup = nothing_stored,
+        lookup: ClosedTraceLookup = nothing_stored,
         max_held: int = 200_000,
         deleted: Container[bytes] = (),
         set_aside: Container[bytes] = (),
@@ -136,7 +141,7 @@ class ClosedTraces:
         self._expired: dict[TraceKey, int] = {}  # when it closed
         self._max_unpacked_spans = max_unpacked_spans
         self._unpacked: OrderedDict[TraceKey, int] = OrderedDict()  # spans of those of `_held` that are no bytes yet
-        self._unpacked_spans = 0
+        self.unpacked_spans = 0
         self.forgotten = 0  # closed traces let go because of `max_held`, which no store holds
 
     def add(self, key: TraceKey, closed: ClosedTrace, token: int = 0) -> None:
@@ -148,16 +153,16 @@ class ClosedTraces:
             self._let_go(next(iter(self._held)))
             self.forgotten += 1
         self._unpacked[key] = len(closed.spans)
-        self._unpacked_spans += len(closed.spans)
-        while self._unpacked_spans > self._max_unpacked_spans:
+        self.unpacked_spans += len(closed.spans)
+        while self.unpacked_spans > self._max_unpacked_spans:
             first, spans = self._unpacked.popitem(last=False)
-            self._unpacked_spans -= spans
+            self.unpacked_spans -= spans
             first_token, first_closed = self._held[first]
             self._held[first] = first_token, first_closed.as_bytes()
 
     def _let_go(self, key: TraceKey) -> None:
         self._held.pop(key, None)
-        self._unpacked_spans -= self._unpacked.pop(key, 0)
+        self.unpacked_spans -= self._unpacked.pop(key, 0)
 
     def release(self, up_to_token: int) -> None:
         """Let go of everything added with a token of at most `up_to_token`: a store holds it now."""

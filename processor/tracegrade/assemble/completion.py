@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tracegrade.assemble.settings import OVERRIDDEN, TracesOverride, TracesSettings
-from tracegrade.extract.registry import agent_named_by
+from tracegrade.extract.extract import agent_named_by
 from tracegrade.model.span import Span
 
 NS_PER_S = 1_000_000_000

@@ -9,9 +9,15 @@ from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span, SpanEvent
 from tracegrade.semconv import EVENT_SEQUENCE
 
+# The digests of contents that lost to another are stored: unread keys stand in them where they always did, as if they
+# were an attribute.
+_UNREAD_KEYS = "tracegrade.unread_keys"
+
 
 def canonical_content(span: Span) -> bytes:
     """The kept fields of a span as canonical JSON."""
+    unread_keys = span.unread_keys
+    attributes = span.attributes if unread_keys is None else {**span.attributes, _UNREAD_KEYS: unread_keys}
     return orjson.dumps(
         [
             span.parent_span_id.hex(),
@@ -21,7 +27,7 @@ def canonical_content(span: Span) -> bytes:
             span.flags,
             span.status_code,
             span.status_message,
-            span.attributes,
+            attributes,
             [_event(event) for event in span.events],
             span.dropped_attributes_count,
             span.scope,
@@ -44,7 +50,8 @@ def digest(span: Span) -> bytes:
 def is_same_otherwise_kept(one: Span, other: Span) -> bool:
     """Whether two contents can be one span, of which other attributes and events were kept at another time."""
     return (
-        replace(one, attributes=other.attributes, events=other.events) == other
+        replace(one, attributes=other.attributes, events=other.events, unread_keys=other.unread_keys) == other
+        and (one.unread_keys is None or other.unread_keys is None or one.unread_keys == other.unread_keys)
         and all(one.attributes[key] == other.attributes[key] for key in one.attributes.keys() & other.attributes.keys())
         and _events_of(one, other) == _events_of(other, one)
     )

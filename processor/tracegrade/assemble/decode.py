@@ -1,7 +1,7 @@
 """Bytes to spans and log records, keeping only the attributes that somebody reads.
 
 Touching an attribute costs more than parsing it (upb parses into C), so keys are filtered in C and only the values of
-wanted ones are touched.
+those that are kept are touched.
 """
 
 import base64
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from tracegrade.assemble.keyed_request import KeyedLogsRequest, KeyedRequest
-from tracegrade.extract.unread import UNREAD_KEYS, looks_like_a_tool
+from tracegrade.extract.unread import looks_like_a_tool
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
@@ -32,8 +32,8 @@ _MAX_NOTED_KEYS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What of a span is kept: exact keys, key prefixes, event names (attributes of kept events are kept whole).
+class AttributeFilter:
+    """Which attributes of a span decoding keeps: exact keys, key prefixes, event names (a kept event keeps them all).
 
     An event may as well be a log record. ``marks`` are the keys by which dialects know their spans: of a span without
     any of them that looks like a tool call all the keys are noted (see `extract.unread`).
@@ -52,25 +52,25 @@ class Wanted:
 
 
 class _Gate(dict[str, bool]):
-    """Which attribute keys are wanted, learnt as they come."""
+    """Whether an attribute key is kept; remembered for each key that has come."""
 
-    def __init__(self, wanted: Wanted) -> None:
-        self._wanted = wanted
+    def __init__(self, attribute_filter: AttributeFilter) -> None:
+        self._filter = attribute_filter
 
     def __missing__(self, key: str) -> bool:
-        wanted = key in self._wanted.attributes or key.startswith(self._wanted.prefixes)
+        kept = key in self._filter.attributes or key.startswith(self._filter.prefixes)
         if len(self) >= _MAX_KNOWN_KEYS:
             self.clear()
         if len(key) <= _LONGEST_LEARNT_KEY:
-            self[key] = wanted
-        return wanted
+            self[key] = kept
+        return kept
 
 
 class _Chosen(NamedTuple):
     """What a set of attribute keys says: which are kept; all of them, if no dialect knows such a span; its look."""
 
     kept: tuple[str, ...]
-    unmarked: list[JsonValue] | None
+    unmarked: tuple[str, ...] | None
     looks_like_a_tool: bool
 
 
@@ -81,14 +81,14 @@ class _Choice(dict[tuple[str, ...], _Chosen]):
     all spans, and with whoever looks them up.
     """
 
-    def __init__(self, wanted: Wanted) -> None:
-        self._is_wanted = _Gate(wanted).__getitem__
-        self._marks = wanted.marks
+    def __init__(self, attribute_filter: AttributeFilter) -> None:
+        self._is_kept = _Gate(attribute_filter).__getitem__
+        self._marks = attribute_filter.marks
 
     def __missing__(self, keys: tuple[str, ...]) -> _Chosen:
-        kept = tuple(map(sys.intern, sorted(filter(self._is_wanted, keys))))
+        kept = tuple(map(sys.intern, sorted(filter(self._is_kept, keys))))
         if self._marks.isdisjoint(keys):
-            chosen = _Chosen(kept, [*sorted(keys)[:_MAX_NOTED_KEYS]], any(map(looks_like_a_tool, keys)))
+            chosen = _Chosen(kept, tuple(sorted(keys)[:_MAX_NOTED_KEYS]), any(map(looks_like_a_tool, keys)))
         else:
             chosen = _Chosen(kept, None, False)
         if len(keys) <= _MAX_LEARNT_KEYS and max(map(len, keys), default=0) <= _LONGEST_LEARNT_KEY:
@@ -101,20 +101,20 @@ class _Choice(dict[tuple[str, ...], _Chosen]):
 class Decoder:
     """Turns OTLP requests into `Span`s and `LogRecord`s."""
 
-    def __init__(self, wanted: Wanted) -> None:
-        self.want(wanted)
+    def __init__(self, attribute_filter: AttributeFilter) -> None:
+        self.use(attribute_filter)
         self.own_spans = 0  # spans of our own scope passed over so far
         self.own_log_records = 0
 
-    def want(self, wanted: Wanted) -> None:
-        """Keep what is `wanted` of what is decoded from now on."""
-        self._chosen = _Choice(wanted)
-        self._events_wanted = wanted.events
+    def use(self, attribute_filter: AttributeFilter) -> None:
+        """Apply `attribute_filter` to everything that is decoded from now on."""
+        self._chosen = _Choice(attribute_filter)
+        self._kept_events = attribute_filter.events
 
     def spans(self, payload: bytes) -> list[Span]:
         """The spans of one ExportTraceServiceRequest, in its order; spans of our own scope are counted instead.
 
-        Attributes are in order of their keys, what we note ourselves last.
+        Attributes are in order of their keys.
 
         Raises:
             google.protobuf.message.DecodeError: not such a request. What was journalled was parsed before.
@@ -140,8 +140,8 @@ class Decoder:
             value = keyed[key]
             # Most values are non-empty texts: one access instead of two.
             attributes[key] = value.string_value or json_value(value)
-        if unmarked is not None and (looks_like_tool or looks_like_a_tool(span.name)):
-            attributes[UNREAD_KEYS] = unmarked
+        if unmarked is not None and not (looks_like_tool or looks_like_a_tool(span.name)):
+            unmarked = None
         status_code, status_message = 0, ""
         if span.HasField("status"):
             status = span.status
@@ -162,6 +162,7 @@ class Decoder:
             span.dropped_attributes_count,
             scope,
             resource,
+            unmarked,
         )
 
     def log_records(self, payload: bytes) -> list[LogRecord]:
@@ -189,7 +190,7 @@ class Decoder:
         keyed = record.attributes
         name = record.event_name or (keyed[EVENT_NAME].string_value if EVENT_NAME in keyed else "")
         is_moved = bool(name) and name == scope
-        if not is_moved and name not in self._events_wanted:
+        if not is_moved and name not in self._kept_events:
             return None
         if len(record.trace_id) != 16 or len(record.span_id) != 8:
             return None
@@ -203,7 +204,7 @@ class Decoder:
 
     def _events(self, events: Iterable[Any]) -> Iterator[SpanEvent]:
         for event in events:
-            if event.name in self._events_wanted:
+            if event.name in self._kept_events:
                 yield SpanEvent(event.name, event.time_unix_nano, _all(event.attributes))
 
 

@@ -1,13 +1,13 @@
-"""One trace that is still open: what has come of it, as it is or, when there is much and it is quiet, as bytes."""
+"""One trace that is still open: its spans and log records, as objects; packed when they are many and no more come."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tracegrade.assemble.completion import Deadlines
 from tracegrade.assemble.content import digest, is_preferred, is_same_otherwise_kept, log_record_digest
+from tracegrade.codec.kept_spans import decode_spans, encode_spans
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span
-from tracegrade.store.kept_spans import decode_spans, encode_spans
 
 
 class _Packed(NamedTuple):

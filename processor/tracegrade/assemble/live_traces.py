@@ -1,4 +1,21 @@
-"""Spans and log records to traces. Time is an argument: live and in replay it is the journal records' own time."""
+"""Live traces: puts spans and log records together into traces, and closes them when their time has come.
+
+Time is an argument: live and in replay it is the receive time of the journal's records.
+
+A worked example, with ``settle`` 2 s, ``idle_timeout`` 60 s and ``reopen_for`` 600 s; the root is span 1, the parent of
+span 2::
+
+    0.0 s   span 2 comes    the trace is live; its parent is missing: due when it was idle, at 60.0
+    1.0 s   span 1 comes    the local root is here and no parent is missing: due when it has settled, at 3.0
+    2.5 s   span 2 again    known, so a duplicate; but the trace was not quiet: due at 4.5
+    4.5 s   nothing         closed as ``settled``, with 2 spans, in revision 2
+    9.0 s   span 3 comes    found among the closed traces: live again with all 3 spans, due at 11.0
+    11.0 s  nothing         closed again, in revision 3, which supersedes revision 2
+    700 s   span 4 comes    later than ``reopen_for`` after that: counted ``too_late``, and opens no trace of its own
+
+The queue holds each live trace once, under a time at which it may be due. When that comes, the due time is worked out
+anew: when it is later by now, the entry is put back, so that a span that only delays it costs no entry.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -15,19 +32,20 @@ from tracegrade.model.span import Span
 from tracegrade.model.trace import Trace
 
 Content = TypeVar("Content", Span, LogRecord)
-Fates = Counter[tuple[str, str]]  # (fate, reason) -> how many of them
+Dispositions = Counter[tuple[str, str]]  # (disposition, reason) -> how many
 
 
 class LiveTraces:
     """All live traces of one judge, and the queue of their due times."""
 
-    def __init__(self, settings: TracesSettings, closed: ClosedTraces, rule_set: str, wanted: str = "") -> None:
+    def __init__(self, settings: TracesSettings, closed: ClosedTraces, rule_set: str, filter_hash: str = "") -> None:
         self.rule_set = rule_set  # hash of the rule set in force for traces that begin now
-        self.wanted = wanted  # hash of what is kept of spans that come now
-        self.fates: Fates = Counter()  # of spans, since the start
+        self.filter_hash = filter_hash  # hash of the attribute filter for spans that come now
+        self.span_dispositions: Dispositions = Counter()  # of spans, since the start
         self.open_spans = 0  # distinct contents not judged yet
-        self.log_record_fates: Fates = Counter()
+        self.log_record_dispositions: Dispositions = Counter()
         self.open_log_records = 0
+        self.unpacked = 0  # contents of live traces that are not packed
         self.about_to_close: Callable[[bytes], object] = _nobody  # told the id of each trace whose time has come
         self._settings = settings
         self._overrides = Overrides(settings)
@@ -37,14 +55,13 @@ class LiveTraces:
         self._queue: list[tuple[int, TraceKey]] = []
         self._ready: list[Trace] = []
         self._clock_ns = 0
-        self._unpacked = 0  # contents of live traces that are not packed
         self._max_bytes = settings.max_mib_per_trace * 1024 * 1024
 
-    def use(self, rule_set: str, wanted: str) -> None:
+    def use(self, rule_set: str, filter_hash: str) -> None:
         """Stamp traces that begin from now on with the hash of another rule set; open ones keep theirs."""
         self.rule_set = rule_set
-        if wanted != self.wanted:
-            self.wanted = wanted
+        if filter_hash != self.filter_hash:
+            self.filter_hash = filter_hash
             for live in self._live.values():
                 live.kept_otherwise = True
 
@@ -75,7 +92,17 @@ class LiveTraces:
             position: the record's first byte in the journal, and `end` the byte after it.
             byte_count: the record's size, shared out evenly over its spans.
         """
-        self._add(spans, LiveTrace.is_known, self.fates, self._take, tenant, received_ns, position, end, byte_count)
+        self._add(
+            spans,
+            LiveTrace.is_known,
+            self.span_dispositions,
+            self._take,
+            tenant,
+            received_ns,
+            position,
+            end,
+            byte_count,
+        )
 
     def add_log_records(
         self, records: list[LogRecord], tenant: str, received_ns: int, position: int, end: int, byte_count: int = 0
@@ -87,7 +114,7 @@ class LiveTraces:
         self._add(
             records,
             LiveTrace.is_known_log_record,
-            self.log_record_fates,
+            self.log_record_dispositions,
             self._take_log_records,
             tenant,
             received_ns,
@@ -100,7 +127,7 @@ class LiveTraces:
         self,
         contents: list[Content],
         is_known: Callable[[LiveTrace, Content], bool],
-        fates: Fates,
+        dispositions: Dispositions,
         take: Callable[[TraceKey, LiveTrace, list[Content]], None],
         tenant: str,
         received_ns: int,
@@ -123,7 +150,7 @@ class LiveTraces:
                 closed = known.get(key)
                 if closed is not None:
                     self._recall(live, closed)
-                    group = self._still_welcome(live, closed, group, is_known, fates)
+                    group = self._still_welcome(live, closed, group, is_known, dispositions)
                     if not group:
                         continue
                 self._live[key] = live
@@ -132,7 +159,7 @@ class LiveTraces:
             live.byte_count += share * len(group)
             take(key, live, group)
         self._close_over_bounds()
-        if self._unpacked > self._settings.max_unpacked_spans:
+        if self.unpacked > self._settings.max_unpacked_spans:
             self._pack_quiet_ones()
 
     def _recall(self, live: LiveTrace, closed: ClosedTrace) -> None:
@@ -143,7 +170,7 @@ class LiveTraces:
         live.unjudged = 0
         live.judged_revision = closed.revision
         live.rule_set = closed.rule_set
-        live.kept_otherwise = closed.wanted != self.wanted
+        live.kept_otherwise = closed.filter_hash != self.filter_hash
         live.origin = (closed.first_received_ns, closed.first_position)
         self._override(live, closed.spans)
 
@@ -153,17 +180,17 @@ class LiveTraces:
         closed: ClosedTrace,
         group: list[Content],
         is_known: Callable[[LiveTrace, Content], bool],
-        fates: Fates,
+        dispositions: Dispositions,
     ) -> list[Content]:
-        """What of `group` a closed trace is opened again for; the rest is counted."""
+        """The contents of `group` for which a closed trace is opened again; all others are counted."""
         new = [content for content in group if not is_known(live, content)]
         if duplicates := len(group) - len(new):
-            fates["duplicate", ""] += duplicates
+            dispositions["duplicate", ""] += duplicates
         if new and closed.cut_by in ("span_cap", "byte_cap", DELETED, SET_ASIDE):
-            fates["dropped", closed.cut_by] += len(new)
+            dispositions["dropped", closed.cut_by] += len(new)
             return []
         if new and live.last_ns > closed.closed_ns + self._deadlines.reopen_ns:
-            fates["too_late", ""] += len(new)
+            dispositions["too_late", ""] += len(new)
             return []
         return new
 
@@ -179,7 +206,7 @@ class LiveTraces:
             live.ended = live.ended or any(span.attributes.get(end_attribute) is True for span in asked)
         self.open_spans += len(added)
         if duplicates := len(group) - len(added):
-            self.fates["duplicate", ""] += duplicates
+            self.span_dispositions["duplicate", ""] += duplicates
         self._after_taking(key, live)
 
     def _take_log_records(self, key: TraceKey, live: LiveTrace, group: list[LogRecord]) -> None:
@@ -189,7 +216,7 @@ class LiveTraces:
         fresh = len(live.unjudged_log_records) - before
         self.open_log_records += fresh
         if duplicates := len(group) - fresh:
-            self.log_record_fates["duplicate", ""] += duplicates
+            self.log_record_dispositions["duplicate", ""] += duplicates
         self._after_taking(key, live)
 
     def _after_taking(self, key: TraceKey, live: LiveTrace) -> None:
@@ -203,14 +230,14 @@ class LiveTraces:
 
     def _count_unpacked(self, live: LiveTrace) -> None:
         unpacked = live.unpacked
-        self._unpacked += unpacked - live.counted
+        self.unpacked += unpacked - live.counted
         live.counted = unpacked
 
     def _pack_quiet_ones(self) -> None:
         """Pack the longest quiet traces, until half of what may be unpacked is."""
         # So many at a time, since finding them looks at every live trace.
         for live in sorted((live for live in self._live.values() if live.counted), key=lambda live: live.last_ns):
-            if self._unpacked <= self._settings.max_unpacked_spans // 2:
+            if self.unpacked <= self._settings.max_unpacked_spans // 2:
                 return
             live.pack()
             self._count_unpacked(live)
@@ -300,15 +327,15 @@ class LiveTraces:
         live.cut_by = bound
         self._ready.append(self._close(key, live, bound, self._clock_ns))
 
-    def _give_up(self, key: TraceKey, live: LiveTrace, fate: str, reason: str) -> None:
-        """Let go of log records for which no span came."""
+    def _give_up(self, key: TraceKey, live: LiveTrace, disposition: str, reason: str) -> None:
+        """Drop log records for which no span arrived."""
         self._let_go(key, live)
-        self.log_record_fates[fate, reason] += len(live.log_records)
+        self.log_record_dispositions[disposition, reason] += len(live.log_records)
         self.open_log_records -= len(live.log_records)
 
     def _let_go(self, key: TraceKey, live: LiveTrace) -> None:
         del self._live[key]
-        self._unpacked -= live.counted
+        self.unpacked -= live.counted
 
     def _close_over_bounds(self) -> None:
         settings = self._settings
@@ -324,11 +351,11 @@ class LiveTraces:
         log_records = live.all_log_records()
         missing = ["root"] if not live.local_roots else []
         missing += [f"parent:{parent.hex()}" for parent in sorted(live.missing_parents)]
-        self.fates["judged", ""] += live.unjudged
+        self.span_dispositions["judged", ""] += live.unjudged
         self.open_spans -= live.unjudged
         for unjudged in live.unjudged_log_records:
-            fate = "joined" if log_records[unjudged].span_id in live.spans else "unjoined"
-            self.log_record_fates[fate, ""] += 1
+            disposition = "joined" if log_records[unjudged].span_id in live.spans else "unjoined"
+            self.log_record_dispositions[disposition, ""] += 1
         self.open_log_records -= len(live.unjudged_log_records)
         return Trace(
             trace_id=trace_id,
@@ -345,11 +372,11 @@ class LiveTraces:
             replaced=sorted(live.replaced),
             supersedes=live.judged_revision,
             rule_set=live.rule_set,
-            wanted="" if live.kept_otherwise else self.wanted,
+            filter_hash="" if live.kept_otherwise else self.filter_hash,
             closed_ns=closed_ns,
             log_records=in_order_written(log_records) if log_records else [],
         )
 
 
 def _nobody(trace_id: bytes) -> None:
-    """Nobody wants to know."""
+    """Does nothing."""

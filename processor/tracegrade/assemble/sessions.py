@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from tracegrade.assemble.closed_traces import ClosedTrace, TraceKey
+from tracegrade.assemble.closed_traces import TraceKey
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.model.session import session_revision
 from tracegrade.model.trace import Trace
@@ -45,21 +45,21 @@ class KnownSession:
 
     @property
     def key(self) -> SessionKey:
-        """What tells it from others."""
+        """Identifies the session."""
         return self.tenant, self.id
 
     @property
     def traces(self) -> list[TraceKey]:
-        """What its traces are found by."""
+        """The keys of its traces."""
         return [(self.tenant, trace_id) for trace_id in self.members if trace_id != NO_LONGER]
 
-    def found(self, closed: Mapping[TraceKey, ClosedTrace]) -> None:
-        """Note of which revision each trace is now: `closed` has those that are still there.
+    def found(self, revisions: Mapping[TraceKey, int]) -> None:
+        """Note of which revision each trace is now: `revisions` has those that are still there.
 
         After a kill or by retention that may be a lower one, or none.
         """
         for key in self.traces:
-            now = closed[key].revision if key in closed else 0
+            now = revisions.get(key, 0)
             lost = self.members[key[1]] - now
             self.members[key[1]] = now
             if lost > 0:
@@ -109,7 +109,7 @@ class Sessions:
         return len(self._open)
 
     def add(self, key: SessionKey, trace: Trace) -> KnownSession:
-        """The session of that key, of which `trace` was just closed; it goes on."""
+        """Add `trace`, which has just closed, to its session, which goes on. Returns the session."""
         session = self._known.get(key) or self._lookup(key) or KnownSession(*key, {}, 0)
         session.add(trace, self._max_traces)
         return session
@@ -146,7 +146,7 @@ class Sessions:
         return ended
 
     def end(self) -> list[tuple[KnownSession, str]]:
-        """The input has ended: all sessions that go on."""
+        """End all sessions that go on, because the input has ended. Returns them."""
         rest = sorted(self._open.values(), key=lambda session: (session.closed_ns, session.key))
         self._open.clear()
         self._queue.clear()

@@ -6,20 +6,18 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import InitErrorDetails
 
-from tracegrade.match.mistakes import mistake, refuse
-from tracegrade.match.patterns import Names
-from tracegrade.match.tool_aliases import check_aliases
-from tracegrade.words import duration_text
-from tracegrade.yaml_file import Duration, FileModel
+from tracegrade.document.duration import duration_text
+from tracegrade.document.validate import Duration, FileModel
+from tracegrade.rule.mistakes import mistake, refuse
+from tracegrade.rule.patterns import Names
+from tracegrade.rule.tool_aliases import check_aliases
 
 
 class TracesOverride(FileModel):
-    """Other times for the traces in which some span is of one service, names one agent, or both."""
+    """Other times for traces with a span of a service, of an agent, or of both."""
 
     service: Names | None = Field(None, description="service.name of a span; globs, a list means any")
-    agent: Names | None = Field(
-        None, description="The agent that the same span names; applies from the first such span on"
-    )
+    agent: Names | None = Field(None, description="The agent that the same span names; globs, a list means any")
     settle: Duration | None = Field(None, description="Instead of traces.settle")
     idle_timeout: Duration | None = Field(None, description="Instead of traces.idle_timeout")
     max_age: Duration | None = Field(None, description="Instead of traces.max_age")
@@ -30,33 +28,49 @@ OVERRIDDEN = ("settle", "idle_timeout", "max_age", "end_attribute")
 
 
 class TracesSettings(FileModel):
-    """When a trace is taken to be finished, and how much of it is held."""
+    """When a trace is closed, and how much of it is held in memory."""
 
-    settle: Duration = Field(2.0, description="Quiet time once the local root is here and no parent is missing")
-    idle_timeout: Duration = Field(60.0, description="Quiet time without the root, or with parents missing")
-    max_age: Duration = Field(3600.0, description="Time since the first span, whatever still comes")
-    reopen_for: Duration = Field(600.0, description="How long after its latest closing a late span reopens a trace")
+    settle: Duration = Field(
+        2.0, description="A trace closes after this quiet time, when its local root is there and no parent is missing"
+    )
+    idle_timeout: Duration = Field(
+        60.0, description="A trace closes after this quiet time, when its root or a parent is missing"
+    )
+    max_age: Duration = Field(
+        3600.0, description="A trace closes this long after its first span, even when spans still arrive"
+    )
+    reopen_for: Duration = Field(600.0, description="How long after a trace closed a late span reopens it")
     end_attribute: str | None = Field(None, description="A span with this attribute set to true ends its trace at once")
-    session_quiet: Duration = Field(300.0, description="A session ends so long after the last of its traces closed")
+    session_quiet: Duration = Field(300.0, description="A session ends this long after the last of its traces closed")
     session_end_attribute: str | None = Field(
         None, min_length=1, description="A span with this attribute set to true ends its session with its trace"
     )
-    max_traces_per_session: int = Field(200, ge=1, description="Of a longer session, the first that closed are judged")
-    max_calls_per_session: int = Field(10_000, ge=1, description="Of a longer session, the earliest calls are judged")
-    max_spans_per_trace: int = Field(
-        50_000, ge=1, description="Spans and log records: a longer trace is closed, the rest dropped"
+    max_traces_per_session: int = Field(
+        200, ge=1, description="Of a session with more traces, the first that closed are judged"
     )
-    max_mib_per_trace: int = Field(64, ge=1, description="A larger trace is closed, the rest dropped")
-    max_live_traces: int = Field(200_000, ge=1, description="Beyond it, the longest quiet trace is closed")
-    max_live_spans: int = Field(1_000_000, ge=1, description="Beyond it, the longest quiet trace is closed")
+    max_calls_per_session: int = Field(
+        10_000, ge=1, description="Of a session with more calls, the earliest are judged"
+    )
+    max_spans_per_trace: int = Field(
+        50_000, ge=1, description="Most spans and log records: a trace with more is closed, and the rest is dropped"
+    )
+    max_mib_per_trace: int = Field(64, ge=1, description="A larger trace is closed, and the rest is dropped")
+    max_live_traces: int = Field(
+        200_000, ge=1, description="Beyond it, the trace that has been quiet for longest is closed"
+    )
+    max_live_spans: int = Field(
+        1_000_000, ge=1, description="Beyond it, the trace that has been quiet for longest is closed"
+    )
     max_unpacked_spans: int = Field(
         100_000,
         ge=0,
         description="Beyond so many open spans, those of the longest quiet traces are held compressed; "
-        "so are those of traces that closed and are not stored yet",
+        "so are those of traces that closed and are not stored yet. What was extracted of traces of sessions is "
+        "remembered for as many",
     )
     ignore_scopes: list[str] = Field(
-        default_factory=list, description="Scopes of a second instrumentation, dropped before extraction"
+        default_factory=list,
+        description="Scopes of a second instrumentation, whose spans are dropped before extraction",
     )
     overrides: list[TracesOverride] = Field(
         default_factory=list,
@@ -64,7 +78,7 @@ class TracesSettings(FileModel):
     )
     tool_aliases: Annotated[dict[str, list[str]], AfterValidator(check_aliases)] = Field(
         default_factory=dict,
-        description="Tools that come under several names: the name that rules use, then the others (globs)",
+        description="Tools with several names: the name that rules use, then the other names (globs)",
     )
 
     @model_validator(mode="after")

@@ -14,14 +14,14 @@ COMMANDS = {
     "demo": ("demo", "See it work: a small instrumented agent, judged."),
     "replay": ("replay", "Judge stored traces again."),
     "extract": ("extract", "Show the tool calls read from traces."),
-    "evaluate": ("evaluate", "One judgement by hand, or a batch of them."),
+    "evaluate": ("evaluate", "Judge calls given on the command line, one set or a batch."),
     "rules": ("rules", "Check, test and list rule files."),
     "results": ("results", "Show stored evaluations."),
     "traces": ("traces", "Show stored traces."),
     "why": ("why", "Why was a trace judged as it was, or not at all?"),
     "alerts": ("alerts", "Show alerts."),
     "doctor": ("doctor", "What is wrong here, and what to set?"),
-    "set-aside": ("set_aside", "Show what ended the judge, and have it read again."),
+    "set-aside": ("set_aside", "List requests and traces that crashed the judge, and retry them."),
     "config": ("config", "Check and show settings."),
 }
 
@@ -49,5 +49,6 @@ class _LazyGroup(click.Group):
 def main() -> None:
     """Judges the tool calls of AI agents from their OpenTelemetry traces.
 
-    Exit codes: 0 done or passed, 1 a gate or check failed, 2 wrong usage or settings, 3 cannot tell.
+    Exit codes: 0 done or passed, 1 a gate or check failed, 2 wrong usage or settings, 3 not enough data to
+    decide.
     """

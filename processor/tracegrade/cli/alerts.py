@@ -1,4 +1,4 @@
-"""``tracegrade alerts``: what fires and what fired, who is not to be told, and what an alert would have done."""
+"""``tracegrade alerts``: alerts that fire and fired, silences, and previews of alerts."""
 
 import time
 from typing import TYPE_CHECKING
@@ -19,7 +19,8 @@ from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
-from tracegrade.words import duration_s, time_text
+from tracegrade.display import time_text
+from tracegrade.document.duration import duration_s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,13 +34,17 @@ _NS = 1_000_000_000
 
 @click.group()
 def command() -> None:
-    """Show alerts, silence them, and try them on what is stored."""
+    """Show alerts, silence them, and preview them on stored results."""
 
 
 @command.command("list")
-@click.option("--firing", is_flag=True, help="Only what fires now.")
-@click.option("--since", type=TIME, default=0, help="Only what fires, or was resolved since.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, the newest.")
+@click.option("--firing", is_flag=True, help="Only alerts that fire now.")
+@click.option(
+    "--since", type=TIME, default=0, help="Only alerts that fire now, or were resolved at this time or later."
+)
+@click.option(
+    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Show at most this many, the newest."
+)
 @reading_options
 @format_option
 @reports_errors
@@ -56,12 +61,12 @@ def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, 
         return
     print_table(
         "",
-        ["state", "what", "level", "since (UTC)", "until", "told", "not told"],
+        ["state", "what", "level", "since (UTC)", "until", "notified", "not notified"],
         [
             [
                 *_shown(alert, settings.links),
-                [name for name, told in alert.notified.items() if told.state == alert.state],
-                [f"{name}: {told.error} ({told.tries} times)" for name, told in alert.notified.items() if told.error],
+                [name for name, last in alert.notified.items() if last.state == alert.state],
+                [f"{name}: {last.error} ({last.tries} times)" for name, last in alert.notified.items() if last.error],
             ]
             for alert in found
         ],
@@ -73,7 +78,7 @@ def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, 
 
 @command.command("silence")
 @click.argument("labels", nargs=-1, metavar="LABEL=GLOB...")
-@click.option("--for", "duration", default="2h", show_default=True, help="For how long, such as 2h.")
+@click.option("--for", "duration", default="2h", show_default=True, help="How long, such as 2h.")
 @click.option("--comment", default="", help="Why.")
 @click.option("--end", "ended", metavar="ID", help="End this silence now.")
 @click.option("--list", "listed", is_flag=True, help="Only list silences.")
@@ -89,9 +94,10 @@ def silence(
     ended: str | None,
     listed: bool,
 ) -> None:
-    """Tell nobody of alerts whose labels match, such as rule=checkout-* service=shop; what still fires is told after.
+    """Send no notifications of alerts whose labels match, such as rule=checkout-* service=shop, for some time.
 
-    Labels: rule, level, service, agent, release, tenant, kind, of. Prints the silences in force.
+    An alert that still fires when the silence ends is notified then. Labels: rule, level, service, agent, release,
+    tenant, kind, of. Prints the silences in force.
     """
     from dataclasses import asdict, replace
     from secrets import token_hex
@@ -136,24 +142,24 @@ def silence(
 
 @command.command("preview")
 @click.argument("rules", nargs=-1, required=True, metavar="RULES...")
-@click.option("--since", type=TIME, default="7d", show_default=True, help="From when on.")
-@click.option("--until", type=TIME, help="Up to when; now when omitted.")
-@click.option("--every", default="5m", show_default=True, help="How often to look.")
+@click.option("--since", type=TIME, default="7d", show_default=True, help="The time from which to look.")
+@click.option("--until", type=TIME, help="The time up to which to look; without it, now.")
+@click.option("--every", default="5m", show_default=True, help="The time between two checks.")
 @settings_options
 @format_option
 @reports_errors
 def preview(
     config: "Config", output_format: str, rules: tuple[str, ...], since: int, until: int | None, every: str
 ) -> None:
-    """Say when the alerts of RULES would have fired over stored results; nobody is told.
+    """Show when the alerts of RULES would have fired over stored results; nothing is sent.
 
-    RULES are rule files or folders of them. Results of a rule that judged otherwise (its hash tells) do not count:
-    judge stored traces again with 'tracegrade replay' to see what a changed rule finds.
+    RULES are rule files or folders of them. Only results of the rule as it is now (with the same rule hash) count. To
+    see what a changed rule finds, judge stored traces again with 'tracegrade replay'.
     """
     from tracegrade.alert.preview import preview as fired
     from tracegrade.alert.preview import without_results
     from tracegrade.alert.stored_history import ReadHistory
-    from tracegrade.match.load import load_rules
+    from tracegrade.rule.load import load_rules
     from tracegrade.store.open import reading_store
 
     chosen = [rule for rule in load_rules(list(rules)).rules if rule.alert]

@@ -6,7 +6,7 @@ import click
 
 from tracegrade.cli.output import print_line, print_lines, reports_errors
 from tracegrade.cli.settings_option import config_option, data_dir_option
-from tracegrade.words import count
+from tracegrade.display import count
 
 _path = click.argument("path", type=click.Path(path_type=Path, dir_okay=False), required=False)
 
@@ -15,7 +15,7 @@ _path = click.argument("path", type=click.Path(path_type=Path, dir_okay=False), 
 def command() -> None:
     """Check and show settings.
 
-    PATH is a settings file, here as an argument too; without one, the defaults.
+    PATH is a settings file, the same as -c; without one, the defaults.
     """
 
 
@@ -26,13 +26,12 @@ def command() -> None:
 def check(path: Path | None, config_path: Path | None) -> None:
     """Check a settings file, the rules, certificates and tokens it names, and what installed packages add.
 
-    Exit 2 with every mistake, each as file:line:column.
+    Exit code 2: mistakes, all of them listed as file:line:column.
     """
     from tracegrade.config import load_config
-    from tracegrade.evaluate.registry import custom
-    from tracegrade.extract.registry import CUSTOM
-    from tracegrade.match.load import load_rules
+    from tracegrade.plugins.installed import load_plugins
     from tracegrade.receive.access import check_access
+    from tracegrade.rule.load import load_rules
 
     config = load_config(path or config_path)
     protocols = config.receivers.otlp.protocols
@@ -47,12 +46,16 @@ def check(path: Path | None, config_path: Path | None) -> None:
     for exporter in config.exporters.values():
         exporter.tls_context()
     rule_set = load_rules(config.rules.paths, semantic_model=config.rules.semantic_model)
-    for warning in rule_set.warnings:
+    for warning in (*config.warnings, *rule_set.warnings):
         print_line(f"Warning: {warning}", err=True)
     rules, exporters = count(len(rule_set), "rule"), count(len(config.exporters), "exporter")
-    dialects = f", dialects of packages: {', '.join(plugin.name for plugin in CUSTOM)}" if CUSTOM else ""
-    evaluators = f", evaluators of packages: {', '.join(custom())}" if custom() else ""
-    print_line(f"{path or config_path or 'defaults'}: nothing wrong, {rules}, {exporters}{dialects}{evaluators}")
+    plugins = load_plugins()
+    added = [
+        f", {what} of packages: {', '.join(plugin.name for plugin in found)}"
+        for what, found in (("dialects", plugins.dialects), ("evaluators", plugins.evaluators))
+        if found
+    ]
+    print_line(f"{path or config_path or 'defaults'}: nothing wrong, {rules}, {exporters}{''.join(added)}")
 
 
 @command.command()
@@ -61,7 +64,7 @@ def check(path: Path | None, config_path: Path | None) -> None:
 @data_dir_option
 @reports_errors
 def show(path: Path | None, config_path: Path | None, data_dir: str | None) -> None:
-    """Print the settings in force, defaults filled in, secrets masked, as YAML."""
+    """Print the settings in force as YAML, with defaults filled in and secrets masked."""
     import yaml
 
     from tracegrade.config import load_config

@@ -19,8 +19,8 @@ from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
+from tracegrade.display import count, time_text
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.words import count, time_text
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -34,14 +34,14 @@ _LOOK_EVERY_S = 0.1
 @click.option("--session", metavar="ID", help="All traces of this session.")
 @click.option("--user", metavar="ID", help="All traces with this id in an attribute that names a user.")
 @click.option("--before", type=TIME, help="All traces first received before this time.")
-@click.option("--yes", is_flag=True, help="Do not ask whether to go on.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option(
     "--wait",
     "wait_s",
     type=click.FloatRange(0),
     default=60.0,
     show_default=True,
-    help="Wait so many seconds until a running serve has done it.",
+    help="How many seconds to wait until a running serve has done it.",
 )
 @settings_options
 @format_option
@@ -56,11 +56,11 @@ def delete(
     yes: bool,
     wait_s: float,
 ) -> None:
-    """Delete what is kept of traces: from the journals, the store, alerts; open ones too.
+    """Delete traces from the journals, the store and alerts, and from the traces that are still open.
 
-    A running 'serve' does it within seconds; where none runs, this command does. What comes of a deleted trace later is
-    not judged. What was sent on before is not called back. Exit code 1 when there is nothing of that name; 3 when it
-    was asked for and is not done yet: it will be, at the latest at the next start.
+    A running 'serve' does it within seconds; when none runs, this command does it. Spans of a deleted trace that
+    arrive later are not judged. What was already forwarded is not called back. Exit code 1: nothing of that name is
+    kept; 3: the deletion is requested and not done yet; it will be done, at the latest at the next start.
     """
     from tracegrade.deletion.request import Choice
 
@@ -92,13 +92,13 @@ def delete(
 
 def _carried_out(config: "Config", choice: "Choice", trace_ids: frozenset[bytes], wait_s: float) -> "Deletion":
     from tracegrade.deletion.request import Deletions
-    from tracegrade.pipeline.deletion_here import carry_out_what_nobody_else_does
+    from tracegrade.serve.offline import run_deletion_offline
 
     deletions = Deletions(config.data_path)
     deletion = deletions.request(choice, trace_ids)
     deadline_s = time.monotonic() + wait_s
     while True:
-        deletion = carry_out_what_nobody_else_does(config, deletion)
+        deletion = run_deletion_offline(config, deletion)
         if deletion.state == "done" or time.monotonic() >= deadline_s:
             return deletion
         time.sleep(_LOOK_EVERY_S)

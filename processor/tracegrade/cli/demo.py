@@ -19,7 +19,7 @@ from tracegrade.cli.private_files import make_files_private
 if TYPE_CHECKING:
     from tracegrade.config import Config
     from tracegrade.model.evaluation import Evaluation
-    from tracegrade.pipeline.receive_role import ReceiveRole
+    from tracegrade.serve.receive_role import ReceiveRole
 
 # The demo's agent never leaves a span behind, so a short quiet time is enough to call its traces whole.
 _CONFIG = """\
@@ -46,7 +46,7 @@ _JUDGED_WITHIN_S = 30.0
 def command(once: bool, data_dir: Path | None) -> None:
     """See it work: an order agent makes good and bad runs, three rules judge them.
 
-    Its data goes with it, unless --data-dir says where to keep it.
+    Its data is removed at the end, unless --data-dir is given.
     """
     if data_dir is not None:
         sys.exit(_demo(data_dir, once))
@@ -56,7 +56,7 @@ def command(once: bool, data_dir: Path | None) -> None:
 
 def _demo(folder: Path, once: bool) -> int:
     from tracegrade.config import load_config
-    from tracegrade.pipeline.receive_role import ReceiveRole
+    from tracegrade.serve.receive_role import ReceiveRole
 
     make_files_private()
     folder.mkdir(parents=True, exist_ok=True)

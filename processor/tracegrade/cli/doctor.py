@@ -15,7 +15,7 @@ from tracegrade.cli.output import (
     styled,
 )
 from tracegrade.cli.settings_option import settings_options
-from tracegrade.words import count
+from tracegrade.display import count
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -24,12 +24,23 @@ _SIGNS = {"error": ("✗", "bold red"), "warning": ("!", "yellow"), "note": ("·
 
 
 @click.command()
-@click.option("--rules", "rule_paths", multiple=True, metavar="PATH", help="These rules instead of the settings'.")
 @click.option(
-    "--traces", "max_traces", type=click.IntRange(1), default=1000, show_default=True, help="Newest stored traces."
+    "--rules", "rule_paths", multiple=True, metavar="PATH", help="Use these rules instead of those in the settings."
 )
 @click.option(
-    "--journal-mib", type=click.IntRange(1), default=128, show_default=True, help="Newest part of the journal, in MiB."
+    "--traces",
+    "max_traces",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    help="How many of the newest stored traces to examine.",
+)
+@click.option(
+    "--journal-mib",
+    type=click.IntRange(1),
+    default=128,
+    show_default=True,
+    help="How much of the newest part of the journal to examine, in MiB.",
 )
 @settings_options
 @format_option
@@ -37,20 +48,20 @@ _SIGNS = {"error": ("✗", "bold red"), "warning": ("!", "yellow"), "note": ("·
 def command(
     config: "Config", output_format: str, rule_paths: tuple[str, ...], max_traces: int, journal_mib: int
 ) -> None:
-    """Say what is wrong with an installation and its data, and what to set.
+    """Find out what is wrong with an installation and its data, and what to set.
 
-    Looks at disk, journal and store, beside a running serve, and changes nothing: spans that no dialect reads, how late
-    spans come (with times that would wait for them), incomplete traces, calls without content, calls shown twice, wrong
-    clocks, rules that judge nothing, and what was lost.
+    Examines disk, journal and store, also while serve runs, and changes nothing. It finds spans that no dialect reads,
+    spans that arrive late (and suggests longer timeouts), incomplete traces, calls without content, calls shown twice,
+    wrong clocks, rules that judge nothing, and what was lost.
 
-    JSON: one line a finding: {check, level, where, found, advice, evidence}; level is error, warning, note or ok.
+    JSON: one line per finding: {check, level, where, found, advice, evidence}; level is error, warning, note or ok.
 
-    Exit codes: 0 nothing to mend (notes at most), 1 errors or warnings, 2 wrong settings or rules, 3 cannot tell: there
-    is nothing to look at yet.
+    Exit codes: 0 nothing to fix (notes at most), 1 errors or warnings, 2 wrong settings or rules, 3 cannot tell: there
+    is no data yet.
     """
     from tracegrade.doctor.examine import examine
     from tracegrade.doctor.finding import LEVELS
-    from tracegrade.match.load import load_rules
+    from tracegrade.rule.load import load_rules
 
     rule_set = load_rules(list(rule_paths or config.rules.paths), semantic_model=config.rules.semantic_model)
     examined = examine(config, rule_set, max_traces=max_traces, max_journal_bytes=journal_mib * 1024 * 1024)

@@ -1,4 +1,4 @@
-"""``tracegrade evaluate``: one judgement by hand, or a batch of them."""
+"""``tracegrade evaluate``: judges calls given on the command line, one set or a batch."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -8,11 +8,11 @@ from typing import IO, TYPE_CHECKING, Any, Never, TypeVar
 import click
 
 from tracegrade.cli.output import format_option, outcome_text, print_json, print_table, reports_errors
+from tracegrade.display import json_text
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.words import json_text
 
 if TYPE_CHECKING:
-    from tracegrade.cli.evaluation_case import Verdict
+    from tracegrade.pipeline.evaluation_case import Verdict
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,14 +28,16 @@ def _json_option(name: str, text: str) -> Callable[[F], F]:
 
 @click.command()
 @click.argument("evaluator", required=False)
-@_json_option("--criteria", "What is expected; the evaluator's default criteria when omitted.")
+@_json_option("--criteria", "What is expected; without it, the evaluator's default criteria.")
 @_json_option("--config", "The evaluator's settings.")
 @_json_option("--calls", "The calls made, in order: [{name, args, output, status, step}], or as 'extract' prints them.")
-@_json_option("--spans", "Instead of calls, raw spans to read them from: [{name, start, end, attributes}] in seconds.")
+@_json_option(
+    "--spans", "Raw spans to read the calls from, instead of --calls: [{name, start, end, attributes}] in seconds."
+)
 @click.option(
     "--threshold", type=click.FloatRange(0, 1), default=1.0, show_default=True, help="The least score to pass."
 )
-@click.option("--matchers", is_flag=True, help="Objects of $ keys in criteria are matchers, not literal.")
+@click.option("--matchers", is_flag=True, help="Read objects of $ keys in criteria as matchers, not as literal values.")
 @click.option("--gate", is_flag=True, help="Answer not_evaluable where a call lacks what the evaluator reads.")
 @click.option("--batch", type=click.File("rb"), help="JSON lines, one case each; '-' reads standard input.")
 @format_option
@@ -54,12 +56,16 @@ def command(
 ) -> None:
     """Judge calls by EVALUATOR, or every case of --batch.
 
-    A line of --batch is {id, evaluator, config, criteria, calls | spans}, and optionally threshold, matchers and gate,
-    which the options of that name give to all lines that lack them. It is answered by one line {id, outcome, score,
-    details, explanation, error}; outcome is pass, fail, not_evaluable or error, error is null or {type, message}.
+    A line of --batch is {id, evaluator, config, criteria, calls | spans}, and optionally threshold, matchers and gate;
+    if a line omits one of these three, the command-line option applies. The answer to each line is one line {id,
+    outcome, score, details, explanation, error}: outcome is pass, fail, not_evaluable or error; error is null or {type,
+    message}.
 
-    Exit codes: 0 judged, whatever came out; 2 wrong usage, or a single case that cannot be judged.
+    Exit codes: 0 judged, whatever the outcome; 2 wrong usage, or a single case that cannot be judged.
     """
+    from tracegrade.plugins.installed import load_plugins
+
+    load_plugins()
     defaults = {"threshold": threshold, "matchers": matchers, "gate": gate}
     parts = {"criteria": criteria, "config": config, "calls": calls, "spans": spans}
     given = {key: _read_json(f"--{key}", text) for key, text in parts.items() if text is not None}
@@ -76,7 +82,7 @@ def command(
 
 
 def _judge_one(case: dict[str, Any], output_format: str) -> None:
-    from tracegrade.cli.evaluation_case import judge_case
+    from tracegrade.pipeline.evaluation_case import judge_case
 
     verdict = judge_case(case)
     if verdict.error_type is not None:
@@ -95,7 +101,7 @@ def _judge_batch(lines: Iterable[bytes], defaults: dict[str, Any]) -> None:
 
 
 def _verdicts(lines: Iterable[bytes], defaults: dict[str, Any]) -> "Iterator[Verdict]":
-    from tracegrade.cli.evaluation_case import Verdict, judge_case
+    from tracegrade.pipeline.evaluation_case import Verdict, judge_case
 
     for number, line in enumerate(lines, 1):
         if not line.strip():

@@ -8,10 +8,10 @@ import click
 
 from tracegrade.cli.output import format_option, print_json, print_line, print_table, reports_errors, tool_text
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.display import count, json_text
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
-from tracegrade.words import count, json_text
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -27,17 +27,19 @@ _MAX_CELL = 60
 def command(config: "Config", sources: tuple[str, ...], output_format: str) -> None:
     """Show the tool calls read from traces.
 
-    A SOURCE is a file or folder of OTLP (JSON or protobuf, plain, gzip or zstd), or - for standard input. Several are
-    one input: a trace may be spread over them. Of the settings, traces.tool_aliases count.
+    A SOURCE is a file or folder of OTLP (JSON or protobuf, plain, gzip or zstd), or - for standard input. Several
+    sources are one input: a trace may be spread over them. Of the settings, only traces.tool_aliases is used.
 
     Exit code 2: a source cannot be read.
     """
     from tracegrade.extract.across import fold_across
-    from tracegrade.extract.registry import extract
-    from tracegrade.match.tool_aliases import ToolAliases
+    from tracegrade.extract.extract import extract
     from tracegrade.otlp.file import read_sources
     from tracegrade.pipeline.replay import read_traces
+    from tracegrade.plugins.installed import load_plugins
+    from tracegrade.rule.tool_aliases import ToolAliases
 
+    load_plugins()
     stdin = sys.stdin.buffer if "-" in sources else None
     traces = read_traces(read_sources(sources, stdin))
     # By time, so that the same spans in other files print the same.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
+from tracegrade.display import json_text, printable, printable_json, printable_lines
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.words import json_text, printable, printable_json, printable_lines
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -51,7 +51,7 @@ output_option = click.option(
 
 
 def print_line(text: str = "", *, err: bool = False) -> None:
-    r"""One line, safe on a terminal whoever wrote what it holds; line ends within it are shown as ``\n``."""
+    r"""`text` on one line, made safe for a terminal whoever wrote it; line ends within it are shown as ``\n``."""
     click.echo(printable(text), err=err)
 
 
@@ -107,7 +107,7 @@ def print_table(
     Args:
         title: stands above it, "" for none.
         columns: their headings.
-        rows: their cells, safe whoever wrote them; `Styled` ones keep their styles, and all their lines.
+        rows: their cells; texts of strangers are made safe; `Styled` ones keep their styles, and all their lines.
         empty: what is said when there are no rows.
         whole: columns never broken into lines: ids that people copy, times.
         spare: columns that a narrow terminal does not show, the first to go first.

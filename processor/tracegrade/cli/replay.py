@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.latest_results import LatestResults, NoRoom
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
     print_lines,
@@ -21,6 +20,7 @@ from tracegrade.cli.replay_summary import EXITS, Replayed, RuleOutcome, Summary,
 from tracegrade.cli.reports import Check, report, report_format_option
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
+from tracegrade.display import count, json_text, printable_json
 from tracegrade.history.gate import (
     LEVELS,
     MIN_RESULTS,
@@ -29,16 +29,16 @@ from tracegrade.history.gate import (
     is_of_level,
     judged_by,
 )
-from tracegrade.words import count, json_text, printable_json
+from tracegrade.pipeline.latest_results import LatestResults, NoRoom
 
 if TYPE_CHECKING:
     from tracegrade.assemble.closed_traces import TraceKey
     from tracegrade.config import Config
-    from tracegrade.match.rule import Level
-    from tracegrade.match.rule_set import RuleSet
     from tracegrade.model.evaluation import Decision, Evaluation
-    from tracegrade.pipeline.record_judge import Judged
+    from tracegrade.pipeline.judged import Judged
     from tracegrade.pipeline.replay import Selection
+    from tracegrade.rule.rule import Level
+    from tracegrade.rule.rule_set import RuleSet
 
 RUN = "replay"
 _GROUPS = ("rule", "agent", "service", "release")
@@ -52,9 +52,15 @@ def _cores() -> int:
 
 @click.command()
 @click.argument("sources", nargs=-1, metavar="[SOURCE...]")
-@click.option("--rules", "rule_paths", multiple=True, metavar="PATH", help="Judge by these instead of the settings'.")
-@click.option("--since", type=TIME, help="Traces first received (files: begun) at this time or later.")
-@click.option("--until", type=TIME, help="Traces first received (files: begun) before this time.")
+@click.option(
+    "--rules",
+    "rule_paths",
+    multiple=True,
+    metavar="PATH",
+    help="Judge by these rules instead of those in the settings.",
+)
+@click.option("--since", type=TIME, help="Only traces first received (in files: started) at this time or later.")
+@click.option("--until", type=TIME, help="Only traces first received (in files: started) before this time.")
 @click.option("--service", help="Only traces of this service.")
 @click.option("--agent", help="Only traces in which this agent ran.")
 @click.option("--trace-id", help="Only this trace.")
@@ -64,31 +70,31 @@ def _cores() -> int:
     type=click.Choice(_GROUPS),
     default="rule",
     show_default=True,
-    help="What the summary of table and markdown counts by; the gate is by rule.",
+    help="Group the summary of table and markdown by this; the gate is always by rule.",
 )
 @click.option(
     "--fail-under",
     type=click.FloatRange(0, 1),
     metavar="PASS_RATE",
-    help="A gate: exit 1 when the pass rate of any stable rule is below, else 3 when that of any cannot be told.",
+    help="A gate: exit 1 when the pass rate of any stable rule is below this, else 3 when any has too few results.",
 )
 @click.option(
     "--fail-under-overall",
     type=click.FloatRange(0, 1),
     metavar="PASS_RATE",
-    help="A gate: exit 1 when the pass rate over all rules together is below, 3 when nothing could be judged.",
+    help="A gate: exit 1 when the pass rate over all rules together is below this, 3 when nothing could be judged.",
 )
 @click.option(
     "--min-results",
     type=click.IntRange(min=1),
-    help=f"--fail-under: a rule with fewer passes and fails cannot be told.  [default: {MIN_RESULTS}]",
+    help=f"For --fail-under: a rule with fewer passes and fails has too few results.  [default: {MIN_RESULTS}]",
 )
 @click.option(
     "--require",
     "required",
     multiple=True,
     metavar="RULE",
-    help="--fail-under: this rule cannot be told when it matched nothing; else it would not count.",
+    help="For --fail-under: exit 3 when this rule matched nothing; without this option such a rule is ignored.",
 )
 @click.option("--level", type=click.Choice(LEVELS), help="A gate counts rules of this level and above.")
 @click.option(
@@ -96,7 +102,7 @@ def _cores() -> int:
     type=click.IntRange(min=1),
     default=_cores,
     show_default="all cores",
-    help="Processes that judge; 1: this one alone. What is small is judged by this one.",
+    help="The number of judging processes; 1: judge in this process. Small inputs are always judged in this process.",
 )
 @settings_options
 @report_format_option
@@ -123,17 +129,18 @@ def command(
     """Judge stored traces again; nothing is sent, stored or alerted.
 
     SOURCE is a file or folder of OTLP (JSON or protobuf, gzip or zstd, '-' for standard input); without one, the
-    journal of --data-dir. Exit codes: 0 done or gate passed, 1 gate failed, 2 usage, 3 cannot tell.
+    journal of --data-dir. Exit codes: 0 done or gate passed, 1 gate failed, 2 usage, 3 not enough data to
+    decide.
 
-    Every rule is listed with its pass rate, the 95 % Wilson interval of that, and what a gate says of it. Incomplete
-    traces do not count, unless the rule says so. JSON is one evaluation a line; with a gate, standard error has one
-    object a rule, {gate, reason, rule_id, level, status, pass_rate, low, high, results, pass, fail, not_evaluable,
-    error, incomplete}, and at its end {gate, reasons}.
+    Every rule is listed with its pass rate, the rate's 95 % Wilson interval, and the gate's decision. Incomplete traces
+    do not count, unless the rule says so. JSON: one evaluation per line. With a gate, standard error gets one JSON line
+    per rule, {gate, reason, rule_id, level, status, pass_rate, low, high, results, pass, fail, not_evaluable, error,
+    incomplete}, then {gate, reasons}.
     """
     from tracegrade.journal.errors import SegmentDeleted
-    from tracegrade.match.load import load_rules
     from tracegrade.pipeline.replay import Selection
-    from tracegrade.pipeline.replay_workers import ReplayJob, WorkerEnded, shown_by_workers
+    from tracegrade.pipeline.workers import ReplayJob, WorkerEnded, shown_by_workers
+    from tracegrade.rule.load import load_rules
 
     paths = tuple(rule_paths or config.rules.paths)
     rule_set = load_rules(paths, semantic_model=config.rules.semantic_model)
@@ -165,7 +172,7 @@ def _check_gate(bounds: Bounds, rule_set: "RuleSet", *, needless: bool) -> None:
     Raises:
         UsageError: a bound without a gate, or a required rule that never counts.
     """
-    from tracegrade.yaml_file import did_you_mean
+    from tracegrade.document.validate import did_you_mean
 
     if not bounds.is_gate and (needless or bounds.required):
         raise click.UsageError("--min-results, --require and --level need --fail-under or --fail-under-overall")
@@ -219,8 +226,8 @@ def _journal_bytes(folder: Path) -> int:
 
 def _replayed(selection: "Selection", output_format: str, by: str, judged: "Judged") -> "tuple[TraceKey, bytes] | None":
     """What is shown of `judged`, if it is selected, by its key; packed, since all is held to the end."""
-    from tracegrade.pipeline.record_judge import JudgedClosing, evaluations_of
-    from tracegrade.store.packing import pack
+    from tracegrade.codec.packing import pack
+    from tracegrade.pipeline.judged import JudgedClosing, evaluations_of
 
     if not selection.takes(judged):
         return None
@@ -321,7 +328,7 @@ def _show(
 
 
 def _added_up(latest: LatestResults, summary: Summary) -> Iterator[Replayed]:
-    from tracegrade.store.packing import unpack
+    from tracegrade.codec.packing import unpack
 
     for packed in latest:
         replayed = Replayed(*pickle.loads(unpack(packed)))

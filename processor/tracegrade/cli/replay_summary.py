@@ -13,11 +13,11 @@ from tracegrade.cli.output import (
     styled,
 )
 from tracegrade.cli.reports import OUTCOMES, interval_text, rate_text
+from tracegrade.display import count, json_text
 from tracegrade.history.gate import Counted, RuleVerdict, Tally, Verdict, Word
-from tracegrade.words import count, json_text
 
 if TYPE_CHECKING:
-    from tracegrade.match.rule_set import RuleSet
+    from tracegrade.rule.rule_set import RuleSet
 
 
 class RuleOutcome(NamedTuple):
@@ -74,7 +74,7 @@ class Summary:
             tally.incomplete += 1
 
     def counted(self) -> list[Counted]:
-        """Every rule with what came of it."""
+        """Every rule with its results."""
         return [Counted(rule.id, rule.status, rule.level, self.by_rule[rule.id]) for rule in self.rule_set.rules]
 
 

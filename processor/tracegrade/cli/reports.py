@@ -21,13 +21,13 @@ from xml.etree import ElementTree
 import click
 
 from tracegrade.cli.output import markdown_table
-from tracegrade.words import count, json_text, printable_json, printable_xml
+from tracegrade.display import count, json_text, printable_json, printable_xml
 
 if TYPE_CHECKING:
     from tracegrade.history.gate import RuleVerdict, Tally, Verdict
-    from tracegrade.match.rule import Level, Rule
-    from tracegrade.match.rule_set import RuleSet
     from tracegrade.model.evaluation import Outcome
+    from tracegrade.rule.rule import Level, Rule
+    from tracegrade.rule.rule_set import RuleSet
 
 REPORT_FORMATS = ("junit", "sarif", "markdown")
 OUTCOMES: "tuple[Outcome, ...]" = ("pass", "fail", "not_evaluable", "error")

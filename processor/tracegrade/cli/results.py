@@ -21,7 +21,7 @@ from tracegrade.cli.output import (
 from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
-from tracegrade.words import json_text, printable_json, printable_lines, time_text
+from tracegrade.display import json_text, printable_json, printable_lines, time_text
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -65,8 +65,10 @@ def _filters(function: Callable[..., None]) -> Callable[..., None]:
 
 @command.command("list")
 @_filters
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, the newest.")
-@click.option("--by", type=click.Choice(_BY), help="Those of one rule, agent, service or release together.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Show at most this many, the newest."
+)
+@click.option("--by", type=click.Choice(_BY), help="Group by rule, agent, service or release.")
 @reading_options
 @format_option
 @reports_errors
@@ -79,9 +81,9 @@ def list_(
     until: int | None,
     **wanted: Any,
 ) -> None:
-    """List evaluations, the newest first; with --by, those of one group after the other.
+    """List evaluations, the newest first; with --by, group by group.
 
-    JSON: one evaluation a line, with every field and value.
+    JSON: one evaluation per line, with every field and value.
     """
     from tracegrade.store.filter import Filter
     from tracegrade.store.open import reading_store
@@ -136,7 +138,7 @@ def _group(result: "Result", by: str) -> str:
     type=click.Choice(["jsonl", "csv"]),
     default="jsonl",
     show_default=True,
-    help="One JSON object a line, or a table with one column a field.",
+    help="One JSON object per line, or a table with one column per field.",
 )
 @output_option
 @reading_options
@@ -144,10 +146,10 @@ def _group(result: "Result", by: str) -> str:
 def export(
     settings: ReadSettings, output_format: str, since: int | None, until: int | None, output: IO[str], **wanted: Any
 ) -> None:
-    """Write all evaluations that the options choose, the newest first, with every field and value.
+    """Write all evaluations that the options select, the newest first, with every field and value.
 
-    In CSV, the subject's kind and id have columns of their own; details are JSON; a text that a spreadsheet would take
-    for a formula begins with an apostrophe.
+    In CSV, the subject's kind and id are separate columns, details are JSON, and an apostrophe is put before any text
+    that a spreadsheet would read as a formula.
     """
     import csv
 
@@ -169,7 +171,7 @@ def export(
 
 
 def _all_results(connection: "Connection", wanted: "Filter") -> "Iterator[Evaluation]":
-    """All evaluations that `wanted` lets through, a few in memory at a time."""
+    """All evaluations that `wanted` selects, a few in memory at a time."""
     from tracegrade.store.results import full_evaluations, results
 
     before = None
@@ -207,7 +209,7 @@ def _no_formula(text: str) -> str:
 def show(settings: ReadSettings, output_format: str, trace_id: bytes, rule: str | None) -> None:
     """Show all evaluations of one trace and of the sessions it is part of, with what was found and expected.
 
-    Exit code 1 when the store has none.
+    Exit code 1: the store has none.
     """
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import sessions_of, stored_traces
@@ -262,9 +264,9 @@ def _detail_lines(details: dict[str, Any], indent: str) -> list[str]:
 @click.option("--service", help="Only of this service.")
 @click.option("--agent", help="Only of this agent.")
 @click.option("--release", help="Only of this release.")
-@click.option("--since", type=TIME, help="Only of traces received since, by the minute.")
-@click.option("--until", type=TIME, help="Only of traces received before, by the minute.")
-@click.option("--by", type=click.Choice(_BY), help="One line for each rule, agent, service or release: of whole rules.")
+@click.option("--since", type=TIME, help="Only of traces received at this time or later, to the minute.")
+@click.option("--until", type=TIME, help="Only of traces received before this time, to the minute.")
+@click.option("--by", type=click.Choice(_BY), help="One line for each rule, agent, service or release.")
 @reading_options
 @format_option
 @reports_errors
@@ -273,10 +275,12 @@ def stats(
 ) -> None:
     """Show how often rules and their evaluations pass, by service.
 
-    Of complete traces; the others are counted beside them. The line of a rule as a whole has no evaluation.
+    Only complete traces count; results of incomplete traces are shown in a column of their own. The line of a whole
+    rule names no evaluation.
 
-    With --by: outcomes of whole rules, all that the options choose added up by it. JSON then has that name in place of
-    tenant, rule_id, evaluation and service, and coverage, the share that could be judged, in place of score_sum.
+    With --by, the outcomes of whole rules are added up for each rule, agent, service or release. In JSON, the key of
+    that name then takes the place of tenant, rule_id, evaluation and service; and coverage, the share that could be
+    judged, takes the place of score_sum.
     """
     from dataclasses import asdict
 

@@ -1,188 +1,104 @@
-"""A rule's own tests: the traces beside it, and what the rule must say of each.
+"""``tracegrade rules test``: the tests beside rules, run and printed."""
 
-``tests.yaml`` stands beside ``rule.yaml`` (``NAME.tests.yaml`` beside ``NAME.rule.yaml``), traces in the folder
-``traces`` beside it. What is expected of a trace is keyed by evaluation name: the outcome, or of several subjects the
-worst (fail, error, not_evaluable, pass); or it is the word ``not_matched``. A ``known_gap`` says why a case cannot
-hold yet: it must still miss, so that a fix is noticed.
-
-A rule needs a trace that fails it and one that passes it. A ready-made one becomes ``stable`` when it failed and passed
-on traces of two dialects: until then it may say more about how one framework writes than about what agents do. A
-ready-made file that says ``status: stable`` is held to that.
-"""
-
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Discriminator, Field, RootModel, Tag
+import click
 
-from tracegrade.assemble.settings import TracesSettings
-from tracegrade.extract.registry import claim
-from tracegrade.match.load import builtin_rules, tests_path
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
-from tracegrade.model.evaluation import Evaluation, Outcome
-from tracegrade.otlp.file import read_sources
-from tracegrade.pipeline.record_judge import Judged, JudgedClosing, evaluations_of
-from tracegrade.pipeline.replay import replay_sources
-from tracegrade.yaml_file import Document, FileError, FileModel, Problem, did_you_mean, validate
-from tracegrade.yaml_text import read
+from tracegrade.cli.output import (
+    EXIT_FAILED,
+    outcome_text,
+    print_json,
+    print_line,
+    print_lines,
+    print_table,
+    reports_errors,
+)
+from tracegrade.cli.reports import Check, report, report_format_option
+from tracegrade.cli.rule_paths import paths_argument, rules_with_paths
+from tracegrade.cli.settings_option import config_option
 
-NOT_MATCHED: Literal["not_matched"] = "not_matched"
-Found = dict[str, Outcome] | Literal["not_matched"]
+if TYPE_CHECKING:
+    from tracegrade.pipeline.rule_tests import Result
+    from tracegrade.rule.rule import Rule
 
-DIALECTS_OF_A_STABLE_RULE = 2
-_NEEDED: tuple[tuple[Outcome, str], ...] = (("fail", "fails"), ("pass", "passes"))
-# A rule fails on a subject if any evaluation fails, else error, else not_evaluable, else pass; of subjects alike.
-_WORST_FIRST: tuple[Outcome, ...] = ("fail", "error", "not_evaluable", "pass")
-
-
-class RuleTest(FileModel):
-    """One entry of a tests.yaml."""
-
-    description: str = Field(min_length=1)
-    trace: Annotated[
-        Annotated[str, Tag("one")] | Annotated[list[str], Field(min_length=1), Tag("several")],
-        Discriminator(lambda value: "several" if isinstance(value, list) else "one"),
-    ]
-    expect: Annotated[
-        Annotated[Literal["not_matched"], Tag("word")]
-        | Annotated[dict[str, Outcome], Field(min_length=1), Tag("outcomes")],
-        Discriminator(lambda value: "outcomes" if isinstance(value, dict) else "word"),
-    ]
-    known_gap: str | None = Field(default=None, min_length=1)
-
-    @property
-    def traces(self) -> list[str]:
-        """The files, relative to ``traces``; several are one input."""
-        return [self.trace] if isinstance(self.trace, str) else self.trace
+_OF_THE_TESTS = "the rule's tests"
 
 
-class _RuleTests(RootModel[Annotated[list[RuleTest], Field(min_length=1)]]):
-    """A whole tests.yaml."""
+@click.command()
+@paths_argument
+@config_option
+@report_format_option
+@reports_errors
+def test(paths: Sequence[str], config_path: Path | None, output_format: str) -> None:
+    """Run the tests of rules: each trace is judged, and each outcome must be as expected.
 
+    Of the settings, only traces.tool_aliases and traces.ignore_scopes are used.
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What came of one test; ``failure`` says what is wrong, "" when the test holds.
-
-    A rule without its two kinds of traces has a result of its own for that, with no test.
+    Exit 1 when a test fails, when a test that is marked as a known gap passes, or when a rule has no failing or no
+    passing trace. A ready-made rule with status: stable needs failing traces from two dialects and passing traces from
+    two dialects.
     """
+    from tracegrade.config import load_config
+    from tracegrade.pipeline.rule_tests import run_tests
 
-    rule_id: str
-    test: RuleTest | None
-    found: Found | None
-    failure: str
-
-
-def run_tests(rule: Rule, rule_path: Path, settings: TracesSettings) -> Iterator[Result]:
-    """Run all tests of one rule, under the tool names that `settings` give.
-
-    Raises:
-        FileError: mistakes in its tests.yaml.
-        SourceError: a trace that cannot be read.
-    """
-    path = tests_path(rule_path)
-    if not path.exists():
-        yield Result(rule.id, None, None, f"no {path.name} beside {rule_path.name}")
-        return
-    proof = _Proof()
-    for test, sources in _read_tests(path, rule):
-        judged = list(replay_sources(read_sources(sources), settings, RuleSet([rule]), "test"))
-        found = _found(rule, judged)
-        if isinstance(found, dict) and test.known_gap is None:
-            proof.add(_worst(found.values()), judged)
-        yield Result(rule.id, test, found, _failure(test, found))
-    ready_made = rule_path.resolve().is_relative_to(builtin_rules().resolve())
-    if missing := proof.missing(rule, ready_made=ready_made):
-        yield Result(rule.id, None, None, missing)
-
-
-class _Proof:
-    """What the traces show of a rule: the dialects on which it failed, and on which it passed."""
-
-    def __init__(self) -> None:
-        self._dialects: dict[Outcome, set[str]] = {}
-
-    def add(self, outcome: Outcome, judged: Iterable[Judged]) -> None:
-        self._dialects.setdefault(outcome, set()).update(
-            claimed[0].name
-            for item in judged
-            if isinstance(item, JudgedClosing)
-            for span in item.trace.spans
-            if (claimed := claim(span)) is not None and claimed[1] != "other"
-        )
-
-    def missing(self, rule: Rule, *, ready_made: bool) -> str:
-        """What the rule still needs, "" for nothing."""
-        if lacking := [word for outcome, word in _NEEDED if outcome not in self._dialects]:
-            return " and ".join(f"no trace that {word} it" for word in lacking)
-        if not ready_made or rule.status != "stable" or "status" not in rule.model_fields_set:
-            return ""
-        few = [f"{word} it on {len(self._dialects[outcome])}" for outcome, word in _NEEDED if self._is_few(outcome)]
-        return f"a stable rule fails and passes on traces of two dialects; {', '.join(few)} alone" if few else ""
-
-    def _is_few(self, outcome: Outcome) -> bool:
-        return len(self._dialects[outcome]) < DIALECTS_OF_A_STABLE_RULE
-
-
-def _read_tests(path: Path, rule: Rule) -> list[tuple[RuleTest, list[str]]]:
-    document = read(path)
-    tests = validate(document, _RuleTests).root
-    names = [name for name, _ in rule.named_specs()]
-    problems: list[Problem] = []
-    for position, test in enumerate(tests):
-        problems += _unknown_names(document, position, test, names)
-        problems += [
-            document.problem((position, "trace"), f"no file {name!r} in {path.parent / 'traces'}")
-            for name in test.traces
-            if not (path.parent / "traces" / name).is_file()
-        ]
-    if problems:
-        raise FileError(problems)
-    return [(test, [str(path.parent / "traces" / name) for name in test.traces]) for test in tests]
-
-
-def _unknown_names(document: Document, position: int, test: RuleTest, names: list[str]) -> list[Problem]:
-    expected = test.expect if isinstance(test.expect, dict) else {}
-    return [
-        document.problem((position, "expect", name), f"no evaluation {name!r}{did_you_mean(name, names)}")
-        for name in expected
-        if name not in names
-    ]
-
-
-def _found(rule: Rule, judged: Iterable[Judged]) -> Found:
-    latest = {item.key: item for item in judged}  # a session is judged again with each of its traces
-    evaluations = [evaluation for item in latest.values() for evaluation in evaluations_of(item)]
-    found: dict[str, Outcome] = {}
-    for name, _ in rule.named_specs():
-        if outcomes := [evaluation.outcome for evaluation in _named(evaluations, name)]:
-            found[name] = _worst(outcomes)
-    return found or NOT_MATCHED
-
-
-def _named(evaluations: list[Evaluation], name: str) -> Iterator[Evaluation]:
-    return (evaluation for evaluation in evaluations if evaluation.evaluation == name)
-
-
-def _worst(outcomes: Iterable[Outcome]) -> Outcome:
-    return min(outcomes, key=_WORST_FIRST.index)
-
-
-def _failure(test: RuleTest, found: Found) -> str:
-    if isinstance(test.expect, dict):
-        held = isinstance(found, dict) and all(found.get(name) == outcome for name, outcome in test.expect.items())
+    settings = load_config(config_path).traces
+    tested = [(rule, path, list(run_tests(rule, Path(path), settings))) for rule, path in rules_with_paths(paths)]
+    results = [result for _, _, found in tested for result in found]
+    if output_format == "json":
+        print_json(_result_json(result) for result in results)
+    elif output_format == "table":
+        print_results(results)
     else:
-        held = found == test.expect
-    if test.known_gap is not None:
-        return "the known gap is closed: remove 'known_gap'" if held else ""
-    return "" if held else f"expected {shown(test.expect)}, found {shown(found)}"
+        checks = [_check(rule, path, result) for rule, path, found in tested for result in found]
+        print_lines(report(output_format, checks, "Tests of rules"))
+    if any(result.failure for result in results):
+        sys.exit(EXIT_FAILED)
 
 
-def shown(expectation: Found) -> str:
-    """``not_matched``, or ``name: outcome`` for each evaluation."""
-    if isinstance(expectation, str):
-        return expectation
-    return ", ".join(f"{name}: {outcome}" for name, outcome in expectation.items())
+def _check(rule: "Rule", path: str, result: "Result") -> Check:
+    from tracegrade.pipeline.rule_tests import shown
+
+    test = result.test
+    said = result.failure or (shown(result.found) if result.found else "")
+    return Check(
+        rule=rule,
+        rule_path=path,
+        name=test.description if test else _OF_THE_TESTS,
+        outcome="fail" if result.failure else "pass",
+        message=said,
+        place=", ".join(test.traces) if test else path,
+        key=f"{rule.id}/{test.description if test else _OF_THE_TESTS}",
+    )
+
+
+def _result_json(result: "Result") -> dict[str, Any]:
+    test = result.test
+    return {
+        "rule": result.rule_id,
+        "test": test.description if test else None,
+        "traces": test.traces if test else [],
+        "expect": test.expect if test else None,
+        "found": result.found,
+        "known_gap": test.known_gap if test else None,
+        "outcome": "fail" if result.failure else "pass",
+        "message": result.failure,
+    }
+
+
+def print_results(results: "Sequence[Result]") -> None:
+    """A row for each test, and how many passed."""
+    from tracegrade.pipeline.rule_tests import shown
+
+    rows = []
+    for result in results:
+        said = result.failure or (shown(result.found) if result.found else "")
+        if result.test and result.test.known_gap and not result.failure:
+            said = f"known gap: {result.test.known_gap}"
+        description = result.test.description if result.test else _OF_THE_TESTS
+        rows.append((result.rule_id, description, outcome_text("fail" if result.failure else "pass"), said))
+    print_table("", ["rule", "test", "", "found"], rows, empty="no rules")
+    failed = sum(bool(result.failure) for result in results)
+    print_line(f"{len(results) - failed} passed, {failed} failed")

@@ -1,11 +1,9 @@
-"""``tracegrade serve``: the two roles."""
+"""``tracegrade serve``: the three roles."""
 
 import gc
 import sys
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +11,10 @@ from tracegrade.cli.output import print_line, print_lines, reports_errors
 from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.settings_option import config_option, data_dir_option
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.words import printable, printable_lines
 
 if TYPE_CHECKING:
+    import asyncio
+
     from tracegrade.config import Config
 
 
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
     type=click.Choice(["all", "receive", "judge", "web"]),
     default="all",
     show_default=True,
-    help="all: receive, and keep a judge and a web process running beside it.",
+    help="The part to run. all: the three of them.",
 )
-@click.option("--no-watchdog", is_flag=True, help="Leave a judge alone that hangs, to look at it.")
+@click.option("--no-watchdog", is_flag=True, help="Do not restart a judge that hangs, so that it can be examined.")
 @click.option("--ends-with-stdin", is_flag=True, hidden=True)  # how the receive role keeps the other two
 @click.option("--listens-on", type=int, hidden=True)  # the descriptor of a socket that the receive role has bound
 @reports_errors
@@ -41,18 +40,20 @@ def command(
     ends_with_stdin: bool,
     listens_on: int | None,
 ) -> None:
-    """Receive OTLP, forward it, judge it, and show what came of it.
+    """Receive OTLP, forward it, judge it, and show the results.
 
-    Listens on 127.0.0.1:4317 (gRPC) and 127.0.0.1:4318 (HTTP) unless the settings say otherwise; metrics and health
-    are on 127.0.0.1:8888, the page on 127.0.0.1:4319. SIGTERM and Ctrl-C stop it in order; what is not done then is
-    done at the next start.
+    Listens on 127.0.0.1:4317 (gRPC) and 127.0.0.1:4318 (HTTP) unless the settings say otherwise; metrics and health are
+    on 127.0.0.1:8888, the page on 127.0.0.1:4319. SIGTERM and Ctrl-C stop it cleanly: requests being handled are
+    finished; remaining work continues at the next start.
     """
     from tracegrade.config import load_config
-    from tracegrade.pipeline.allocator import keep_freed_memory
+    from tracegrade.serve.tuning import keep_freed_memory
 
     keep_freed_memory()
     make_files_private()
     config = load_config(config_path, data_dir=data_dir)
+    for warning in config.warnings if not ends_with_stdin else ():  # the receive role has printed them
+        print_line(f"Warning: {warning}", err=True)
     if no_watchdog:
         config = config.model_copy(update={"judge": config.judge.model_copy(update={"watchdog": False})})
     if role == "judge":
@@ -61,23 +62,22 @@ def command(
         exit_code = _web(config, ends_with_stdin, listens_on)
     else:
         exit_code = _receive(config, config_path, with_judge=role == "all")
-    gc.freeze()  # all is closed: the interpreter would look several times for garbage among what ends with it
+    # All is closed. The interpreter would look several times for garbage among what ends with it, some 0.4 s of CPU.
+    gc.freeze()
     sys.exit(exit_code)
 
 
 def _judge(config: "Config", ends_with_stdin: bool) -> int:
-    import signal
-
     from tracegrade.journal.errors import JournalLocked, JournalNotFound
     from tracegrade.pipeline.data_folder import DataFolder
-    from tracegrade.pipeline.judge_process import EXIT_NOT_YET, note_what_ended_the_last
-    from tracegrade.pipeline.judge_role import JudgeRole, say_that_the_store_is_away
-    from tracegrade.pipeline.parent import stop_when_parent_ends
+    from tracegrade.serve.judge_process import EXIT_NOT_YET, note_what_ended_the_last
+    from tracegrade.serve.judge_role import JudgeRole, say_that_the_store_is_away
+    from tracegrade.serve.process import explains_folder_errors, log_to_stderr, stop_on_signals
     from tracegrade.store.open import StoreUnavailable
 
-    _log_to_stderr("judge")
+    log_to_stderr("judge")
     try:
-        with _says_what_is_wrong_with_the_folder(config):
+        with explains_folder_errors(config):
             folder = DataFolder(config.data_path)
             if not ends_with_stdin:  # else the receive role has seen it end
                 note_what_ended_the_last(folder)
@@ -88,11 +88,7 @@ def _judge(config: "Config", ends_with_stdin: bool) -> int:
     except (JournalLocked, JournalNotFound) as error:
         print_lines(f"Error: {error}", err=True)
         return EXIT_NOT_YET
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: role.stop())
-    if ends_with_stdin:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the receiver ends us when it is done
-        stop_when_parent_ends(role.stop)
+    stop_on_signals(role.stop, ends_with_stdin=ends_with_stdin)
     try:
         role.run()
     except StoreUnavailable as error:
@@ -102,16 +98,14 @@ def _judge(config: "Config", ends_with_stdin: bool) -> int:
 
 
 def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int:
-    import asyncio
-    import signal
     import socket
 
-    from tracegrade.pipeline.parent import stop_when_parent_ends
-    from tracegrade.pipeline.web_role import WebRole
     from tracegrade.receive.access import check_access
     from tracegrade.receive.listen import bound_socket
+    from tracegrade.serve.process import log_to_stderr, run_in_loop
+    from tracegrade.serve.web_role import WebRole
 
-    _log_to_stderr("web")
+    log_to_stderr("web")
     settings = config.web
     if settings is None:
         raise TraceGradeError("web: null turns the page off; give it an endpoint, or leave the key out")
@@ -119,44 +113,35 @@ def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int
     role = WebRole(config, settings)
     listening = bound_socket("web", settings.endpoint) if listens_on is None else socket.socket(fileno=listens_on)
 
-    async def main() -> int:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        if ends_with_stdin:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the receiver ends us when it is done
-            stop_when_parent_ends(lambda: loop.call_soon_threadsafe(stop.set))
-        else:
+    async def main(stop: "asyncio.Event") -> int:
+        if not ends_with_stdin:
             host = settings.endpoint.rpartition(":")[0]
             scheme = "http" if settings.tls is None else "https"
             shown = f"{scheme}://{host}:{listening.getsockname()[1]}"
-            listening.listen()  # else whoever reads the next line may be refused
+            listening.listen()  # before the next line is printed: its reader may connect at once
             print_line(f"Listening: web {shown}. Data in {config.data_dir}.", err=True)
         await role.run(stop, listening)
         return 0
 
-    return _run(main)
+    return run_in_loop(main, ends_with_stdin=ends_with_stdin)
 
 
 def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) -> int:
-    import asyncio
-    import signal
+    from tracegrade.plugins.installed import load_plugins
+    from tracegrade.rule.load import load_rules
+    from tracegrade.serve.process import explains_folder_errors, log_to_stderr, run_in_loop
+    from tracegrade.serve.receive_role import ReceiveRole
 
-    from tracegrade.evaluate.registry import custom
-    from tracegrade.extract.registry import CUSTOM
-    from tracegrade.match.load import load_rules
-    from tracegrade.pipeline.receive_role import ReceiveRole
-
-    _log_to_stderr("receive")
-    dialects = [f"{plugin.name} of {plugin.package} {plugin.version}" for plugin in CUSTOM]
-    evaluators = [f"{plugin.name} of {plugin.package} {plugin.version}" for plugin in custom().values()]
+    log_to_stderr("receive")
+    plugins = load_plugins()
+    dialects = [f"{plugin.name} of {plugin.package} {plugin.version}" for plugin in plugins.dialects]
+    evaluators = [f"{plugin.name} of {plugin.package} {plugin.version}" for plugin in plugins.evaluators]
     rule_set = load_rules(
         config.rules.paths, semantic_model=config.rules.semantic_model
     )  # a wrong rule stops the start here, not in a restarted judge
     for warning in rule_set.warnings if with_judge else ():
         print_line(f"Warning: {warning}", err=True)
-    with _says_what_is_wrong_with_the_folder(config):
+    with explains_folder_errors(config):
         role = ReceiveRole(config, config_path, with_judge=with_judge)
     if with_judge and not len(rule_set):
         print_line("No rules: traces are kept and forwarded, nothing is judged. Name some in rules.paths.", err=True)
@@ -172,63 +157,9 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
         if evaluators:
             print_line(f"Evaluators of installed packages: {', '.join(evaluators)}.", err=True)
 
-    async def main() -> int:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
+    def stopping() -> None:
+        print_line(
+            "Stopping: requests being handled are finished; remaining work continues at the next start.", err=True
+        )
 
-        def stop_in_order() -> None:
-            print_line("Stopping: requests in work are answered, what is left is done at the next start.", err=True)
-            stop.set()
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop_in_order)
-        return await role.run(stop, ready)
-
-    return _run(main)
-
-
-# What no later start can find mended by itself. A full disk can be, so that the judge is started again.
-_WRONG_FOLDER = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
-
-
-@contextmanager
-def _says_what_is_wrong_with_the_folder(config: "Config") -> Iterator[None]:
-    try:
-        yield
-    except _WRONG_FOLDER as error:
-        raise TraceGradeError(
-            f"data_dir: cannot use {config.data_dir!r}: {error.filename}: {error.strerror}; expected a folder that "
-            "this user may write to, made if missing"
-        ) from None
-
-
-def _run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    import asyncio
-
-    try:
-        import uvloop
-    except ImportError:  # Windows has none
-        return asyncio.run(main())
-    return uvloop.run(main())
-
-
-def _log_to_stderr(role: str) -> None:
-    import logging
-
-    from tracegrade.receive.log_limit import LogLimit
-
-    class Printable(logging.Formatter):
-        """One line a message, safe on a terminal: messages quote what senders and other servers wrote."""
-
-        def formatMessage(self, record: logging.LogRecord) -> str:
-            return printable(super().formatMessage(record))
-
-        def format(self, record: logging.LogRecord) -> str:
-            return printable_lines(super().format(record))
-
-    handler = logging.StreamHandler()
-    handler.setFormatter(Printable(f"%(asctime)s {role} %(levelname)s %(name)s: %(message)s"))
-    handler.addFilter(LogLimit())
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
-    for talkative in ("alembic", "uvicorn"):
-        logging.getLogger(talkative).setLevel(logging.WARNING)
+    return run_in_loop(lambda stop: role.run(stop, ready), stopping=stopping)

@@ -8,7 +8,7 @@ import click
 
 from tracegrade.cli.output import EXIT_CANNOT_TELL, format_option, print_json, print_line, print_table, reports_errors
 from tracegrade.cli.settings_option import settings_options
-from tracegrade.words import count, time_text
+from tracegrade.display import count, time_text
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -18,10 +18,11 @@ _LOOK_EVERY_S = 0.1
 
 @click.group()
 def command() -> None:
-    """Show what ended the judge twice and is not judged, and have it read again.
+    """List requests and traces that ended the judge twice and are set aside, and have them judged again.
 
-    A request whose decoding or assembly ends the judge, by memory, time or a bug, is set aside: it is forwarded like
-    any other, counted as 'dropped: set_aside', and passed over by the judge and by replay. So is a trace that ends it.
+    A request that ends the judge twice while it is decoded or assembled (out of memory, out of time, or a bug) is set
+    aside: it is forwarded like any other, counted as 'dropped: set_aside', and left out by the judge and by replay. The
+    same holds for a trace.
     """
 
 
@@ -32,7 +33,7 @@ def command() -> None:
 def list_(config: "Config", output_format: str) -> None:
     """List the records and traces that are set aside.
 
-    'extract FILE' and any other reader of OTLP protobuf read the file named.
+    The file that is shown holds OTLP protobuf, which 'tracegrade extract FILE' and other tools can read.
 
     JSON: one line each: {kind, position, trace_id, signal, items, bytes, tenant, received_ns, set_aside_ns, reason,
     file}; kind is record or trace.
@@ -99,26 +100,26 @@ _ITEMS = {"traces": "span", "logs": "log record"}
 
 @command.command("retry")
 @click.argument("names", nargs=-1, metavar="[WHICH...]")
-@click.option("--all", "all_", is_flag=True, help="Everything that is set aside.")
+@click.option("--all", "all_", is_flag=True, help="All that is set aside.")
 @click.option(
     "--wait",
     "wait_s",
     type=click.FloatRange(0),
     default=60.0,
     show_default=True,
-    help="Wait so many seconds until a running serve has done it.",
+    help="How many seconds to wait until a running serve has done it.",
 )
 @settings_options
 @reports_errors
 def retry(config: "Config", names: tuple[str, ...], all_: bool, wait_s: float) -> None:
-    """Have what was set aside read again: records by position, traces by id, as 'list' shows them.
+    """Have the judge read what was set aside again: records by position, traces by id, as 'list' shows them.
 
-    A record goes to the end of the journal once more, for the judge alone: it was forwarded when it came. If it ends
-    the judge twice again, it is set aside again. Of a trace, what comes from now on is judged; 'replay --trace-id'
-    judges what is in the journal. Exit code 3 when it was asked for and is not done yet.
+    A record is appended to the journal again, for the judge alone: it was forwarded when it arrived. If it ends the
+    judge twice again, it is set aside again. Of a trace, spans that arrive from now on are judged; 'replay --trace-id'
+    judges those in the journal. Exit code 3: requested, and not done yet.
     """
     from tracegrade.pipeline.data_folder import DataFolder
-    from tracegrade.pipeline.set_aside_here import retry_unless_somebody_else_does
+    from tracegrade.serve.offline import retry_set_aside_offline
 
     if bool(names) == all_:
         raise click.UsageError("expected what 'tracegrade set-aside list' shows, or --all")
@@ -135,7 +136,7 @@ def retry(config: "Config", names: tuple[str, ...], all_: bool, wait_s: float) -
             set_aside.retry_trace(name.lower())
     deadline_s = time.monotonic() + wait_s
     while waiting := [position for position in positions if set_aside.is_asked(position)]:
-        retry_unless_somebody_else_does(config)
+        retry_set_aside_offline(config)
         if time.monotonic() >= deadline_s:
             print_line(
                 f"Asked for, and not done yet: {waiting}; a running serve, or the next start, does it.", err=True

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tracegrade.cli.output import reports_errors
-from tracegrade.cli.quick_start import start_quickly
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -22,14 +21,14 @@ config_option = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     envvar="TRACEGRADE_CONFIG",
     show_envvar=True,
-    help="The settings file; defaults without one.",
+    help="The settings file; without one, the defaults.",
 )
 data_dir_option = click.option(
     "--data-dir",
     metavar="FOLDER",
     envvar="TRACEGRADE_DATA_DIR",
     show_envvar=True,
-    help="Where journal and store are, whatever the settings say.",
+    help="The folder of journal and store; overrides the settings.",
 )
 
 
@@ -44,7 +43,6 @@ def options_read_by(
         @wraps(function)
         @reports_errors
         def wrapper(config_path: Path | None, data_dir: str | None, **arguments: Any) -> R:
-            start_quickly()
             return function(**{name: load(config_path, data_dir)}, **arguments)
 
         return wrapper

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import click
 
-from tracegrade.words import duration_s
+from tracegrade.document.duration import duration_s
 
 
 class _Time(click.ParamType[int]):

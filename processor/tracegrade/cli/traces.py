@@ -25,7 +25,7 @@ from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.results import show_evaluation
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
-from tracegrade.words import elapsed_text, json_text, printable, printable_json, time_text
+from tracegrade.display import elapsed_text, json_text, printable, printable_json, time_text
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from tracegrade.model.span import Span
     from tracegrade.model.tool_call import ToolCall
+    from tracegrade.model.trace_result import TraceResult
     from tracegrade.store.heads import TraceHead
-    from tracegrade.store.read import StoredTrace
 
 
 @click.group()
@@ -69,14 +69,16 @@ def _filters(function: Callable[..., None]) -> Callable[..., None]:
 
 @command.command("list")
 @_filters
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, the newest.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Show at most this many, the newest."
+)
 @reading_options
 @format_option
 @reports_errors
 def list_(
     settings: ReadSettings, output_format: str, limit: int, since: int | None, until: int | None, **wanted: Any
 ) -> None:
-    """List traces, the latest judged first."""
+    """List traces, the last judged first."""
     from dataclasses import asdict
 
     from tracegrade.store.filter import Filter
@@ -131,10 +133,10 @@ def _outcome_counts(head: "TraceHead") -> Styled:
 @format_option
 @reports_errors
 def show(settings: ReadSettings, output_format: str, trace_id: bytes) -> None:
-    """Show one trace: its spans, its tool calls, its evaluations; of a session its traces and evaluations.
+    """Show a trace with its spans, tool calls and evaluations; or a session with its traces and evaluations.
 
     JSON: {trace, tool_calls, evaluations, decisions, spans}; log records are among the events of their spans. Exit code
-    1 when the store does not hold it.
+    1: the store does not have it.
     """
     from tracegrade.history.stored_json import stored_json
     from tracegrade.store.open import reading_store
@@ -157,7 +159,9 @@ def show(settings: ReadSettings, output_format: str, trace_id: bytes) -> None:
 @command.command()
 @click.argument("trace_ids", nargs=-1, type=TRACE_ID, metavar="[TRACE_ID...]")
 @_filters
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, the newest.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Show at most this many, the newest."
+)
 @output_option
 @reading_options
 @reports_errors
@@ -172,9 +176,9 @@ def export(
 ) -> None:
     """Write traces as OTLP/JSON, one request a line, as the collector's file exporter does.
 
-    Those named, else those that the options choose. What is written is what was kept: attributes that no dialect and no
-    rule reads are not there. 'replay', 'extract' and the traces beside a rule read it; log records have lines of their
-    own. Exit code 1 when a trace that was named is not in the store.
+    The traces named, else those that the options select. Attributes that no dialect and no rule reads were not kept and
+    are missing. 'replay', 'extract' and the tests of a rule can read the output; log records are on lines of their own.
+    Exit code 1: a trace that was named is not in the store.
     """
     from tracegrade.otlp.json import to_json
     from tracegrade.store.filter import Filter
@@ -197,7 +201,7 @@ def export(
             if not (found := stored_traces(connection, trace_id)):
                 unknown.append(trace_id.hex())
             for stored in found:
-                if tenants is not None and stored.trace["tenant"] not in tenants:
+                if tenants is not None and stored.trace.tenant not in tenants:
                     continue
                 for request in kept_requests(stored):
                     output.write(printable_json(json_text(to_json(request))) + "\n")
@@ -208,44 +212,44 @@ def export(
         sys.exit(EXIT_FAILED)
 
 
-def kept_requests(stored: "StoredTrace") -> "list[Message]":
+def kept_requests(stored: "TraceResult") -> "list[Message]":
     """What was kept of a trace as export requests: its spans, and its log records if it has any.
 
     Raises:
         KeptSpansError: its spans are damaged, or were stored by another version.
     """
+    from tracegrade.codec.kept_spans import trace_of
     from tracegrade.otlp.from_spans import logs_request, trace_request
-    from tracegrade.store.kept_spans import decode_spans
 
-    kept = decode_spans(stored.spans)
-    return [trace_request(kept.spans), *([logs_request(kept.log_records)] if kept.log_records else [])]
+    trace = trace_of(stored)
+    return [trace_request(trace.spans), *([logs_request(trace.log_records)] if trace.log_records else [])]
 
 
-def _print_trace(stored: "StoredTrace") -> None:
+def _print_trace(stored: "TraceResult") -> None:
     from rich.console import Console
 
-    from tracegrade.store.kept_spans import decode_spans
+    from tracegrade.codec.kept_spans import trace_of
 
     console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
     trace = stored.trace
-    missing = "complete" if trace["complete"] else f"incomplete, missing {', '.join(trace['missing'])}"
-    session = f", session {trace['session']}" if trace["session"] else ""
-    release = f" {trace['release']}" if trace["release"] else ""
-    cut = f", cut by {trace['cut_by']}: results may depend on when its spans came" if trace["cut_by"] else ""
-    what = "trace" if stored.members is None else "session, last trace"
-    print_text(styled(f"{what} {trace['trace_id']}", "bold"))
+    missing = "complete" if trace.complete else f"incomplete, missing {', '.join(trace.missing)}"
+    session = f", session {trace.session}" if trace.session else ""
+    release = f" {trace.release}" if trace.release else ""
+    cut = f", cut by {trace.cut_by}: results may depend on when its spans came" if trace.cut_by else ""
+    what = "trace" if trace.members is None else "session, last trace"
+    print_text(styled(f"{what} {trace.trace_id}", "bold"))
     for line in (
-        f"service {trace['service'] or 'unnamed'}{release}{session}, tenant {trace['tenant']}",
-        f"started {time_text(trace['start_ns'])} UTC, took {elapsed_text(trace['end_ns'] - trace['start_ns'])}",
-        f"{missing}; closed: {trace['close_reason']}, revision {trace['revision']}{cut}",
+        f"service {trace.service or 'unnamed'}{release}{session}, tenant {trace.tenant}",
+        f"started {time_text(trace.start_ns)} UTC, took {elapsed_text(trace.end_ns - trace.start_ns)}",
+        f"{missing}; closed: {trace.close_reason}, revision {trace.revision}{cut}",
     ):
         print_text(styled(f"  {line}"))
     print_line()
-    if stored.members is None:
-        for tree in _span_trees(decode_spans(stored.spans).spans):
+    if trace.members is None:
+        for tree in _span_trees(trace_of(stored).spans):
             console.print(tree)
-        _print_calls(stored.tool_calls, trace["start_ns"])
-    for trace_id in filter(None, stored.members or ()):
+        _print_calls(stored.tool_calls, trace.start_ns)
+    for trace_id in filter(None, trace.members or ()):
         print_line(f"  trace {trace_id.hex()}")
     if stored.evaluations:
         print_line()

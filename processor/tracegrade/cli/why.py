@@ -19,14 +19,14 @@ from tracegrade.cli.output import (
 )
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.trace_id_argument import TRACE_ID
-from tracegrade.words import count, json_text, time_text
+from tracegrade.display import count, json_text, time_text
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
-    from tracegrade.match.rule_set import RuleSet
+    from tracegrade.history.late_arrivals import LateArrival
     from tracegrade.model.extraction import Extraction
-    from tracegrade.pipeline.late_arrivals import LateArrival
-    from tracegrade.store.read import StoredTrace
+    from tracegrade.model.trace_result import TraceResult
+    from tracegrade.rule.rule_set import RuleSet
 
 _MAX_UNREAD = 3
 
@@ -40,27 +40,29 @@ _UNKNOWN = """Trace {} is not in the store. It may
 
 @click.command()
 @click.argument("trace_id", type=TRACE_ID)
-@click.option("--rules", "rule_paths", multiple=True, metavar="PATH", help="These rules instead of the settings'.")
+@click.option(
+    "--rules", "rule_paths", multiple=True, metavar="PATH", help="Use these rules instead of those in the settings."
+)
 @settings_options
 @format_option
 @reports_errors
 def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: tuple[str, ...]) -> None:
-    """Say why a trace, and the sessions it is part of, were judged as they were, or not at all.
+    """Explain why a trace, and the sessions it is part of, were judged as they were, or not at all.
 
-    A session alone is found by the trace id of its own, under which its results are listed.
+    To explain a session alone, give the session's own trace id, which its results show.
 
-    Decisions are stored for all rules that matched; which clause kept a rule from judging is found by matching the
-    stored trace again, with the rules in force now. Spans that came too late to be judged are counted, as far as the
-    journal goes back.
+    Decisions are stored for the rules that matched. For the others, the stored trace is matched again with the rules in
+    force now, and the clause that did not match is shown. Spans that arrived too late to be judged are counted, as far
+    back as the journal goes.
 
     JSON: one line for each (subject, rule) pair: {rule_id, subject, decision, outcome, reason, evaluations}.
 
-    Exit code 1 when the store does not hold the trace.
+    Exit code 1: the store does not have the trace.
     """
+    from tracegrade.history.late_arrivals import late_arrivals
     from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs
-    from tracegrade.match.load import load_rules
     from tracegrade.pipeline.data_folder import JOURNAL
-    from tracegrade.pipeline.late_arrivals import late_arrivals
+    from tracegrade.rule.load import load_rules
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
     from tracegrade.store.rule_texts import judges_alike
@@ -68,12 +70,12 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
     rule_set = load_rules(rule_paths or config.rules.paths, semantic_model=config.rules.semantic_model)
     with reading_store(config.store_url) as connection:
         found = [read_judgement(connection, stored, config.traces) for stored in stored_traces(connection, trace_id)]
-        told = [[*stored_pairs(read), *derived_pairs(read, rule_set)] for read in found]
-        alike = [judges_alike(connection, read.stored.trace["rule_set_hash"], rule_set) for read in found]
+        shown = [[*stored_pairs(read), *derived_pairs(read, rule_set)] for read in found]
+        alike = [judges_alike(connection, read.stored.trace.rule_set_hash, rule_set) for read in found]
     if not found:
         print_lines(_UNKNOWN.format(trace_id.hex(), config.data_path.resolve()), err=True)
         sys.exit(EXIT_FAILED)
-    for read, pairs, judged_alike in zip(found, told, alike, strict=True):
+    for read, pairs, judged_alike in zip(found, shown, alike, strict=True):
         if output_format == "json":
             print_json(pairs)
         else:
@@ -85,21 +87,23 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
             _print_pairs(pairs)
 
 
-def _print_head(stored: "StoredTrace", rule_set: "RuleSet", judged_alike: bool) -> None:
+def _print_head(stored: "TraceResult", rule_set: "RuleSet", judged_alike: bool) -> None:
     head = stored.trace
-    completeness = "complete" if head["complete"] else f"incomplete ({', '.join(head['missing'])} missing)"
-    what = f"trace {head['trace_id']}" if stored.members is None else f"session {head['session']}"
-    print_line(f"{what} of {head['service'] or 'an unnamed service'}, tenant {head['tenant']}")
+    completeness = "complete" if head.complete else f"incomplete ({', '.join(head.missing)} missing)"
+    what = f"trace {head.trace_id}" if stored.trace.members is None else f"session {head.session}"
+    print_line(f"{what} of {head.service or 'an unnamed service'}, tenant {head.tenant}")
     print_line(
-        f"  {completeness}, closed {time_text(head['closed_ns'])} UTC ({head['close_reason']}), revision "
-        f"{head['revision']}, {head['span_count']} spans, {head['call_count']} tool calls"
+        f"  {completeness}, closed {time_text(head.closed_ns)} UTC ({head.close_reason}), revision "
+        f"{head.revision}, {head.span_count} spans, {head.call_count} tool calls"
     )
-    if head["cut_by"]:
-        print_line(f"  cut short by {head['cut_by']}: spans beyond that bound were not judged")
+    if head.cut_by:
+        print_line(f"  cut short by {head.cut_by}: spans beyond that bound were not judged")
     if not len(rule_set):
-        print_line("  no rules given: what did not match is told with -c CONFIG or --rules PATH")
+        print_line("  no rules given: give -c CONFIG or --rules PATH to see what did not match")
     elif not judged_alike:
-        print_line("  judged by other rules than those in force now; what did not match is told by those in force now")
+        print_line(
+            "  judged by other rules than those in force now; what did not match is shown by the rules in force now"
+        )
 
 
 def _print_late(arrivals: "list[LateArrival]") -> None:
@@ -160,7 +164,7 @@ def _print_pairs(pairs: list[dict[str, Any]]) -> None:
 
 
 def _alike_once(pairs: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:
-    """Each pair with how many it stands for: those that were not judged are told once for each rule and reason."""
+    """Each pair with how many it stands for: those that were not judged are shown once for each rule and reason."""
     alike: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for number, pair in enumerate(pairs):
         of_all = (pair["decision"], pair["rule_id"], pair["subject"]["kind"], pair["reason"])

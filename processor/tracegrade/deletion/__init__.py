@@ -1,7 +1,7 @@
 """Deletion of what is kept of traces, on request: from both journals, the store, alerts, and traces still open.
 
 Takes: which traces: by id, by session, by user, or all first received before a time.
-Gives: what was deleted, in numbers; and tombstones, by which what comes of a deleted trace later is known.
+Gives: what was deleted, in numbers; and tombstones, by which spans of a deleted trace that arrive later are known.
 May lose: nothing of other traces, but what cannot be told apart: results of a session that a deleted trace was part of
 (it is judged again with its next trace), bytes that are damaged and nobody's.
 Order: whoever asks writes a small file; whoever writes a journal takes it from there, each in turn::
@@ -11,7 +11,7 @@ Order: whoever asks writes a small file; whoever writes a journal takes it from 
     erased      receive has left tombstones and erased them from its journal
     done        the judge has erased them from the results journal and the store, and reads what is open again
 
-What comes of a deleted trace later is dropped by its tombstone, and erased from the journal the same way, now and then.
+Spans of a deleted trace that arrive later are dropped by its tombstone and erased from the journal from time to time.
 Every step can be done twice, so that a kill at any moment leaves one that the next start does again. Where nobody runs,
 whoever asks does both parts, under the same locks.
 Cost: a pass over the journal and one over the results journal; for a session, a user or a time, which have to be looked

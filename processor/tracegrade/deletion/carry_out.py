@@ -9,10 +9,10 @@ from pathlib import Path
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from sqlalchemy import Engine
 
+from tracegrade.codec.results import decode_result, erased, is_erased
 from tracegrade.deletion.otlp_request import trace_ids, trace_ids_with, without
 from tracegrade.deletion.request import Choice, Deletion, Deletions
-from tracegrade.deliver.record import decode, erased, is_erased
-from tracegrade.extract.registry import SESSION_KEYS, USER_KEYS
+from tracegrade.extract.registry import in_force
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Record
@@ -47,7 +47,7 @@ def stored_traces_of(store_url: str, choice: Choice) -> set[bytes]:
             if choice.session is not None:
                 found |= traces_of_session(connection, choice.session)
             if choice.user is not None:
-                found |= traces_of_user(connection, choice.user, USER_KEYS)
+                found |= traces_of_user(connection, choice.user, in_force().user_keys)
             if choice.before_ns is not None:
                 found |= traces_before(connection, choice.before_ns)
     finally:
@@ -78,7 +78,9 @@ def journalled_traces_of(folder: Path, choice: Choice) -> set[bytes]:
 def _of_record(record: Record, choice: Choice) -> set[bytes]:
     if choice.before_ns is not None:
         return trace_ids(record.signal, record.payload) if record.received_ns < choice.before_ns else set()
-    keys, value = (SESSION_KEYS, choice.session) if choice.session is not None else (USER_KEYS, choice.user)
+    by_session = choice.session is not None
+    keys = in_force().session_keys if by_session else in_force().user_keys
+    value = choice.session if by_session else choice.user
     assert value is not None
     if not value.lstrip("-").isdecimal() and value.encode() not in record.payload:  # numbers are not written as text
         return set()
@@ -111,7 +113,7 @@ def erase_from_journal(
         journal: the one in `folder`, by its writer.
         folder: the journal's.
         store_url: of the store, which knows traces that the journal no longer does.
-        remembered_s: for how long what comes of a deleted trace later is known as such.
+        remembered_s: for how long spans that arrive later are known to be of a deleted trace.
 
     Raises:
         OSError, JournalError: the disk refused, or the journal is closing; the next try goes on.
@@ -186,10 +188,10 @@ def erase_from_results(
             return None
         alive()
         try:
-            trace = decode(record.payload).trace
+            trace = decode_result(record.payload).trace
         except TraceGradeError:
             return None  # of another version: nobody reads it
-        named = wanted.keys() & {trace["trace_id"], *trace.get("members", ())}
+        named = wanted.keys() & {trace.trace_id, *(member.hex() for member in trace.members or ())}
         if not named:
             return None
         records[min(wanted[trace_id] for trace_id in named)] += 1

@@ -1,4 +1,4 @@
-"""What still comes of deleted traces: it is not judged, and asked to be erased from the journal now and then."""
+"""Spans of deleted traces that arrive later: not judged, and erased from the journal from time to time on request."""
 
 from tracegrade.deletion.request import Choice, Deletions
 

@@ -1,4 +1,4 @@
-"""The ids of deleted traces: what comes of them later is known by these, live and in replay.
+"""The ids of deleted traces. Their late spans are recognised by these, live and in replay.
 
 One file, sorted, 24 bytes a trace: its id and when it was deleted; then a mark and a checksum, which files of earlier
 versions have none of. Looking one up takes no memory, however many they are. One process writes it (receive, or whoever
@@ -40,7 +40,7 @@ class Tombstones:
         if not self._is_damaged and not damaged.exists():
             return ""
         return (
-            f"{damaged}: damaged; what comes of traces deleted before may be judged and shown again. Restore it from a "
+            f"{damaged}: damaged; late spans of traces deleted before may be judged and shown again. Restore it from a "
             "backup if there is one, then remove it"
         )
 

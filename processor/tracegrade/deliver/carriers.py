@@ -14,7 +14,6 @@ from typing import Any
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from tracegrade import semconv
-from tracegrade.deliver.record import JudgedTrace
 from tracegrade.deliver.results import (
     ANY_ID,
     details_json,
@@ -27,6 +26,7 @@ from tracegrade.deliver.results import (
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import session_trace_id
+from tracegrade.model.trace_result import TraceResult
 from tracegrade.otlp.encode import SPAN_ATTRIBUTES, attribute, fixed64, repeated, unkept_attribute
 
 _SAMPLED = 1
@@ -35,9 +35,9 @@ _FLAGS = Span(flags=_SAMPLED).SerializeToString()
 _ERROR = Span(status=Status(code=Status.STATUS_CODE_ERROR)).SerializeToString()
 
 
-def carriers(judged: JudgedTrace, include_values: bool) -> list[bytes]:
+def carriers(judged: TraceResult, include_values: bool) -> list[bytes]:
     """A judged trace's carrier spans, encoded; the same record gives the same bytes."""
-    supersedes = judged.trace["supersedes"]
+    supersedes = judged.trace.supersedes
     return [
         b"".join([*_span(decision), *_attributes(decision, supersedes, include_values)])
         for decision in judged.decisions

@@ -9,7 +9,6 @@ from typing import Any
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, SeverityNumber
 
 from tracegrade import semconv
-from tracegrade.deliver.record import JudgedTrace
 from tracegrade.deliver.results import (
     ANY_ID,
     details_json,
@@ -20,6 +19,7 @@ from tracegrade.deliver.results import (
 )
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.trace_result import TraceResult
 from tracegrade.otlp.encode import LOG_RECORD_ATTRIBUTES, attribute, fixed64, recent_attribute, unkept_attribute
 
 _SEVERITY = {
@@ -34,10 +34,10 @@ _EVENT_NAME = LogRecord(event_name=semconv.EVALUATION_EVENT).SerializeToString()
 _BEFORE_ID = unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.EVALUATION_ID, ANY_ID).removesuffix(ANY_ID.encode())
 
 
-def events(judged: JudgedTrace, include_values: bool) -> list[bytes]:
+def events(judged: TraceResult, include_values: bool) -> list[bytes]:
     """A judged trace's events, encoded; the same record gives the same bytes."""
     found = []
-    supersedes = judged.trace["supersedes"]
+    supersedes = judged.trace.supersedes
     for decision in judged.decisions:
         shared = _shared(decision, supersedes) if decision.evaluations else b""
         rule_id = decision.pair.rule_id

@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from tracegrade.deliver.record import JudgedTrace
+from tracegrade.model.trace_result import TraceResult
 
 MAX_RECORDS = 4096  # about 100 MB at 20 KB each: a sink further behind than that reads the journal
 
@@ -21,7 +21,7 @@ class RecentResults:
         """`end`: where the journal's next record will begin."""
         self._lock = threading.Lock()
         self._end = end
-        self._batches: deque[tuple[int, int, Sequence[JudgedTrace]]] = deque()  # begin, end, records
+        self._batches: deque[tuple[int, int, Sequence[TraceResult]]] = deque()  # begin, end, records
         self._records = 0
         self._taken: dict[str, int] = {}  # by sink: its position
         self._listeners: list[Callable[[], None]] = []
@@ -30,7 +30,7 @@ class RecentResults:
         """Have `listener` called after a batch was added, in the adding thread: it must not wait, nor raise."""
         self._listeners.append(listener)
 
-    def add(self, batch: Sequence[JudgedTrace], end: int) -> None:
+    def add(self, batch: Sequence[TraceResult], end: int) -> None:
         """`batch` is durable now and ends at `end`."""
         with self._lock:
             self._batches.append((self._end, end, batch))
@@ -55,7 +55,7 @@ class RecentResults:
             self._batches.clear()
             self._records = 0
 
-    def after(self, position: int) -> tuple[Sequence[JudgedTrace], int] | None:
+    def after(self, position: int) -> tuple[Sequence[TraceResult], int] | None:
         """The batch that begins at `position`, and its end; None when it is not here."""
         with self._lock:
             for begin, end, batch in reversed(self._batches):

@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 
 from tracegrade import semconv
-from tracegrade.deliver.record import JudgedTrace
 from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.trace_result import TraceResult
 from tracegrade.otlp.encode import LONGEST_KEPT, RESOURCE_ATTRIBUTES, attribute, recent_attribute, unkept_attribute
 
 _MAX_DETAILS_BYTES = 64 * 1024
@@ -20,9 +20,9 @@ _MOST_MISSING = 20  # named in full; a trace may lack thousands of parents
 ANY_ID = "?" * 32
 
 
-def resource(judged: JudgedTrace) -> bytes:
+def resource(judged: TraceResult) -> bytes:
     """The judged root's resource, encoded: results under another one are filed under another service or project."""
-    text = _json(judged.trace["resource"])
+    text = _json(judged.trace.resource)
     return _resource(text) if len(text) <= _LONGEST_RESOURCE_KEPT else _resource.__wrapped__(text)
 
 

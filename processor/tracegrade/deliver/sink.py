@@ -1,10 +1,17 @@
 """The one seam of delivery: a sink says whether it took a batch, and if not, whether trying again makes sense."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from tracegrade.deliver.record import JudgedTrace
+from tracegrade.journal.retention import WhenFull
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.otlp.exporter_settings import ExporterSettings
+from tracegrade.telemetry.metrics import Telemetry
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +30,37 @@ class Delivery:
 DONE = Delivery("done")
 
 
+@dataclass(frozen=True, slots=True)
+class SinkContext:
+    """What a sink may be opened with.
+
+    ``store`` is open for writing. ``telemetry`` is the judge's. ``data_folder`` is where a sink may keep files of its
+    own. ``instance_id`` names this instance to peers. ``exporters`` are the settings' ``exporters`` by name.
+    ``include_values`` says whether values of traces may leave, or only their paths.
+    """
+
+    store: "Engine"
+    telemetry: Telemetry
+    data_folder: Path
+    instance_id: str
+    exporters: Mapping[str, ExporterSettings]
+    include_values: bool
+
+
 class Sink(Protocol):
-    """One end of the path. Retrying, waiting and positions live around it, in `route`, never in it."""
+    """One end of the path. Retrying, waiting and positions live around it, in `consumer`, never in it.
+
+    ``name`` is unique: the label of its metrics, and of its position in the results journal. ``when_full`` says what
+    happens when it stays behind the size bound of that journal: judging waits (refuse), or the sink loses the oldest
+    results (drop_oldest). ``failing`` is the condition that holds while it takes nothing: one of
+    `tracegrade.telemetry.conditions.KINDS`, and where.
+    """
 
     name: str
+    when_full: WhenFull
+    failing: tuple[str, str]
 
-    async def deliver(self, batch: Sequence[JudgedTrace]) -> Delivery:
+    async def deliver(self, batch: Sequence[TraceResult]) -> Delivery:
         """Deliver every record of the batch, in order. A record may come again: writing twice must store once."""
         ...
 

@@ -1,4 +1,4 @@
-"""How late spans really come, by service, and which times would wait for them.
+"""How late spans arrive, by service, and which settings would wait for them.
 
 Read from the journal, which alone knows when each span came. For every trace: its longest quiet time while it looked
 whole (what ``settle`` has to outlast), its longest quiet time while something was missing (``idle_timeout``), its age
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from tracegrade.assemble.completion import NS_PER_S, Overrides
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.doctor.finding import Finding, Level, share
+from tracegrade.document.duration import duration_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
-from tracegrade.words import duration_text
 
 # One trace in a hundred may be judged twice; waiting for the last of them would make all the others wait.
 _QUANTILE = 0.99
@@ -45,7 +45,7 @@ _NICE_S = (
 
 @dataclass(slots=True)
 class _Arriving:
-    """One trace as its spans come; times in ns."""
+    """One trace while its spans arrive; times in ns."""
 
     first_ns: int
     last_ns: int
@@ -167,9 +167,10 @@ def lateness(found: Iterable[ServiceArrivals], settings: TracesSettings) -> Iter
             "suggested": {name: duration_text(value) for name, value in wanted.items()},
         }
         text = (
-            f"{share(service.reopened, service.traces)} got spans after they were closed; the longest quiet time, 99% "
-            f"and all: {_s(quantile(service.whole_s, _QUANTILE))} and {_s(quantile(service.whole_s, 1))} while whole, "
-            f"{_s(quantile(service.open_s, _QUANTILE))} and {_s(quantile(service.open_s, 1))} while incomplete"
+            f"{share(service.reopened, service.traces)} got spans after they were closed; longest pause between "
+            f"spans: while complete {_s(quantile(service.whole_s, _QUANTILE))} (99%), "
+            f"{_s(quantile(service.whole_s, 1))} (max); "
+            f"while incomplete {_s(quantile(service.open_s, _QUANTILE))}, {_s(quantile(service.open_s, 1))}"
         )
         name = service.service or "an unnamed service"
         if not wanted:

@@ -1,4 +1,4 @@
-"""What the spans of stored traces say, and what they leave out, by service and scope: that is who to ask."""
+"""What the spans of stored traces record, and what they leave out, by service and scope."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tracegrade.doctor.finding import Finding, share
 from tracegrade.extract.across import fold_across
-from tracegrade.extract.registry import claim
+from tracegrade.extract.extract import claim
 from tracegrade.extract.unread import keys_of, looks_like_gen_ai, unread_spans
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.json_value import JsonValue
@@ -27,7 +27,7 @@ _CONTENT_SWITCHES = (
     ("agent_framework", "configure_otel_providers(enable_sensitive_data=True)"),
     ("microsoft.", "EnableSensitiveData = true in UseOpenTelemetry"),
     ("spring", "spring.ai.tools.observations.include-content=true"),
-    ("autogen", "nothing switches it on: AutoGen core does not record arguments; use an instrumentation that does"),
+    ("autogen", "no setting: AutoGen core does not record arguments; use an instrumentation that does"),
     ("opentelemetry.instrumentation.", "TRACELOOP_TRACE_CONTENT=true (OpenLLMetry), or {gen_ai}"),
     ("", "{gen_ai}, or what its documentation says"),
 )
@@ -36,9 +36,9 @@ _GEN_AI_SWITCH = (
     "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental (older releases: =true)"
 )
 
-_MENDED_BY = {
+_FIXED_BY = {
     "truncated": "raise OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT at the sender",
-    "redacted": "look for what masks them: the instrumentation (OPENINFERENCE_HIDE_INPUTS, for one) or a collector",
+    "redacted": "find out what masks them: the instrumentation (such as OPENINFERENCE_HIDE_INPUTS) or a collector",
 }
 
 Place = tuple[str, str]  # service, scope
@@ -46,7 +46,7 @@ Place = tuple[str, str]  # service, scope
 
 @dataclass(slots=True)
 class _Counted:
-    """What was seen of one place."""
+    """The counts of one service and scope."""
 
     spans: int = 0
     read: int = 0
@@ -106,7 +106,7 @@ class Content:
                 self._doubles[shown.resource.service, shown.scope, other.scope] += 1
 
     def _compare_clocks(self, span: Span, parent: Span | None) -> None:
-        """A child cannot start before its parent; where another service sent it, one of the two clocks is wrong."""
+        """Note spans that start before a parent that another service sent: one of the two clocks is wrong."""
         if parent is None or parent.resource.attributes == span.resource.attributes:
             return
         early = parent.start_ns - span.start_ns
@@ -134,7 +134,7 @@ class Content:
                     f"{share(len(counted.unread), counted.spans)} spans are not read and look like tool calls, such as "
                     f"{example.name!r} with "
                     f"{', '.join(map(str, keys)) or 'no attributes'}",
-                    "write a dialect for it (README, Dialects), or have it write the GenAI conventions",
+                    "write a dialect for it (docs/extend/dialect.md), or switch it to the GenAI conventions",
                     {
                         "spans": len(counted.unread),
                         "trace_id": example.trace_id.hex(),
@@ -149,8 +149,8 @@ class Content:
                     "unread spans",
                     "note",
                     _place(service, scope),
-                    f"none of {counted.spans} spans is read, and the scope looks like one of models or agents",
-                    "look at one with 'tracegrade traces show'; if it calls tools, write a dialect for it",
+                    f"none of {counted.spans} spans is read, and the scope seems to be of models or agents",
+                    "see one with 'tracegrade traces show'; if it calls tools, write a dialect for it",
                     {"spans": counted.spans},
                 )
         if not found:
@@ -164,7 +164,8 @@ class Content:
                     "note",
                     _place(service, scope),
                     f"{len(counted.traces)} traces with model calls or agent runs, and no tool call in any of them",
-                    "right if it has no tools; else its tool spans are not sent, or content is off: " + _switch(scope),
+                    "fine if the agent has no tools; else its tool spans are not sent, or content is not recorded: "
+                    + _switch(scope),
                     {"traces": len(counted.traces)},
                 )
 
@@ -183,7 +184,7 @@ class Content:
                     "warning" if 2 * lacking > calls else "note",
                     _place(service, scope),
                     text,
-                    "argument rules answer not_evaluable; to record them: " + _MENDED_BY.get(status, _switch(scope)),
+                    "argument rules answer not_evaluable; to record them: " + _FIXED_BY.get(status, _switch(scope)),
                     {"calls": calls, status: lacking},
                 )
         if not found:
@@ -243,10 +244,10 @@ class Content:
             )
         for service, ahead in sorted(self._ahead.items()):
             text = f"spans end up to {ahead / 1e9:.3g} s after they were received"
-            advice = "set its clock by NTP, or ours"
+            advice = "set the clocks of that service and of this machine by NTP"
             yield Finding("clocks", "warning", service, text, advice, {"ahead_s": round(ahead / 1e9, 3)})
         if not self._skews and not self._ahead:
-            yield Finding("clocks", "ok", "", "no span begins before its parent, or ends after it came")
+            yield Finding("clocks", "ok", "", "no span starts before its parent, or ends after it was received")
 
 
 def incomplete(extractions: Iterable[Extraction]) -> Iterator[Finding]:
@@ -270,13 +271,14 @@ def incomplete(extractions: Iterable[Extraction]) -> Iterator[Finding]:
             "warning" if counts.total() > 0.05 * traces[service] else "note",
             service or "an unnamed service",
             f"{share(counts.total(), traces[service])} traces are incomplete: {counts['root']} without their root, "
-            f"{counts['parents']} with spans whose parent never came; they stay out of pass rates and alerts",
-            "does every service on the way send here, unsampled? Do its processes flush their exporter when they end?",
+            f"{counts['parents']} with spans whose parent never arrived; they do not count in pass rates and alerts",
+            "check that every service on the way sends here, unsampled, and that its processes flush their "
+            "exporters when they end",
             {"traces": traces[service], "trace_id": examples[service], **counts},
         )
     for (service, bound), count in sorted(cut.items()):
         text = f"{share(count, traces[service])} traces were cut short by {bound}"
-        yield Finding("incomplete", "warning", service, text, "raise that bound, under traces in the settings")
+        yield Finding("incomplete", "warning", service, text, "raise this bound, in the settings under traces")
     if not missing and not cut:
         yield Finding("incomplete", "ok", "", f"{traces.total()} traces, none incomplete")
 

@@ -12,13 +12,13 @@ from tracegrade.history.stored_extraction import extract_stored
 from tracegrade.journal.errors import JournalNotFound, SegmentDeleted
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.segments import segment_bases
-from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.signal import Signal
 from tracegrade.pipeline.data_folder import DataFolder
-from tracegrade.pipeline.record_judge import wanted_by
+from tracegrade.pipeline.record_judge import attribute_filter_for
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import reading_store
 from tracegrade.store.read import newest_traces
 
@@ -50,7 +50,7 @@ def examine(config: Config, rule_set: RuleSet, *, max_traces: int, max_journal_b
     examined = Examined()
     if not config.data_path.is_dir():
         text = "there is no such data folder"
-        advice = "name the one of your 'serve' with -c or --data-dir; 'tracegrade serve' makes it"
+        advice = "name the data folder of your 'serve' with -c or --data-dir; 'tracegrade serve' makes it"
         examined.findings.append(Finding("data folder", "error", str(config.data_path), text, advice))
         return examined
     folder = DataFolder(config.data_path)
@@ -67,12 +67,12 @@ def _look_at_journal(examined: Examined, config: Config, folder: DataFolder, max
     try:
         reader = JournalReader(folder.journal)
     except JournalNotFound:
-        advice = "is this the data folder of 'serve'? Has it ever run?"
+        advice = "check that this is the data folder of 'serve', and that 'serve' has run"
         examined.findings.append(Finding("journal", "error", str(folder.journal), "there is no journal", advice))
         return
     try:
         arrivals = Arrivals(config.traces)
-        decoder = Decoder(wanted_by(RuleSet([]), config.traces))
+        decoder = Decoder(attribute_filter_for(RuleSet([]), config.traces))
         end = reader.durable().end
         passed_over = folder.set_aside.load().positions
         position = _start(folder, reader, end - max_bytes)
@@ -118,7 +118,7 @@ def _look_at_store(examined: Examined, config: Config, rule_set: RuleSet, max_tr
                 decisions += session.decisions
                 examined.sessions += 1
     except TraceGradeError as error:
-        advice = "is store.url right, and the database there? The judge makes the SQLite file when it first runs"
+        advice = "check store.url and the database; the judge makes the SQLite file when it first runs"
         examined.findings.append(Finding("store", "error", "", str(error), advice))
     examined.traces = len(extractions)
     if extractions:
@@ -126,6 +126,6 @@ def _look_at_store(examined: Examined, config: Config, rule_set: RuleSet, max_tr
         examined.findings += content.findings()
     elif examined.journal_spans:
         text = f"holds no traces, and the journal {examined.journal_spans} spans"
-        advice = "is the judge running ('serve --role receive' has none)? A trace is stored when it is finished"
+        advice = "check that the judge runs ('serve --role receive' has none); a trace is stored after it closed"
         examined.findings.append(Finding("store", "warning", "", text, advice))
     examined.findings += judging.idle_rules(rule_set, extractions, examined.sessions, decisions)

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from tracegrade.model.json_value import JsonValue
 
-# ok: looked at, nothing wrong. note: worth knowing. warning: results are less than they could be. error: something
+# ok: looked at, nothing wrong. note: worth knowing. warning: some results are missing or incomplete. error: something
 # does not work.
 Level: TypeAlias = Literal["ok", "note", "warning", "error"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note", "ok")

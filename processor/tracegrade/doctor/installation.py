@@ -1,18 +1,18 @@
-"""Disk, journal and processes: whether what was accepted gets on."""
+"""Disk, journal and processes: whether accepted requests are forwarded, judged and stored."""
 
 import shutil
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from tracegrade.conditions import KINDS, conditions_in
 from tracegrade.config import Config
+from tracegrade.display import time_text
 from tracegrade.doctor.finding import Finding, Level
 from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.data_folder import DataFolder
-from tracegrade.pipeline.judge_process import HUNG
-from tracegrade.words import time_text
+from tracegrade.serve.judge_process import HUNG
+from tracegrade.telemetry.conditions import KINDS, conditions_in
 
 _MIB = 1024 * 1024
 _BEHIND_BYTES = 16 * _MIB
@@ -25,7 +25,7 @@ def disk(config: Config) -> Iterator[Finding]:
     where, free_mib = str(config.data_path), usage.free // _MIB
     if usage.free < 0.02 * usage.total or free_mib < 256:
         yield Finding(
-            "disk", "error", where, f"{free_mib} MiB free", "make room: with the disk full, senders are refused"
+            "disk", "error", where, f"{free_mib} MiB free", "make room: when the disk is full, senders are refused"
         )
     elif free_mib < config.journal.max_size_mib:
         text = f"{free_mib} MiB free, and the journal may still grow to {config.journal.max_size_mib} MiB"
@@ -56,22 +56,23 @@ def journal(config: Config, folder: DataFolder, reader: JournalReader) -> Iterat
         yield Finding("journal", "ok", "", text)
     if reader.lost_bytes:
         lost = f"{reader.lost_bytes} bytes cannot be read"
-        yield Finding("journal", "error", "", lost, "check the disk; what those bytes held is lost to the judge")
+        yield Finding("journal", "error", "", lost, "check the disk; the requests in these bytes cannot be judged")
     for name in ("judge", *config.exporters):
         position = Position(folder.position(name)).load()
         behind = end - max(first, position or 0)
         if behind > _BEHIND_BYTES:
             what = f"{behind / _MIB:.0f} MiB behind the end of the journal"
             advice = (
-                "is 'tracegrade serve' running? If it is: too much comes for one judge, or a rule is very slow"
+                "check that 'tracegrade serve' runs; if it does, there are too many spans for one judge, or a "
+                "rule is very slow"
                 if name == "judge"
-                else "is its endpoint reachable? 'tracegrade_exporter_retries_total' on /metrics says why it waits"
+                else "check its endpoint; 'tracegrade_exporter_retries_total' on /metrics says why it waits"
             )
             yield Finding("journal", "warning", name, what, advice, {"behind_bytes": behind})
 
 
 def conditions(folder: DataFolder) -> Iterator[Finding]:
-    """What the running processes say is wrong, as ``/healthz`` does; nothing of those that have ended."""
+    """The conditions of the running processes, as ``/healthz`` shows them."""
     now_ns = time.time_ns()
     for snapshot in folder.read_published():
         if now_ns - snapshot["time_ns"] > _STALE_S * 1e9:
@@ -86,7 +87,7 @@ def conditions(folder: DataFolder) -> Iterator[Finding]:
 
 
 def processes(folder: DataFolder) -> Iterator[Finding]:
-    """What the judge said of itself last: spans and results that were lost, what ended it, what failed."""
+    """The last state of the judge: spans and results that were lost, what ended it, what failed."""
     aside = folder.set_aside.load()
     for record in aside.waiting[-20:]:
         text = (
@@ -104,7 +105,7 @@ def processes(folder: DataFolder) -> Iterator[Finding]:
         elif reason.endswith("SIGKILL"):
             advice = "it may have taken all memory: see the system's log, and look for a very long trace"
         else:
-            advice = "a bug in the evaluator, or in what it calls: its package's authors want to know"
+            advice = "a bug in the evaluator, or in a library it calls: report it to the authors of the package"
         yield Finding("judge", "error", rule_id, text, advice)
     snapshot = folder.read_snapshot("judge")
     if snapshot is None:
@@ -112,16 +113,18 @@ def processes(folder: DataFolder) -> Iterator[Finding]:
         return
     age_s = max(0.0, (time.time_ns() - snapshot["time_ns"]) / 1e9)
     if age_s > _STALE_S:
-        yield Finding("judge", "note", "", f"not running: it last said something {age_s:.0f} s ago", "tracegrade serve")
+        yield Finding(
+            "judge", "note", "", f"not running: its last sign of life was {age_s:.0f} s ago", "tracegrade serve"
+        )
     else:
         yield Finding("judge", "ok", "", "running")
-    for span_fate in _series(snapshot, "tracegrade.spans"):
-        fate, reason, spans = span_fate["fate"], span_fate["reason"], int(span_fate["value"])
+    for point in _series(snapshot, "tracegrade.spans"):
+        fate, reason, spans = point["fate"], point["reason"], int(point["value"])
         if not spans or (fate, reason) == ("dropped", "ignored_scope"):
             continue
         if fate == "too_late":
             text = f"{spans} spans since its start came later than traces.reopen_for and were not judged"
-            advice = "see the check 'arrivals' for who is late; set traces.reopen_for higher"
+            advice = "the check 'arrivals' shows which service is late; set traces.reopen_for higher"
             yield Finding("too late", "warning", "", text, advice, {"spans": spans})
         elif fate == "dropped":
             text = f"{spans} spans since its start were dropped: {reason}"
@@ -138,20 +141,20 @@ _DROPPED = {
     "byte_cap": "set traces.max_mib_per_trace higher",
     "memory": "set traces.max_live_spans or max_live_traces higher, or shorter times",
     "set_aside": KINDS["record_set_aside"].advice,
-    "judge_behind": "the judge is too slow for what comes: fewer rules, or judge.when_full: refuse",
+    "judge_behind": "the judge is too slow for this many spans: use fewer rules, or judge.when_full: refuse",
 }
 _LOSSES = (
     (
         "tracegrade.sink.dropped_records",
         "judged traces were given up",
-        "see the judge's log for what the sink answered",
+        "the judge's log shows the sink's answers",
     ),
     (
         "tracegrade.extract.dialect_errors",
         "traces were read without installed dialects",
         "'tracegrade why' names the error",
     ),
-    ("tracegrade.alerts.failed_checks", "checks of alerts failed", "is the store reachable?"),
+    ("tracegrade.alerts.failed_checks", "checks of alerts failed", "check whether the store can be reached"),
 )
 
 

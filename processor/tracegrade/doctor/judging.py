@@ -4,16 +4,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
+from tracegrade.display import count
 from tracegrade.doctor.finding import Finding
 from tracegrade.extract.session import part_of, session_ids
 from tracegrade.history.stored_extraction import session_of
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
 from tracegrade.match.select import Explanation, explain, explain_session
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.extraction import Extraction
-from tracegrade.model.session import Session
-from tracegrade.words import count
+from tracegrade.model.session import Session, SessionPart
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
 
 # Matching every rule against every trace again is not worth the wait; the newest ones tell.
 _EXPLAINED_TRACES = 200
@@ -33,7 +33,7 @@ def idle_rules(
         decisions: that were stored for these traces and sessions.
     """
     if not len(rule_set):
-        yield Finding("rules", "warning", "", "no rules: nothing is judged", "name some in rules.paths")
+        yield Finding("rules", "warning", "", "no rules: nothing is judged", "name rule files in rules.paths")
         return
     outcomes: dict[str, Counter[str]] = {}
     reasons: dict[str, Counter[str]] = {}
@@ -64,7 +64,7 @@ class _Seen:
     @cached_property
     def sessions(self) -> list[Session]:
         """As far as the newest traces show them."""
-        parts: dict[tuple[str, str], list[Extraction]] = {}
+        parts: dict[tuple[str, str], list[SessionPart]] = {}
         for extraction in self.newest:
             for name in session_ids(extraction):
                 if (part := part_of(extraction, name)) is not None:
@@ -88,7 +88,7 @@ def _of_rule(rule: Rule, seen: _Seen, kinds: Counter[str] | None, reasons: Count
             reason, times = reasons.most_common(1)[0]
             matched = f"matched {kinds.total()} times in {seen.looked_at}"
             text = f"{matched} and {words}; mostly ({times} times): {reason}"
-            advice = "see the check 'content' for what is not recorded" if kind == "not_evaluable" else "mend the rule"
+            advice = "see the check 'content' for what is not recorded" if kind == "not_evaluable" else "fix the rule"
             yield Finding("rules", "warning", rule.id, text, advice, {"decisions": kinds.total(), "reason": reason})
 
 
@@ -109,10 +109,10 @@ def _never_matched(rule: Rule, seen: _Seen) -> Finding:
         return Finding("rules", "note", rule.id, text, "'tracegrade replay' judges stored traces by it")
     if not clauses and rule.scope == "session":
         text = f"none of {seen.in_newest} says which session it is part of"
-        return Finding("rules", "note", rule.id, text, "have the agent send gen_ai.conversation.id")
+        return Finding("rules", "note", rule.id, text, "let the agent send gen_ai.conversation.id")
     if not clauses:
         text = f"none of {seen.in_newest} has {_SCOPES[rule.scope]} to judge"
-        return Finding("rules", "note", rule.id, text, "is the scope the right one?")
+        return Finding("rules", "note", rule.id, text, "check the rule's scope")
     clause, times = clauses.most_common(1)[0]
     name = "unless" if clause == "unless" else f"match.{clause}"
     of_newest = f"{times} of {clauses.total()} subjects of {seen.in_newest}"

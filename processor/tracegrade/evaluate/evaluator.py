@@ -1,85 +1,36 @@
 """What an evaluator is: a pure function of what happened and what was expected, and the schema of its parameters."""
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import (
-    AliasChoices,
-    AliasGenerator,
     BaseModel,
-    ConfigDict,
-    Field,
     ValidationError,
-    ValidationInfo,
-    model_validator,
 )
-from pydantic.alias_generators import to_camel
 
-from tracegrade.evaluate.criteria import refuse_unread_matchers
-from tracegrade.evaluate.data_flow import FromMatcher
+from tracegrade.document.validate import Document, problems
+from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls
+from tracegrade.evaluate.criteria.compile import LITERAL, MATCHERS
+from tracegrade.evaluate.criteria.parameters import NotedSettings, ParameterModel
 from tracegrade.evaluate.errors import ErrorType, EvaluatorError
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
-from tracegrade.evaluate.expected import Criterion, every_part
-from tracegrade.evaluate.matchers import LITERAL, MATCHERS, takes_matchers
-from tracegrade.evaluate.text_matchers import SemanticMatcher
-from tracegrade.yaml_file import Document, FileModel, problems
 
 # With what evaluators of other packages need beside it.
-__all__ = ["Evaluator", "Evidence", "NotedSettings", "ParameterModel", "Reads", "Score", "calls_named", "every_call"]
+__all__ = [
+    "Evaluator",
+    "Evidence",
+    "ExpectedCall",
+    "ExpectedCalls",
+    "NotedSettings",
+    "ParameterModel",
+    "Reads",
+    "Score",
+    "calls_named",
+    "every_call",
+]
 
 Reads: TypeAlias = CallPart | Literal["final_answer"]
-
-
-def _also_camel(name: str) -> str | AliasChoices:
-    camel = to_camel(name)
-    return name if camel == name else AliasChoices(name, camel)
-
-
-class ParameterModel(FileModel):
-    """Base of criteria and settings: snake_case names, camelCase taken as well."""
-
-    model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_also_camel))
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_unread_matchers(cls, value: Any, info: ValidationInfo) -> Any:
-        if isinstance(value, dict) and takes_matchers(info.context):
-            refuse_unread_matchers(cls, value)
-        return value
-
-    @cached_property
-    def flows(self) -> list[FromMatcher]:
-        """The criteria inside that expect a value from elsewhere in the run."""
-        return [
-            part for expected in _expected_in(self) for part in every_part(expected) if isinstance(part, FromMatcher)
-        ]
-
-    @property
-    def reads_meaning(self) -> bool:
-        """Whether a criterion inside asks the model of text embeddings."""
-        return any(
-            isinstance(part, SemanticMatcher) for expected in _expected_in(self) for part in every_part(expected)
-        )
-
-
-class NotedSettings(ParameterModel):
-    """Base of settings that come with a note to people; in rules, the rule's own title is that."""
-
-    description: Annotated[str | None, Field(description="A note to people; nothing is judged by it.")] = None
-
-
-def _expected_in(value: object) -> Iterator[Criterion]:
-    """Every compiled criterion among the fields of a model, at any depth."""
-    if isinstance(value, Criterion):
-        yield value
-    elif isinstance(value, BaseModel):
-        for name in type(value).model_fields:
-            yield from _expected_in(getattr(value, name))
-    elif isinstance(value, list | dict):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _expected_in(item)
 
 
 def every_call(evidence: Evidence, criteria: object, settings: object, part: CallPart) -> Iterable[int]:
@@ -107,6 +58,8 @@ class Evaluator(Generic[C, S]):
         compared: the positions of the calls of which it reads that part; asked only when some call lacks it.
         never_scores: why, with these criteria and settings, nothing could ever be scored, or not as they say; a rule of
             which that is said is refused.
+        expected_calls: the calls that these criteria expect, which the page shows beside the calls made; None for an
+            evaluator that expects no particular calls.
         attributes: span attributes that it needs beyond those that extraction reads.
     """
 
@@ -118,6 +71,7 @@ class Evaluator(Generic[C, S]):
     reads: frozenset[Reads] = frozenset()
     compared: Callable[[Evidence, C, S, CallPart], Iterable[int]] = every_call
     never_scores: Callable[[C, S], str | None] = lambda criteria, settings: None
+    expected_calls: Callable[[C, S], ExpectedCalls | None] = lambda criteria, settings: None
     attributes: frozenset[str] = frozenset()
 
     def evaluate(self, evidence: Evidence, criteria: C | None, settings: S) -> Score:

@@ -11,8 +11,8 @@ Justification: TypeAlias = tuple[dict[str, JsonValue], str]
 Fact = TypeVar("Fact")
 
 
-class Surroundings(Protocol):
-    """What a trace says of a subject beside its calls; worked out when asked, since few evaluators ask."""
+class TraceContext(Protocol):
+    """What a trace says of a subject beside its calls; computed when first asked for, since few evaluators ask."""
 
     def tool_definitions(self) -> Mapping[str, JsonValue]:
         """The tools that the model was told of: name to the JSON Schema of its arguments."""
@@ -42,27 +42,27 @@ class Evidence:
     be read counts as seen there.
     """
 
-    __slots__ = ("_known", "_run", "calls", "final_answer", "gives_doubt", "prompt", "surroundings")
+    __slots__ = ("_known", "_run", "calls", "final_answer", "gives_doubt", "prompt", "trace_context")
 
     def __init__(
         self,
         calls: Sequence[ToolCall],
         prompt: str | None = None,
         final_answer: JsonValue = None,
-        surroundings: Surroundings | None = None,
+        trace_context: TraceContext | None = None,
         run: "Evidence | None" = None,
     ) -> None:
         self.calls = calls
         self.prompt = prompt
         self.final_answer = final_answer
-        self.surroundings = surroundings
+        self.trace_context = trace_context
         self._run = run
         self.gives_doubt = False
         self._known: dict[Any, Any] = {}
 
     def given_doubt(self) -> "Evidence":
         """The same, where a value whose source cannot be read counts as seen there."""
-        other = Evidence(self.calls, self.prompt, self.final_answer, self.surroundings, self._run)
+        other = Evidence(self.calls, self.prompt, self.final_answer, self.trace_context, self._run)
         other.gives_doubt = True
         other._known = self._known
         return other

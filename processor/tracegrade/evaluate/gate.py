@@ -15,9 +15,9 @@ would make a difference whether the value stands there, nobody can tell.
 from collections.abc import Callable
 from typing import Any
 
-from tracegrade.evaluate.calls import listed
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import CallPart, Evidence
+from tracegrade.evaluate.wording import listed
 
 _LACKING_ARGUMENTS = {
     "absent": "were not recorded",

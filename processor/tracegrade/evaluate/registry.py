@@ -1,9 +1,10 @@
-"""All evaluators by name, in the order that tables show them; and those that installed packages add."""
+"""All evaluators by name, in the order in which tables show them; and those in force: ours, and those of packages."""
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
-from tracegrade.evaluate import (
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluators import (
     abstention,
     args_schema,
     budget,
@@ -27,10 +28,6 @@ from tracegrade.evaluate import (
     tool_selection,
     trajectory,
 )
-from tracegrade.evaluate.evaluator import Evaluator
-
-if TYPE_CHECKING:
-    from tracegrade.plugins import Plugin
 
 EVALUATORS: dict[str, Evaluator[Any, Any]] = {
     "tool-call-order": tool_call_order.EVALUATOR,
@@ -58,23 +55,29 @@ EVALUATORS: dict[str, Evaluator[Any, Any]] = {
 }
 
 
-@cache
-def custom() -> "dict[str, Plugin[Evaluator[Any, Any]]]":
-    """The evaluators of installed packages, by name; looked for when first asked.
+class Package(NamedTuple):
+    """The installed package that an evaluator comes from."""
 
-    Raises:
-        PluginError: one cannot be used.
-    """
-    from tracegrade.evaluate.custom import custom_evaluators
-
-    return {plugin.name: plugin for plugin in custom_evaluators(EVALUATORS)}
+    name: str
+    version: str
 
 
-@cache
-def evaluators() -> dict[str, Evaluator[Any, Any]]:
-    """All that a rule may name: ours, then those of installed packages.
+_in_force: Mapping[str, Evaluator[Any, Any]] = EVALUATORS
+_packages: Mapping[str, Package] = {}
 
-    Raises:
-        PluginError: as `custom`.
-    """
-    return {**EVALUATORS, **{name: plugin.member for name, plugin in custom().items()}}
+
+def evaluators() -> Mapping[str, Evaluator[Any, Any]]:
+    """All that a rule may name: ours, then those of installed packages."""
+    return _in_force
+
+
+def packages() -> Mapping[str, Package]:
+    """Where evaluators come from, by their names; ours are not among them."""
+    return _packages
+
+
+def put_beside(added: Iterable[Evaluator[Any, Any]], packages: Mapping[str, Package]) -> None:
+    """Have rules name `added`, of installed packages, beside ours: before a process reads its first rule."""
+    global _in_force, _packages
+    _in_force = {**EVALUATORS, **{evaluator.name: evaluator for evaluator in added}}
+    _packages = packages

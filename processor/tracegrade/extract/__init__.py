@@ -1,4 +1,4 @@
-"""A trace in, its agent runs and tool calls out.
+"""Extraction: a trace in, its agent runs and tool calls out.
 
 Takes: a closed `Trace`. Gives: an `Extraction`: one `ToolCall` for each real call, however many spans, messages and
 instrumentations show it, in one total order, and the agent runs that made them. May lose: nothing; what cannot be

@@ -1,29 +1,32 @@
-"""Doubles across traces: two instrumentations without a common parent write one call into two traces."""
+"""Duplicate calls across traces: two instrumentations without a common parent write one call into two traces."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from tracegrade.extract.decode.values import canonical
 from tracegrade.extract.folding import MAX_COMPARED, NEAR_NS, names_match
-from tracegrade.extract.values import canonical
 from tracegrade.model.extraction import Extraction
+from tracegrade.model.session import SessionPart
 from tracegrade.model.tool_call import ToolCall
+
+ReadTrace: TypeAlias = Extraction | SessionPart
 
 
 class _Shown(NamedTuple):
     call: ToolCall
-    extraction: Extraction
+    trace: ReadTrace
     scope: str
     has_model: bool  # whether its trace shows model calls as well
 
 
-def fold_across(extractions: Sequence[Extraction]) -> None:
+def fold_across(traces: Sequence[ReadTrace]) -> None:
     """Mark calls that a second instrumentation shows in another trace: sets their `duplicate_of`.
 
     Twins have different scopes, one tool, one call id or equal arguments, and start and end within `NEAR_NS` of each
     other. The one that stays is in the trace that shows model calls as well, else the one that started first.
     """
-    found = [shown for extraction in extractions for shown in _timed_calls(extraction)]
-    found.sort(key=lambda shown: (shown.call.start_ns, shown.extraction.trace.trace_id, shown.call.span_id))
+    found = [shown for trace in traces for shown in _timed_calls(trace)]
+    found.sort(key=lambda shown: (shown.call.start_ns, shown.trace.trace.trace_id, shown.call.span_id))
     for key_of in (_call_id, _arguments):
         _fold_by(key_of, [shown for shown in found if shown.call.duplicate_of is None])
 
@@ -50,22 +53,23 @@ def _fold_by(key_of: Callable[[ToolCall], str | None], found: Sequence[_Shown]) 
             continue
         seen.remove(twin)  # one to one
         keep, drop = (shown, twin) if shown.has_model and not twin.has_model else (twin, shown)
-        drop.call.duplicate_of = f"{keep.extraction.trace.trace_id.hex()}/{keep.call.subject_id}"
+        drop.call.duplicate_of = f"{keep.trace.trace.trace_id.hex()}/{keep.call.subject_id}"
 
 
-def _timed_calls(extraction: Extraction) -> list[_Shown]:
-    scopes = {span.span_id.hex(): span.scope for span in extraction.trace.spans}
-    has_model = any(run.model is not None for run in extraction.runs)
-    return [
-        _Shown(call, extraction, scopes[call.span_id], has_model)
-        for call in extraction.calls
-        if call.read_from != "message"
-    ]
+def scopes_of(extraction: Extraction) -> dict[str, str]:
+    """The instrumentation scope of each span, by its hex id."""
+    return {span.span_id.hex(): span.scope for span in extraction.trace.spans}
+
+
+def _timed_calls(trace: ReadTrace) -> list[_Shown]:
+    scopes = trace.scopes if isinstance(trace, SessionPart) else scopes_of(trace)
+    has_model = any(run.model is not None for run in trace.runs)
+    return [_Shown(call, trace, scopes[call.span_id], has_model) for call in trace.calls if call.read_from != "message"]
 
 
 def _are_twins(one: _Shown, other: _Shown) -> bool:
     return (
-        one.extraction is not other.extraction
+        one.trace is not other.trace
         and one.scope != other.scope
         and names_match(one.call.name, other.call.name)
         and (one.call.call_id is None or other.call.call_id is None or one.call.call_id == other.call.call_id)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from functools import lru_cache
 
+from tracegrade.extract.decode.values import decode
 from tracegrade.extract.messages import read_message
 from tracegrade.extract.reading import Message
-from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
 
 _CALL_MEMBERS = ("id", "name", "arguments")
@@ -17,7 +17,7 @@ _LONGEST_LEARNT_KEY = 200
 
 
 def members(fields: Mapping[str, JsonValue], prefix: str, inner: str = "") -> list[dict[str, JsonValue]]:
-    """The list's members by their rest of the key, in order of number; numbers may be missing.
+    """The members of a flattened list, each by the rest of its keys, in order of number; numbers may be missing.
 
     Args:
         fields: attributes, or a member of an outer list.

@@ -1,12 +1,31 @@
-"""Several spans of one call, made one: an agent's, an MCP client's and server's, a second instrumentation's."""
+"""Folding: several spans of one call are made one execution.
+
+An agent, an MCP client and an MCP server each write a span of the same call, and so does a second instrumentation. A
+worked example, which `tests/extract/gen_ai/worked_example_of_folding.yaml` repeats::
+
+    agent shop                                       0-100
+      2  tool search        by the agent             10-40   arguments {q: tea}
+         3  tools/call search  by the MCP client     12-38   result ["green tea"]
+            4  tools/call search  by the MCP server  14-36
+      5  tool search        by the agent             50-70   arguments {q: tea}
+
+1. `_fold_same_id`: no span has a call id, so nothing is folded here.
+2. `_fold_nested`: span 3 lies directly within span 2, has the same name, and its arguments are not known to differ: it
+   is the same call. So is span 4 within span 3. The outermost span, 2, stays and absorbs the other two: it takes over
+   the result, and lists them in ``also``.
+3. `_fold_near`: spans of different scopes that start and end within `NEAR_NS` of each other, with equal arguments, are
+   one call shown twice. Span 5 is of the same scope as span 2 and starts 40 later: it stays a second call.
+
+What is left: span 2 with arguments {q: tea} and result ["green tea"], also seen in 3 and 4; and span 5.
+"""
 
 from collections.abc import Sequence
 
 from tracegrade import semconv as s
-from tracegrade.extract.asks import Ask
+from tracegrade.extract.decode.values import canonical
 from tracegrade.extract.nodes import MAX_CHAIN, Node
+from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.extract.tool_spans import Execution
-from tracegrade.extract.values import canonical
 from tracegrade.model.span import Span
 
 # Two instrumentations of one call start and end their spans this close to each other.
@@ -18,13 +37,13 @@ _QUALIFIERS = ("__", "-", ".", "/", ":")
 
 
 def fold(
-    executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[Node], spans: Sequence[Span]
+    executions: Sequence[Execution], requests: Sequence[ToolRequest], nodes: Sequence[Node], spans: Sequence[Span]
 ) -> list[Execution]:
     """One execution for each call, in order of start; the others are merged into it and listed in its `also`.
 
     Args:
         executions: in order of start.
-        asks: an id that was asked for more than once is used again, not shown again.
+        requests: an id that was requested more than once is an id used again, not one call shown twice.
         nodes: all nodes of the trace.
         spans: all spans of the trace.
     """
@@ -33,7 +52,7 @@ def fold(
     kept = list(executions)
     ids = [execution.call_id for execution in executions if execution.call_id is not None]
     if len(set(ids)) < len(ids):
-        kept = _fold_same_id(executions, asks)
+        kept = _fold_same_id(executions, requests)
     if any(_may_be_nested(execution) for execution in kept):
         kept = _fold_nested(kept, spans)
     if len({execution.node.span.scope for execution in kept}) > 1:
@@ -44,7 +63,7 @@ def fold(
 def without_server_side(
     executions: Sequence[Execution], nodes: Sequence[Node], top_down: Sequence[Node]
 ) -> Sequence[Execution]:
-    """Leave out an MCP server's side of calls where it is all that a trace shows: the callers' traces show them.
+    """Leave out an MCP server's side of calls when a trace shows nothing else: the callers' traces show these calls.
 
     What an agent behind the server calls in turn stays.
     """
@@ -61,7 +80,7 @@ def without_server_side(
 
 
 def names_match(one: str, other: str) -> bool:
-    """Whether two names may be of one tool: equal, or one is the other behind a server's or plugin's name."""
+    """Whether two names may name one tool: equal, or one is the other with the prefix of a server or plugin."""
     if one == other:
         return True
     if len(one) < len(other):
@@ -70,22 +89,22 @@ def names_match(one: str, other: str) -> bool:
 
 
 def short_name(name: str) -> str:
-    """A name without the MCP server in front of it."""
+    """A tool's name without the prefix that names its MCP server."""
     return name.rpartition("__")[2] or name
 
 
-def _fold_same_id(executions: Sequence[Execution], asks: Sequence[Ask]) -> list[Execution]:
-    asked: dict[str, int] = {}
-    for ask in asks:
-        if ask.call.call_id is not None:
-            asked[ask.call.call_id] = asked.get(ask.call.call_id, 0) + 1
+def _fold_same_id(executions: Sequence[Execution], requests: Sequence[ToolRequest]) -> list[Execution]:
+    request_counts: dict[str, int] = {}
+    for request in requests:
+        if request.call.call_id is not None:
+            request_counts[request.call.call_id] = request_counts.get(request.call.call_id, 0) + 1
     kept: list[Execution] = []
     by_id: dict[str, list[Execution]] = {}
     for execution in executions:
         found = None
         if execution.call_id is not None:
             seen = by_id.setdefault(execution.call_id, [])
-            again = asked.get(execution.call_id, 0) > 1
+            again = request_counts.get(execution.call_id, 0) > 1
             found = next((e for e in seen[-MAX_COMPARED:] if _is_same_id_call(e, execution, again)), None)
         if found is None:
             kept.append(execution)
@@ -107,7 +126,7 @@ def _is_same_id_call(first: Execution, second: Execution, again: bool) -> bool:
     one, other = first.node.span, second.node.span
     if one.end_ns > other.start_ns:  # at the same time; `first` started first
         return True
-    # One after the other: the id was asked for again, or the call was tried again because it had failed.
+    # One after the other: the id was requested again, or the call was tried again because it had failed.
     return not again and not (first.error is not None and one.scope == other.scope)
 
 
@@ -117,7 +136,7 @@ def _may_be_nested(execution: Execution) -> bool:
 
 
 def _has_lost_parent(execution: Execution) -> bool:
-    """Whether it may be an MCP span of which it is not known what encloses it."""
+    """Whether it is an MCP span whose parent span is missing."""
     return execution.node.parent is None and execution.node.span.parent_span_id != b"" and execution.is_mcp
 
 
@@ -164,7 +183,7 @@ def _fold_nested(executions: list[Execution], spans: Sequence[Span]) -> list[Exe
 
 
 class _Apart:
-    """Which spans are in trees apart, since a span that would join them is missing: one may enclose the other."""
+    """Which spans are in separate trees because a span between them is missing: one of them may enclose the other."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
         self._spans = spans
@@ -172,11 +191,11 @@ class _Apart:
         self._tops: dict[bytes, bytes] = {}
 
     def are_apart(self, one: Node, other: Node) -> bool:
-        """Whether nothing is known of how one stands to the other; siblings are under one parent, missing or not."""
+        """Whether the two are in separate trees; siblings are in one tree even when their parent is missing."""
         return self._top(one.span.span_id) != self._top(other.span.span_id)
 
     def _top(self, span_id: bytes) -> bytes:
-        """The outermost span around a span that is known by its id, itself missing or not."""
+        """The id of the outermost span around a span, as far as parent ids go; that span itself may be missing."""
         if not self._parents:
             self._parents = {span.span_id: span.parent_span_id for span in self._spans}
         at = span_id
@@ -190,7 +209,7 @@ class _Apart:
 
 
 def _around_in_time(execution: Execution, before: Sequence[Execution], apart: _Apart) -> Node | None:
-    """The innermost of the executions that started before and end after it, of those that it may be a part of."""
+    """The innermost earlier execution that encloses this one in time and may be the same call."""
     end_ns = execution.node.span.end_ns
     around = (e for e in reversed(before) if end_ns <= e.node.span.end_ns and _is_nested_call(e, execution))
     return next((outer.node for outer in around if apart.are_apart(outer.node, execution.node)), None)
@@ -214,7 +233,7 @@ def _is_nested_call(outer: Execution, inner: Execution) -> bool:
 
 
 def _fold_near(executions: list[Execution], chat_scopes: set[str]) -> list[Execution]:
-    """Fold what two instrumentations show side by side into the one that shows the model calls as well."""
+    """Fold calls that two instrumentations show side by side; the one that also shows the model calls stays."""
     gone: set[Execution] = set()
     by_name: dict[str, list[Execution]] = {}
     for execution in executions:
@@ -243,7 +262,7 @@ def _is_twin(one: Execution, other: Execution) -> bool:
 
 
 def _arguments_agree(one: Execution, other: Execution) -> bool:
-    """Equal, as far as both are readable."""
+    """Whether the arguments are equal; true where one of them is not readable."""
     if not one.arguments.is_readable or not other.arguments.is_readable:
         return True
     return one.arguments.value == other.arguments.value or canonical(one.arguments.value) == canonical(

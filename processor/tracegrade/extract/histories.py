@@ -1,4 +1,4 @@
-"""Histories: each model call is given all messages before it again, and what is new is at their end.
+"""Histories: each model call gets all earlier messages again, and the new ones are at the end.
 
 Reading every history whole would cost the square of a trace's model calls.
 """
@@ -11,14 +11,14 @@ from tracegrade.model.span import Span
 
 
 class Beyond(NamedTuple):
-    """What a span holds beyond another; `goes_on` is whether a history in it begins with the other's and has more."""
+    """A span without what another one holds; `goes_on`: whether its history continues the history of the other."""
 
     span: Span
     goes_on: bool
 
 
 def beyond(span: Span, since: Span, prefixes: tuple[str, ...]) -> Beyond:
-    """`span` without the messages that `since` was given as well, where its history goes on from that one's.
+    """`span` without the messages that `since` holds as well, where its history continues that of `since`.
 
     A history is a list as JSON text, flattened keys under one of `prefixes`, or span events. What is new in it is
     found by comparing texts, which costs little beside reading them.
@@ -38,7 +38,7 @@ def beyond(span: Span, since: Span, prefixes: tuple[str, ...]) -> Beyond:
 
 
 def _drop_known_keys(attributes: dict[str, JsonValue], before: dict[str, JsonValue], prefixes: tuple[str, ...]) -> bool:
-    """Drop the keys of lists that go on, or are the same; whether one goes on."""
+    """Drop the keys of lists that continue earlier ones, or equal them. Returns whether one continues."""
     flattened = [key for key in before if key.startswith(prefixes)]
     changed = [key for key in flattened if key not in attributes or attributes[key] != before[key]]
     continued = tuple(prefix for prefix in prefixes if not any(key.startswith(prefix) for key in changed))
@@ -51,7 +51,7 @@ def _drop_known_keys(attributes: dict[str, JsonValue], before: dict[str, JsonVal
 
 
 def _beyond_text(value: str, before: JsonValue) -> str:
-    """The list of what the list `value` holds beyond the objects of the list `before`, all as JSON text."""
+    """The list `value` without the objects of the list `before` at its beginning, all as JSON text."""
     if type(before) is not str or before[-2:] != "}]":
         return value
     if value == before:

@@ -1,16 +1,16 @@
-"""Log records as events of their spans: content that a producer sends apart is read as if it stood on the span."""
+"""Joins log records to their spans as events, so that content sent in log records is read like content on spans."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tracegrade.extract.values import decode
+from tracegrade.extract.decode.values import decode
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span, SpanEvent
 from tracegrade.semconv import CLAUDE_TOOL_USE_ID, LOG_BODY
 
 
 def join(spans: Sequence[Span], log_records: Sequence[LogRecord]) -> list[Span]:
-    """The spans, each with its log records as further events, in the order given; a record without its span is left.
+    """The spans, each with its log records as further events, in the order given; records without a span are left out.
 
     A record that says which use of a tool it is about is an event of that one's span, not of the span around it all
     that it names (Claude Code). Spans are not changed: one that gets events is a copy.

@@ -5,9 +5,9 @@ and ``tool_calls`` (chat completions, LangChain, LiteLLM beside ``parts``). What
 provider's request or response as instrumentations record it whole.
 """
 
+from tracegrade.extract.decode.unwrap import open_function_response
+from tracegrade.extract.decode.values import call_id, decode, is_exact, is_masked, parse_plain
 from tracegrade.extract.reading import Message, RequestedCall, ShownResult
-from tracegrade.extract.unwrap import open_function_response
-from tracegrade.extract.values import call_id, decode, is_exact, is_masked, parse_plain
 from tracegrade.model.json_value import JsonValue
 
 USER_ROLES = ("user", "human")

@@ -8,9 +8,9 @@ the span's own dialect does not find. Source: AWS Distro for OpenTelemetry Pytho
 from collections.abc import Iterator
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.values import decode
 from tracegrade.extract.messages import read_event, read_messages
 from tracegrade.extract.reading import Message, ToolEvents
-from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 

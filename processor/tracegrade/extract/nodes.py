@@ -1,4 +1,4 @@
-"""The spans of a trace that say something about agents and tools, and how they enclose one another."""
+"""Nodes: the spans of a trace that a dialect reads, and which of them encloses which."""
 
 from collections.abc import Sequence
 
@@ -45,7 +45,7 @@ class Node:
         return self._outputs
 
     def show_outputs(self, messages: list[Message]) -> None:
-        """Take as put out what another span shows of it."""
+        """Set the output messages, which another span shows."""
         self._outputs = messages
 
     def is_below(self, other: "Node") -> bool:

@@ -1,33 +1,52 @@
-"""Requests, executions and results of one trace, joined: one `ToolCall` for each real call."""
+"""Pairing: the requests, executions and results of one trace are joined, one `PairedCall` for each real call.
+
+A model *requests* a call in an assistant message, a tool span shows its *execution*, and a later message shows its
+*result* to the model. Senders record any of the three, or none of the ids by which they belong together. A worked
+example, which `tests/extract/gen_ai/worked_example_of_pairing.yaml` repeats::
+
+    agent shop          0-100
+      chat              5-20    asks for: a find_order {id: 7}, b refund {id: 7}
+      tool find_order   21-30   call id a, no arguments recorded, result {total: 40}
+      chat              40-60   is given: a -> {total: 40}, b -> "done"; asks for: c send_mail {}
+
+1. Requests, in order: a, b, c.
+2. The tool span has call id a, so it is the execution of request a. (Without ids: the request of the same run, name
+   and arguments; else of the same run and name; else of the same name.)
+3. The span lacks the arguments: they are taken from the request, {id: 7}. It has a result, which stays.
+4. Request b has no tool span, but the next model call is given its result: it was executed, and is a call read from
+   messages, with output "done". Request c has neither, in a run that has tool spans: it was never executed, and is no
+   call.
+5. Calls by start: refund (the start of the message that requests it, 5), find_order (21).
+"""
 
 from collections.abc import Callable, Sequence
 
-from tracegrade.extract.asks import Ask
+from tracegrade.extract.decode.unwrap import Output, properties
+from tracegrade.extract.decode.values import ABSENT, Decoded, canonical, decode, first_text
 from tracegrade.extract.folding import short_name
 from tracegrade.extract.histories import beyond
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Message, RequestedCall, ShownResult, SpanKind
+from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.extract.tool_spans import Execution, read_arguments
 from tracegrade.extract.turns import Turns
-from tracegrade.extract.unwrap import Output, properties
-from tracegrade.extract.values import ABSENT, Decoded, canonical, decode, first_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolError
 
 # Calls without a known place among the requests come after those that have one, at the same start.
-_UNASKED = 1 << 60
+_UNREQUESTED = 1 << 60
 _MAX_SAME_ID = 32
 _UUID_LENGTH = 36
 
 
 class PairedCall:
-    """A call on its way to becoming a `ToolCall`: an execution, a request, or both."""
+    """One real call, before it becomes a `ToolCall`: an execution, a request, or both."""
 
-    __slots__ = ("arguments", "ask", "error", "execution", "node", "output")
+    __slots__ = ("arguments", "error", "execution", "node", "output", "request")
 
-    def __init__(self, execution: Execution | None, ask: Ask | None, node: Node) -> None:
+    def __init__(self, execution: Execution | None, request: ToolRequest | None, node: Node) -> None:
         self.execution = execution
-        self.ask = ask
+        self.request = request
         self.node = node
         self.arguments: Decoded = execution.arguments if execution is not None else ABSENT
         self.output: Decoded = execution.output if execution is not None else ABSENT
@@ -35,50 +54,57 @@ class PairedCall:
 
 
 def _order(paired: PairedCall) -> tuple[int, int, int, bytes]:
-    """The one total order: start, position in the asking message, end, span id."""
+    """The one total order: start, position in the requesting message, end, span id."""
     span = paired.node.span
-    return span.start_ns, paired.ask.order if paired.ask is not None else _UNASKED, span.end_ns, span.span_id
+    return (
+        span.start_ns,
+        paired.request.order if paired.request is not None else _UNREQUESTED,
+        span.end_ns,
+        span.span_id,
+    )
 
 
-def pair(executions: Sequence[Execution], asks: Sequence[Ask], nodes: Sequence[Node], turns: Turns) -> list[PairedCall]:
+def pair(
+    executions: Sequence[Execution], requests: Sequence[ToolRequest], nodes: Sequence[Node], turns: Turns
+) -> list[PairedCall]:
     """Join executions with the requests for them, and both with the results that later messages show.
 
     A request that no tool span shows is a call of its own, unless its run has tool spans, no later message shows a
-    result and no agent of that name ran: then it was asked for and never run (the run was aborted, or it was the
+    result and no agent of that name ran: then it was requested and never run (the run was aborted, or it was the
     framework's way to end the run).
 
     Args:
         executions: one for each call.
-        asks: one for each request, in order.
+        requests: one for each request, in order.
         nodes: all nodes, in order of start.
         turns: their model calls, one after another.
     """
-    asked_by = _match(executions, asks)
-    _drop_handoffs(asks, nodes)
+    requested_by = _match(executions, requests)
+    _drop_handoffs(requests, nodes)
     results = _Results(nodes, turns)
     schemas = _Schemas(nodes)
     calls = []
     for execution in _with_refused_attempts(executions):
-        paired = PairedCall(execution, asked_by.get(execution), execution.node)
+        paired = PairedCall(execution, requested_by.get(execution), execution.node)
         _complete(paired, results, schemas)
         calls.append(paired)
     runs_with_spans = {execution.node.run for execution in executions}
     called_agents = _CalledAgents(nodes)
-    for ask in asks:
-        if ask.taken:
+    for request in requests:
+        if request.taken:
             continue
-        shown = results.of(ask) or called_agents.result_of(ask)
+        shown = results.of(request) or called_agents.result_of(request)
         if shown is not None and not shown.failed and results.failed_elsewhere(shown):
             shown = shown._replace(failed=True)
-        if shown is None and ask.node.run in runs_with_spans:
+        if shown is None and request.node.run in runs_with_spans:
             continue
-        calls.append(_from_message(ask, shown, schemas))
+        calls.append(_from_message(request, shown, schemas))
     calls.sort(key=_order)
     return calls
 
 
 def _with_refused_attempts(executions: Sequence[Execution]) -> list[Execution]:
-    """A call that was refused before its tool ran is an attempt at the next one of that tool in the run, if any."""
+    """Count a call that was refused before its tool ran as an attempt of the next call of that tool in the run."""
     if all(execution.error is None for execution in executions):
         return list(executions)  # nearly always: whoever refuses a call says so
     kept: list[Execution] = []
@@ -96,15 +122,15 @@ def _with_refused_attempts(executions: Sequence[Execution]) -> list[Execution]:
     return kept
 
 
-def _match(executions: Sequence[Execution], asks: Sequence[Ask]) -> dict[Execution, Ask]:
+def _match(executions: Sequence[Execution], requests: Sequence[ToolRequest]) -> dict[Execution, ToolRequest]:
     """Which request each execution answers: by call id, else by name and arguments in order, else by name in order."""
-    matched: dict[Execution, Ask] = {}
-    if not asks:
+    matched: dict[Execution, ToolRequest] = {}
+    if not requests:
         return matched
-    by_id: dict[str, list[Ask]] = {}
-    for ask in asks:
-        if ask.call.call_id is not None:
-            by_id.setdefault(ask.call.call_id, []).append(ask)
+    by_id: dict[str, list[ToolRequest]] = {}
+    for request in requests:
+        if request.call.call_id is not None:
+            by_id.setdefault(request.call.call_id, []).append(request)
     rest: list[Execution] = []
     for execution in executions:
         found = _by_id(execution, by_id)
@@ -113,45 +139,47 @@ def _match(executions: Sequence[Execution], asks: Sequence[Ask]) -> dict[Executi
             matched[execution] = found
         else:
             rest.append(execution)
-    for key_of_execution, key_of_ask in _PASSES:
+    for key_of_execution, key_of_request in _PASSES:
         if rest:
-            waiting = _waiting(asks, key_of_ask)
+            waiting = _waiting(requests, key_of_request)
             rest = [
                 execution for execution in rest if not _take(execution, key_of_execution(execution), waiting, matched)
             ]
     return matched
 
 
-def _waiting(asks: Sequence[Ask], key_of_ask: Callable[[Ask], object]) -> dict[tuple[object, bool], list[Ask]]:
-    """The requests not yet answered by key and whether they have an id, the first one last."""
-    waiting: dict[tuple[object, bool], list[Ask]] = {}
-    for ask in reversed(asks):
-        if not ask.taken:
-            waiting.setdefault((key_of_ask(ask), ask.call.call_id is not None), []).append(ask)
+def _waiting(
+    requests: Sequence[ToolRequest], key_of_request: Callable[[ToolRequest], object]
+) -> dict[tuple[object, bool], list[ToolRequest]]:
+    """The requests without an execution, by key and whether they have an id; in reverse order."""
+    waiting: dict[tuple[object, bool], list[ToolRequest]] = {}
+    for request in reversed(requests):
+        if not request.taken:
+            waiting.setdefault((key_of_request(request), request.call.call_id is not None), []).append(request)
     return waiting
 
 
 def _take(
     execution: Execution,
     key: object,
-    waiting: dict[tuple[object, bool], list[Ask]],
-    matched: dict[Execution, Ask],
+    waiting: dict[tuple[object, bool], list[ToolRequest]],
+    matched: dict[Execution, ToolRequest],
 ) -> bool:
     # Two ids that differ are two calls, but some senders record a run's UUID where they know no id.
     is_certain = execution.call_id is not None and len(execution.call_id) != _UUID_LENGTH
     candidates = waiting.get((key, False)) or (None if is_certain else waiting.get((key, True)))
     if not candidates:
         return False
-    ask = candidates.pop(_latest_before(execution.node.span.start_ns, candidates))
-    ask.taken = True
-    matched[execution] = ask
+    request = candidates.pop(_latest_before(execution.node.span.start_ns, candidates))
+    request.taken = True
+    matched[execution] = request
     return True
 
 
-def _latest_before(start_ns: int, candidates: Sequence[Ask]) -> int:
-    """The place of the first request that the latest model call before `start_ns` made, else of the very first one.
+def _latest_before(start_ns: int, candidates: Sequence[ToolRequest]) -> int:
+    """The index of the first request of the latest model call before `start_ns`, else of the first request.
 
-    An earlier model call's is left then: the span of what it asked for is missing.
+    Requests of earlier model calls are passed over: the spans of their calls are missing.
     """
     last = len(candidates) - 1
     found = last
@@ -164,7 +192,7 @@ def _latest_before(start_ns: int, candidates: Sequence[Ask]) -> int:
     return found
 
 
-def _by_id(execution: Execution, by_id: dict[str, list[Ask]]) -> Ask | None:
+def _by_id(execution: Execution, by_id: dict[str, list[ToolRequest]]) -> ToolRequest | None:
     if execution.call_id is None:
         return None
     candidates = by_id.get(execution.call_id)
@@ -172,58 +200,62 @@ def _by_id(execution: Execution, by_id: dict[str, list[Ask]]) -> Ask | None:
         return None
     if len(candidates) == 1 and candidates[0].call.name == execution.name and not candidates[0].taken:
         return candidates[0]  # nearly all
-    candidates = [ask for ask in candidates[:_MAX_SAME_ID] if not ask.taken]
-    same_name = [ask for ask in candidates if short_name(ask.call.name) == short_name(execution.name)]
+    candidates = [request for request in candidates[:_MAX_SAME_ID] if not request.taken]
+    same_name = [request for request in candidates if short_name(request.call.name) == short_name(execution.name)]
     # Some frameworks name a tool's class; another run's call of another name is one that has the same id by chance.
-    same_run = [ask for ask in same_name or candidates if ask.node.run is execution.node.run]
+    same_run = [request for request in same_name or candidates if request.node.run is execution.node.run]
     return next(iter(same_run or same_name), None)
 
 
-def _ask_arguments(ask: Ask) -> str:
-    return canonical(read_arguments(ask.call.arguments, None).value)
+def _requested_arguments(request: ToolRequest) -> str:
+    return canonical(read_arguments(request.call.arguments, None).value)
 
 
-_PASSES: tuple[tuple[Callable[[Execution], object], Callable[[Ask], object]], ...] = (
+_PASSES: tuple[tuple[Callable[[Execution], object], Callable[[ToolRequest], object]], ...] = (
     (
         lambda e: (e.node.run, short_name(e.name), canonical(e.arguments.value)),
-        lambda a: (a.node.run, short_name(a.call.name), _ask_arguments(a)),
+        lambda r: (r.node.run, short_name(r.call.name), _requested_arguments(r)),
     ),
-    (lambda e: (e.node.run, short_name(e.name)), lambda a: (a.node.run, short_name(a.call.name))),
-    (lambda e: short_name(e.name), lambda a: short_name(a.call.name)),
+    (lambda e: (e.node.run, short_name(e.name)), lambda r: (r.node.run, short_name(r.call.name))),
+    (lambda e: short_name(e.name), lambda r: short_name(r.call.name)),
 )
 
 
-def _drop_handoffs(asks: Sequence[Ask], nodes: Sequence[Node]) -> None:
-    """The request that a handoff span answers is no tool call: take the latest one before it that nothing answers."""
+def _drop_handoffs(requests: Sequence[ToolRequest], nodes: Sequence[Node]) -> None:
+    """Mark the requests that handoff spans answer, which are no tool calls: the latest open request before each."""
     handoffs = [node for node in nodes if node.kind == "handoff"]
-    waiting: dict[Node | None, list[Ask]] = {}
+    waiting: dict[Node | None, list[ToolRequest]] = {}
     known = 0
     for node in handoffs:
-        while known < len(asks) and asks[known].node.span.start_ns <= node.span.start_ns:
-            waiting.setdefault(asks[known].node.run, []).append(asks[known])
+        while known < len(requests) and requests[known].node.span.start_ns <= node.span.start_ns:
+            waiting.setdefault(requests[known].node.run, []).append(requests[known])
             known += 1
         before = waiting.get(node.run, [])
         while before:
-            ask = before.pop()
-            if not ask.taken:
-                ask.taken = True
+            request = before.pop()
+            if not request.taken:
+                request.taken = True
                 break
 
 
 def _complete(paired: PairedCall, results: "_Results", schemas: "_Schemas") -> None:
-    """Fill in from messages what the tool span does not hold."""
-    execution, ask = paired.execution, paired.ask
+    """Fill in arguments, output and error from messages where the tool span does not hold them."""
+    execution, request = paired.execution, paired.request
     if execution is None:
         return
     if type(paired.arguments.value) is not dict or paired.arguments.status == "text":
-        if ask is not None:
-            asked = read_arguments(ask.call.arguments, None)
-            if isinstance(asked.value, dict):
-                paired.arguments = asked
+        if request is not None:
+            requested = read_arguments(request.call.arguments, None)
+            if isinstance(requested.value, dict):
+                paired.arguments = requested
         if paired.arguments.status == "text" and execution.parameters is None:
             paired.arguments = read_arguments(execution.raw_arguments, schemas.of(execution.name))
     if paired.error is None and paired.output.status in ("absent", "redacted", "truncated"):
-        shown = results.of(ask) if ask is not None else results.by_id(execution.call_id, execution.name, paired.node)
+        shown = (
+            results.of(request)
+            if request is not None
+            else results.by_id(execution.call_id, execution.name, paired.node)
+        )
         if shown is not None:
             output = paired.node.dialect.read_output(paired.node.span, shown.output)
             if output.result.status != "absent":
@@ -231,22 +263,22 @@ def _complete(paired: PairedCall, results: "_Results", schemas: "_Schemas") -> N
                 paired.error = message_error(output, shown)
 
 
-def _from_message(ask: Ask, shown: ShownResult | None, schemas: "_Schemas") -> PairedCall:
-    paired = PairedCall(None, ask, ask.node)
-    paired.arguments = decode(ask.call.arguments)
+def _from_message(request: ToolRequest, shown: ShownResult | None, schemas: "_Schemas") -> PairedCall:
+    paired = PairedCall(None, request, request.node)
+    paired.arguments = decode(request.call.arguments)
     if type(paired.arguments.value) is not dict or "kwargs" in paired.arguments.value:
-        paired.arguments = read_arguments(ask.call.arguments, schemas.of(ask.call.name))
+        paired.arguments = read_arguments(request.call.arguments, schemas.of(request.call.name))
     if shown is not None:
-        output = ask.node.dialect.read_output(ask.node.span, shown.output)
+        output = request.node.dialect.read_output(request.node.span, shown.output)
         paired.output = output.result
         paired.error = message_error(output, shown)
-        if ask.call.call_id is None and shown.call_id is not None:
-            ask.call = ask.call._replace(call_id=shown.call_id)
+        if request.call.call_id is None and shown.call_id is not None:
+            request.call = request.call._replace(call_id=shown.call_id)
     return paired
 
 
 def message_error(output: Output, shown: ShownResult) -> ToolError | None:
-    """The failure that a result in a message is; None for one that is none."""
+    """The error that a result in a message reports; None where it reports none."""
     if not output.failed and not shown.failed:
         return None
     value = output.result.value
@@ -254,28 +286,28 @@ def message_error(output: Output, shown: ShownResult) -> ToolError | None:
 
 
 class _CalledAgents:
-    """Runs within runs: some frameworks show an agent that is called as a tool by its own span alone."""
+    """Agents that are called as tools: some frameworks write the agent's span alone, without a tool span."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
         self._waiting: list[Node] | None = None
 
-    def result_of(self, ask: Ask) -> ShownResult | None:
-        """What the next agent answered that has the name asked for and ran within the asking run; each answers once."""
+    def result_of(self, request: ToolRequest) -> ShownResult | None:
+        """The answer of the next agent run of the requested name within the requesting run; each run answers once."""
         if self._waiting is None:
             self._waiting = [node for node in self._nodes if node.run is node and node.parent is not None]
         for node in self._waiting:
-            is_within = node.parent is not None and node.parent.run is ask.node.run
-            if is_within and node.agent == ask.call.name and node.span.start_ns >= ask.node.span.start_ns:
+            is_within = node.parent is not None and node.parent.run is request.node.run
+            if is_within and node.agent == request.call.name and node.span.start_ns >= request.node.span.start_ns:
                 self._waiting.remove(node)
                 outputs = node.outputs()
                 text = outputs[-1].text if outputs else first_text(node.span, node.keys.answer)
-                return ShownResult(ask.call.call_id, text or None)
+                return ShownResult(request.call.call_id, text or None)
         return None
 
 
 class _Results:
-    """What later messages tell the model about calls. Reads no message before it is asked."""
+    """The results of calls that later messages show. Messages are read only when they are needed."""
 
     def __init__(self, nodes: Sequence[Node], turns: Turns) -> None:
         self._nodes = nodes
@@ -285,7 +317,7 @@ class _Results:
         self._failures: set[tuple[str, str]] | None = None
 
     def failed_elsewhere(self, shown: ShownResult) -> bool:
-        """Whether an agent put out the same text of the same call as a failure, which many clients cannot say."""
+        """Whether an agent's output shows the same result as failed; inputs of model calls often cannot say so."""
         if self._failures is None:
             self._failures = {
                 (result.call_id, result.output)
@@ -296,18 +328,20 @@ class _Results:
             }
         return isinstance(shown.output, str) and (shown.call_id, shown.output) in self._failures
 
-    def of(self, ask: Ask) -> ShownResult | None:
-        """The result of a requested call: in the asking run's next model call, else anywhere by its id."""
-        following = self._turns.after(ask.node)
-        wanted = ask.call.call_id
+    def of(self, request: ToolRequest) -> ShownResult | None:
+        """The result of a requested call: in the next model call of the same run, else anywhere by its id."""
+        following = self._turns.after(request.node)
+        call_id = request.call.call_id
         if following is None:
-            return self.by_id(wanted, ask.call.name, ask.node)
-        asked, trailing = self._trailing_of(following)
-        if wanted is None:
-            is_asked = not asked or any(call.name == ask.call.name for call in asked)
-            return trailing[ask.position] if is_asked and ask.position < len(trailing) else None
-        found = next((result for result in trailing if result.call_id == wanted), None)
-        return found or _at_its_place(ask, asked, trailing) or self.by_id(wanted, ask.call.name, ask.node)
+            return self.by_id(call_id, request.call.name, request.node)
+        requested, trailing = self._trailing_of(following)
+        if call_id is None:
+            is_requested = not requested or any(call.name == request.call.name for call in requested)
+            return trailing[request.position] if is_requested and request.position < len(trailing) else None
+        found = next((result for result in trailing if result.call_id == call_id), None)
+        return (
+            found or _at_its_place(request, requested, trailing) or self.by_id(call_id, request.call.name, request.node)
+        )
 
     def by_id(self, call_id: str | None, name: str, node: Node) -> ShownResult | None:
         """The first result shown for a call id, in the order of model calls, else in what an agent put out.
@@ -329,7 +363,7 @@ class _Results:
         return None
 
     def _note(self, run: Node | None, messages: Sequence[Message]) -> None:
-        """Keep the results in some messages, by call id and name ("" where no message asks for the call)."""
+        """Keep the results in some messages, by call id and name ("" where no message shows the request)."""
         assert self._by_id is not None
         names: dict[str | None, str] = {}
         told: dict[tuple[str, str], ShownResult] = {}
@@ -353,29 +387,35 @@ class _Results:
         They are those of the model call before it, unless that one's span is missing. No calls: no message shows them.
         """
         if chat not in self._trailing:
-            asked: list[RequestedCall] = []
+            requested: list[RequestedCall] = []
             found: list[ShownResult] = []
             for message in self._turns.new_inputs(chat):
                 if message.calls:
                     if found:  # else one turn, a message for each of its calls
-                        asked, found = [], []
-                    asked += message.calls
+                        requested, found = [], []
+                    requested += message.calls
                 for result in message.results:
                     _add_result(found, result)
-            self._trailing[chat] = asked, found
+            self._trailing[chat] = requested, found
         return self._trailing[chat]
 
 
-def _at_its_place(ask: Ask, asked: Sequence[RequestedCall], results: Sequence[ShownResult]) -> ShownResult | None:
-    """The result at the call's place, where results have ids that no call has, or none: some senders make them up."""
-    if len(asked) != len(results) or ask.position >= len(asked) or asked[ask.position].call_id != ask.call.call_id:
+def _at_its_place(
+    request: ToolRequest, requested: Sequence[RequestedCall], results: Sequence[ShownResult]
+) -> ShownResult | None:
+    """The result at the same position as the call, where no result has the id of any call: some senders invent ids."""
+    if (
+        len(requested) != len(results)
+        or request.position >= len(requested)
+        or requested[request.position].call_id != request.call.call_id
+    ):
         return None
-    known = {call.call_id for call in asked}
-    return results[ask.position] if all(result.call_id not in known for result in results) else None
+    known = {call.call_id for call in requested}
+    return results[request.position] if all(result.call_id not in known for result in results) else None
 
 
 def _add_result(found: list[ShownResult], result: ShownResult) -> None:
-    """Append a result, unless it is shown already: requests are recorded in two ways, of which one says it failed."""
+    """Append a result unless it is there already; of two records of one result, the one that says it failed stays."""
     for place, seen in enumerate(found):
         if result.call_id is not None and seen.call_id == result.call_id:
             if _says_more(result, seen):
@@ -390,7 +430,7 @@ def _says_more(result: ShownResult, seen: ShownResult) -> bool:
 
 
 class _Schemas:
-    """The tool definitions that model calls were given; read when first asked for."""
+    """The tool definitions that model calls were given; read when first needed."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes

@@ -1,11 +1,11 @@
-"""What dialects say about spans: raw values and where they stand, before anything is paired or decoded."""
+"""What dialects read from spans: raw values and their keys, before anything is decoded or paired."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from tracegrade.extract.unwrap import Output, unwrap_output
-from tracegrade.extract.values import decode
+from tracegrade.extract.decode.unwrap import Output, unwrap_output
+from tracegrade.extract.decode.values import decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolError
@@ -26,7 +26,7 @@ class RequestedCall(NamedTuple):
 
 
 class ShownResult(NamedTuple):
-    """A tool's result that a message tells the model; ``failed`` where the message says that the call did."""
+    """A tool's result in a message to the model; ``failed``: the message says that the call failed."""
 
     call_id: str | None
     output: JsonValue
@@ -35,7 +35,7 @@ class ShownResult(NamedTuple):
 
 @dataclass(slots=True)
 class Message:
-    """One chat message: its role, its text ("" when it has none), the calls it asks for and the results it tells."""
+    """One chat message: its role, its text ("" when it has none), the calls it requests and the results it holds."""
 
     role: str
     text: str = ""
@@ -62,7 +62,7 @@ class Keys(NamedTuple):
 
 
 def join_keys(keys: Iterable[Keys]) -> Keys:
-    """Keys of several, field by field, each key once: the first ones' are preferred."""
+    """Join several `Keys`, field by field, each key once; earlier ones are preferred."""
     return Keys(*(tuple(dict.fromkeys(key for part in parts for key in part)) for parts in zip(*keys, strict=True)))
 
 
@@ -115,7 +115,7 @@ class Dialect(NamedTuple):
 
     A span without any of the attributes in ``marks`` is not written in this dialect; one without marks goes by names.
 
-    Installed packages add theirs by the entry-point group ``tracegrade.dialects``; the README shows one.
+    Installed packages add theirs by the entry-point group ``tracegrade.dialects``; docs/extend/dialect.md shows one.
 
     All functions are total: whatever a span holds, they return. ``classify`` answers None for a span that is not
     written in this dialect. ``outputs`` and ``inputs`` are the messages of a chat or agent span. ``schemas`` are the

@@ -1,13 +1,32 @@
-"""Which agent runs a trace holds, and what was asked and answered in each."""
+"""Agent runs: which agent spans of a trace are runs, and what was asked and answered in each run.
+
+Not every agent span is a run: frameworks wrap a run in further spans that are called "agent". A worked example, which
+`tests/extract/gen_ai/worked_example_of_runs.yaml` repeats::
+
+    1  agent planner                   0-100   user message "Plan a trip."
+       2  agent planner                1-99
+          3  tool find_train           10-20
+          4  tool ask_hotels           30-80
+             5  agent, without a name  31-79
+                6  agent hotels        32-78
+                   7  tool find_room   40-50
+
+1. Span 1 has a name and no agent above it: it is a run, with the prompt "Plan a trip.".
+2. Span 2 lies directly below an agent of the same name: it is the same run, shown twice.
+3. Span 5 has no name and no calls of its own, and it encloses span 6, which is certainly a run: it is a wrapper.
+4. Span 6 has a name: it is a run, and its parent run is planner's.
+5. Each call belongs to the nearest run around it: find_train and ask_hotels to planner, find_room to hotels, at depth 1
+   because ask_hotels encloses it.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.unwrap import MAX_ENVELOPES
+from tracegrade.extract.decode.values import decode, first_text, parse_object
 from tracegrade.extract.messages import ASSISTANT_ROLES, USER_ROLES, last_text, read_messages
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Keys
-from tracegrade.extract.unwrap import MAX_ENVELOPES
-from tracegrade.extract.values import decode, first_text, parse_object
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
@@ -20,7 +39,7 @@ _ANSWER_MEMBERS = ("raw", "final_output", "output", "answer", "response", "resul
 
 
 def find_runs(top_down: Sequence[Node]) -> None:
-    """Settle which agent nodes are runs, name them, and set every node's run.
+    """Decide which agent nodes are runs, name them, and set the run of every node.
 
     An agent span that no attribute names is a run only if it is outermost or has tool calls of its own: some
     instrumentations tag every graph node called "agent". One without calls and chats of its own that encloses such a
@@ -76,7 +95,7 @@ def find_runs(top_down: Sequence[Node]) -> None:
 
 
 def _shown_beside(agents: Sequence[Node], nodes: Sequence[Node]) -> dict[Node, Node]:
-    """Agent nodes with nothing below them, and the one of the same name, at the same time, beside each."""
+    """Agent nodes without anything below them, each with the agent node of the same name and time beside it."""
     if len(agents) < 2:
         return {}
     enclosing = {node.parent for node in nodes}
@@ -96,7 +115,7 @@ def _shown_beside(agents: Sequence[Node], nodes: Sequence[Node]) -> dict[Node, N
 
 
 def _routing(agents: Sequence[Node], nodes: Sequence[Node]) -> set[Node]:
-    """Functions of a graph's node that a tracer takes for agents: within a node of another name, and nothing below."""
+    """Functions of graph nodes that a tracer reports as agents: in a node of another name, with nothing below them."""
     found = {
         node
         for node in agents
@@ -215,7 +234,7 @@ def _model(chat: Node) -> str:
 
 
 def _prompt(span: Span, agents: Sequence[Node], chats: Sequence[Node], keys: Keys) -> str | None:
-    """What an agent span says that it was asked, else what its first model call was, else what the root took in."""
+    """The prompt: an agent span's input, else the user's message of its first model call, else the root's input."""
     for agent in agents:
         text = last_text(agent.inputs(), USER_ROLES)
         text = text or _plain_text(agent.span, agent.keys.prompt, _PROMPT_MEMBERS)
@@ -231,7 +250,7 @@ def _prompt(span: Span, agents: Sequence[Node], chats: Sequence[Node], keys: Key
 
 
 def _answer(span: Span, agents: Sequence[Node], chats: Sequence[Node], keys: Keys) -> str | None:
-    """What an agent span says that it answered, else what its last model call said, else what the root gave out."""
+    """The final answer: the output of an agent span, else the text of its last model call, else the root's output."""
     for agent in agents:
         outputs = agent.outputs()
         if outputs and (text := last_text(outputs[-1:], ASSISTANT_ROLES)) is not None:
@@ -270,7 +289,7 @@ def _plain_text(span: Span, keys: tuple[str, ...], members: tuple[str, ...]) -> 
 
 
 def _state_text(span: Span, keys: tuple[str, ...], members: tuple[str, ...], roles: tuple[str, ...]) -> str | None:
-    """The text in the state of a graph or in the record of a Python call, as deep as their envelopes go."""
+    """The text in the state of a graph or in the record of a Python call, inside any envelopes."""
     for key in keys:
         value = decode(span.attributes.get(key)).value
         for _ in range(MAX_ENVELOPES):

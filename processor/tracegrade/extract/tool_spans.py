@@ -1,12 +1,10 @@
-"""One tool span read: name, id, arguments, result and error, from whichever of its attributes hold them best."""
+"""Reads one tool span: name, id, arguments, result and error, from the attributes that hold them best."""
 
 from collections.abc import Sequence
 
 from tracegrade import semconv as s
 from tracegrade.extract import moved_content
-from tracegrade.extract.nodes import Node
-from tracegrade.extract.reading import Keys
-from tracegrade.extract.unwrap import (
+from tracegrade.extract.decode.unwrap import (
     Output,
     callback_input,
     callback_text,
@@ -14,7 +12,9 @@ from tracegrade.extract.unwrap import (
     properties,
     unwrap_arguments,
 )
-from tracegrade.extract.values import ABSENT, Decoded, call_id, decode, first_text
+from tracegrade.extract.decode.values import ABSENT, Decoded, call_id, decode, first_text
+from tracegrade.extract.nodes import Node
+from tracegrade.extract.reading import Keys
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import KIND_SERVER, STATUS_ERROR
 from tracegrade.model.tool_call import ReadFrom, ToolError
@@ -103,7 +103,7 @@ class Execution:
 
 
 def read_execution(node: Node) -> Execution | None:
-    """What a tool span says, None when it does not even say which tool."""
+    """Read a tool span; None when it does not name its tool."""
     span, dialect, keys = node.span, node.dialect, node.keys
     attributes = span.attributes
     name = first_text(span, keys.tool_name) or dialect.tool_name(span)

@@ -1,7 +1,7 @@
 """Spans that look like tool calls and that no dialect reads: how a new framework is noticed on its first day.
 
 Assembly drops attributes that nobody reads. Of a span that no dialect knows by its attributes, and whose attributes or
-name look like a tool call's, it notes the keys under `UNREAD_KEYS`, so that they can be shown later.
+name look like a tool call's, it notes the keys in `Span.unread_keys`, so that they can be shown later.
 """
 
 import re
@@ -10,8 +10,6 @@ from functools import lru_cache
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
 
-UNREAD_KEYS = "tracegrade.unread_keys"
-"""A list of the attribute keys that came, on spans as assembly keeps them. No sender's attribute."""
 _LONGEST_SCOPE = 256
 
 # The word tool, in keys and names of any case style, or a call by its usual names; not what a model call is told of
@@ -53,5 +51,4 @@ def unread_spans(extraction: Extraction) -> list[Span]:
 
 def keys_of(span: Span) -> list[str]:
     """The attribute keys that an unread span came with, as far as they are known."""
-    noted = span.attributes.get(UNREAD_KEYS)
-    return [str(key) for key in noted] if isinstance(noted, list) else sorted(span.attributes)
+    return sorted(span.attributes) if span.unread_keys is None else list(span.unread_keys)

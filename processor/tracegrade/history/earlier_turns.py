@@ -8,10 +8,11 @@ from typing import Any
 from sqlalchemy import Connection
 
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.codec.kept_spans import KeptSpansError
 from tracegrade.history.stored_extraction import extract_stored
 from tracegrade.model.evaluation import Evaluation
-from tracegrade.store.kept_spans import KeptSpansError
-from tracegrade.store.read import StoredTrace, earlier_turns
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.store.read import earlier_turns
 
 _MAX_TURNS = 50  # earlier traces of its sessions, the nearest
 
@@ -19,7 +20,7 @@ _MAX_TURNS = 50  # earlier traces of its sessions, the nearest
 class EarlierTurns:
     """The traces of a stored trace's sessions that began before it; read when the first is asked for."""
 
-    def __init__(self, connection: Connection, stored: StoredTrace, settings: TracesSettings) -> None:
+    def __init__(self, connection: Connection, stored: TraceResult, settings: TracesSettings) -> None:
         self._connection = connection
         self._stored = stored
         self._settings = settings
@@ -49,7 +50,7 @@ class EarlierTurns:
             except KeptSpansError:
                 continue
             for call in calls:
-                called.setdefault(call.name, turn.trace["trace_id"])
+                called.setdefault(call.name, turn.trace.trace_id)
         if called:
             called.setdefault("*", next(iter(called.values())))
         return called

@@ -9,16 +9,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from tracegrade.alert.bounds import wilson
-from tracegrade.match.rule import Level, Status
+from tracegrade.alert.detect.bounds import wilson
+from tracegrade.display import count
 from tracegrade.model.evaluation import Outcome
 from tracegrade.model.json_value import JsonValue
-from tracegrade.words import count
+from tracegrade.rule.rule import Level, Status
 
 Word: TypeAlias = Literal["pass", "fail", "cannot_tell", "not_gated"]
-
-INTERVAL = "95 % Wilson interval"
-"""What `Tally.interval` is, for people: with the correction for continuity."""
 
 MIN_RESULTS = 30
 LEVELS: tuple[Level, ...] = get_args(Level)

@@ -2,25 +2,28 @@
 
 from typing import Any
 
+from tracegrade.codec.kept_spans import trace_of
 from tracegrade.extract.joining import join
 from tracegrade.model.span import Span
-from tracegrade.store.kept_spans import KeptSpans, decode_spans
-from tracegrade.store.read import StoredTrace
+from tracegrade.model.trace_result import TraceResult
 
 
-def stored_json(stored: StoredTrace) -> dict[str, Any]:
+def stored_json(stored: TraceResult) -> dict[str, Any]:
     """{trace, tool_calls, evaluations, decisions, spans}; log records are among the events of their spans.
 
     Raises:
         KeptSpansError: its spans are damaged, or were stored by another version.
     """
-    kept = decode_spans(stored.spans) if stored.members is None else KeptSpans([], [], [])
+    spans: list[Span] = []
+    if stored.trace.members is None:
+        trace = trace_of(stored)
+        spans = join(trace.spans, trace.log_records)
     return {
-        "trace": stored.trace,
+        "trace": stored.trace.to_json(),
         "tool_calls": [call.to_json() for call in stored.tool_calls],
         "evaluations": [evaluation.to_json() for evaluation in stored.evaluations],
         "decisions": [decision.to_json() for decision in stored.decisions],
-        "spans": [_span_json(span) for span in join(kept.spans, kept.log_records)],
+        "spans": [_span_json(span) for span in spans],
     }
 
 
@@ -40,4 +43,5 @@ def _span_json(span: Span) -> dict[str, Any]:
         ],
         "scope": span.scope,
         "resource": span.resource.attributes,
+        "unread_keys": span.unread_keys,
     }

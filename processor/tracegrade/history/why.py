@@ -7,45 +7,46 @@ from typing import Any
 from sqlalchemy import Connection
 
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.display import json_text
 from tracegrade.extract.session import part_of, session_ids
 from tracegrade.history.earlier_turns import EarlierTurns
 from tracegrade.history.stored_extraction import extract_stored, session_of, stored_session_of
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
 from tracegrade.match.select import Explanation, explain_each, explain_session
 from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session
-from tracegrade.store.read import StoredTrace, sessions_of
-from tracegrade.words import json_text
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.read import sessions_of
 
 
 @dataclass(frozen=True, slots=True)
 class StoredJudgement:
     """A stored trace, or session, and the sessions that the trace is part of; ``extraction`` is None of a session."""
 
-    stored: StoredTrace
+    stored: TraceResult
     extraction: Extraction | None
     sessions: list[Session]
     decisions: list[Decision]
     turns: EarlierTurns
 
 
-def read_judgement(connection: Connection, stored: StoredTrace, settings: TracesSettings) -> StoredJudgement:
+def read_judgement(connection: Connection, stored: TraceResult, settings: TracesSettings) -> StoredJudgement:
     """The stored trace or session with all that `stored_pairs` and `derived_pairs` tell of it.
 
     Raises:
         KeptSpansError: its spans are damaged, or were stored by another version.
     """
-    if stored.members is not None:
+    if stored.trace.members is not None:
         session = stored_session_of(connection, stored, settings)
         return StoredJudgement(stored, None, [session], stored.decisions, EarlierTurns(connection, stored, settings))
     extraction = extract_stored(stored, settings)
-    judged = {session.trace["session"]: session for session in sessions_of(connection, stored)}
+    judged = {session.trace.session: session for session in sessions_of(connection, stored)}
     sessions = [stored_session_of(connection, session, settings) for session in judged.values()]
     for name in session_ids(extraction):
         if name not in judged and (part := part_of(extraction, name)) is not None:
-            sessions.append(session_of([part], name, stored.trace["tenant"], {}))
+            sessions.append(session_of([part], name, stored.trace.tenant, {}))
     decisions = [decision for item in (stored, *judged.values()) for decision in item.decisions]
     return StoredJudgement(stored, extraction, sessions, decisions, EarlierTurns(connection, stored, settings))
 

@@ -1,4 +1,4 @@
-"""System calls on files. The two that durability hangs on are methods, so that a test can watch or fail them."""
+"""System calls on files. The two on which durability depends are methods, so that tests can watch or fail them."""
 
 import os
 from collections.abc import Sequence

@@ -52,7 +52,7 @@ def rewrite_segment(folder: Path, base: int, end: int, change: Change, disk: Dis
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what an erasure that was killed left half written, and the copies of damaged bytes."""
+    """Remove the unfinished files of an erasure that was killed, and the copies of damaged bytes."""
     for path in [*(folder / FOLDER_NAME).glob(f"*{UNFINISHED}"), *(folder / SET_ASIDE_NAME).glob("*")]:
         path.unlink(missing_ok=True)
 

@@ -28,7 +28,7 @@ class JournalNotFound(JournalError):
 
 
 class FolderGoneError(OSError):
-    """The journal's files were deleted, moved or replaced: what is written now would be found by nobody."""
+    """The journal's files were deleted, moved or replaced: no reader would find what is written now."""
 
 
 class SegmentDeleted(JournalError):

@@ -29,5 +29,5 @@ class FolderLock:
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Give the lock back; the file stays, as deleting it would race with the next taker."""
+        """Release the lock; the file stays, since deleting it would race with the next process."""
         os.close(self._fd)

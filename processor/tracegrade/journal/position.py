@@ -1,4 +1,4 @@
-"""Where a consumer of a journal stands: one small file a consumer, written by its owner alone."""
+"""The position of a consumer of a journal: one small file for each consumer, written by the consumer alone."""
 
 import os
 import time
@@ -64,7 +64,7 @@ class Position:
             self._sync_due_s = now_s + self._sync_every_s
 
     def close(self) -> None:
-        """Make the last commit durable and let go of the file."""
+        """Make the last commit durable and close the file."""
         if self._fd is not None:
             os.fdatasync(self._fd)
             os.close(self._fd)

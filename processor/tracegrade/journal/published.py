@@ -53,7 +53,7 @@ class Publisher:
         self.last = durable
 
     def close(self) -> None:
-        """Write the last value to the disk and let go of the file."""
+        """Write the last value to the disk and close the file."""
         self._map.flush()
         self._map.close()
 
@@ -75,7 +75,7 @@ class Published:
         """The newest value.
 
         Raises:
-            JournalError: the file is damaged; the next start of the writer mends it.
+            JournalError: the file is damaged; the next start of the writer repairs it.
         """
         for _ in range(100):  # both slots can only look invalid while the writer overtakes us
             if found := slots.newest(self._map[:]):
@@ -83,5 +83,5 @@ class Published:
         raise JournalError(f"{self._path}: damaged, no valid slot; starting 'tracegrade serve' finds the end again")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._map.close()

@@ -19,7 +19,7 @@ from tracegrade.journal.record import (
     decode_record,
 )
 from tracegrade.journal.segments import counts, next_record, segment_bases, segment_path
-from tracegrade.telemetry import Telemetry
+from tracegrade.telemetry.metrics import Telemetry
 
 DEFAULT_MAX_BYTES = 8 * 1024 * 1024
 
@@ -112,7 +112,7 @@ class JournalReader:
             yield from counts(data, begin)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._close_segment()
         self._published.close()
 

@@ -41,7 +41,7 @@ class RecentRecords:
             listener()
 
     def forget(self) -> None:
-        """Let go of all records: the journal has others at their positions now."""
+        """Drop all records: the journal has other ones at their positions now."""
         with self._lock:
             self._records.clear()
             self._bytes = 0

@@ -1,4 +1,4 @@
-"""What the writer does before its first record: find the end, cut what was torn, set aside what is damaged."""
+"""Recovery at the writer's start: find the end, cut off a torn record, set aside damaged bytes."""
 
 import os
 from dataclasses import dataclass, field
@@ -78,7 +78,7 @@ def _recover_segment(
 
 
 def _set_aside(folder: Path, base: int, data: bytes, gap: Gap, found: Recovery) -> None:
-    """Keep a copy of damaged bytes for whoever wants to look; the second start over the same damage adds nothing."""
+    """Keep a copy of damaged bytes for examination; a second start over the same damage adds nothing."""
     path = folder / SET_ASIDE_NAME / f"{gap.position:020d}-{gap.end:020d}.bytes"
     if path.exists():
         return

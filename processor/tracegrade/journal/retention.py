@@ -1,4 +1,4 @@
-"""Which segments may go, and what is lost when one goes unread."""
+"""Retention: which segments may be deleted, and what is lost when one is deleted unread."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tracegrade.yaml_file import Duration, FileModel
+from tracegrade.document.validate import Duration, FileModel
 
 _MIB = 1024 * 1024
 
@@ -17,9 +17,9 @@ class JournalSettings(FileModel):
         description="always: answered after fdatasync. interval: answered after the write, fdatasync every "
         "sync_interval; a power cut may lose what was answered since, a kill loses nothing.",
     )
-    sync_interval: Duration = Field(1.0, gt=0, description="How often to fdatasync with sync: interval.")
-    max_size_mib: int = Field(2048, ge=8, description="Bound on disk. Retention keeps an eighth of it free.")
-    max_age: Duration = Field(86400.0, gt=0, description="Older records are deleted once every consumer read them.")
+    sync_interval: Duration = Field(1.0, gt=0, description="The time between two fdatasync calls, with sync: interval.")
+    max_size_mib: int = Field(2048, ge=8, description="Largest size on disk. Retention keeps an eighth of it free.")
+    max_age: Duration = Field(86400.0, gt=0, description="Older records are deleted when every consumer has read them.")
     segment_size_mib: int = Field(64, ge=1, le=1024, description="Size of one file; at most an eighth of max_size_mib.")
 
     @property

@@ -39,8 +39,13 @@ class SegmentWriter:
         self._fd = os.open(segment_path(self._folder, self.bases[-1]), os.O_RDWR)
 
     @property
+    def used(self) -> int:
+        """Bytes in all segments that are left."""
+        return self.end - self.bases[0] if self.bases else 0
+
+    @property
     def segment_used(self) -> int:
-        """Bytes in the segment being written, 0 when the next write begins one."""
+        """Bytes in the segment being written, 0 when the next write starts a new one."""
         return self.end - self.bases[-1] if self._fd is not None else 0
 
     def needs_segment(self, size: int) -> bool:

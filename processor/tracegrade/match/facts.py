@@ -4,22 +4,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracegrade.match.case import Case, Cases
-from tracegrade.match.cel import CelContext, CelExpression
-from tracegrade.match.patterns import Patterns, normalised
+from tracegrade.model.agent_run import normalised_prompt
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import Session
 from tracegrade.model.span import Resource, Span
 from tracegrade.model.subject import Subject
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace import Trace
-
-SERVICE = "service.name"
-RELEASE = "service.version"
-# The second is the name before semantic conventions 1.27; senders still use it.
-ENVIRONMENTS = ("deployment.environment.name", "deployment.environment")
-RESOURCE_ATTRIBUTES = frozenset((SERVICE, RELEASE, *ENVIRONMENTS))
-"""What clauses other than ``attributes`` read of the resource."""
+from tracegrade.rule.cel import CelContext, CelExpression
+from tracegrade.rule.clauses import ENVIRONMENTS, RELEASE
+from tracegrade.rule.patterns import Patterns
 
 
 @dataclass(slots=True)
@@ -39,14 +33,13 @@ class Facts:
     attributes: list[dict[str, JsonValue]]
     subject: Subject
     _normalised_prompt: str | None = field(default=None, init=False)
-    _cases: dict[int, tuple[Case | None, bool]] = field(default_factory=dict, init=False)
     _context: CelContext | None = field(default=None, init=False)
 
     @property
     def normalised_prompt(self) -> str | None:
-        """The prompt as `normalised`; made when the first rule asks, since prompts can be long."""
+        """The prompt as `agent_run.normalised_prompt`; made when the first rule asks, since prompts can be long."""
         if self._normalised_prompt is None and self.prompt is not None:
-            self._normalised_prompt = normalised(self.prompt)
+            self._normalised_prompt = normalised_prompt(self.prompt)
         return self._normalised_prompt
 
     def attribute(self, name: str) -> JsonValue:
@@ -65,12 +58,6 @@ class Facts:
                 return patterns.match(value)
             case _:
                 return patterns.match(self.attribute(clause.removeprefix("attributes.")))
-
-    def case(self, cases: Cases) -> tuple[Case | None, bool]:
-        """`Cases.choose`, asked once."""
-        if (chosen := self._cases.get(id(cases))) is None:
-            chosen = self._cases[id(cases)] = cases.choose(self)
-        return chosen
 
     def holds(self, expression: CelExpression) -> bool | str:
         """Whether a CEL expression is true of the subject; a text says why that cannot be told."""
@@ -113,11 +100,10 @@ def _call_facts(call: ToolCall) -> JsonValue:
 
 def _trace_facts(subject: Subject) -> JsonValue:
     trace = subject.trace
-    start_ns, end_ns = trace.spans[0].start_ns, max(span.end_ns for span in trace.spans)
     return {
         "id": trace.trace_id.hex(),
-        "duration_ms": (end_ns - start_ns) / 1e6,
-        "span_count": len(trace.spans),
+        "duration_ms": (trace.end_ns - trace.start_ns) / 1e6,
+        "span_count": trace.span_count,
         "complete": trace.complete,
         "session": subject.session or "",
     }

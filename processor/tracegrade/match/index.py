@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from tracegrade.evaluate.expressions import glob_expression
+from tracegrade.evaluate.criteria.regular_expressions import glob_expression
 from tracegrade.match.facts import Facts
-from tracegrade.match.patterns import LONGEST_REMEMBERED, MEMO_SIZE, Patterns, Scalar, scalar_key
-from tracegrade.match.rule import Rule
 from tracegrade.model.json_value import JsonValue
+from tracegrade.rule.patterns import LONGEST_REMEMBERED, MEMO_SIZE, Patterns, Scalar, scalar_key
+from tracegrade.rule.rule import SCOPES, Rule, RuleScope
+from tracegrade.rule.rule_set import RuleSet
 
 # A glob tells less than a value: it is chosen only over values that more rules share than this.
 _GLOB_WEIGHT = 16
@@ -63,6 +64,12 @@ class Index:
         for name in set().union(*(place.keys() & self._attributes.keys() for place in facts.attributes)):
             found.update(self._attributes[name].find(facts.attribute(name)))
         return [self._rules[position] for position in sorted(found)]
+
+
+def indexes(rule_set: RuleSet) -> dict[RuleScope, Index]:
+    """The index of each scope that a rule has, in order of `SCOPES`: for `RuleSet.once`."""
+    by_scope = {scope: [rule for rule in rule_set.rules if rule.scope == scope] for scope in SCOPES}
+    return {scope: Index(rules) for scope, rules in by_scope.items() if rules}
 
 
 def _choices(rule: Rule) -> list[tuple[str, Patterns]]:

@@ -3,16 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from tracegrade.match.case import Case
-from tracegrade.match.cel import CelExpression
+from tracegrade.match.case_choice import choose
 from tracegrade.match.facts import FactReader, Facts, session_facts
-from tracegrade.match.index import Index
-from tracegrade.match.rule import Rule, RuleScope, TraceScope
-from tracegrade.match.rule_set import RuleSet
+from tracegrade.match.index import Index, indexes
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session
 from tracegrade.model.subject import Subject
+from tracegrade.rule.case import Case
+from tracegrade.rule.cel import CelExpression
+from tracegrade.rule.rule import Rule, RuleScope, TraceScope
+from tracegrade.rule.rule_set import RuleSet
 
 UNREADABLE_PROMPT = "the prompt cannot be read, and a clause asks for it"
 
@@ -55,8 +56,9 @@ def match(rule_set: RuleSet, extraction: Extraction) -> list[Match]:
     """
     reader = FactReader(extraction.trace)
     found: list[Match] = []
+    by_scope = rule_set.once(indexes)
     for scope, subjects in SUBJECTS.items():
-        if (index := rule_set.indexes.get(scope)) is not None:
+        if (index := by_scope.get(scope)) is not None:
             for subject in subjects(extraction):
                 _match(index, reader.read(subject), found)
     return found
@@ -65,22 +67,16 @@ def match(rule_set: RuleSet, extraction: Extraction) -> list[Match]:
 def match_session(rule_set: RuleSet, session: Session) -> list[Match]:
     """The rules of scope session that judge `session`, by rule id; none for one without runs."""
     found: list[Match] = []
-    if session.parts and (index := rule_set.indexes.get("session")) is not None:
+    if session.parts and (index := rule_set.once(indexes).get("session")) is not None:
         _match(index, session_facts(session, _session_subject(session)), found)
     return found
 
 
 def _match(index: Index, facts: Facts, found: list[Match]) -> None:
     for rule in index.candidates(facts):
-        clause, not_evaluable = unmatched(rule, facts)
-        if clause is not None:
-            continue
-        if rule.cases is None:
-            found.append(Match(rule, facts.subject, facts.service, not_evaluable))
-        else:
-            case, unreadable = facts.case(rule.cases)
-            no_case = UNREADABLE_PROMPT if unreadable else None
-            found.append(Match(rule, facts.subject, facts.service, not_evaluable, case, no_case))
+        met = _met(rule, facts)
+        if met.clause is None:
+            found.append(Match(rule, facts.subject, facts.service, met.not_evaluable, met.case, met.no_case))
 
 
 def explain(rule: Rule, extraction: Extraction) -> list[Explanation]:
@@ -94,25 +90,50 @@ def explain(rule: Rule, extraction: Extraction) -> list[Explanation]:
 def explain_each(rules: Iterable[Rule], extraction: Extraction) -> Iterator[tuple[Rule, list[Explanation]]]:
     """Each rule with what `explain` says of it; what is read of subjects is read once for all rules."""
     reader = FactReader(extraction.trace)
-    known: dict[RuleScope, list[tuple[Subject, Facts]]] = {"session": []}
+    known: dict[RuleScope, list[Facts]] = {"session": []}
     for rule in rules:
         if (subjects := known.get(rule.scope)) is None and rule.scope != "session":
-            subjects = known[rule.scope] = [
-                (subject, reader.read(subject)) for subject in SUBJECTS[rule.scope](extraction)
-            ]
-        yield rule, [Explanation(subject, *unmatched(rule, facts)) for subject, facts in subjects or ()]
+            subjects = known[rule.scope] = [reader.read(subject) for subject in SUBJECTS[rule.scope](extraction)]
+        yield rule, [_explanation(rule, facts) for facts in subjects or ()]
 
 
 def explain_session(rule: Rule, session: Session) -> list[Explanation]:
     """What becomes of `session` by a rule of that scope; empty for rules of another and for one without runs."""
     if rule.scope != "session" or not session.parts:
         return []
-    subject = _session_subject(session)
-    return [Explanation(subject, *unmatched(rule, session_facts(session, subject)))]
+    return [_explanation(rule, session_facts(session, _session_subject(session)))]
+
+
+def _explanation(rule: Rule, facts: Facts) -> Explanation:
+    met = _met(rule, facts)
+    return Explanation(facts.subject, met.clause, met.not_evaluable)
+
+
+@dataclass(slots=True)
+class _Met:
+    """How a subject stands to a rule; the fields as in `Explanation` and `Match`."""
+
+    clause: str | None
+    not_evaluable: str | None = None
+    case: Case | None = None
+    no_case: str | None = None
+
+
+def _met(rule: Rule, facts: Facts) -> _Met:
+    clause, not_evaluable = unmatched(rule, facts)
+    if clause is not None or rule.cases is None:
+        return _Met(clause, not_evaluable)
+    case, unreadable = choose(rule.cases, facts)
+    no_case = UNREADABLE_PROMPT if unreadable else None
+    if not rule.evaluate and case is None:
+        if not unreadable:
+            return _Met("cases")
+        not_evaluable = not_evaluable or no_case
+    return _Met(None, not_evaluable, case, no_case)
 
 
 def unmatched(rule: Rule, facts: Facts) -> tuple[str | None, str | None]:
-    """The clause that keeps the rule from judging the subject, if any; else why it cannot judge it, if so."""
+    """Which of ``match`` and ``unless`` keeps the rule from judging the subject, if any; else why it cannot, if so."""
     unknown: str | None = None
     for clause, patterns in rule.match_clauses:
         if facts.match(clause, patterns):
@@ -131,12 +152,6 @@ def unmatched(rule: Rule, facts: Facts) -> tuple[str | None, str | None]:
         if excluded is True:
             return "unless", None
         unknown = unknown or excluded or None
-    if rule.cases is not None and not rule.evaluate:
-        case, unreadable = facts.case(rule.cases)
-        if case is None and not unreadable:
-            return "cases", None
-        if unreadable:
-            unknown = unknown or UNREADABLE_PROMPT
     return None, unknown
 
 
@@ -213,17 +228,17 @@ def _tool_call_subjects(extraction: Extraction) -> list[Subject]:
 
 
 def _session_subject(session: Session) -> Subject:
-    trace = session.last.trace
+    last = session.last.trace
     first = _outermost(session.parts[0].runs)
     answers = [run.final_answer for part in session.parts if (run := _outermost(part.runs)) is not None]
     return Subject(
         kind="session",
         id=session.id,
-        trace=trace,
+        trace=last,
         run=first,
         calls=session.calls,
         agent=first.agent if first else "",
-        span_id=(trace.root or trace.spans[0]).span_id.hex(),
+        span_id=(last.root.span_id if last.root is not None else last.first_span_id).hex(),
         session=session.id,
         prompt=first.prompt if first else None,
         final_answer=answers[-1],

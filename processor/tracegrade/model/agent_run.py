@@ -1,8 +1,14 @@
 """Agent runs."""
 
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from tracegrade.model.tool_call import ToolCall
+
+
+def normalised_prompt(text: str) -> str:
+    """`text` with each run of whitespace as one space and none at either end: how prompts are compared."""
+    return " ".join(text.split())
 
 
 @dataclass(slots=True)
@@ -25,3 +31,16 @@ class AgentRun:
     start_ns: int = 0
     end_ns: int = 0
     calls: list[ToolCall] = field(default_factory=list)
+
+    @property
+    def prompt_hash(self) -> str | None:
+        """16 hex digits, equal for prompts that differ in whitespace alone; None without a prompt."""
+        if self.prompt is None:
+            return None
+        text = normalised_prompt(self.prompt)
+        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+    @property
+    def duration_ns(self) -> int | None:
+        """From its start to its end, ns; None without times."""
+        return self.end_ns - self.start_ns if self.start_ns and self.end_ns >= self.start_ns else None

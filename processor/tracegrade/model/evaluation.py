@@ -1,7 +1,5 @@
 """What came of judging: evaluations, and one decision for every (subject, rule) pair."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, TypeAlias
@@ -151,16 +149,6 @@ class Evaluation:
             "probability": pair.probability,
             "time": subject.time,
         }
-
-
-# What may differ between two runs over the same spans and rules.
-_RUN_DEPENDENT = ("id", "run", "revision", "close_reason", "time")
-
-
-def canonical_line(evaluation: Mapping[str, JsonValue]) -> str:
-    """One line of a run's canonical results: `Evaluation.to_json` without what depends on the run, keys sorted."""
-    kept = {key: value for key, value in evaluation.items() if key not in _RUN_DEPENDENT}
-    return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(slots=True)

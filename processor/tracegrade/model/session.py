@@ -1,11 +1,14 @@
 """Sessions: what belongs to one conversation, over all traces in which it went on."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import NamedTuple
 
 from tracegrade.model.agent_run import AgentRun
-from tracegrade.model.extraction import Extraction
-from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolCall, ToolError, ValueStatus
+from tracegrade.model.trace import TraceOutline
 
 TURN = "turn"
 """The close reason of a session that goes on: it was judged as it stands after one of its traces closed."""
@@ -18,14 +21,50 @@ def session_trace_id(tenant: str, session_id: str) -> bytes:
     return digest if any(digest) else digest[:-1] + b"\x01"  # an id of zeros is not valid
 
 
+class ToolResult(NamedTuple):
+    """The result of a tool call that a later model call was given, as `ToolCall` has it."""
+
+    output: JsonValue
+    output_status: ValueStatus
+    error: ToolError | None
+
+
+class UnreadSpan(NamedTuple):
+    """A tool span that cannot be read as a call: its hex id, and when it started."""
+
+    span_id: str
+    start_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPart:
+    """What one trace has of a session: all that is read of it to judge the session, so that its spans can be let go.
+
+    ``runs`` and ``calls`` are those of the trace that belong to the session, as in `Extraction`. ``scopes`` has the
+    instrumentation scope of each span (hex id) that shows one of the calls. ``results`` are the tool results that the
+    trace's model calls were given, by call id, as far as no call of this part has one of its own. ``unread`` is the
+    first tool span that does not say which tool it is of.
+    """
+
+    trace: TraceOutline
+    runs: list[AgentRun]
+    calls: list[ToolCall]
+    release: str | None
+    scopes: Mapping[str, str]
+    results: Mapping[str, ToolResult]
+    tool_definitions: Mapping[str, JsonValue]
+    tokens: int | None
+    unread: UnreadSpan | None
+
+
 @dataclass(slots=True)
 class Session:
     """The runs that share a conversation id, as they stand when they are judged.
 
-    ``parts`` has one extraction for each trace, in order of (start, trace id), with those of its runs and calls that
-    belong to the session; calls that another part shows as well are left out. ``calls`` are those of all parts in
-    order of start. ``members`` are all traces known to have had a part, by id, with the revision of each: 0 of one
-    that is not to be found; under the id of no bytes, the sum of revisions that count no more.
+    ``parts`` has one for each trace, in order of (start, trace id); calls that another part shows as well are left
+    out. ``calls`` are those of all parts in order of start. ``members`` are all traces known to have had a part, by id,
+    with the revision of each: 0 of one that is not to be found; under the id of no bytes, the sum of revisions that
+    count no more.
 
     ``close_reason`` is `TURN` while it goes on, else ``quiet``, ``end_attribute``, ``memory`` or ``end_of_input``.
     ``missing`` names what it lacks: ``end`` while it goes on, ``trace:`` and the hex id of each trace that is
@@ -34,7 +73,7 @@ class Session:
 
     id: str
     tenant: str
-    parts: list[Extraction]
+    parts: list[SessionPart]
     calls: list[ToolCall]
     members: dict[bytes, int]
     close_reason: str
@@ -60,9 +99,9 @@ class Session:
         return session_revision(self.members, ended=self.close_reason != TURN)
 
     @property
-    def last(self) -> Extraction:
+    def last(self) -> SessionPart:
         """The part that ended last, to whose trace results are attached."""
-        return max(self.parts, key=lambda part: (max(span.end_ns for span in part.trace.spans), part.trace.trace_id))
+        return max(self.parts, key=lambda part: (part.trace.end_ns, part.trace.trace_id))
 
 
 def session_revision(members: dict[bytes, int], *, ended: bool) -> int:

@@ -5,17 +5,15 @@ from dataclasses import dataclass, field
 from tracegrade.model.json_value import JsonValue
 
 STATUS_UNSET = 0
-STATUS_OK = 1
 STATUS_ERROR = 2
 
 KIND_INTERNAL = 1
 KIND_SERVER = 2
-KIND_CLIENT = 3
 
 
 @dataclass(slots=True)
 class Resource:
-    """Who sent the spans: the wanted resource attributes. Shared by all spans of one ResourceSpans."""
+    """The sender of spans: the kept resource attributes. Shared by all spans of one ResourceSpans."""
 
     attributes: dict[str, JsonValue] = field(default_factory=dict)
 
@@ -28,7 +26,7 @@ class Resource:
 
 @dataclass(slots=True)
 class SpanEvent:
-    """One span event with its wanted attributes."""
+    """One span event with the attributes that are kept."""
 
     name: str
     time_ns: int
@@ -42,6 +40,9 @@ class Span:
     Ids are the wire's bytes (16 and 8 long, ``parent_span_id`` empty for a root); times are ns since 1970 UTC;
     ``kind`` and ``status_code`` are the OTLP enum numbers. Attribute values are decoded AnyValues: bytes become
     base64 text, NaN and the infinities their names. Equality of two spans is equality of all kept content.
+
+    ``unread_keys`` are the keys of the attributes that came, where no dialect knows the span by them and it looks like
+    a tool call; None of every other span. Only the attributes that somebody reads are kept of both.
     """
 
     trace_id: bytes
@@ -59,6 +60,7 @@ class Span:
     dropped_attributes_count: int
     scope: str
     resource: Resource
+    unread_keys: tuple[str, ...] | None = None
 
     @property
     def is_local_root(self) -> bool:

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.tool_call import ToolCall
-from tracegrade.model.trace import Trace
+from tracegrade.model.trace import Trace, TraceOutline
 
 Scope: TypeAlias = Literal["agent", "trace", "session", "tool-call"]
 
@@ -21,7 +21,7 @@ class Subject:
 
     kind: Scope
     id: str
-    trace: Trace
+    trace: Trace | TraceOutline  # the latter of a session: the trace of its part that ended last
     run: AgentRun | None
     calls: list[ToolCall]
     agent: str

@@ -36,7 +36,7 @@ class Trace:
     replaced: list[bytes] = field(default_factory=list)  # digests of the contents that lost to another of the same id
     supersedes: int | None = None  # the revision that was judged before this one, if any
     rule_set: str = ""  # hash of the rule set in force when the first span was read
-    wanted: str = ""  # hash of what was kept of all its spans, "" when that changed while it was open
+    filter_hash: str = ""  # hash of the attribute filter of its spans; "" when that changed while it was open
     closed_ns: int = 0  # the records' time at which it closed
     log_records: list[LogRecord] = field(default_factory=list)
 
@@ -47,6 +47,21 @@ class Trace:
     def complete(self) -> bool:
         """Nothing is known to be missing."""
         return not self.missing
+
+    @property
+    def start_ns(self) -> int:
+        """When its first span started."""
+        return self.spans[0].start_ns
+
+    @property
+    def end_ns(self) -> int:
+        """When its last span ended."""
+        return max(span.end_ns for span in self.spans)
+
+    @property
+    def span_count(self) -> int:
+        """How many distinct spans it has."""
+        return len(self.spans)
 
     @property
     def root(self) -> Span | None:
@@ -60,3 +75,35 @@ class Trace:
     def resource(self) -> Resource:
         """The root's resource, else the earliest span's."""
         return (self.root or self.spans[0]).resource
+
+    def outline(self) -> "TraceOutline":
+        """What is read of it where its spans are no longer needed; it has at least one."""
+        return TraceOutline(
+            self.trace_id,
+            self.start_ns,
+            self.end_ns,
+            self.span_count,
+            self.complete,
+            self.spans[0].span_id,
+            self.root,
+            self.resource,
+            self.first_received_ns,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOutline:
+    """A trace without its spans, except for its root: each field as the attribute of `Trace` that has its name.
+
+    ``first_span_id`` is the id of the span that started first.
+    """
+
+    trace_id: bytes
+    start_ns: int
+    end_ns: int
+    span_count: int
+    complete: bool
+    first_span_id: bytes
+    root: Span | None
+    resource: Resource
+    first_received_ns: int

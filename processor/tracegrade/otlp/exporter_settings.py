@@ -7,12 +7,12 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from tracegrade.display import without_secrets
+from tracegrade.document.validate import Duration, FileModel
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.retry import RetrySettings
 from tracegrade.semconv import INSTANCE_HEADER
-from tracegrade.words import without_secrets
-from tracegrade.yaml_file import Duration, FileModel
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -84,7 +84,7 @@ class ExporterSettings(FileModel):
         "oldest it has not sent.",
     )
     signals: list[Literal["traces", "logs", "metrics"]] = Field(
-        ["traces", "logs", "metrics"], min_length=1, description="What this exporter takes."
+        ["traces", "logs", "metrics"], min_length=1, description="The signals that are sent to this exporter."
     )
 
     @model_validator(mode="after")

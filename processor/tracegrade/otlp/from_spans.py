@@ -13,7 +13,6 @@ from opentelemetry.proto.logs.v1.logs_pb2 import ResourceLogs, ScopeLogs
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Status
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
-from tracegrade.extract.unread import UNREAD_KEYS
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span
@@ -82,4 +81,4 @@ def _log_record(record: LogRecord) -> OtlpLogRecord:
 
 
 def _attributes(attributes: dict[str, JsonValue]) -> list[KeyValue]:
-    return [KeyValue(key=key, value=any_value(value)) for key, value in attributes.items() if key != UNREAD_KEYS]
+    return [KeyValue(key=key, value=any_value(value)) for key, value in attributes.items()]

@@ -67,9 +67,9 @@ def parse_document(body: bytes) -> JsonValue:
         document: JsonValue = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         # JavaScript senders that cut a text inside an emoji write such halves as escapes.
-        mended = _ESCAPE.sub(_without_lone_surrogate, body)
-        if mended != body:
-            return parse_document(mended)
+        repaired = _ESCAPE.sub(_without_lone_surrogate, body)
+        if repaired != body:
+            return parse_document(repaired)
         raise OtlpJsonError("$", f"not JSON: {error}") from None
     return document
 

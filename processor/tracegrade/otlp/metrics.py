@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from tracegrade.otlp.encode import RESOURCE_ATTRIBUTES, Item, attribute, requests
-from tracegrade.telemetry import METRICS, Metric
+from tracegrade.telemetry.metrics import METRICS, Metric
 
 Snapshot = Mapping[str, Any]
 

@@ -56,9 +56,9 @@ class Reloading(Generic[Value]):
         try:
             self.value = self._read()
         except (TraceGradeError, OSError, ValueError) as error:
-            logger.error("%s; what was in force before it changed stays", error)
+            logger.error("%s; the old one stays in force", error)
             return False
-        logger.info("%s has changed, the new is in force", self._what)
+        logger.info("%s has changed; the new one is in force", self._what)
         return True
 
 

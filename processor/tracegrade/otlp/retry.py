@@ -9,21 +9,21 @@ from collections.abc import Callable
 
 from pydantic import Field, model_validator
 
-from tracegrade.words import duration_text
-from tracegrade.yaml_file import Duration, FileModel
+from tracegrade.document.duration import duration_text
+from tracegrade.document.validate import Duration, FileModel
 
 
 class RetrySettings(FileModel):
     """``retry_on_failure`` in the collector's words and with its defaults."""
 
-    enabled: bool = Field(True, description="Try again after a failure that may pass; without it, one attempt.")
+    enabled: bool = Field(True, description="Try again after a failure that may pass; false: one attempt only.")
     initial_interval: Duration = Field(5.0, ge=0, description="Wait before the first repetition.")
-    randomization_factor: float = Field(0.5, ge=0, le=1, description="Spread of each wait, as a part of it.")
+    randomization_factor: float = Field(0.5, ge=0, le=1, description="Random part of each wait, as a share of it.")
     multiplier: float = Field(1.5, ge=1, description="Growth of the wait from one repetition to the next.")
     max_interval: Duration = Field(30.0, ge=0, description="The wait grows no further than this.")
     # The collector gives up after 300 s. Our queue is the journal: what waits is bounded by its size, and whether
     # it may be lost then is the exporter's `when_full`.
-    max_elapsed_time: Duration = Field(0.0, ge=0, description="Give up after this long; 0s never gives up.")
+    max_elapsed_time: Duration = Field(0.0, ge=0, description="Give up after this long; 0s: never.")
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> "RetrySettings":

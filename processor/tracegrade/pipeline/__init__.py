@@ -1,5 +1,6 @@
-"""The wiring, in stage order: the only package that knows every stage.
+"""The path without processes, the only package that knows every stage.
 
-`receive_role` and `judge_role` are the two processes of ``serve``; `replay` runs the judge's objects over files or a
-stored journal. From assemble on all of them are `record_judge.RecordJudge`.
+`record_judge` takes journal records in and gives traces and sessions judged; `session_judge` judges sessions as their
+traces close. `serve` runs it live, `replay` over files or a stored journal, with `workers` on all cores, and
+`rule_tests` over a rule's own traces: they differ only in where records come from and where results go.
 """

@@ -1,7 +1,6 @@
 """What is where in the data folder. The two roles share these files and nothing else."""
 
 import uuid
-from collections.abc import Iterable
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,7 @@ _LONGEST_INSTANCE_ID = 128
 
 JOURNAL = "journal"
 JUDGE = "judge"
-
-
-def consumers_of_results(exporters: Iterable[str]) -> list[str]:
-    """The consumers of the results journal, as their positions are called; `exporters` by name."""
-    return [f"results.{name}" for name in ("sql", "metrics", *exporters)]
+_IN_RESULTS = "results."  # begins the names of consumers of the results journal
 
 
 class DataFolder:
@@ -39,12 +34,27 @@ class DataFolder:
         self.set_aside = SetAside(path)
 
     def position(self, consumer: str) -> Path:
-        """The position file of one consumer."""
+        """The position file of one consumer of the journal."""
         return self.path / "positions" / consumer.replace("/", "~")
 
-    def consumed(self, consumers: Iterable[str]) -> int:
-        """The furthest that any of these consumers has got: no journal may begin before it again."""
-        return max(Position(self.position(name)).load() or 0 for name in consumers)
+    def position_in_results(self, sink: str) -> Path:
+        """The position file of one sink, a consumer of the results journal."""
+        return self.position(f"{_IN_RESULTS}{sink}")
+
+    def consumed(self) -> int:
+        """The furthest that any consumer of the journal has got: the journal may not begin before it again.
+
+        Whoever has a position file is one, also an exporter that the settings no longer name.
+        """
+        return max((Position(path).load() or 0 for path in self._positions(of_results=False)), default=0)
+
+    def consumed_results(self) -> int:
+        """The same of the results journal."""
+        return max((Position(path).load() or 0 for path in self._positions(of_results=True)), default=0)
+
+    def _positions(self, *, of_results: bool) -> list[Path]:
+        found = (self.path / "positions").glob("*")
+        return [path for path in found if path.name.startswith(_IN_RESULTS) == of_results]
 
     def instance_id(self) -> str:
         """The instance's own name, made once; what we send carries it, so that a loop is recognised."""

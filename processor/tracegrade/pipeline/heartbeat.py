@@ -94,7 +94,7 @@ class Heartbeat:
                 self.beat(position)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._numbers.release()
         self._map.close()
 

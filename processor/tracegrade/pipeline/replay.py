@@ -10,14 +10,16 @@ from tracegrade.assemble.live_traces import LiveTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Record
-from tracegrade.match.rule_set import RuleSet
 from tracegrade.model.extraction import Extraction
+from tracegrade.model.session import SessionPart
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace import Trace
 from tracegrade.otlp.file import SourceRequest
-from tracegrade.pipeline.record_judge import Judged, JudgedSession, RecordJudge, wanted_by
+from tracegrade.pipeline.judged import Judged, JudgedSession
+from tracegrade.pipeline.record_judge import RecordJudge, attribute_filter_for
 from tracegrade.pipeline.set_aside import Aside
 from tracegrade.receive.validate import check
+from tracegrade.rule.rule_set import RuleSet
 
 _NO_BOUND = 2**62
 Advance = Callable[[int], None]
@@ -43,9 +45,9 @@ class Selection:
             return any(self._takes(part) for part in judged.session.parts)
         return self._takes(judged.judgement.extraction)
 
-    def _takes(self, extraction: Extraction) -> bool:
+    def _takes(self, extraction: Extraction | SessionPart) -> bool:
         trace = extraction.trace
-        begun_ns = trace.first_received_ns or trace.spans[0].start_ns
+        begun_ns = trace.first_received_ns or trace.start_ns
         return (
             (self.since_ns is None or begun_ns >= self.since_ns)
             and (self.until_ns is None or begun_ns < self.until_ns)
@@ -163,7 +165,7 @@ def replay_sources(
 def read_traces(requests: Iterable[SourceRequest], rule_set: RuleSet | None = None) -> list[Trace]:
     """The traces that files hold, whole, in order of their first appearance; with the attributes that rules read."""
     settings = without_bounds(TracesSettings())
-    decoder = Decoder(wanted_by(rule_set or RuleSet([]), settings))
+    decoder = Decoder(attribute_filter_for(rule_set or RuleSet([]), settings))
     live = LiveTraces(settings, ClosedTraces(), "")
     for record in records_of(requests):
         if record.signal == Signal.TRACES:

@@ -17,14 +17,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tracegrade.conditions import Conditions
+from tracegrade.display import count
 from tracegrade.journal.errors import JournalError
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Entry, Record
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.pipeline.heartbeat import Beat
-from tracegrade.words import count
+from tracegrade.telemetry.conditions import Conditions
 
 # One death may be anybody's fault: an operator's kill, a machine without memory. A judge that gets past what is
 # suspected clears it; one that ends at the very same place again was alone with it.
@@ -162,7 +162,7 @@ class SetAside:
         deaths = aside.deaths.pop(name, 0) + 1
         if deaths < DEATHS:
             aside.deaths[name] = deaths
-            logger.warning("the judge was ended (%s) by %s; if that happens again, it is set aside", reason, name)
+            logger.warning("the judge was ended (%s) by %s, which is set aside if it happens again", reason, name)
             return False
         logger.error(
             "%s ended the judge again (%s) and is set aside; 'tracegrade set-aside list' shows it", name, reason
@@ -203,7 +203,7 @@ class SetAside:
         return asked
 
     def retry_trace(self, trace_id: str) -> None:
-        """Judge from now on what comes of a trace that was set aside; raises UnknownSetAside."""
+        """Judge from now on the spans that still come of a trace that was set aside; raises UnknownSetAside."""
         with self._changing() as aside:
             if aside.pairs.pop((trace_id, ""), None) is None:
                 raise UnknownSetAside(f"trace {trace_id} is not set aside; 'tracegrade set-aside list' shows what is")

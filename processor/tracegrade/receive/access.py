@@ -1,4 +1,4 @@
-"""Who may call a server: the files that say so, and a guard for servers without one of their own."""
+"""Access to servers: checks certificates and token files, and guards servers that cannot check tokens."""
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse

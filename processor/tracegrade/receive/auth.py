@@ -1,4 +1,4 @@
-"""Who may send: bearer tokens, from settings and from a file that is read again when it changes."""
+"""Bearer tokens of senders, from settings and from a file that is read again when it changes."""
 
 from collections.abc import Sequence
 from hashlib import sha256

@@ -29,7 +29,7 @@ _LITTLE_BYTES = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class BodyBounds:
-    """What a body may be: bytes before and after decompression, by which setting, and how many of these to one."""
+    """The bounds of a body: bytes before and after decompression, the setting they come from, and their ratio."""
 
     max_bytes: int
     setting: str
@@ -83,7 +83,7 @@ class Body:
         return body
 
     def release(self) -> None:
-        """Give back the room."""
+        """Release the memory that was reserved."""
         self._in_flight.give(self._size)
         self._size = 0
 

@@ -11,7 +11,7 @@ from tracegrade.receive.settings import TlsServerSettings
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What a server shows, and whom it asks for the same: PEM, and a context made of it."""
+    """A server's certificate and the authority of its clients: PEM, and a TLS context made from them."""
 
     chain: bytes
     key: bytes

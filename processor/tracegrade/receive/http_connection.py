@@ -21,7 +21,7 @@ _TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: %d\r\nconnection:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a client may take: of connections, and over headers (and a handshake), a body, and between requests."""
+    """The bounds of clients: number of connections, and times for headers (and handshake), body and pauses."""
 
     max_connections: int = 1000
     read_header_timeout_s: float = 60.0
@@ -144,7 +144,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """What came is no HTTP."""
+        """Answer 400: the bytes received are not HTTP."""
         self._among.closed("malformed")
         super().send_400_response(msg)
 

@@ -1,4 +1,4 @@
-"""What every HTTP server here asks of a request's head before anything reads addresses out of it."""
+"""Checks the ``Host`` header of every HTTP request before any address is read from it."""
 
 import ipaddress
 import re
@@ -11,7 +11,7 @@ _HOST = re.compile(r"(?:(?P<name>[\w.~!$&'()*+,;=%-]*)|\[(?P<v6>[0-9A-Fa-f:.]+)\
 
 
 class WholeHeads:
-    """Hands on requests whose ``Host`` is one; answers 400 to others, as RFC 9112, 3.2 says."""
+    """Passes on requests with a valid ``Host``; answers 400 to others, as RFC 9112, 3.2 says."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""The one thing that both transports call: check a request, journal it, answer when it is durable."""
+"""Ingest, which both transports call: check a request, journal it, answer when it is durable."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ from tracegrade.receive.validate import (
     decoded_bytes,
     is_large,
 )
-from tracegrade.telemetry import Telemetry
+from tracegrade.telemetry.metrics import Telemetry
 
 DEFAULT_TENANT = "default"
 # Longer, and senders that try for ten seconds in all give up instead of waiting.
@@ -75,11 +75,11 @@ class InFlight:
         return True
 
     def give(self, size: int) -> None:
-        """Give room back."""
+        """Release room for `size` bytes."""
         self.taken_bytes -= size
 
     def refusal(self) -> Refused:
-        """What to answer when there is no room."""
+        """The answer when there is no room."""
         return Refused(
             "overloaded",
             f"more than {self.bound_bytes} bytes of requests are in work (receivers.otlp.max_in_flight_mib); "
@@ -159,7 +159,7 @@ class Ingest:
         except JournalRefused as error:
             refused = Refused(error.reason, str(error), RETRY_AFTER_S)
         except Exception:
-            logger.exception("a request could not be handled; its sender was told that this is final")
+            logger.exception("a request could not be handled; the sender got a final error")
             refused = Refused("internal", "internal error; see this receiver's log")
         return self.refuse(signal, transport, refused)
 

@@ -1,4 +1,4 @@
-"""Sockets, taken when a receiver starts, so that what is wrong with an address is said at once."""
+"""Binds sockets when a receiver starts, so that a wrong address is reported at once."""
 
 import socket
 from errno import EADDRINUSE
@@ -12,7 +12,7 @@ class ReceiverStartError(TraceGradeError):
 
 
 class AddressTaken(ReceiverStartError):
-    """Something else listens there: what a later attempt may find mended."""
+    """Something else listens there: a later attempt may succeed."""
 
 
 def cannot_listen(where: str, endpoint: str, why: object, *, is_taken: bool = False) -> ReceiverStartError:

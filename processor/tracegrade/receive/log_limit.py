@@ -1,4 +1,4 @@
-"""A few lines for each kind of mistake that senders make, however many make it; the rest are counted."""
+"""Limits log lines about senders' mistakes: a few lines a minute for each kind; the others are counted."""
 
 import logging
 import threading

@@ -199,7 +199,7 @@ class _Export:
         self._read_timeout_s = read_timeout_s
 
     async def answer(self, _requests: AsyncIterator[bytes], context: _Context) -> bytes:
-        """Take a request and say what became of it."""
+        """Take a request and answer it."""
         metadata = context.invocation_metadata() or ()
         if self._tokens is not None and (refused := self._tokens.refusal(_value(metadata, "authorization"))):
             await self._refuse(refused, context)

@@ -138,7 +138,7 @@ class _Export:
         self._signal = signal
 
     async def answer(self, request: Request) -> Response:
-        """Take the request's body and say what became of it."""
+        """Take the request's body and answer the request."""
         media_type = _media_type(request)
         encoding = _MEDIA_TYPES.get(media_type)
         try:

@@ -1,4 +1,4 @@
-"""The bodies that go back: export responses, and google.rpc.Status with or without a delay."""
+"""The bodies of answers: export responses, and google.rpc.Status with or without a delay."""
 
 from typing import Any
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from tracegrade.yaml_file import Duration, FileModel
+from tracegrade.document.validate import Duration, FileModel
 
 _MIB = 1024 * 1024
 
@@ -45,9 +45,9 @@ Mebibytes = Annotated[int, Field(ge=1, le=1024)]
 class TlsServerSettings(FileModel):
     """A server's certificate: PEM files. With ``client_ca_file`` clients must show a certificate of that authority."""
 
-    cert_file: str = Field(description="Our certificate and its chain")
+    cert_file: str = Field(description="The server's certificate and its chain (PEM)")
     key_file: str = Field(description="The key of `cert_file`")
-    client_ca_file: str | None = Field(None, description="Clients must show a certificate of this authority")
+    client_ca_file: str | None = Field(None, description="Clients must have a certificate of this authority (PEM)")
 
 
 def is_token(text: str) -> bool:
@@ -65,9 +65,9 @@ class AuthSettings(FileModel):
     """Bearer tokens: who shows one of them is let in. Several, so that callers can change over one by one."""
 
     tokens: list[Annotated[SecretStr, AfterValidator(_checked_token)]] = Field(
-        default_factory=list, description="Who shows one of these is let in; keep them in the environment"
+        default_factory=list, description="Bearer tokens of clients that are let in; keep them in the environment"
     )
-    token_file: str | None = Field(None, description="A file of tokens, one a line, read again when it changes")
+    token_file: str | None = Field(None, description="A file with one token per line; read again when it changes")
 
     @model_validator(mode="after")
     def _lets_somebody_in(self) -> "AuthSettings":
@@ -111,7 +111,7 @@ class KeepaliveServerSettings(FileModel):
 
     max_connection_idle: Duration | None = Field(300.0, description="Close a connection without requests after this")
     max_connection_age: Duration | None = Field(None, description="Close any connection after this")
-    max_connection_age_grace: Duration | None = Field(None, description="Then wait this long for what is under way")
+    max_connection_age_grace: Duration | None = Field(None, description="How long requests in work may then still take")
     time: Duration = Field(7200.0, description="Ping a connection that was quiet for this long")
     timeout: Duration = Field(20.0, description="No answer to a ping for this long: the connection is closed")
 
@@ -119,8 +119,8 @@ class KeepaliveServerSettings(FileModel):
 class KeepaliveEnforcementSettings(FileModel):
     """How often clients may ping; those that do it more often are disconnected (ENHANCE_YOUR_CALM)."""
 
-    min_time: Duration = Field(300.0, description="Least time between the pings of a client")
-    permit_without_stream: bool = Field(False, description="Allow pings while no request is under way")
+    min_time: Duration = Field(300.0, description="The least time between two pings of a client")
+    permit_without_stream: bool = Field(False, description="Allow pings while no request is in work")
 
 
 class KeepaliveSettings(FileModel):
@@ -138,11 +138,13 @@ class GrpcSettings(ListenSettings):
     endpoint: Endpoint = Field("127.0.0.1:4317", description="host:port to listen on; loopback by default")
     max_recv_msg_size_mib: Mebibytes = Field(64, description="Largest request, before and after decompression")
     max_connections: Annotated[int, Field(ge=1)] = Field(
-        1000, description="Connections at a time; beyond it whoever has been silent for longest is closed (Linux)"
+        1000, description="Most connections at a time; beyond it, the longest silent one is closed (Linux)"
     )
     read_header_timeout: Duration = Field(60.0, gt=0, description="How long a client may take to begin a connection")
-    read_timeout: Duration = Field(30.0, gt=0, description="How long a client may take over a request once begun")
-    max_concurrent_streams: Annotated[int, Field(ge=1)] = Field(256, description="Requests at a time a connection")
+    read_timeout: Duration = Field(30.0, gt=0, description="How long a client may take to send a request")
+    max_concurrent_streams: Annotated[int, Field(ge=1)] = Field(
+        256, description="Most requests at a time on one connection"
+    )
     keepalive: KeepaliveSettings = Field(KeepaliveSettings(), description="Pings and the age of connections")
 
     @property
@@ -161,11 +163,11 @@ class HttpSettings(ListenSettings):
     endpoint: Endpoint = Field("127.0.0.1:4318", description="host:port to listen on; loopback by default")
     max_request_body_size_mib: Mebibytes = Field(64, description="Largest body, before and after decompression")
     max_connections: Annotated[int, Field(ge=1)] = Field(
-        1000, description="Connections at a time; beyond it whoever has kept us waiting longest is closed"
+        1000, description="Most connections at a time; beyond it, the one that has been waited for longest is closed"
     )
-    read_header_timeout: Duration = Field(60.0, gt=0, description="How long a client may take over its headers")
-    read_timeout: Duration = Field(30.0, gt=0, description="How long a client may take over its body")
-    idle_timeout: Duration = Field(60.0, gt=0, description="How long a connection may rest between requests")
+    read_header_timeout: Duration = Field(60.0, gt=0, description="How long a client may take to send its headers")
+    read_timeout: Duration = Field(30.0, gt=0, description="How long a client may take to send its body")
+    idle_timeout: Duration = Field(60.0, gt=0, description="How long a connection may be quiet between requests")
 
     @property
     def max_request_body_size_bytes(self) -> int:
@@ -203,13 +205,13 @@ class OtlpReceiverSettings(FileModel):
         ProtocolsSettings(grpc=GrpcSettings(), http=HttpSettings()), description="Those that are named; both by default"
     )
     max_in_flight_mib: Annotated[int, Field(ge=1)] = Field(
-        512, description="Memory of all requests being read, checked and made durable at a time; JSON counts as decoded"
+        512, description="Memory for all requests that are read, checked and written at a time; JSON counts as decoded"
     )
     max_request_messages: Annotated[int, Field(ge=524_288)] = Field(
-        4_000_000, description="Most messages (spans, attributes, values, ...) a request may decode to"
+        4_000_000, description="Most protobuf messages (spans, attributes, values, ...) that one request may hold"
     )
     max_compression_ratio: Annotated[int, Field(ge=1)] = Field(
-        200, description="How many bytes may become of one by decompression, in requests larger than 512 KiB"
+        200, description="How many times its size a request may have after decompression, if that is more than 512 KiB"
     )
 
     @property

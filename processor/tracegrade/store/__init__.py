@@ -1,1 +1,1 @@
-"""SQL, and nowhere else."""
+"""The store: all SQL is here, and nowhere else."""

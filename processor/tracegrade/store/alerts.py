@@ -6,8 +6,8 @@ from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select
 
+from tracegrade.codec.json_text import storable
 from tracegrade.store.filter import Filter
-from tracegrade.store.json_text import storable
 from tracegrade.store.schema import ALERT_STATES, alerts, silences
 
 AlertState: TypeAlias = Literal["pending", "firing", "resolved"]
@@ -16,8 +16,11 @@ _FIRING, _RESOLVED = ALERT_STATES.index("firing"), ALERT_STATES.index("resolved"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a receiver was last told of an alert, and when; ``tries`` failed since then, the last with ``error``."""
+class Notification:
+    """The last notification of an alert to one channel: which state, and when.
+
+    ``tries`` failed since then, the last of them with ``error``.
+    """
 
     state: str = ""
     time_ns: int = 0
@@ -27,7 +30,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What people are told beside the value.
+    """What a notification says beside the value.
 
     The value lies between ``low`` and ``high``. ``was`` is the baseline, None where there is only a bound, measured on
     ``was_samples`` results (0: stated). ``chance``: how likely this is by chance. ``since_ns``: when it began, as far
@@ -76,16 +79,16 @@ class StoredAlert:
     agent: str = ""
     release: str | None = None
     facts: Facts = field(default_factory=Facts)
-    notified: dict[str, Told] = field(default_factory=dict)
+    notified: dict[str, Notification] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
-        """What tells this firing from every other: the same in each notification of it, repeated ones too."""
+        """Identifies this firing; the same in every notification of it, repeated ones included."""
         return f"{self.fingerprint}-{self.starts_ns // 1_000_000_000}"
 
     @property
     def labels(self) -> dict[str, str]:
-        """By which alerts are grouped, silenced and told apart."""
+        """The labels by which alerts are grouped, silenced and told apart."""
         return {
             "alertname": self.rule_id,
             "rule": self.rule_id,
@@ -107,7 +110,7 @@ class StoredAlert:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Nobody is told of the alerts whose labels match all globs, from ``starts_ns`` up to ``ends_ns``."""
+    """No channel is notified of alerts whose labels match all globs, from ``starts_ns`` up to ``ends_ns``."""
 
     id: str
     labels: dict[str, str]
@@ -117,7 +120,7 @@ class Silence:
 
 
 def open_alerts(connection: Connection) -> list[StoredAlert]:
-    """What fires now, or is pending, oldest first."""
+    """The alerts that fire now or are pending, oldest first."""
     query = select(alerts).where(alerts.c.state != _RESOLVED).order_by(alerts.c.starts_ns, alerts.c.fingerprint)
     return [_alert(row) for row in connection.execute(query)]
 
@@ -130,7 +133,7 @@ def recent_alerts(
     wanted: Filter | None = None,
     firing: bool = False,
 ) -> list[StoredAlert]:
-    """What fires or is pending now, or was resolved at or after `ended_after_ns`, latest start first.
+    """The alerts that fire or are pending now, or were resolved at or after `ended_after_ns`; latest start first.
 
     Args:
         connection: on the store.
@@ -172,7 +175,7 @@ def save_alert(connection: Connection, alert: StoredAlert) -> None:
 
 
 def delete_alert(connection: Connection, alert: StoredAlert) -> None:
-    """Forget a firing, such as a pending one that came to nothing."""
+    """Delete a firing, such as a pending one that never fired."""
     same = (alerts.c.fingerprint == bytes.fromhex(alert.fingerprint), alerts.c.starts_ns == alert.starts_ns)
     connection.execute(delete(alerts).where(*same))
 
@@ -194,5 +197,5 @@ def _alert(row: Any) -> StoredAlert:
     fields["fingerprint"] = bytes(row.fingerprint).hex()
     fields["state"] = ALERT_STATES[row.state]
     fields["facts"] = Facts(**row.facts)
-    fields["notified"] = {name: Told(**told) for name, told in row.notified.items()}
+    fields["notified"] = {name: Notification(**last) for name, last in row.notified.items()}
     return StoredAlert(**fields)

@@ -1,4 +1,4 @@
-"""Which trace numbers a time range may hold, from a row a minute."""
+"""Which trace numbers a time range may hold, from one row for each minute."""
 
 from sqlalchemy import Connection, func, select
 
@@ -6,7 +6,7 @@ from tracegrade.store.schema import MINUTE_NS, arrivals, traces
 
 
 class Arrivals:
-    """What a batch changes in ``arrivals``."""
+    """The changes of one batch of writes to ``arrivals``."""
 
     def __init__(self) -> None:
         self._bounds: dict[int, tuple[int, int]] = {}
@@ -17,7 +17,7 @@ class Arrivals:
         self._bounds[minute] = (self._bounds.get(minute, (number,))[0], number)
 
     def write(self, connection: Connection) -> None:
-        """Widen what is stored by what was noted."""
+        """Write what was noted: the stored ranges are widened."""
         mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
         connection.exec_driver_sql(
             f"INSERT INTO arrivals (minute, first_number, last_number) VALUES ({mark}, {mark}, {mark}) "

@@ -15,7 +15,7 @@ _MOST_CHUNKS = 4096  # fewer than a query may have parameters
 
 
 class Blocks:
-    """What a batch adds to ``blocks``."""
+    """The additions of one batch of writes to ``blocks``."""
 
     def __init__(self) -> None:
         # By block, the (series, outcome) that it holds.

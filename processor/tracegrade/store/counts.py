@@ -18,7 +18,7 @@ _TRACES: Rule = (EVERY_TRACE, "", "", "", 1.0)
 
 
 class Sums:
-    """What a batch changes in ``counts``."""
+    """The changes of one batch of writes to ``counts``."""
 
     def __init__(self) -> None:
         # By minute and completeness, then by series.
@@ -52,7 +52,7 @@ class Sums:
                 sums[series][outcome] += by
 
     def take_back(self, connection: Connection, known: SeriesNumbers, numbers: Sequence[int]) -> None:
-        """Take back what the traces of `numbers` counted; they are about to be replaced."""
+        """Subtract the counts of the traces of `numbers`, which are about to be replaced."""
         place = (traces.c.tenant, traces.c.run, traces.c.service, traces.c.members.is_not(None))
         columns = (traces.c.last_received_ns, traces.c.complete, traces.c.evaluations, traces.c.decisions)
         for tenant, run, service, is_session, last_received_ns, complete, evaluations, decisions in connection.execute(
@@ -83,7 +83,7 @@ def traffic_series(connection: Connection, known: SeriesNumbers, tenant: str, ru
 
 
 def _by(minutes: int, shorter: Mapping[_Place, list[float]]) -> dict[_Place, list[float]]:
-    """The sums of shorter stretches by those of so many minutes."""
+    """The sums of short stretches added up to stretches of this many minutes."""
     found: dict[_Place, list[float]] = {}
     for (minute, series, complete), sums in shorter.items():
         place = (minute - minute % minutes, series, complete)

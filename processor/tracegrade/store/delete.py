@@ -1,4 +1,4 @@
-"""Deletion of traces that somebody asks for: every row that holds something of them, and every byte of those rows."""
+"""Deletion of traces on request: every row that holds something of them, and every byte of these rows."""
 
 from collections.abc import Callable, Collection, Iterator
 from itertools import islice
@@ -8,14 +8,13 @@ import orjson
 from sqlalchemy import Connection, Engine, select, text, update
 from sqlalchemy.exc import OperationalError
 
+from tracegrade.codec.kept_spans import KeptSpansError, decode_spans
+from tracegrade.codec.results import unpack_summary
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import session_trace_id
 from tracegrade.store.arrivals import number_range
 from tracegrade.store.counts import Sums
-from tracegrade.store.judged import unpack_judged
-from tracegrade.store.kept_spans import KeptSpansError, decode_spans
 from tracegrade.store.open import one_at_a_time, reading
-from tracegrade.store.read import StoredTrace
 from tracegrade.store.schema import alerts, traces
 from tracegrade.store.series import SeriesNumbers
 from tracegrade.store.write import delete_traces
@@ -28,7 +27,7 @@ Alive = Callable[[], None]
 
 
 class DeletedRows(NamedTuple):
-    """What a store no longer holds."""
+    """How much was deleted from a store."""
 
     traces: int = 0
     sessions: int = 0
@@ -41,8 +40,8 @@ def traces_of_session(connection: Connection, session: str) -> set[bytes]:
     query = select(traces.c.trace_id, traces.c.judged)
     found: set[bytes] = set()
     for trace_id, judged in connection.execute(query.execution_options(yield_per=64)):
-        stored = StoredTrace(*unpack_judged(judged), b"")
-        if session not in (stored.trace["session"], *stored.sessions):
+        stored = unpack_summary(judged)
+        if session not in (stored.session, *stored.sessions):
             continue
         found.update([bytes(trace_id)] if stored.members is None else filter(None, stored.members))
     return found
@@ -117,7 +116,7 @@ def _delete(connection: Connection, trace_ids: list[bytes]) -> DeletedRows:
     ):
         numbers.append(number)
         evaluations += len(orjson.loads(rows))
-        names = StoredTrace(*unpack_judged(judged), b"").sessions
+        names = unpack_summary(judged).sessions
         sessions.update(session_trace_id(tenant, name) for name in names)
     of_sessions: list[int] = []
     for number, rows in connection.execute(
@@ -136,7 +135,7 @@ def _delete(connection: Connection, trace_ids: list[bytes]) -> DeletedRows:
 
 
 def _forget_in_alerts(connection: Connection, trace_ids: Collection[bytes]) -> int:
-    """Take the traces from the examples that alerts name; how many alerts that were."""
+    """Remove the traces from the examples in alerts. Returns how many alerts named them."""
     hex_ids = {trace_id.hex() for trace_id in trace_ids}
     changed = 0
     for fingerprint, starts_ns, facts in connection.execute(

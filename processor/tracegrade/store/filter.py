@@ -1,16 +1,16 @@
-"""Which results or traces are meant, and what that asks of the tables."""
+"""Filters of results and traces, and the SQL conditions that they mean."""
 
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, func, select
 
-from tracegrade.store.json_text import storable
+from tracegrade.codec.json_text import storable
 from tracegrade.store.schema import rule_texts, series, traces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which results or traces: every field that is set must hold. Times are ns since 1970 UTC, the end excluded."""
+    """A filter of results or traces: every field that is set must match. Times are ns since 1970 UTC, end excluded."""
 
     rule: str | None = None
     rule_hash: str | None = None
@@ -29,7 +29,7 @@ class Filter:
 
     @property
     def asks_for_results(self) -> bool:
-        """Whether it lets a trace through only for some of its results."""
+        """Whether it selects traces by their results."""
         asked = (self.rule, self.rule_hash, self.evaluation, self.agent, self.release, self.outcome)
         return any(value is not None for value in asked)
 
@@ -52,7 +52,7 @@ def of_series(wanted: Filter) -> list[ColumnElement[bool]]:
 
 
 def of_traces(wanted: Filter) -> list[ColumnElement[bool]]:
-    """What holds of the rows of traces and sessions that `wanted` lets through, as far as these say it themselves."""
+    """What holds of the rows of traces and sessions that `wanted` selects, as far as these say it themselves."""
     conditions = _equal(
         (traces.c.run, wanted.run),
         (traces.c.tenant, wanted.tenant),
@@ -70,7 +70,7 @@ def of_traces(wanted: Filter) -> list[ColumnElement[bool]]:
 
 
 def _equal(*pairs: tuple[ColumnElement[object], object]) -> list[ColumnElement[bool]]:
-    """Each column holds its value, as it is stored; where that is None, anything."""
+    """The conditions that each column equals its value as stored; none for a value of None."""
     return [
         column == (storable(value) if isinstance(value, str) else value) for column, value in pairs if value is not None
     ]

@@ -55,7 +55,7 @@ class SessionHead:
 
 
 def trace_heads(connection: Connection, wanted: Filter, limit: int, *, before: int = NEWEST) -> list[TraceHead]:
-    """The newest traces that `wanted` lets through, at most `limit`; `before` continues after that number.
+    """The newest traces that `wanted` selects, at most `limit`; `before` continues after that number.
 
     Of `wanted`, rule, evaluation, outcome, agent and release hold when one result of the trace has them all.
     """
@@ -63,13 +63,13 @@ def trace_heads(connection: Connection, wanted: Filter, limit: int, *, before: i
 
 
 def session_heads(connection: Connection, wanted: Filter, limit: int, *, before: int = NEWEST) -> list[SessionHead]:
-    """The newest sessions that `wanted` lets through by their own results, as `trace_heads` lists traces."""
+    """The newest sessions that `wanted` selects by their own results, as `trace_heads` lists traces."""
     rows = _rows(connection, wanted, _IS_SESSION, limit, before)
     return [SessionHead(_head(row), sum(map(bool, orjson.loads(row.members)))) for row in rows]
 
 
 def count_heads(connection: Connection, wanted: Filter, most: int, *, sessions: bool = False) -> int:
-    """How many traces, or sessions, with results that `wanted` lets through, counted up to `most`. O(counted)."""
+    """How many traces, or sessions, with results that `wanted` selects, counted up to `most`. O(counted)."""
     found = 0
     for _ in matching(connection, wanted, _IS_SESSION if sessions else IS_TRACE):
         found += 1

@@ -115,7 +115,7 @@ class SeriesHistory:
         }
 
     def sums(self, window: Window) -> dict[str, dict[SeriesKey, Outcomes]]:
-        """What each series comes to within `window`: added up by the database, those without any outcome left out."""
+        """The outcomes of each series within `window`, added up by the database; series without any are left out."""
         query = select(counts.c.series, *map(func.sum, _COUNTED)).group_by(counts.c.series)
         parts: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
         for _, stretch in self._stretches(query, window, stretches(window.since_ns, window.until_ns, DAY_MINUTES)):

@@ -1,4 +1,4 @@
-"""Opening a store: made or brought up to date by a writer, taken as it is by a reader."""
+"""Opens a store: a writer creates it or brings it up to date, a reader takes it as it is."""
 
 import logging
 import sqlite3
@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
+from tracegrade.display import without_secrets
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.store.schema import VERSION
-from tracegrade.words import without_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _PRAGMAS = (
     "temp_store=MEMORY",
     "cache_size=-65536",
     # A batch into a large store dirties a thousand pages, many of them the next one's too. Written back with each
-    # batch, as is SQLite's default, a trace takes half as long again (tests/bench/growth.py). 16 MiB of log.
+    # batch, as is SQLite's default, a trace takes half as long again (tests/system/bench/growth.py). 16 MiB of log.
     "wal_autocheckpoint=4000",
     "journal_size_limit=67108864",
     # Overwrites what is deleted where the page is written anyway; `store.delete` sees to the rest when somebody asks.
@@ -59,7 +59,7 @@ class StoreError(TraceGradeError):
 
 
 class StoreUnavailable(StoreError):
-    """A server that does not answer, or not yet, a file that cannot be read: what a later attempt may find mended."""
+    """A server that does not answer, or not yet, a file that cannot be read: a later attempt may succeed."""
 
 
 def open_store(url: str, *, read_only: bool = False, updating: Callable[[], object] | None = None) -> Engine:
@@ -97,7 +97,7 @@ def open_store(url: str, *, read_only: bool = False, updating: Callable[[], obje
 
 
 def unavailable(url: str, error: SQLAlchemyError) -> StoreUnavailable | None:
-    """The error to raise when an open store fails in a way that a later attempt may find mended, else None."""
+    """The error to raise when an open store fails in a way that may be gone at a later attempt, else None."""
     found = _cannot_open(make_url(url), error)
     return found if isinstance(found, StoreUnavailable) else None
 
@@ -105,10 +105,10 @@ def unavailable(url: str, error: SQLAlchemyError) -> StoreUnavailable | None:
 def _cannot_open(url: URL, error: Exception) -> StoreError:
     if url.get_backend_name() == "sqlite":
         # Where there is no file, the place for it is wrong.
-        is_mended = bool(url.database) and Path(str(url.database)).is_file()
+        is_temporary = bool(url.database) and Path(str(url.database)).is_file()
     else:
-        is_mended = _is_unreachable(error)
-    kind = StoreUnavailable if is_mended else StoreError
+        is_temporary = _is_unreachable(error)
+    kind = StoreUnavailable if is_temporary else StoreError
     return kind(f"{_shown(url)}: {_cause(error)}")
 
 

@@ -1,4 +1,4 @@
-"""Where a store is when the settings name no database."""
+"""Where the store is when the settings name no database."""
 
 from pathlib import Path
 

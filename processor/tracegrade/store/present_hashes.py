@@ -12,18 +12,18 @@ from tracegrade.store.schema import rule_texts
 
 
 def present_hashes(connection: Connection, hashes: Collection[str]) -> dict[str, str]:
-    """By which hash the rules of `hashes`, as results carry them, go now; themselves where nothing else is known."""
+    """The present hash of each rule in `hashes`, as results carry them; the same hash where no other is known."""
     query = select(rule_texts.c.text_hash, rule_texts.c.rule_hash).where(rule_texts.c.text_hash.in_(list(hashes)))
     known = {text_hash: rule_hash for text_hash, rule_hash in connection.execute(query)}
     return {found: known.get(found, found) for found in hashes}
 
 
 def present_hash(connection: Connection, rule_hash: str) -> str:
-    """As `present_hashes`, of one."""
+    """The present hash of one rule; see `present_hashes`."""
     return present_hashes(connection, [rule_hash])[rule_hash]
 
 
 def earlier_hashes(connection: Connection, hashes: Collection[str]) -> dict[str, str]:
-    """The other hashes under which results of the rules `hashes` may be known, each with the one by which it goes."""
+    """Earlier hashes of the rules `hashes`, each with its present hash."""
     query = select(rule_texts.c.text_hash, rule_texts.c.rule_hash).where(rule_texts.c.rule_hash.in_(list(hashes)))
     return {text_hash: rule_hash for text_hash, rule_hash in connection.execute(query)}

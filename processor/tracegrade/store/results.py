@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 import orjson
 from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
+from tracegrade.codec.results import unpack_result
 from tracegrade.model.evaluation import Evaluation
 from tracegrade.store.arrivals import number_range
 from tracegrade.store.blocks import block_ranges
 from tracegrade.store.filter import Filter, of_series, of_traces
-from tracegrade.store.judged import unpack_judged
 from tracegrade.store.parts import in_parts
 from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE, series, traces
 
@@ -49,7 +49,7 @@ class Result:
 
 
 def results(connection: Connection, wanted: Filter, limit: int, *, before: Address | None = None) -> list[Result]:
-    """The newest results that `wanted` lets through, at most `limit`; `before` continues after that (number, place).
+    """The newest results that `wanted` selects, at most `limit`; `before` continues after that (number, place).
 
     Of each block of traces that holds any, newest first, until there are enough: it takes as long in a full store as
     in an empty one; O(blocks read).
@@ -95,8 +95,7 @@ def full_evaluations(connection: Connection, found: Sequence[Result]) -> list[Ev
         for number, blob in connection.execute(
             select(traces.c.number, traces.c.judged).where(traces.c.number.in_(some))
         ):
-            _, _, decisions = unpack_judged(blob)
-            judged[number] = [evaluation for decision in decisions for evaluation in decision.evaluations]
+            judged[number] = unpack_result(blob, b"").evaluations
     # A trace that a higher revision or the retention took away between the two queries has no values to show.
     return [judged[result.number][result.place] for result in found if result.number in judged]
 
@@ -110,7 +109,7 @@ def matching(
     *conditions: ColumnElement[bool],
     before: Address | None = None,
 ) -> Iterator[list[_Found]]:
-    """The results that `wanted` lets through, newest first, those of one trace together; of no trace that has none.
+    """The results that `wanted` selects, newest first, those of one trace together; of no trace that has none.
 
     `conditions` are further ones on the rows of ``traces``, such as to be no session's.
     """
@@ -163,7 +162,7 @@ def _numbers_of(connection: Connection, trace_id: bytes, low: int, high: int) ->
 
 
 def _series(connection: Connection, wanted: Filter) -> list[int] | None:
-    """The numbers of the series that `wanted` lets through; None when that is all of them."""
+    """The numbers of the series that `wanted` selects; None when that is all of them."""
     query = select(series.c.number).where(series.c.evaluation != WHOLE_RULE)
     everything = connection.execute(select(func.count()).select_from(query.subquery())).scalar_one()
     numbers = list(connection.execute(query.where(*of_series(wanted))).scalars())

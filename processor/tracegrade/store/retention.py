@@ -1,4 +1,4 @@
-"""What is old goes, a little at a time."""
+"""Retention: deletes old traces, a few at a time."""
 
 from sqlalchemy import Connection, Engine, delete, func, select
 

@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection
 
+from tracegrade.codec.json_text import rows_to_json, storable
 from tracegrade.model.evaluation import Decision
-from tracegrade.model.session import session_trace_id
 from tracegrade.model.tool_call import ToolCall
-from tracegrade.store.json_text import rows_to_json, storable
+from tracegrade.model.trace_result import RunSummary, TraceResult, TraceSummary
 from tracegrade.store.schema import DECISION_KINDS, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE
 from tracegrade.store.series import Origin, SeriesNumbers
 
@@ -27,42 +27,24 @@ _SUBJECT_KIND = {name: place for place, name in enumerate(SUBJECT_KINDS)}
 _MAX_INTEGER = 2**63 - 1
 
 
-class Judged(Protocol):
-    """What is stored of one trace: `tracegrade.deliver.record.JudgedTrace`, whose docstring lists the keys."""
-
-    trace: dict[str, Any]
-    spans: bytes
-    tool_calls: list[ToolCall]
-    decisions: list[Decision]
-    packed: bytes
-
-
-def trace_key(trace: dict[str, Any]) -> Key:
-    """What tells one stored trace from another; a session is stored under a trace id of its own."""
-    tenant = trace["tenant"]
-    own = session_trace_id(tenant, trace["session"]) if "members" in trace else bytes.fromhex(trace["trace_id"])
-    return own, tenant, trace["run"]
+def trace_key(trace: TraceSummary) -> Key:
+    """The key of a stored trace; a session is stored under a trace id of its own."""
+    return trace.own_id, trace.tenant, trace.run
 
 
 class TraceRows:
-    """The rows that come of one judged trace.
+    """The rows that result from one judged trace.
 
     Raises:
-        KeyError, TypeError, ValueError: the record is not of the shape that is delivered.
+        TypeError: the result holds what no database takes.
     """
 
-    def __init__(self, connection: Connection, series: SeriesNumbers, judged: Judged) -> None:
+    def __init__(self, connection: Connection, series: SeriesNumbers, judged: TraceResult) -> None:
         self._connection = connection
         self._series = series
         self._judged = judged
         trace = judged.trace
-        self._origin: Origin = (
-            trace["tenant"],
-            trace["run"],
-            trace["service"],
-            trace["release"],
-            trace.get("tracegrade", ""),  # records of before 0008 do not say
-        )
+        self._origin: Origin = (trace.tenant, trace.run, trace.service, trace.release, trace.tracegrade)
         self._known = series.known(self._origin)
         self.evaluations: list[EvaluationRow] = []
         self.decisions: list[DecisionRow] = []
@@ -72,32 +54,33 @@ class TraceRows:
     def trace_row(self, number: int, key: Key) -> tuple[Any, ...]:
         """The row to store under `number`, in the order of the columns."""
         trace = self._judged.trace
-        session, members = trace["session"], trace.get("members")
+        session, members = trace.session, trace.members
         return (
             number,
             *key,
-            trace["revision"],
-            storable(trace["service"]),
+            trace.revision,
+            storable(trace.service),
             storable(session) if session is not None else None,
-            storable(trace["root_name"] or ""),
-            trace["close_reason"],
-            bool(trace["complete"]),
-            trace["cut_by"],
-            trace["span_count"],
-            trace["call_count"],
-            min(trace["start_ns"], _MAX_INTEGER),
-            min(trace["end_ns"], _MAX_INTEGER),
-            trace["first_received_ns"],
-            trace["last_received_ns"],
-            trace["closed_ns"],
-            trace["first_position"],
-            trace["rule_set_hash"],
+            storable(trace.root_name or ""),
+            trace.close_reason,
+            bool(trace.complete),
+            trace.cut_by,
+            trace.span_count,
+            trace.call_count,
+            min(trace.start_ns, _MAX_INTEGER),
+            min(trace.end_ns, _MAX_INTEGER),
+            trace.first_received_ns,
+            trace.last_received_ns,
+            trace.closed_ns,
+            trace.first_position,
+            trace.rule_set_hash,
             rows_to_json(self.evaluations),
             rows_to_json(self.decisions),
             rows_to_json(_call_rows(self._judged.tool_calls)),
             self._judged.packed,
             self._judged.spans,
-            json.dumps(members) if members is not None else None,
+            None if members is None else json.dumps({other.hex(): revision for other, revision in members.items()}),
+            rows_to_json(run_rows(trace.runs)),
         )
 
     def _add(self, decision: Decision) -> None:
@@ -121,6 +104,24 @@ class TraceRows:
         # not_evaluable and error are kinds as well as outcomes; sampled_out has no outcome and counts nowhere.
         result = _OUTCOME.get(decision.outcome or kind)
         self.decisions.append((series, subject_kind, subject_id, _DECISION_KIND[kind], result))
+
+
+def run_rows(runs: Sequence[RunSummary]) -> list[tuple[Any, ...]]:
+    """The rows of the view ``agent_runs``."""
+    return [
+        (
+            run.span_id,
+            run.agent,
+            run.parent_span_id,
+            run.session,
+            run.model,
+            run.prompt_hash,
+            run.input_tokens,
+            run.output_tokens,
+            run.duration_ns,
+        )
+        for run in runs
+    ]
 
 
 def _call_rows(tool_calls: Sequence[ToolCall]) -> list[tuple[Any, ...]]:

@@ -12,10 +12,11 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import Connection, Select, insert, or_, select
 
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
+from tracegrade.document.yaml_text import dumped, parse
+from tracegrade.plugins.installed import load_plugins
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.schema import rule_sets, rule_texts
-from tracegrade.yaml_text import dumped, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class RuleText:
 
 
 def save_rule_texts(connection: Connection, rule_set: RuleSet, now_ns: int) -> None:
-    """Store that `rule_set` is in force from now on, as far as that is new."""
+    """Store the texts of `rule_set`, which is in force from now on; texts that are in force already stay."""
     latest = {item.rule_id: item for item in _texts(connection, select(rule_texts).order_by(rule_texts.c.since_ns))}
     rows = []
     for rule in rule_set.rules:
@@ -47,7 +48,7 @@ def save_rule_texts(connection: Connection, rule_set: RuleSet, now_ns: int) -> N
 
 
 def judges_alike(connection: Connection, stored_hash: str, rule_set: RuleSet) -> bool:
-    """Whether the rule set that a stored trace names judged as `rule_set` does; False where that is not known."""
+    """Whether the rule set that a stored trace names judges like `rule_set`; False when it is not known."""
     if stored_hash == rule_set.hash:
         return True
     query = select(rule_sets.c.judgement_hash).where(rule_sets.c.hash == stored_hash)
@@ -62,6 +63,7 @@ def rule_versions(connection: Connection, rule_id: str) -> list[RuleText]:
 
 def rules_of(connection: Connection, hashes: Collection[str]) -> dict[str, Rule]:
     """The rules of these hashes, each in its latest text, as far as this version can read what is stored."""
+    load_plugins()
     query = select(rule_texts).where(
         or_(rule_texts.c.rule_hash.in_(list(hashes)), rule_texts.c.text_hash.in_(list(hashes)))
     )

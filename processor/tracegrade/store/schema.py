@@ -1,12 +1,12 @@
 """The tables. One row a trace holds all that was judged; the other tables are what it is found and counted by.
 
 ``traces.judged`` is the record as it was delivered (tool calls, evaluations, decisions, with every value), compressed:
-text is nine tenths of a result and compresses to a tenth. ``evaluations``, ``tool_calls`` and ``decisions`` are views
-over lists in the same row: writing a row for each took most of the time that storing a trace took. What repeats from
-result to result (rule, service, agent and so on) is a row of ``series``, as in a metrics database. ``counts`` adds
-outcomes up by minute, hour and day (UTC) of the trace's last span, in the transaction that writes them, so pass rates
-cost the same at ten million results as at ten. For people who read by SQL, the view ``results`` joins what they want to
-see.
+text is nine tenths of a result and compresses to a tenth. ``evaluations``, ``tool_calls``, ``decisions`` and
+``agent_runs`` are views over lists in the same row: writing a row for each took most of the time that storing a trace
+took. What repeats from result to result (rule, service, agent and so on) is a row of ``series``, as in a metrics
+database. ``counts`` adds outcomes up by minute, hour and day (UTC) of the trace's last span, in the transaction that
+writes them, so pass rates cost the same at ten million results as at ten. For people who read by SQL, the view
+``results`` joins what they want to see.
 
 A session has a row like a trace's, under a trace id of its own, with its results alone: they change with every trace of
 it, and a higher revision replaces them as it does a trace's.
@@ -37,7 +37,7 @@ SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
 ALERT_STATES = ("firing", "resolved", "pending")
 
 # The newest migration in migrations/versions.
-VERSION = "0008"
+VERSION = "0009"
 
 # `series.evaluation` of the series that hold a rule's decisions, which combine its evaluations.
 WHOLE_RULE = ""
@@ -58,59 +58,91 @@ metadata = MetaData()
 series = Table(
     "series",
     metadata,
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("key", LargeBinary(16), nullable=False, unique=True),  # hash of all that follows
-    Column("tenant", Text, nullable=False),
-    Column("run", Text, nullable=False),
-    Column("rule_id", Text, nullable=False),
-    Column("rule_hash", Text, nullable=False),  # as results carry it
-    Column("evaluation", Text, nullable=False),
-    Column("evaluator", Text, nullable=False),
-    Column("level", Text, nullable=False),
-    Column("threshold", Float),
-    Column("service", Text, nullable=False),
-    Column("release", Text),
-    Column("agent", Text, nullable=False),
-    # The chance with which results were kept: each stands for 1 / probability of its kind.
-    Column("probability", Float, nullable=False),
-    Column("tracegrade", Text, nullable=False, server_default=""),  # the version that judged; "": not known
-    # The hash by which the rule goes now; not its own only where results were stored before 0008.
-    Column("present_hash", Text, nullable=False, server_default=""),
+    Column(
+        "number",
+        Integer,
+        primary_key=True,
+        autoincrement=False,
+        doc="what `evaluations`, `decisions`, `counts` and `blocks` name it by",
+    ),
+    Column("key", LargeBinary(16), nullable=False, unique=True, doc="hash of all columns up to `tracegrade`"),
+    Column("tenant", Text, nullable=False, doc="whose results"),
+    Column("run", Text, nullable=False, doc="`live`, or the name of a replay that was stored"),
+    Column(
+        "rule_id", Text, nullable=False, doc="the rule; empty for the series that count traces, whatever judges them"
+    ),
+    Column(
+        "rule_hash", Text, nullable=False, doc="the rule's hash as results carry it: changes with what the rule judges"
+    ),
+    Column(
+        "evaluation", Text, nullable=False, doc="the evaluation's name within the rule; empty for the rule as a whole"
+    ),
+    Column("evaluator", Text, nullable=False, doc="the evaluator's name"),
+    Column("level", Text, nullable=False, doc="how much a fail matters"),
+    Column("threshold", Float, doc="the least score that passes; null for a rule as a whole"),
+    Column("service", Text, nullable=False, doc="`service.name` of the judged resource"),
+    Column("release", Text, doc="`service.version` of the judged resource"),
+    Column("agent", Text, nullable=False, doc="the agent's name"),
+    Column(
+        "probability",
+        Float,
+        nullable=False,
+        doc="the chance with which results were kept: each stands for 1 / probability of its kind",
+    ),
+    Column("tracegrade", Text, nullable=False, server_default="", doc="the version that judged; empty: not known"),
+    Column(
+        "present_hash",
+        Text,
+        nullable=False,
+        server_default="",
+        doc="the hash by which the rule goes now; differs only for results stored before 0008",
+    ),
+    info={"about": "What repeats from result to result, once: the rule, what is evaluated, and for whom."},
 )
 
 traces = Table(
     "traces",
     metadata,
-    Column("number", BigInteger, primary_key=True, autoincrement=False),  # grows with every closing stored
-    Column("trace_id", LargeBinary(16), nullable=False),
-    Column("tenant", Text, nullable=False),
-    Column("run", Text, nullable=False),
-    Column("revision", Integer, nullable=False),
-    Column("service", Text, nullable=False),
-    Column("session", Text),
-    Column("root_name", Text, nullable=False),
-    Column("close_reason", Text, nullable=False),
-    Column("complete", Boolean, nullable=False),
-    Column("cut_by", Text),
-    Column("span_count", Integer, nullable=False),
-    Column("call_count", Integer, nullable=False),
-    Column("start_ns", BigInteger, nullable=False),
-    Column("end_ns", BigInteger, nullable=False),
-    Column("first_received_ns", BigInteger, nullable=False),
-    Column("last_received_ns", BigInteger, nullable=False),
-    Column("closed_ns", BigInteger, nullable=False),
-    Column("first_position", BigInteger, nullable=False),
-    Column("rule_set_hash", Text, nullable=False),
+    Column("number", BigInteger, primary_key=True, autoincrement=False, doc="grows with every closing that is stored"),
+    Column("trace_id", LargeBinary(16), nullable=False, doc="16 bytes"),
+    Column("tenant", Text, nullable=False, doc="whose trace"),
+    Column("run", Text, nullable=False, doc="`live`, or the name of a replay that was stored"),
+    Column(
+        "revision",
+        Integer,
+        nullable=False,
+        doc="how many distinct spans and log records were seen; a higher revision replaces the row",
+    ),
+    Column("service", Text, nullable=False, doc="`service.name` of the root's resource"),
+    Column("session", Text, doc="the conversation's id, if any span says one"),
+    Column("root_name", Text, nullable=False, doc="name of the root span"),
+    Column("close_reason", Text, nullable=False, doc="why the trace was closed"),
+    Column("complete", Boolean, nullable=False, doc="whether nothing of it is missing"),
+    Column("cut_by", Text, doc="the bound that cut it short; null: none"),
+    Column("span_count", Integer, nullable=False, doc="spans kept"),
+    Column("call_count", Integer, nullable=False, doc="tool calls read"),
+    Column("start_ns", BigInteger, nullable=False, doc="first start"),
+    Column("end_ns", BigInteger, nullable=False, doc="last end"),
+    Column("first_received_ns", BigInteger, nullable=False, doc="when its first span came"),
+    Column("last_received_ns", BigInteger, nullable=False, doc="when its last span came"),
+    Column("closed_ns", BigInteger, nullable=False, doc="when it was closed; of a session, when its last trace was"),
+    Column("first_position", BigInteger, nullable=False, doc="where its first record is in the journal"),
+    Column("rule_set_hash", Text, nullable=False, doc="the rule set that judged it"),
     # Rows of the views, as JSON lists; migrations/versions say in which order.
-    Column("evaluations", Text, nullable=False),
-    Column("decisions", Text, nullable=False),
-    Column("tool_calls", Text, nullable=False),
+    Column("evaluations", Text, nullable=False, doc="rows of the view `evaluations`"),
+    Column("decisions", Text, nullable=False, doc="rows of the view `decisions`"),
+    Column("tool_calls", Text, nullable=False, doc="rows of the view `tool_calls`"),
     # Last, so that reading the columns above touches none of their pages.
-    Column("judged", LargeBinary, nullable=False),
-    Column("spans", LargeBinary, nullable=False),
-    # Of a session, which is a row under a trace id of its own: its traces, as JSON {hex trace id: revision}.
-    Column("members", Text),
+    Column("judged", LargeBinary, nullable=False, doc="the whole result with every value, compressed"),
+    Column(
+        "spans", LargeBinary, nullable=False, doc="the spans, compressed: what replaying or judging them again reads"
+    ),
+    Column("members", Text, doc="of a session, its traces: JSON {trace id in hex: revision}; null for a trace"),
+    Column("agent_runs", Text, nullable=False, server_default="[]", doc="rows of the view `agent_runs`"),
     UniqueConstraint("trace_id", "tenant", "run", name="traces_by_id"),
+    info={
+        "about": "One row for each trace, and for each session under a trace id of its own, with all that was judged."
+    },
 )
 # Those that go on; an index that costs a trace nothing. Only the migration says which they are: `postgresql_where` here
 # would load that dialect for every command that reads SQLite, a tenth of what one takes.
@@ -121,9 +153,10 @@ Index("sessions_going_on", traces.c.closed_ns)
 arrivals = Table(
     "arrivals",
     metadata,
-    Column("minute", Integer, primary_key=True, autoincrement=False),  # minutes since 1970
-    Column("first_number", BigInteger, nullable=False),
-    Column("last_number", BigInteger, nullable=False),
+    Column("minute", Integer, primary_key=True, autoincrement=False, doc="minutes since 1970 UTC"),
+    Column("first_number", BigInteger, nullable=False, doc="the lowest of `traces.number`"),
+    Column("last_number", BigInteger, nullable=False, doc="the highest"),
+    info={"about": "Which numbers the traces have that were first received in a minute: finds a time range."},
 )
 
 # Which blocks of BLOCK_TRACES trace numbers hold results of a series by outcome, a bit a block in a row for
@@ -133,11 +166,14 @@ arrivals = Table(
 blocks = Table(
     "blocks",
     metadata,
-    Column("chunk", BigInteger, primary_key=True, autoincrement=False),
-    Column("series", Integer, primary_key=True, autoincrement=False),
-    Column("outcome", SmallInteger, primary_key=True, autoincrement=False),
-    Column("held", BigInteger, nullable=False),
+    Column("chunk", BigInteger, primary_key=True, autoincrement=False, doc="32 blocks together, counted from 0"),
+    Column("series", Integer, primary_key=True, autoincrement=False, doc="`series.number`; 0 for all of them"),
+    Column(
+        "outcome", SmallInteger, primary_key=True, autoincrement=False, doc="0 pass, 1 fail, 2 not_evaluable, 3 error"
+    ),
+    Column("held", BigInteger, nullable=False, doc="a bit for each block that holds such a result"),
     sqlite_with_rowid=False,
+    info={"about": "Which blocks of 64 traces hold results of a series by outcome: finds few among many."},
 )
 
 # Both are kept in order of time before series: what a batch changes then lies on a few pages, however much is stored.
@@ -145,53 +181,61 @@ blocks = Table(
 counts = Table(
     "counts",
     metadata,
-    Column("minutes", Integer, primary_key=True, autoincrement=False),  # how long: one of COUNTED_MINUTES
-    Column("minute", Integer, primary_key=True, autoincrement=False),  # its start, minutes since 1970
-    Column("series", Integer, primary_key=True, autoincrement=False),
-    Column("complete", Boolean, primary_key=True),
-    Column("passed", Integer, nullable=False),
-    Column("failed", Integer, nullable=False),
-    Column("not_evaluable", Integer, nullable=False),
-    Column("errors", Integer, nullable=False),
-    Column("score_sum", Float, nullable=False),
-    Column("score_squares", Float, nullable=False),
+    Column("minutes", Integer, primary_key=True, autoincrement=False, doc="how long the row's time is: 1, 60 or 1440"),
+    Column("minute", Integer, primary_key=True, autoincrement=False, doc="its start, minutes since 1970 UTC"),
+    Column("series", Integer, primary_key=True, autoincrement=False, doc="`series.number`"),
+    Column("complete", Boolean, primary_key=True, doc="whether the traces were complete"),
+    Column("passed", Integer, nullable=False, doc="results that pass"),
+    Column("failed", Integer, nullable=False, doc="results that fail"),
+    Column("not_evaluable", Integer, nullable=False, doc="results that could not be judged"),
+    Column("errors", Integer, nullable=False, doc="results whose evaluation raised an error"),
+    Column("score_sum", Float, nullable=False, doc="the sum of all scores"),
+    Column("score_squares", Float, nullable=False, doc="the sum of their squares"),
     sqlite_with_rowid=False,
+    info={"about": "Outcomes of each series by minute, hour and day of the trace's last span: gives pass rates."},
 )
 
 alerts = Table(
     "alerts",
     metadata,
-    Column("fingerprint", LargeBinary(16), primary_key=True),
-    Column("starts_ns", BigInteger, primary_key=True, autoincrement=False),
-    Column("ends_ns", BigInteger),
-    Column("state", SmallInteger, nullable=False),
-    Column("tenant", Text, nullable=False),
-    Column("rule_id", Text, nullable=False),
-    Column("service", Text, nullable=False),
-    Column("level", Text, nullable=False),
-    Column("title", Text, nullable=False),
-    Column("of", Text, nullable=False),
-    Column("bound", Float, nullable=False),
-    Column("over_s", Float, nullable=False),
-    Column("value", Float, nullable=False),
-    Column("samples", Integer, nullable=False),
-    Column("updated_ns", BigInteger, nullable=False),
-    Column("notified", JSON, nullable=False),  # receiver name -> what it was last told, and what went wrong
-    Column("kind", Text, nullable=False),
-    Column("rule_hash", Text, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("release", Text),
-    Column("facts", JSON, nullable=False),  # what people are told beside
+    Column("fingerprint", LargeBinary(16), primary_key=True, doc="hash of the alert and of what it watches"),
+    Column("starts_ns", BigInteger, primary_key=True, autoincrement=False, doc="when it began"),
+    Column("ends_ns", BigInteger, doc="when it ended; null while it lasts"),
+    Column("state", SmallInteger, nullable=False, doc="0 firing, 1 resolved, 2 pending"),
+    Column("tenant", Text, nullable=False, doc="whose"),
+    Column("rule_id", Text, nullable=False, doc="the rule"),
+    Column("service", Text, nullable=False, doc="the service watched"),
+    Column("level", Text, nullable=False, doc="the rule's level"),
+    Column("title", Text, nullable=False, doc="the rule's title"),
+    Column(
+        "of",
+        Text,
+        nullable=False,
+        doc="what is watched: `pass_rate`, `not_evaluable`, `error`, an evaluation's name, or NAME.score",
+    ),
+    Column("bound", Float, nullable=False, doc="what it is compared with"),
+    Column("over_s", Float, nullable=False, doc="the window, s"),
+    Column("value", Float, nullable=False, doc="what is watched, at the last look"),
+    Column("samples", Integer, nullable=False, doc="results in the window"),
+    Column("updated_ns", BigInteger, nullable=False, doc="the last look"),
+    Column("notified", JSON, nullable=False, doc="channel name to its last notification, and what went wrong"),
+    Column("kind", Text, nullable=False, doc="`below`, `above`, `drop` or `coverage`"),
+    Column("rule_hash", Text, nullable=False, doc="the rule's hash"),
+    Column("agent", Text, nullable=False, doc="the agent watched"),
+    Column("release", Text, doc="the release watched"),
+    Column("facts", JSON, nullable=False, doc="what notifications say beside the value"),
+    info={"about": "One row for each firing of an alert."},
 )
 
 silences = Table(
     "silences",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("labels", JSON, nullable=False),  # label -> glob: all must match
-    Column("starts_ns", BigInteger, nullable=False),
-    Column("ends_ns", BigInteger, nullable=False),
-    Column("comment", Text, nullable=False),
+    Column("id", Text, primary_key=True, doc="what `tracegrade alerts silence` prints"),
+    Column("labels", JSON, nullable=False, doc="label to glob: all must match"),
+    Column("starts_ns", BigInteger, nullable=False, doc="from when"),
+    Column("ends_ns", BigInteger, nullable=False, doc="until when"),
+    Column("comment", Text, nullable=False, doc="why, in the words of whoever made it"),
+    info={"about": "Alerts of which nobody is notified for a time."},
 )
 
 # What judged: a row each time that another text of a rule came in force. Kept for good: a rule is a few kilobytes, and
@@ -199,11 +243,12 @@ silences = Table(
 rule_texts = Table(
     "rule_texts",
     metadata,
-    Column("rule_id", Text, primary_key=True),
-    Column("since_ns", BigInteger, primary_key=True, autoincrement=False),
-    Column("text_hash", Text, nullable=False),
-    Column("rule_hash", Text, nullable=False),
-    Column("text", Text, nullable=False),
+    Column("rule_id", Text, primary_key=True, doc="the rule"),
+    Column("since_ns", BigInteger, primary_key=True, autoincrement=False, doc="from when"),
+    Column("text_hash", Text, nullable=False, doc="hash of the whole text"),
+    Column("rule_hash", Text, nullable=False, doc="hash of what it judges"),
+    Column("text", Text, nullable=False, doc="the rule as JSON"),
+    info={"about": "A row each time another text of a rule came into force."},
 )
 Index("rule_texts_by_hash", rule_texts.c.text_hash)
 
@@ -211,6 +256,7 @@ Index("rule_texts_by_hash", rule_texts.c.text_hash)
 rule_sets = Table(
     "rule_sets",
     metadata,
-    Column("hash", Text, primary_key=True),
-    Column("judgement_hash", Text, nullable=False),
+    Column("hash", Text, primary_key=True, doc="the hash that traces carry"),
+    Column("judgement_hash", Text, nullable=False, doc="hash of what the rules judge"),
+    info={"about": "Which rule sets judge alike."},
 )

@@ -1,4 +1,4 @@
-"""The numbers of series: what repeats from result to result is stored once."""
+"""The numbers of series: the text that many results share is stored once."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, func, insert, select
 
-from tracegrade.store.json_text import storable
+from tracegrade.codec.json_text import storable
 from tracegrade.store.present_hashes import present_hash
 from tracegrade.store.schema import series
 
@@ -19,7 +19,7 @@ Rule: TypeAlias = tuple[str, str, str, str, float]  # rule id, rule hash, level,
 
 
 class Series(NamedTuple):
-    """All that low-cardinality text by which results are told apart; ``evaluation`` is "" for a rule as a whole.
+    """The low-cardinality fields that results of one series share; ``evaluation`` is "" for a rule as a whole.
 
     ``tracegrade`` is the version that judged, "" where that is not known.
     """
@@ -40,7 +40,7 @@ class Series(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """16 bytes that stand for all fields."""
+        """16 bytes that identify the series: a hash of all fields."""
         # Those whose version is not known have the key that they had when no version was kept: they go on.
         fields = tuple(self) if self.tracegrade else tuple(self)[:-1]
         return blake2b(repr(fields).encode("utf-8", "backslashreplace"), digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""Which sessions there are, from the traces that say so: those too that no rule judges as a whole."""
+"""The sessions that stored traces name, also those that no rule judges as a whole."""
 
 from dataclasses import dataclass
 

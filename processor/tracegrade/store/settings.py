@@ -2,8 +2,8 @@
 
 from pydantic import Field, field_serializer
 
-from tracegrade.words import without_secrets
-from tracegrade.yaml_file import Duration, FileModel
+from tracegrade.display import without_secrets
+from tracegrade.document.validate import Duration, FileModel
 
 
 class StoreSettings(FileModel):

@@ -96,7 +96,7 @@ def trends(
 
 
 def traffic(connection: Connection, wanted: Filter, *, step_minutes: int | None = None) -> dict[int, int]:
-    """How many traces came, whatever judges them, by step as in `trends`; only service and tenant choose."""
+    """How many traces arrived, whichever rules judge them, by step as in `trends`; by service and tenant only."""
     origin = Filter(
         service=wanted.service,
         tenant=wanted.tenant,
@@ -177,7 +177,7 @@ def _added_up(
 
 
 def names_of(connection: Connection, dimension: Dimension, *, run: str = "live", limit: int = 200) -> list[str]:
-    """What can be chosen by: the services, agents, releases or tenants that have results, in order."""
+    """The services, agents, releases or tenants that have results, in order."""
     column = series.c[dimension]
     query = select(column).distinct().where(series.c.run == run, series.c.rule_id != EVERY_TRACE, column != "")
     return list(connection.execute(query.order_by(column).limit(limit)).scalars())

@@ -9,12 +9,13 @@ from itertools import islice
 
 from sqlalchemy import Connection, Engine, Table, delete, func, select
 
+from tracegrade.model.trace_result import TraceResult
 from tracegrade.store import schema
 from tracegrade.store.arrivals import Arrivals
 from tracegrade.store.blocks import Blocks
 from tracegrade.store.counts import Sums, traffic_series
 from tracegrade.store.open import one_at_a_time
-from tracegrade.store.rows import Judged, Key, TraceRows, trace_key
+from tracegrade.store.rows import Key, TraceRows, trace_key
 from tracegrade.store.series import SeriesNumbers
 
 _MAX_IDS_A_QUERY = 500
@@ -28,17 +29,17 @@ class StoreWriter:
         self._series = SeriesNumbers()
         self._insert = _insert(schema.traces, engine.dialect.paramstyle)
 
-    def write(self, batch: Sequence[Judged]) -> None:
+    def write(self, batch: Sequence[TraceResult]) -> None:
         """Store every record of `batch`, or none.
 
         Raises:
             SQLAlchemyError: the database refused; nothing was stored.
-            KeyError, TypeError, ValueError: a record is not of the shape that is delivered; nothing was stored.
+            TypeError: a result holds what no database takes; nothing was stored.
         """
-        newest: dict[Key, Judged] = {}
+        newest: dict[Key, TraceResult] = {}
         for judged in batch:
             key = trace_key(judged.trace)
-            if key not in newest or newest[key].trace["revision"] < judged.trace["revision"]:
+            if key not in newest or newest[key].trace.revision < judged.trace.revision:
                 newest[key] = judged
         try:
             with self._engine.begin() as connection:
@@ -47,12 +48,12 @@ class StoreWriter:
             self._series.forget()
             raise
 
-    def _write(self, connection: Connection, newest: dict[Key, Judged]) -> None:
+    def _write(self, connection: Connection, newest: dict[Key, TraceResult]) -> None:
         one_at_a_time(connection)  # so that numbers can be given out here
         sums = Sums()
         replaced = []
         for key, (number, revision) in _stored(connection, newest).items():
-            if revision >= newest[key].trace["revision"]:
+            if revision >= newest[key].trace.revision:
                 del newest[key]
             else:
                 replaced.append(number)
@@ -66,13 +67,13 @@ class StoreWriter:
         for number, (key, judged) in enumerate(newest.items(), first):
             found = TraceRows(connection, self._series, judged)
             rows.append(found.trace_row(number, key))
-            arrivals.add(judged.trace["first_received_ns"], number)
+            arrivals.add(judged.trace.first_received_ns, number)
             blocks.add(number, found.evaluations)
             trace = judged.trace
             traffic = None
-            if "members" not in trace:
-                traffic = traffic_series(connection, self._series, trace["tenant"], trace["run"], trace["service"])
-            sums.add(traffic, trace["last_received_ns"], trace["complete"], found.evaluations, found.decisions)
+            if trace.members is None:
+                traffic = traffic_series(connection, self._series, trace.tenant, trace.run, trace.service)
+            sums.add(traffic, trace.last_received_ns, trace.complete, found.evaluations, found.decisions)
         # Through the driver: insert() of Core takes the same rows as dicts, in twice the time.
         connection.exec_driver_sql(self._insert, rows)
         sums.write(connection)

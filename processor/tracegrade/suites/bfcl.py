@@ -11,8 +11,8 @@ and punctuation of texts, which is not done here.
 
 from collections.abc import Iterator
 
-from tracegrade.match.rule import Rule
 from tracegrade.model.json_value import JsonValue
+from tracegrade.rule.rule import Rule
 from tracegrade.suites.imported import Imported, JsonObject, SuiteError, head, list_at, object_at, rule_id_of, unique_id
 
 _ANSWERS = ("ground_truth", "possible_answer", "answer")

@@ -1,12 +1,20 @@
-"""What every import gives, and how files are read."""
+"""What every import gives, and how its files are read and written."""
 
 import json
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from tracegrade.document.validate import validate
+from tracegrade.document.yaml_text import dumped, parse
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
+from tracegrade.rule.rule import Rule
+
+# Beside an imported rule: what of its suite only a run needs.
+SUITE_FILE = "suite.json"
 
 JsonObject = dict[str, JsonValue]
 
@@ -116,3 +124,42 @@ def head(rule_id: str, title: str, description: str) -> JsonObject:
     if description:
         described["description"] = description
     return described | {"status": "experimental", "scope": "agent", "tags": ["imported"]}
+
+
+def read_text(source: str) -> str:
+    """The text of a file, or of standard input for ``-``; raises `SuiteError` for what cannot be read."""
+    try:
+        data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise SuiteError(f"{source}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SuiteError(f"{source}: expected text in UTF-8") from None
+
+
+def write_rule(imported: Imported, folder: Path, replace: bool) -> Path:
+    """Write an imported rule to ``imported/ID`` in `folder`, beside it what only a run needs.
+
+    Args:
+        imported: the rule, and what is kept of its suite.
+        folder: where rules are.
+        replace: whether a rule that is there already is written over.
+
+    Returns:
+        The rule's file.
+
+    Raises:
+        SuiteError: there is a rule already.
+        FileError: what was imported makes no rule.
+    """
+    place = folder / "imported" / str(imported.rule["id"])
+    path = place / "rule.yaml"
+    text = dumped(imported.rule)
+    validate(parse(text, str(path)), Rule)  # nothing is written that no rule can be
+    if path.exists() and not replace:
+        raise SuiteError(f"{path}: a rule of this id exists already; --replace overwrites it, --id gives another id")
+    place.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    kept = json.dumps(imported.kept, indent=2, ensure_ascii=False) + "\n"
+    (place / SUITE_FILE).write_text(kept, encoding="utf-8")
+    return path

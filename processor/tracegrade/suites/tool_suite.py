@@ -9,9 +9,9 @@ which its export leaves out, are kept here.
 
 from collections.abc import Iterator
 
-from tracegrade.match.case import Case
-from tracegrade.match.rule import Rule
 from tracegrade.model.json_value import JsonValue
+from tracegrade.rule.case import Case
+from tracegrade.rule.rule import Rule
 from tracegrade.suites.imported import (
     Imported,
     JsonObject,

@@ -11,7 +11,6 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.requests import Request
@@ -80,6 +79,7 @@ class Access:
     async def _answer(self, request: Request) -> Response | None:
         """What to say instead of the app; None to let it answer."""
         path = request.scope["path"]
+        # Starlette's TrustedHostMiddleware takes names, not all addresses of this machine in any spelling.
         if self._only_here and not names_this_machine(request.headers.get("host", "")):
             return _refused(request, _WRONG_HOST)
         if request.method not in _SAFE and _is_from_another_site(request):
@@ -88,7 +88,7 @@ class Access:
             return None
         if path == "/login":
             return await self._log_in(request, self._tokens)
-        session = self._session_of(request)
+        session = request.cookies.get(self._cookie)
         if path == "/logout" and request.method == "POST":
             return self._log_out(session)
         if session is not None and self._tokens.knows(self._sessions.token_of(session)):
@@ -124,10 +124,10 @@ class Access:
         if not tokens.knows(token):
             address = _address(request)
             if (wait_s := self._failures.wait_s(address)) > 0:
-                message = f"Too many wrong tries; try again in {wait_s:.0f} s."
+                message = f"Too many wrong tokens; try again in {wait_s:.0f} s."
                 return _form(request, wanted, message, 429, {"Retry-After": f"{wait_s:.0f}"})
             self._failures.add(address)
-            return _form(request, wanted, "This token is none of those that are let in.", 401)
+            return _form(request, wanted, "This token is not valid.", 401)
         answer = RedirectResponse(_local(wanted), 303)
         answer.set_cookie(
             self._cookie,
@@ -148,17 +148,13 @@ class Access:
         answer.delete_cookie(self._cookie, secure=self._secure, httponly=True, samesite="lax")
         return answer
 
-    def _session_of(self, request: Request) -> str | None:
-        try:
-            cookies = SimpleCookie(request.headers.get("cookie", ""))
-        except CookieError:
-            return None
-        found = cookies.get(self._cookie)
-        return found.value if found is not None else None
-
 
 class _Sessions:
-    """Browsers that showed a token, in memory: they end with the process, and with the token."""
+    """Browsers that showed a token, in memory: they end with the process, and with the token.
+
+    A signed cookie that holds the session (as Starlette's SessionMiddleware writes) could not be ended: a copy of it
+    would go on after signing out.
+    """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -256,7 +252,7 @@ async def _body(request: Request) -> str:
 
 
 def _local(wanted: str) -> str:
-    """`wanted` if it is an address here, else the start: nobody is sent elsewhere after signing in."""
+    """`wanted` if it is an address of this page, else the start page: signing in never leads elsewhere."""
     try:
         parts = urlsplit(wanted)
     except ValueError:

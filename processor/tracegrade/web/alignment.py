@@ -5,52 +5,27 @@ does not), and then shows beside an expectation that nothing met the call that a
 score is the evaluator's, and stands beside this.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from tracegrade.evaluate import (
-    multi_turn,
-    overall_score,
-    ragas_tool_call_accuracy,
-    ragas_tool_call_f1,
-    tool_call_accuracy,
-    tool_call_args,
-    tool_call_order,
-    tool_call_output,
-    tool_case,
-    tool_selection,
-    trajectory,
-)
-from tracegrade.evaluate.calls import arguments
+from tracegrade.evaluate.call_order import batches, ties
+from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls
+from tracegrade.evaluate.compare.subsequence import align
+from tracegrade.evaluate.criteria.expected import Difference
+from tracegrade.evaluate.criteria.tool_names import NameTable
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
-from tracegrade.evaluate.expected import Difference, Expected, differences
-from tracegrade.evaluate.order import batches, ties
-from tracegrade.evaluate.outputs import ActualOutput, ExpectedOutput
-from tracegrade.evaluate.subsequence import align
-from tracegrade.evaluate.tool_names import NameTable, listed_names
+from tracegrade.evaluate.registry import packages
 from tracegrade.evaluate.work import Work
-from tracegrade.match.evaluation_spec import EvaluationSpec
-from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.rule.evaluation_spec import EvaluationSpec
 
 State: TypeAlias = Literal["matched", "differs", "missing", "extra", "out_of_order"]
-Compare: TypeAlias = Callable[[Evidence, int, Work], Iterator[Difference]]
 
 _MAX_WORK = 200_000  # beyond it a trace is shown without this: drawing a page must take no second
 _FOLDED = 4  # so many extra calls in a row and more are shown as one
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedCall:
-    """One expected call: any of ``names``, and what else is expected of it, as written; None for nothing."""
-
-    names: Sequence[str]
-    arguments: JsonValue = None
-    output: JsonValue = None
-    compare: Compare | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,116 +58,30 @@ class Alignment:
 def aligned(spec: EvaluationSpec, evidence: Evidence) -> Alignment | None:
     """The comparison that `spec` asks for over `evidence`.
 
-    None when its evaluator compares no calls with expected ones, or when it would take too much work to show.
+    None when its evaluator expects no particular calls, when it would take too much work to show, or when what the
+    evaluator of an installed package says of them cannot be used: the evaluation stands on the page all the same.
     """
     try:
         criteria = spec.evaluator.criteria_in_force(spec.criteria, spec.settings)
-        found = _expected(criteria, spec.settings)
-        if found is None:
-            return None
-        expected, in_order = found
-        sequential = getattr(spec.settings, "concurrency", "") == "sequential"
-        return _Comparison(expected, evidence, in_order, sequential).alignment()
+        expected = spec.evaluator.expected_calls(criteria, spec.settings)
+        return None if expected is None else _Comparison(expected, evidence).alignment()
     except EvaluatorError:
         return None
-
-
-def _expected(criteria: object, settings: Any) -> tuple[list[ExpectedCall], bool] | None:
-    """The calls that criteria expect, and whether their order counts."""
-    match criteria:
-        case tool_call_order.Criteria():
-            return [ExpectedCall([name]) for name in criteria.tool_calls_order], True
-        case tool_call_args.Criteria():
-            partly = bool(settings.subset)
-            return [_with_arguments([call.name], call.args, partly) for call in criteria.tool_calls], False
-        case tool_call_output.Criteria():
-            return [_with_output(call) for call in criteria.tool_outputs], False
-        case trajectory.Criteria():
-            return _of_trajectory(criteria, settings), settings.match in ("exact", "strict", "in_order")
-        case tool_call_accuracy.Criteria() | ragas_tool_call_f1.Criteria() | ragas_tool_call_accuracy.Criteria():
-            calls = criteria.reference_tool_calls or []
-            in_order = bool(getattr(settings, "strict_order", False))
-            return [_with_arguments([call.name], call.args, partly=False) for call in calls], in_order
-        case tool_case.Criteria() | multi_turn.Criteria() | overall_score.Criteria():
-            return _one_call(criteria.expected_tool, criteria.expected_params), False
-        case tool_selection.Criteria():
-            return _one_call(criteria.expected_tool, None), False
-    return None
-
-
-def _one_call(tool: str | list[str] | None, params: Expected | None) -> list[ExpectedCall]:
-    if tool is None:
-        return []
-    names = listed_names(tool)
-    return [ExpectedCall(names) if params is None else _with_arguments(names, params, partly=True)]
-
-
-def _with_arguments(names: Sequence[str], args: Expected, partly: bool) -> ExpectedCall:
-    def compare(evidence: Evidence, position: int, work: Work) -> Iterator[Difference]:
-        return differences(args, evidence.once(arguments)[position], work, partly=partly)
-
-    return ExpectedCall(names, args.source, compare=compare)
-
-
-def _with_output(call: tool_call_output.ExpectedCall) -> ExpectedCall:
-    def compare(evidence: Evidence, position: int, work: Work) -> Iterator[Difference]:
-        return _output_differences(call.output, evidence, position, work)
-
-    return ExpectedCall([call.name], output=call.output.source, compare=compare)
-
-
-def _output_differences(
-    expected: ExpectedOutput, evidence: Evidence, position: int, work: Work
-) -> Iterator[Difference]:
-    actual = ActualOutput(evidence, position)
-    if expected.equals(actual, work):
-        return
-    criterion = expected.as_value()
-    if criterion is None:
-        lookups = tuple(expected.lookups(work))
-        yield Difference((), "different", expected=expected.source, found=actual.value, lookups=lookups)
-    else:
-        yield from differences(criterion, actual.decoded(work), work)
-
-
-def _of_trajectory(criteria: trajectory.Criteria, settings: trajectory.Settings) -> list[ExpectedCall]:
-    prepared = criteria.prepared(settings)
-    found = []
-    for index, call in enumerate(criteria.tool_calls or ()):
-        comparison, output = prepared.comparisons[index], prepared.outputs[index]
-
-        def compare(
-            evidence: Evidence,
-            position: int,
-            work: Work,
-            comparison: Any = comparison,
-            output: ExpectedOutput | None = output,
-        ) -> Iterator[Difference]:
-            yield from comparison.differences(evidence.once(arguments)[position], work)
-            if output is not None:
-                for item in _output_differences(output, evidence, position, work):
-                    yield replace(item, path=("output", *item.path))
-
-        found.append(
-            ExpectedCall(
-                listed_names(call.name),
-                None if call.args is None else call.args.source,
-                None if output is None else output.source,
-                compare,
-            )
-        )
-    return found
+    except Exception:
+        if spec.evaluator.name not in packages():
+            raise
+        return None
 
 
 class _Comparison:
     """One comparison: expected calls by index, calls made by position."""
 
-    def __init__(self, expected: Sequence[ExpectedCall], evidence: Evidence, in_order: bool, sequential: bool) -> None:
-        self._expected = expected
-        self._sequential = sequential
+    def __init__(self, expected: ExpectedCalls, evidence: Evidence) -> None:
+        self._expected = expected.calls
+        self._in_order = expected.in_order
+        self._sequential = expected.sequential
         self._evidence = evidence
-        self._in_order = in_order
-        self._table = NameTable([call.names for call in expected])
+        self._table = NameTable([call.names for call in expected.calls])
         self._work = Work(_MAX_WORK, evidence)
         self._differences: dict[tuple[int, int], list[Difference]] = {}
 
@@ -207,12 +96,11 @@ class _Comparison:
         return Alignment(_folded(self._rows(pairs, states)))
 
     def _differing(self, index: int, position: int) -> list[Difference]:
-        compare = self._expected[index].compare
-        if compare is None:
-            return []
         if (index, position) not in self._differences:
             self._work.position = position
-            self._differences[index, position] = list(compare(self._evidence, position, self._work))
+            self._differences[index, position] = list(
+                self._expected[index].differ(self._evidence, position, self._work)
+            )
         return self._differences[index, position]
 
     def _fits(self, position: int) -> dict[int, float]:
@@ -257,18 +145,18 @@ class _Comparison:
 
     def _rows(self, pairs: dict[int, int], states: dict[int, State]) -> Iterator[Row]:
         by_position = {position: index for index, position in pairs.items()}
-        told = 0  # expectations before this one have their line
+        shown = 0  # expectations before this one have their line
         for position, call in enumerate(self._evidence.calls):
             index = by_position.get(position)
             if index is None:
                 yield Row("extra", position=position + 1, call=call)
                 continue
             if states[index] != "out_of_order":
-                yield from self._missing(told, index, pairs)
-                told = max(told, index + 1)
+                yield from self._missing(shown, index, pairs)
+                shown = max(shown, index + 1)
             found = self._differing(index, position)
             yield Row(states[index], index + 1, self._expected[index], position + 1, call, found)
-        yield from self._missing(told, len(self._expected), pairs)
+        yield from self._missing(shown, len(self._expected), pairs)
 
     def _missing(self, first: int, end: int, pairs: dict[int, int]) -> Iterator[Row]:
         for index in range(first, end):

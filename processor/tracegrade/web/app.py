@@ -13,8 +13,8 @@ from starlette.types import ASGIApp
 from tracegrade.store.open import StoreError
 from tracegrade.web import live
 from tracegrade.web.access import Access
-from tracegrade.web.api import api_app
-from tracegrade.web.pages import alerts, ingest, overview, rules, sessions, trace, traces
+from tracegrade.web.api.app import Api
+from tracegrade.web.pages.registry import PAGES
 from tracegrade.web.problem import no_such_address
 from tracegrade.web.render import page
 from tracegrade.web.security import SecurityHeaders
@@ -25,21 +25,14 @@ _STATIC = Path(__file__).with_name("static")
 
 def build_app(sources: Sources) -> ASGIApp:
     """The ASGI application over `sources`."""
+    api = Api()
+    api.state.sources = sources
     app = Starlette(
         routes=[
-            Route("/", overview.show),
-            Route("/traces", traces.show),
-            Route("/traces/{trace_id}", trace.show),
-            Route("/traces/{trace_id}/spans/{span_id}", trace.show_span),
-            Route("/rules", rules.show_all),
-            Route("/rules/{rule_id}", rules.show),
-            Route("/alerts", alerts.show),
-            Route("/sessions", sessions.show_all),
-            Route("/sessions/{trace_id}", sessions.show),
-            Route("/ingest", ingest.show),
+            *(Route(path, show) for path, show in PAGES.items()),
             Route("/live", live.stream),
             Mount("/static", StaticFiles(directory=_STATIC), name="static"),
-            Mount("/api/v1", api_app(sources), name="api"),
+            Mount("/api/v1", api, name="api"),
         ],
         exception_handlers={HTTPException: _refused, StoreError: _no_store, Exception: _broken},
     )
@@ -53,15 +46,15 @@ def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if request.scope["path"].startswith("/api/"):
         return no_such_address()
-    title = {400: "This address says nothing", 404: "Not found"}.get(error.status_code, "Refused")
+    title = {400: "Bad request", 404: "Not found"}.get(error.status_code, "Refused")
     return page(request, "error.html", status=error.status_code, title=title, message=error.detail)
 
 
 def _no_store(request: Request, error: Exception) -> Response:
-    message = f"There are no results yet: {error}. The judge makes the store when it starts; look again in a moment."
+    message = f"There are no results yet: {error}. The judge creates the store when it starts; try again in a moment."
     return page(request, "error.html", status=503, title="No results yet", message=message)
 
 
 def _broken(request: Request, error: Exception) -> Response:
-    message = f"{type(error).__name__} while this page was made; the log of 'tracegrade serve' has the traceback."
+    message = f"{type(error).__name__} while this page was rendered; the log of 'tracegrade serve' has the traceback."
     return page(request, "error.html", status=500, title="This page cannot be shown", message=message)

@@ -1,11 +1,11 @@
-"""Charts as SVG, told in words as well: colours, strokes and text sizes are the style sheet's."""
+"""Charts as SVG, each with a description in words; colours, strokes and text sizes are in the style sheet."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from tracegrade.alert.bounds import wilson
+from tracegrade.alert.detect.bounds import wilson
 from tracegrade.store.schema import MINUTE_NS
 from tracegrade.store.trends import Sums
 from tracegrade.web.view import Window

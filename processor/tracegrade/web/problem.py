@@ -24,6 +24,19 @@ PREFIX = "urn:tracegrade:problem:"
 MEDIA_TYPE = "application/problem+json"
 
 
+class Refusal(Exception):
+    """A request that cannot be answered: becomes a problem of that type and status."""
+
+    def __init__(self, status: int, type_: str, title: str, detail: str) -> None:
+        self.status, self.type, self.title, self.detail = status, type_, title, detail
+        super().__init__(detail)
+
+
+def not_found(what: str) -> Refusal:
+    """There is no `what`."""
+    return Refusal(404, "not-found", "Not found", f"there is no {what}, or none any more")
+
+
 def problem(
     status: int, type_: str, title: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any
 ) -> Response:

@@ -11,13 +11,14 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from tracegrade.evaluate.call_by_call import origin
+from tracegrade.display import count, elapsed_text, json_text, time_text
+from tracegrade.evaluate.compare.differences import origin
 from tracegrade.web.view import RANGES, View, iso_text
-from tracegrade.words import count, elapsed_text, json_text, time_text
 
 _TEMPLATES = Path(__file__).with_name("templates")
 
-_SECTIONS = (
+# What the navigation names: address and name.
+SECTIONS = (
     ("/", "Overview"),
     ("/traces", "Traces"),
     ("/sessions", "Sessions"),
@@ -42,8 +43,8 @@ def page(
     request: Request, template: str, *, view: View | None = None, status: int = 200, **values: Any
 ) -> HTMLResponse:
     """The page that `template` makes of `values`; links to other sections keep the time range of `view`."""
-    current = next((path for path, _ in reversed(_SECTIONS) if request.scope["path"].startswith(path)), "")
-    sections = [(path if view is None else view.section(path), name, path == current) for path, name in _SECTIONS]
+    current = next((path for path, _ in reversed(SECTIONS) if request.scope["path"].startswith(path)), "")
+    sections = [(path if view is None else view.section(path), name, path == current) for path, name in SECTIONS]
     signed_in = any(name.endswith("tracegrade") for name in request.cookies)
     values |= {"view": view, "sections": sections, "signed_in": signed_in}
     text = _environment().get_template(template).render(values)

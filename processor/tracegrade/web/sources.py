@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from starlette.requests import Request
 
 from tracegrade.config import Config
-from tracegrade.match.rule_set import RuleSet
+from tracegrade.rule.rule_set import RuleSet
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tracegrade.deliver.sink import DONE
 from tracegrade.deliver.sinks.metrics import MetricsSink
-from tracegrade.telemetry import Telemetry
+from tracegrade.telemetry.metrics import Telemetry
 
 
 def deliver(sink, *batch):
@@ -14,9 +14,9 @@ def deliver(sink, *batch):
 def decided(record, *kinds):
     """The record with a decision of each of `kinds`: its own first, then further ones without evaluations."""
     [decision] = record.decisions
-    record.decisions = [replace(decision, kind=kind, evaluations=[]) for kind in kinds]
-    record.decisions[0].evaluations = decision.evaluations
-    return record
+    decisions = [replace(decision, kind=kind, evaluations=[]) for kind in kinds]
+    decisions[0].evaluations = decision.evaluations
+    return replace(record, decisions=decisions)
 
 
 def revisions(telemetry):
@@ -76,11 +76,10 @@ def test_the_outcomes_of_the_traces_that_came_first_are_forgotten_first(judged):
 
 def test_traces_that_no_rule_judges_are_not_remembered(judged):
     sink = MetricsSink(Telemetry("judge"))
-    record = judged()
-    record.decisions = []
+    record = replace(judged(), decisions=[])
 
     def deliver_so_many(traces):
-        deliver(sink, *[replace(record, trace={**record.trace, "trace_id": f"{number:032x}"}) for number in traces])
+        deliver(sink, *[replace(record, trace=replace(record.trace, trace_id=f"{number:032x}")) for number in traces])
 
     deliver_so_many(range(10))
     tracemalloc.start()

@@ -8,9 +8,10 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
 from store.judged_traces import judged, trace_id
-from tracegrade.deliver.record import JudgedTrace, decode, encode
+from tracegrade.codec.results import decode_result, encode_result
 from tracegrade.deliver.sink import DONE, Delivery
 from tracegrade.deliver.sinks.sql import SqlSink
+from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.filter import Filter
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.results import results
@@ -22,7 +23,7 @@ def engine(tmp_path: Path) -> Engine:
     return open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
 
 
-def deliver(sink: SqlSink, *batches: list[JudgedTrace]) -> list[Delivery]:
+def deliver(sink: SqlSink, *batches: list[TraceResult]) -> list[Delivery]:
     async def run() -> list[Delivery]:
         try:
             return [await sink.deliver(batch) for batch in batches]
@@ -37,7 +38,7 @@ def stored(engine: Engine) -> list[int]:
         return sorted(int(result.trace_id, 16) for result in results(connection, Filter(), 100))
 
 
-def broken(number: int) -> JudgedTrace:
+def broken(number: int) -> TraceResult:
     record = judged(number)
     record.evaluations[0].outcome = "no such outcome"  # type: ignore[assignment]
     return record
@@ -55,7 +56,7 @@ def test_a_batch_delivered_twice_is_stored_once(engine: Engine) -> None:
 
 
 def test_a_record_that_came_through_the_results_journal_is_stored(engine: Engine) -> None:
-    deliver(SqlSink(engine), [decode(encode(judged(1)))])
+    deliver(SqlSink(engine), [decode_result(encode_result(judged(1)))])
     assert stored(engine) == [1]
 
 
@@ -107,7 +108,7 @@ def test_a_store_that_goes_away_between_the_halves_is_tried_again_whole(
     locked = True
 
     def sometimes(self: StoreWriter, batch: Any) -> None:
-        if locked and batch[0].trace["trace_id"] == trace_id(2):
+        if locked and batch[0].trace.trace_id == trace_id(2):
             raise OperationalError("INSERT", {}, sqlite3.OperationalError("database is locked"))
         write(self, batch)
 

@@ -4,10 +4,11 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tracegrade.deliver.record import JudgedTrace
-from tracegrade.deliver.sink import DONE, Delivery
+from tracegrade.deliver.sink import DONE, Delivery, SinkContext
+from tracegrade.journal.retention import WhenFull
 from tracegrade.model.evaluation import Decision
-from tracegrade.telemetry import Telemetry
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.telemetry.metrics import Telemetry
 
 _MOST_REMEMBERED = 100_000  # outcomes; about 30 MB
 _MAX_NAMED = 1000  # pairs of an agent and a service
@@ -28,18 +29,20 @@ class MetricsSink:
     """
 
     name = "metrics"
+    when_full: WhenFull = "refuse"
+    failing = ("exporter_failing", name)
 
     def __init__(self, telemetry: Telemetry, most_remembered: int = _MOST_REMEMBERED) -> None:
         self._telemetry = telemetry
         self._earlier = _EarlierOutcomes(most_remembered)
         self._named: set[tuple[str, str]] = set()
 
-    async def deliver(self, batch: Sequence[JudgedTrace]) -> Delivery:
+    async def deliver(self, batch: Sequence[TraceResult]) -> Delivery:
         """Count the batch; never fails."""
         first = []
         changes: Counter[tuple[str, str, str]] = Counter()
         for judged in batch:
-            if judged.trace["supersedes"] is None:
+            if judged.trace.supersedes is None:
                 first.append(judged)
             else:
                 changes.update(self._earlier.changes(judged))
@@ -85,6 +88,11 @@ class MetricsSink:
         return named
 
 
+def open_sinks(context: SinkContext) -> list[MetricsSink]:
+    """The one into our own metrics, which is always there."""
+    return [MetricsSink(context.telemetry)]
+
+
 class _EarlierOutcomes:
     """The latest outcomes of as many traces and sessions as fit."""
 
@@ -93,7 +101,7 @@ class _EarlierOutcomes:
         self._traces: OrderedDict[Key, list[tuple[Any, ...]]] = OrderedDict()
         self._remembered = 0
 
-    def remember(self, judged: JudgedTrace) -> None:
+    def remember(self, judged: TraceResult) -> None:
         """Keep the outcomes in mind, instead of those that are oldest."""
         key = _trace(judged)
         outcomes = _outcomes(judged)
@@ -103,7 +111,7 @@ class _EarlierOutcomes:
         while self._remembered > self._most:
             self._remembered -= len(self._traces.popitem(last=False)[1])
 
-    def changes(self, judged: JudgedTrace) -> list[tuple[str, str, str]]:
+    def changes(self, judged: TraceResult) -> list[tuple[str, str, str]]:
         """(rule, from, to) of every outcome that differs from the one before it."""
         key = _trace(judged)
         before = {tuple(identity): outcome for *identity, outcome in self._traces.get(key, ())}
@@ -115,7 +123,7 @@ class _EarlierOutcomes:
         return found
 
 
-def _outcomes(judged: JudgedTrace) -> list[tuple[Any, ...]]:
+def _outcomes(judged: TraceResult) -> list[tuple[Any, ...]]:
     """What tells each evaluation from others of the trace, and its outcome."""
     return [
         (decision.pair.rule_id, e.evaluation, e.case, decision.pair.subject.kind, decision.pair.subject.id, e.outcome)
@@ -124,10 +132,10 @@ def _outcomes(judged: JudgedTrace) -> list[tuple[Any, ...]]:
     ]
 
 
-def _trace(judged: JudgedTrace) -> Key:
+def _trace(judged: TraceResult) -> Key:
     trace = judged.trace
-    own = ("session", trace["session"]) if "members" in trace else (trace["trace_id"],)
-    return trace["tenant"], trace["run"], *own
+    own = (trace.trace_id,) if trace.members is None else ("session", trace.session or "")
+    return trace.tenant, trace.run, *own
 
 
 def _labels(rule: str, rule_hash: str, evaluation: str, agent: str, service: str) -> dict[str, str]:

@@ -5,10 +5,10 @@ from itertools import islice
 
 from tracegrade.deliver.carriers import carriers
 from tracegrade.deliver.events import events
-from tracegrade.deliver.record import JudgedTrace
 from tracegrade.deliver.results import resource
-from tracegrade.deliver.sink import DONE, Delivery
+from tracegrade.deliver.sink import DONE, Delivery, SinkContext
 from tracegrade.model.signal import Signal
+from tracegrade.model.trace_result import TraceResult
 from tracegrade.otlp.client import ExporterSettings, OtlpClient
 from tracegrade.otlp.encode import Item, Request, requests
 
@@ -29,15 +29,17 @@ class OtlpSink:
             include_values: send the evaluators' details, which hold values of the trace, and errors in full.
         """
         self.name = name
+        self.when_full = settings.when_full
+        self.failing = ("exporter_failing", name)
         self._settings = settings
         self._client = client
         self._include_values = include_values
-        self._batch: Sequence[JudgedTrace] | None = None  # what is under way, and how far it is
+        self._batch: Sequence[TraceResult] | None = None  # what is under way, and how far it is
         self._answered = 0
         self._failed: set[int] = set()
         self._reason = ""
 
-    async def deliver(self, batch: Sequence[JudgedTrace]) -> Delivery:
+    async def deliver(self, batch: Sequence[TraceResult]) -> Delivery:
         """Send the batch's carriers, then its events; the first answer that asks for a retry ends the attempt.
 
         The next attempt at the same batch goes on with that request: of a long batch, a peer that refuses now and then
@@ -60,7 +62,7 @@ class OtlpSink:
         """Close the client."""
         await self._client.close()
 
-    def _requests(self, batch: Sequence[JudgedTrace]) -> Iterator[tuple[Signal, Request]]:
+    def _requests(self, batch: Sequence[TraceResult]) -> Iterator[tuple[Signal, Request]]:
         resources = [resource(judged) for judged in batch]
         for signal, encode in ((Signal.TRACES, carriers), (Signal.LOGS, events)):
             if self._settings.takes(signal):
@@ -71,3 +73,11 @@ class OtlpSink:
                 )
                 for request in requests(items):
                     yield signal, request
+
+
+def open_sinks(context: SinkContext) -> list[OtlpSink]:
+    """One for each exporter of the settings, with a client of its own."""
+    return [
+        OtlpSink(name, settings, OtlpClient(settings, context.instance_id), context.include_values)
+        for name, settings in context.exporters.items()
+    ]

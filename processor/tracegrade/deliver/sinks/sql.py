@@ -9,8 +9,9 @@ from contextlib import suppress
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
-from tracegrade.deliver.record import JudgedTrace
-from tracegrade.deliver.sink import DONE, Delivery
+from tracegrade.deliver.sink import DONE, Delivery, SinkContext
+from tracegrade.journal.retention import WhenFull
+from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.open import checkpoint, is_unreadable
 from tracegrade.store.write import StoreWriter
 
@@ -25,13 +26,16 @@ class SqlSink:
     stored is found by halving and given up alone.
     """
 
-    def __init__(self, engine: Engine, name: str = "sql") -> None:
-        self.name = name
+    name = "sql"
+    when_full: WhenFull = "refuse"
+    failing = ("store_unavailable", "")
+
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._writer = StoreWriter(engine)
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"tracegrade-{name}")
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tracegrade-sql")
 
-    async def deliver(self, batch: Sequence[JudgedTrace]) -> Delivery:
+    async def deliver(self, batch: Sequence[TraceResult]) -> Delivery:
         """Store `batch`; storing a record again changes nothing."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._store, batch)
 
@@ -40,7 +44,7 @@ class SqlSink:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
         self._thread.shutdown()
 
-    def _store(self, batch: Sequence[JudgedTrace]) -> Delivery:
+    def _store(self, batch: Sequence[TraceResult]) -> Delivery:
         try:
             self._writer.write(batch)
         except SQLAlchemyError as error:
@@ -51,7 +55,7 @@ class SqlSink:
             return self._store_halves(batch)
         return DONE
 
-    def _store_halves(self, batch: Sequence[JudgedTrace]) -> Delivery:
+    def _store_halves(self, batch: Sequence[TraceResult]) -> Delivery:
         if len(batch) == 1:
             return Delivery("done", reason="not_storable", failed_records=1)
         failed = 0
@@ -69,8 +73,13 @@ class SqlSink:
         self._engine.dispose()
 
 
+def open_sinks(context: SinkContext) -> list[SqlSink]:
+    """The one into the store, which is always there."""
+    return [SqlSink(context.store)]
+
+
 def _may_pass(error: SQLAlchemyError) -> bool:
-    """Whether the same batch may be stored later: locked, busy, disk full, server away, file damaged and mended."""
+    """Whether the same batch may be stored later: locked, busy, disk full, server away, file damaged and repaired."""
     return (
         isinstance(error, OperationalError | InterfaceError)
         or is_unreadable(error)

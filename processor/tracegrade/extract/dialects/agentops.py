@@ -5,8 +5,8 @@ not its execution.
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.values import call_id
 from tracegrade.extract.reading import Dialect, Keys, Message, RequestedCall, SpanKind
-from tracegrade.extract.values import call_id
 from tracegrade.model.span import Span
 
 # "AgentOpsSpanKindValues.TOOL" is how the requests have it.

@@ -4,10 +4,10 @@ A call without arguments has no input. Source: opentelemetry-instrumentation-agn
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.unwrap import Output, unwrap_output
+from tracegrade.extract.decode.values import Decoded, decode
 from tracegrade.extract.dialects import openllmetry
 from tracegrade.extract.reading import Dialect, SpanKind
-from tracegrade.extract.unwrap import Output, unwrap_output
-from tracegrade.extract.values import Decoded, decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 

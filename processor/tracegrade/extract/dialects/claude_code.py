@@ -6,8 +6,8 @@ documentation, monitoring-usage, "Traces (beta)" and "Events".
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.values import canonical, first_text
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, ToolEvents
-from tracegrade.extract.values import canonical, first_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolError

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.reprs import read_repr
+from tracegrade.extract.decode.values import first_text
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_messages, since_last_user
 from tracegrade.extract.reading import Dialect, Keys, Message
-from tracegrade.extract.reprs import read_repr
-from tracegrade.extract.values import first_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 

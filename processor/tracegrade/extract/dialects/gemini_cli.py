@@ -5,10 +5,10 @@ google-gemini/gemini-cli, packages/core/src/telemetry and src/scheduler/tool-exe
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.unwrap import Output, unwrap_output
+from tracegrade.extract.decode.values import decode
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
-from tracegrade.extract.unwrap import Output, unwrap_output
-from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 

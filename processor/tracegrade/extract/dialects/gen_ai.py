@@ -5,10 +5,10 @@ and messages as events, one each (before).
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.unwrap import read_schemas
+from tracegrade.extract.decode.values import decode
 from tracegrade.extract.messages import read_event, read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, ToolEvents
-from tracegrade.extract.unwrap import read_schemas
-from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 

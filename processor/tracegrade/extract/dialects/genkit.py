@@ -5,9 +5,9 @@ A flow is an agent run. A model's messages hold parts `{text}`, `{toolRequest: {
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.values import decode
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
-from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 

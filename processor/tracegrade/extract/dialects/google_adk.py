@@ -7,11 +7,11 @@ import re
 from dataclasses import replace
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.unwrap import Output, unwrap_output
+from tracegrade.extract.decode.values import decode
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
-from tracegrade.extract.unwrap import Output, unwrap_output
-from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 

@@ -5,10 +5,10 @@ the chat generators' messages.
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.unwrap import Output, unwrap_output
+from tracegrade.extract.decode.values import Decoded, decode, first_text
 from tracegrade.extract.messages import read_messages, since_last_user
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
-from tracegrade.extract.unwrap import Output, unwrap_output
-from tracegrade.extract.values import Decoded, decode, first_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 

@@ -1,10 +1,10 @@
 """LangSmith's exporter: `langsmith.span.kind`; what went in and out is JSON in `gen_ai.prompt`, `gen_ai.completion`."""
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.unwrap import Output, unwrap_output
+from tracegrade.extract.decode.values import ABSENT, Decoded, decode, first_text
 from tracegrade.extract.messages import read_messages, since_last_user
 from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, under
-from tracegrade.extract.unwrap import Output, unwrap_output
-from tracegrade.extract.values import ABSENT, Decoded, decode, first_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
 

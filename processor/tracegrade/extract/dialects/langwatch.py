@@ -1,10 +1,10 @@
 """LangWatch: `langwatch.span.type`, values as `{"type", "value"}` in `langwatch.input` and `langwatch.output`."""
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.unwrap import Output, read_schemas, unwrap_output
+from tracegrade.extract.decode.values import decode
 from tracegrade.extract.messages import read_message, read_messages
 from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind
-from tracegrade.extract.unwrap import Output, read_schemas, unwrap_output
-from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 

@@ -4,9 +4,9 @@ A failed call's result holds what the model was told; what was raised is on no s
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.unwrap import Output, unwrap_output
+from tracegrade.extract.decode.values import decode
 from tracegrade.extract.reading import Dialect, Keys, SpanKind
-from tracegrade.extract.unwrap import Output, unwrap_output
-from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 

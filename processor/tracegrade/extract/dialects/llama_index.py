@@ -10,10 +10,10 @@ import ast
 import re
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.unwrap import Output, read_schemas, unwrap_output
+from tracegrade.extract.decode.values import Decoded, decode, first_text
 from tracegrade.extract.messages import read_message
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
-from tracegrade.extract.unwrap import Output, read_schemas, unwrap_output
-from tracegrade.extract.values import Decoded, decode, first_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
 from tracegrade.model.tool_call import ToolError

@@ -1,10 +1,10 @@
 """Mastra: the GenAI conventions, with what was asked, answered and requested under `mastra.*`."""
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.values import decode
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import ai_sdk_message, read_messages
 from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, under
-from tracegrade.extract.values import decode
 from tracegrade.model.span import Span
 
 

@@ -5,10 +5,10 @@ put session and agent into an attribute ``metadata``.
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.unwrap import read_schemas
+from tracegrade.extract.decode.values import decode, first_text
 from tracegrade.extract.messages import read_messages, since_last_user
 from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind
-from tracegrade.extract.unwrap import read_schemas
-from tracegrade.extract.values import decode, first_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 

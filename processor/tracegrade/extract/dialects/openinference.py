@@ -1,11 +1,11 @@
 """OpenInference: `openinference.span.kind`, values in `input.value` and `output.value`, messages as flattened keys."""
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.unwrap import Output, unwrap_output
+from tracegrade.extract.decode.values import call_id, decode, parse_plain
 from tracegrade.extract.flattened import members
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, RequestedCall, ShownResult, SpanKind
-from tracegrade.extract.unwrap import Output, unwrap_output
-from tracegrade.extract.values import call_id, decode, parse_plain
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
 

@@ -5,11 +5,11 @@ of a pipeline are model calls as everywhere in OpenInference. Source: openinfere
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.reprs import CLASS, read_repr
+from tracegrade.extract.decode.values import decode
 from tracegrade.extract.dialects import openinference
 from tracegrade.extract.messages import read_messages, since_last_user
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
-from tracegrade.extract.reprs import CLASS, read_repr
-from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 

@@ -5,9 +5,9 @@ all of its instrumentations write the calls into the output messages as well.
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.values import ABSENT, call_id, decode
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.reading import Dialect, Message, RequestedCall
-from tracegrade.extract.values import ABSENT, call_id, decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 

@@ -5,10 +5,10 @@ writes as well. Later versions are the GenAI conventions beside these keys.
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.values import decode
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.flattened import members, read_flattened
 from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, under
-from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 

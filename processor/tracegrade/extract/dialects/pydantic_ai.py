@@ -7,10 +7,10 @@ model gives that is no tool call.
 import re
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.values import decode
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_message
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
-from tracegrade.extract.values import decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
 

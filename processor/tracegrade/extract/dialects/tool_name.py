@@ -5,9 +5,9 @@ precedence. Source: UiPath's evaluators (uipath 2.14.44).
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.unwrap import Output
+from tracegrade.extract.decode.values import Decoded, decode
 from tracegrade.extract.reading import Dialect, Keys, SpanKind
-from tracegrade.extract.unwrap import Output
-from tracegrade.extract.values import Decoded, decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 

@@ -5,9 +5,9 @@ model calls and ``ai.toolCall`` the tools.
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.values import decode, first_text
 from tracegrade.extract.messages import ai_sdk_message, read_messages
 from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, under
-from tracegrade.extract.values import decode, first_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 

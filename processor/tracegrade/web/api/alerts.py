@@ -1,24 +1,17 @@
-"""What fires, what fired, and who is not told."""
+"""Alerts that fire or fired, and silences."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated
 
+from fastapi import APIRouter, Query
 from pydantic import Field
 
 from tracegrade.store.alerts import Silence, StoredAlert, recent_alerts, stored_silences
-from tracegrade.web.api.operation import (
-    Document,
-    Operation,
-    Page,
-    Paged,
-    Query,
-    Time,
-    cursor_of,
-    page_of,
-    read_cursor,
-)
-from tracegrade.web.sources import Sources
+from tracegrade.web.api.documents import Document, ExactJson, Page
+from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.parameters import ApiSources, Paged, Parameters, Time, cursor_of, page_of, read_cursor
+
+router = APIRouter(responses=problems(503))
 
 
 class AlertsQuery(Paged):
@@ -28,7 +21,7 @@ class AlertsQuery(Paged):
     since: Time = Field(0, description="Only what fires, or was resolved since")
 
 
-class SilencesQuery(Query):
+class SilencesQuery(Parameters):
     """Which silences."""
 
     since: Time = Field(0, description="Only those that end after this time")
@@ -40,15 +33,17 @@ class Silences(Document):
     items: list[Silence]
 
 
-def list_alerts(sources: Sources, query: AlertsQuery, path: Mapping[str, str]) -> dict[str, Any]:
-    """A page of alerts, the latest start first; there are few enough to be read together."""
+@router.get("/alerts", summary="Alerts, the latest first", response_model=Page[StoredAlert])
+def list_alerts(sources: ApiSources, query: Annotated[AlertsQuery, Query()]) -> ExactJson:
+    """Alerts that all the parameters choose, in pages; the one that started last comes first."""
+    # There are few enough to be read together.
     with sources.store() as connection:
         found = recent_alerts(connection, query.since, firing=query.firing)
     placed = _placed(found)
     if (after := read_cursor(query.cursor)) is not None:
         placed = [(place, alert) for place, alert in placed if (-place[0], place[1]) > (-after[0], after[1])]
     shown, after_them = page_of(placed, query.limit, lambda item: cursor_of(*item[0]))
-    return {"items": [alert.to_json() for _, alert in shown], "next": after_them}
+    return ExactJson({"items": [alert.to_json() for _, alert in shown], "next": after_them})
 
 
 def _placed(found: list[StoredAlert]) -> list[tuple[tuple[int, int], StoredAlert]]:
@@ -60,15 +55,8 @@ def _placed(found: list[StoredAlert]) -> list[tuple[tuple[int, int], StoredAlert
     return placed
 
 
-def list_silences(sources: Sources, query: SilencesQuery, path: Mapping[str, str]) -> dict[str, Any]:
-    """All silences that end after a time."""
+@router.get("/silences", summary="Silences", response_model=Silences)
+def list_silences(sources: ApiSources, query: Annotated[SilencesQuery, Query()]) -> ExactJson:
+    """Silences that end after a time, the first to end first."""
     with sources.store() as connection:
-        return {"items": [asdict(silence) for silence in stored_silences(connection, query.since)]}
-
-
-OPERATIONS = (
-    Operation(
-        "GET", "/alerts", "listAlerts", "Alerts, the latest first", list_alerts, Page[StoredAlert], query=AlertsQuery
-    ),
-    Operation("GET", "/silences", "listSilences", "Silences", list_silences, Silences, query=SilencesQuery),
-)
+        return ExactJson({"items": [asdict(silence) for silence in stored_silences(connection, query.since)]})

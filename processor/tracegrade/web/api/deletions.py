@@ -1,16 +1,21 @@
 """Requests for deletion: receive and the judge carry them out, within seconds."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated
 
+from fastapi import APIRouter, Query
 from pydantic import Field
 
 from tracegrade.deletion.request import Choice, Deleted, Deletions
-from tracegrade.web.api.operation import Document, Operation, PathName, Query, Refusal, Time, TraceId, not_found
+from tracegrade.web.api.documents import Document, ExactJson
+from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.parameters import ApiSources, NoParameters, Parameters, PathName, Time, TraceId
+from tracegrade.web.problem import Refusal, not_found
 from tracegrade.web.sources import Sources
 
+router = APIRouter()
 
-class BeforeQuery(Query):
+
+class BeforeQuery(Parameters):
     """Up to when."""
 
     before: Time = Field(description="Traces first received before this time")
@@ -33,7 +38,7 @@ class DeletionList(Document):
     items: list[DeletionDocument]
 
 
-def _asked(sources: Sources, choice: Choice, *trace_ids: str) -> dict[str, Any]:
+def _asked(sources: Sources, choice: Choice, *trace_ids: str) -> ExactJson:
     folder = sources.config.data_path
     if not (folder / "journal").is_dir():
         raise Refusal(
@@ -42,99 +47,74 @@ def _asked(sources: Sources, choice: Choice, *trace_ids: str) -> dict[str, Any]:
             "No journal here",
             f"{folder} holds no journal: nothing was received here; ask the instance that received it",
         )
-    return Deletions(folder).request(choice, frozenset(map(bytes.fromhex, trace_ids))).to_json()
+    deletion = Deletions(folder).request(choice, frozenset(map(bytes.fromhex, trace_ids)))
+    return ExactJson(deletion.to_json(), 202)
 
 
-def delete_trace(sources: Sources, query: object, path: Mapping[str, str]) -> dict[str, Any]:
-    """Ask for one trace, in every tenant."""
-    return _asked(sources, Choice(), path["trace_id"])
+@router.delete(
+    "/traces/{trace_id}",
+    summary="Delete what is kept of a trace",
+    response_model=DeletionDocument,
+    status_code=202,
+    responses=problems(404, 409),
+)
+def delete_trace(sources: ApiSources, trace_id: TraceId, query: NoParameters) -> ExactJson:
+    """Requests the deletion of one trace, in every tenant."""
+    return _asked(sources, Choice(), trace_id)
 
 
-def delete_before(sources: Sources, query: BeforeQuery, path: Mapping[str, str]) -> dict[str, Any]:
-    """Ask for all traces first received before a time."""
+@router.delete(
+    "/traces",
+    summary="Delete what is kept of all traces first received before a time",
+    response_model=DeletionDocument,
+    status_code=202,
+    responses=problems(409),
+)
+def delete_traces_before(sources: ApiSources, query: Annotated[BeforeQuery, Query()]) -> ExactJson:
+    """Requests the deletion of all traces first received before a time."""
     return _asked(sources, Choice(before_ns=query.before))
 
 
-def delete_session(sources: Sources, query: object, path: Mapping[str, str]) -> dict[str, Any]:
-    """Ask for all traces of a session."""
-    return _asked(sources, Choice(session=path["session_id"]))
-
-
-def delete_user(sources: Sources, query: object, path: Mapping[str, str]) -> dict[str, Any]:
-    """Ask for all traces of a user."""
-    return _asked(sources, Choice(user=path["user_id"]))
-
-
-def list_deletions(sources: Sources, query: object, path: Mapping[str, str]) -> dict[str, Any]:
-    """Those that wait, and those done within a day."""
-    found = Deletions(sources.config.data_path).waiting("requested", "resolved", "erased", "done")
-    return {"items": [deletion.to_json() for deletion in found]}
-
-
-def show_deletion(sources: Sources, query: object, path: Mapping[str, str]) -> dict[str, Any]:
-    """One of them."""
-    found = Deletions(sources.config.data_path).find(path["deletion_id"])
-    if found is None:
-        raise not_found(f"deletion {path['deletion_id'][:200]!r}")
-    return found.to_json()
-
-
-_ASKED: dict[str, Any] = {"response": DeletionDocument, "status": 202, "needs_store": False}
-
-OPERATIONS = (
-    Operation(
-        "DELETE",
-        "/traces/{trace_id}",
-        "deleteTrace",
-        "Delete what is kept of a trace",
-        delete_trace,
-        path_types={"trace_id": TraceId},
-        **_ASKED,
-    ),
-    Operation(
-        "DELETE",
-        "/traces",
-        "deleteTracesBefore",
-        "Delete what is kept of all traces first received before a time",
-        delete_before,
-        query=BeforeQuery,
-        **_ASKED,
-    ),
-    Operation(
-        "DELETE",
-        "/sessions/{session_id}",
-        "deleteSession",
-        "Delete what is kept of all traces of a session",
-        delete_session,
-        path_types={"session_id": PathName},
-        **_ASKED,
-    ),
-    Operation(
-        "DELETE",
-        "/users/{user_id}",
-        "deleteUser",
-        "Delete what is kept of all traces of a user",
-        delete_user,
-        path_types={"user_id": PathName},
-        **_ASKED,
-    ),
-    Operation(
-        "GET",
-        "/deletions",
-        "listDeletions",
-        "Deletions that wait, or were done within a day",
-        list_deletions,
-        DeletionList,
-        needs_store=False,
-    ),
-    Operation(
-        "GET",
-        "/deletions/{deletion_id}",
-        "showDeletion",
-        "How far a deletion is",
-        show_deletion,
-        DeletionDocument,
-        path_types={"deletion_id": PathName},
-        needs_store=False,
-    ),
+@router.delete(
+    "/sessions/{session_id:path}",
+    summary="Delete what is kept of all traces of a session",
+    response_model=DeletionDocument,
+    status_code=202,
+    responses=problems(404, 409),
 )
+def delete_session(sources: ApiSources, session_id: PathName, query: NoParameters) -> ExactJson:
+    """Requests the deletion of all traces of a session."""
+    return _asked(sources, Choice(session=session_id))
+
+
+@router.delete(
+    "/users/{user_id:path}",
+    summary="Delete what is kept of all traces of a user",
+    response_model=DeletionDocument,
+    status_code=202,
+    responses=problems(404, 409),
+)
+def delete_user(sources: ApiSources, user_id: PathName, query: NoParameters) -> ExactJson:
+    """Requests the deletion of all traces of a user."""
+    return _asked(sources, Choice(user=user_id))
+
+
+@router.get("/deletions", summary="Deletions that wait, or were done within a day", response_model=DeletionList)
+def list_deletions(sources: ApiSources, query: NoParameters) -> ExactJson:
+    """Deletions that are not done yet, and those done within a day."""
+    found = Deletions(sources.config.data_path).waiting("requested", "resolved", "erased", "done")
+    return ExactJson({"items": [deletion.to_json() for deletion in found]})
+
+
+@router.get(
+    "/deletions/{deletion_id}",
+    summary="How far a deletion is",
+    response_model=DeletionDocument,
+    responses=problems(404),
+)
+def show_deletion(sources: ApiSources, deletion_id: PathName, query: NoParameters) -> ExactJson:
+    """One deletion, and its state."""
+    found = Deletions(sources.config.data_path).find(deletion_id)
+    if found is None:
+        raise not_found(f"deletion {deletion_id[:200]!r}")
+    return ExactJson(found.to_json())

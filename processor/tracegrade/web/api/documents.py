@@ -1,10 +1,43 @@
-"""What several operations answer with."""
+"""What operations answer with: the JSON itself, and the models by which the OpenAPI document describes it."""
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from pydantic import Field
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
 
-from tracegrade.web.api.operation import Document
+from tracegrade.display import json_text
+
+Item = TypeVar("Item")
+
+
+class ExactJson(JSONResponse):
+    """A JSON answer with integers of any size as they are; what an operation returns, which is not checked again."""
+
+    def render(self, content: Any) -> bytes:
+        """The body."""
+        return json_text(content).encode()
+
+
+class Document(BaseModel):
+    """What the API answers with; every field that is documented is there, and no other."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Page(Document, Generic[Item]):
+    """Some of many items, the newest first; `next` is null when there are no more."""
+
+    items: list[Item]
+    next: str | None = Field(description="The parameter `cursor` of the next page")
+
+
+class Problem(BaseModel):
+    """What went wrong (RFC 9457); `type` never changes."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
 
 
 class SubjectDocument(Document):

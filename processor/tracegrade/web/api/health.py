@@ -1,17 +1,19 @@
-"""What came in, what became of it, and how far each role is."""
+"""What was received, what became of it, and the state of each role."""
 
-from collections.abc import Mapping
 from time import time_ns
 from typing import Any
 
+from fastapi import APIRouter
 from pydantic import Field
 
-from tracegrade.web.api.operation import Document, Operation
-from tracegrade.web.sources import Sources
+from tracegrade.web.api.documents import Document, ExactJson
+from tracegrade.web.api.parameters import ApiSources, NoParameters
+
+router = APIRouter()
 
 
 class ConditionDocument(Document):
-    """A state that lasts; the README lists the names."""
+    """A state that lasts; docs/reference/metrics.md lists the names."""
 
     name: str
     where: str = Field(description="Of which journal, exporter and so on; empty where there is one of it")
@@ -35,25 +37,18 @@ class Health(Document):
     roles: list[RoleDocument]
 
 
-def show_health(sources: Sources, query: object, path: Mapping[str, str]) -> dict[str, Any]:
-    """What both roles published last."""
+@router.get("/health", summary="What was received, and what became of it", response_model=Health)
+def show_health(sources: ApiSources, query: NoParameters) -> ExactJson:
+    """Conditions and metrics of each role, as it published them last."""
     now_ns = time_ns()
-    return {
-        "roles": [
-            {
-                "role": snapshot["role"],
-                "time_ns": snapshot["time_ns"],
-                "age_s": max(0, now_ns - snapshot["time_ns"]) / 1e9,
-                "conditions": snapshot.get("conditions", []),
-                "metrics": snapshot["metrics"],
-            }
-            for snapshot in sources.snapshots()
-        ]
-    }
-
-
-OPERATIONS = (
-    Operation(
-        "GET", "/health", "showHealth", "What came in, and what became of it", show_health, Health, needs_store=False
-    ),
-)
+    roles = [
+        {
+            "role": snapshot["role"],
+            "time_ns": snapshot["time_ns"],
+            "age_s": max(0, now_ns - snapshot["time_ns"]) / 1e9,
+            "conditions": snapshot.get("conditions", []),
+            "metrics": snapshot["metrics"],
+        }
+        for snapshot in sources.snapshots()
+    ]
+    return ExactJson({"roles": roles})

@@ -1,10 +1,10 @@
 """Evaluations, and how often rules pass."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from time import time_ns
-from typing import Any, Literal
+from typing import Annotated, Literal
 
+from fastapi import APIRouter, Query
 from pydantic import Field
 
 from tracegrade.store.filter import Filter
@@ -12,22 +12,23 @@ from tracegrade.store.rates import rates
 from tracegrade.store.results import full_evaluations, results
 from tracegrade.store.schema import MINUTE_NS
 from tracegrade.store.trends import DIMENSIONS, trends
-from tracegrade.web.api.documents import EvaluationDocument
-from tracegrade.web.api.operation import (
+from tracegrade.web.api.documents import Document, EvaluationDocument, ExactJson, Page
+from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.parameters import (
     MAX_NS,
-    Document,
+    ApiSources,
     Name,
-    Operation,
-    Page,
+    Null,
     Paged,
-    Query,
+    Parameters,
     Time,
     TraceId,
     cursor_of,
     page_of,
     read_cursor,
 )
-from tracegrade.web.sources import Sources
+
+router = APIRouter(responses=problems(503))
 
 _MOST_STEPS = 2000
 _STEP_MINUTES = {"1m": 1, "1h": 60, "1d": 1440}
@@ -37,31 +38,31 @@ _DAY_NS = 24 * 3600 * 10**9
 class ResultsQuery(Paged):
     """Which evaluations."""
 
-    rule: Name | None = Field(None, description="Only of this rule")
-    outcome: Literal["pass", "fail", "not_evaluable", "error"] | None = Field(
+    rule: Name | Null = Field(None, description="Only of this rule")
+    outcome: Literal["pass", "fail", "not_evaluable", "error"] | Null = Field(
         None, description="Only with this outcome"
     )
-    service: Name | None = Field(None, description="Only of this service")
-    agent: Name | None = Field(None, description="Only of this agent")
-    release: Name | None = Field(None, description="Only of this release")
-    trace_id: TraceId | None = Field(None, description="Only of this trace")
-    session: Name | None = Field(None, description="Only of this session and of its traces")
-    since: Time | None = Field(None, description="Only of traces first received at this time or later")
-    until: Time | None = Field(None, description="Only of traces first received before this time")
+    service: Name | Null = Field(None, description="Only of this service")
+    agent: Name | Null = Field(None, description="Only of this agent")
+    release: Name | Null = Field(None, description="Only of this release")
+    trace_id: TraceId | Null = Field(None, description="Only of this trace")
+    session: Name | Null = Field(None, description="Only of this session and of its traces")
+    since: Time | Null = Field(None, description="Only of traces first received at this time or later")
+    until: Time | Null = Field(None, description="Only of traces first received before this time")
 
 
-class Chosen(Query):
+class RatesQuery(Parameters):
     """Whose outcomes are added up."""
 
-    rule: Name | None = Field(None, description="Only of this rule")
-    service: Name | None = Field(None, description="Only of this service")
-    agent: Name | None = Field(None, description="Only of this agent")
-    release: Name | None = Field(None, description="Only of this release")
-    since: Time | None = Field(None, description="Only of traces received since, by the minute; a day ago if omitted")
-    until: Time | None = Field(None, description="Only of traces received before, by the minute; now if omitted")
+    rule: Name | Null = Field(None, description="Only of this rule")
+    service: Name | Null = Field(None, description="Only of this service")
+    agent: Name | Null = Field(None, description="Only of this agent")
+    release: Name | Null = Field(None, description="Only of this release")
+    since: Time | Null = Field(None, description="Only of traces received since, by the minute; a day ago if omitted")
+    until: Time | Null = Field(None, description="Only of traces received before, by the minute; now if omitted")
 
 
-class TrendsQuery(Chosen):
+class TrendsQuery(RatesQuery):
     """Over which time, in which steps."""
 
     by: Literal["rule", "service", "agent", "release"] = Field("rule", description="What each line is of")
@@ -122,8 +123,9 @@ class Trends(Document):
     items: list[LineDocument]
 
 
-def list_results(sources: Sources, query: ResultsQuery, path: Mapping[str, str]) -> dict[str, Any]:
-    """A page of evaluations."""
+@router.get("/results", summary="Evaluations, the newest first", response_model=Page[EvaluationDocument])
+def list_results(sources: ApiSources, query: Annotated[ResultsQuery, Query()]) -> ExactJson:
+    """Evaluations that all the parameters choose, in pages."""
     trace_id = None if query.trace_id is None else bytes.fromhex(query.trace_id)
     chosen = query.model_dump(include={"rule", "outcome", "service", "agent", "release", "session"})
     wanted = Filter(trace_id=trace_id, since_ns=query.since, until_ns=query.until, **chosen)
@@ -131,21 +133,23 @@ def list_results(sources: Sources, query: ResultsQuery, path: Mapping[str, str])
         found = results(connection, wanted, query.limit + 1, before=read_cursor(query.cursor))
         shown, after = page_of(found, query.limit, lambda result: cursor_of(result.number, result.place))
         items = [evaluation.to_json() for evaluation in full_evaluations(connection, shown)]
-    return {"items": items, "next": after}
+    return ExactJson({"items": items, "next": after})
 
 
-def list_rates(sources: Sources, query: Chosen, path: Mapping[str, str]) -> dict[str, Any]:
-    """What ``tracegrade results stats`` shows."""
+@router.get("/rates", summary="How often rules and their evaluations pass", response_model=Rates)
+def list_rates(sources: ApiSources, query: Annotated[RatesQuery, Query()]) -> ExactJson:
+    """Pass rates of rules and of their evaluations, as `tracegrade results stats` shows them."""
     since_ns, until_ns = _window(query)
     chosen = query.model_dump(include={"rule", "service", "agent", "release"})
     wanted = Filter(since_ns=since_ns, until_ns=until_ns, **chosen)
     with sources.store() as connection:
         found = rates(connection, wanted, evaluation=None)
-    return {"items": [{**asdict(rate), "pass_rate": rate.pass_rate} for rate in found]}
+    return ExactJson({"items": [{**asdict(rate), "pass_rate": rate.pass_rate} for rate in found]})
 
 
-def list_trends(sources: Sources, query: TrendsQuery, path: Mapping[str, str]) -> dict[str, Any]:
-    """Outcomes of rules over time."""
+@router.get("/trends", summary="Outcomes of rules over time", response_model=Trends)
+def list_trends(sources: ApiSources, query: Annotated[TrendsQuery, Query()]) -> ExactJson:
+    """Outcomes of rules in steps of time, one line for each rule, service, agent or release."""
     since_ns, until_ns = _window(query)
     step_minutes = _STEP_MINUTES[query.step]
     step_ns = step_minutes * MINUTE_NS
@@ -170,28 +174,11 @@ def list_trends(sources: Sources, query: TrendsQuery, path: Mapping[str, str]) -
         }
         for (name,), steps in sorted(found.items())
     ]
-    return {"since_ns": since_ns, "until_ns": until_ns, "step_ns": step_ns, "items": lines}
+    return ExactJson({"since_ns": since_ns, "until_ns": until_ns, "step_ns": step_ns, "items": lines})
 
 
-def _window(query: Chosen) -> tuple[int, int]:
+def _window(query: RatesQuery) -> tuple[int, int]:
     until_ns = time_ns() if query.until is None else query.until
     since_ns = max(0, until_ns - _DAY_NS) if query.since is None else query.since
     # Far from now there is nothing: databases count minutes in 32 bits.
     return min(since_ns, MAX_NS), max(min(until_ns, MAX_NS), since_ns + 1)
-
-
-OPERATIONS = (
-    Operation(
-        "GET",
-        "/results",
-        "listResults",
-        "Evaluations, the newest first",
-        list_results,
-        Page[EvaluationDocument],
-        query=ResultsQuery,
-    ),
-    Operation(
-        "GET", "/rates", "listRates", "How often rules and their evaluations pass", list_rates, Rates, query=Chosen
-    ),
-    Operation("GET", "/trends", "listTrends", "Outcomes of rules over time", list_trends, Trends, query=TrendsQuery),
-)

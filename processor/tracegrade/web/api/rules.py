@@ -1,17 +1,23 @@
 """The rules in force."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from tracegrade.match.summary import rule_summary
+from fastapi import APIRouter
+
+from tracegrade.rule.summary import rule_summary
 from tracegrade.store.open import StoreError
 from tracegrade.store.rule_texts import rule_versions
-from tracegrade.web.api.operation import Document, Operation, PathName, not_found
+from tracegrade.web.api.documents import Document, ExactJson
+from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.parameters import ApiSources, NoParameters, PathName
+from tracegrade.web.problem import not_found
 from tracegrade.web.sources import Sources
+
+router = APIRouter()
 
 
 class RuleDocument(Document):
-    """One rule in short; its hash, of what it judges, is on every result, that of its text stands for all it says."""
+    """One rule in short. Its rule hash covers how it judges and is on every result; its text hash covers all of it."""
 
     rule: str
     category: str
@@ -48,21 +54,23 @@ class WholeRule(RuleDocument):
     versions: list[RuleVersion]
 
 
-def list_rules(sources: Sources, query: object, path: Mapping[str, str]) -> dict[str, Any]:
-    """All rules in force."""
+@router.get("/rules", summary="The rules in force", response_model=Rules)
+def list_rules(sources: ApiSources, query: NoParameters) -> ExactJson:
+    """The rules in force, in short."""
     rule_set = sources.rule_set()
-    return {"items": [rule_summary(rule, rule_set.paths[rule.id]) for rule in rule_set.rules]}
+    return ExactJson({"items": [rule_summary(rule, rule_set.paths[rule.id]) for rule in rule_set.rules]})
 
 
-def show_rule(sources: Sources, query: object, path: Mapping[str, str]) -> dict[str, Any]:
-    """One rule."""
+@router.get("/rules/{rule_id:path}", summary="One rule", response_model=WholeRule, responses=problems(404))
+def show_rule(sources: ApiSources, rule_id: PathName, query: NoParameters) -> ExactJson:
+    """One rule in force: all that its file says, and the versions of its text that are stored."""
     rule_set = sources.rule_set()
-    rule = rule_set.rule(path["rule_id"])
+    rule = rule_set.rule(rule_id)
     if rule is None:
-        raise not_found(f"rule {path['rule_id'][:200]!r} in force")
+        raise not_found(f"rule {rule_id[:200]!r} in force")
     definition = rule.model_dump(mode="json", exclude_defaults=True)
     summary = rule_summary(rule, rule_set.paths[rule.id])
-    return {**summary, "definition": definition, "versions": _versions(sources, rule.id)}
+    return ExactJson({**summary, "definition": definition, "versions": _versions(sources, rule.id)})
 
 
 def _versions(sources: Sources, rule_id: str) -> list[dict[str, Any]]:
@@ -72,18 +80,3 @@ def _versions(sources: Sources, rule_id: str) -> list[dict[str, Any]]:
     except StoreError:  # its rules can be read before anything was judged
         return []
     return [{"text_hash": item.text_hash, "rule_hash": item.rule_hash, "since_ns": item.since_ns} for item in found]
-
-
-OPERATIONS = (
-    Operation("GET", "/rules", "listRules", "The rules in force", list_rules, Rules, needs_store=False),
-    Operation(
-        "GET",
-        "/rules/{rule_id}",
-        "showRule",
-        "One rule",
-        show_rule,
-        WholeRule,
-        path_types={"rule_id": PathName},
-        needs_store=False,
-    ),
-)

@@ -1,9 +1,9 @@
 """Sessions: traces that share a conversation."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated
 
+from fastapi import APIRouter, Query
 from pydantic import Field
 
 from tracegrade.model.session import session_trace_id
@@ -11,22 +11,24 @@ from tracegrade.store.filter import Filter
 from tracegrade.store.heads import NEWEST, trace_heads
 from tracegrade.store.read import stored_traces
 from tracegrade.store.session_sums import session_sums
-from tracegrade.web.api.documents import EvaluationDocument, TraceDocument
-from tracegrade.web.api.operation import (
-    Document,
+from tracegrade.web.api.documents import Document, EvaluationDocument, ExactJson, Page, TraceDocument
+from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.parameters import (
+    ApiSources,
     Name,
-    Operation,
-    Page,
+    NoParameters,
+    Null,
     Paged,
     PathName,
     Time,
     cursor_of,
-    not_found,
     page_of,
     read_cursor,
 )
 from tracegrade.web.api.traces import head_json
-from tracegrade.web.sources import Sources
+from tracegrade.web.problem import not_found
+
+router = APIRouter(responses=problems(503))
 
 _MOST_TRACES = 1000
 _MOST_TENANTS = 1000
@@ -35,9 +37,9 @@ _MOST_TENANTS = 1000
 class SessionsQuery(Paged):
     """Which sessions."""
 
-    service: Name | None = Field(None, description="Only with traces of this service")
-    since: Time | None = Field(None, description="Only with a trace first received at this time or later")
-    until: Time | None = Field(None, description="Only with a trace first received before this time")
+    service: Name | Null = Field(None, description="Only with traces of this service")
+    since: Time | Null = Field(None, description="Only with a trace first received at this time or later")
+    until: Time | Null = Field(None, description="Only with a trace first received before this time")
 
 
 class SessionDocument(Document):
@@ -67,8 +69,9 @@ class WholeSessions(Document):
     items: list[WholeSession]
 
 
-def list_sessions(sources: Sources, query: SessionsQuery, path: Mapping[str, str]) -> dict[str, Any]:
-    """A page of sessions, by their latest traces."""
+@router.get("/sessions", summary="Sessions, by their latest traces", response_model=Page[SessionDocument])
+def list_sessions(sources: ApiSources, query: Annotated[SessionsQuery, Query()]) -> ExactJson:
+    """Sessions that all the parameters choose, in pages."""
     after = read_cursor(query.cursor)
     with sources.store() as connection:
         found = session_sums(
@@ -79,49 +82,27 @@ def list_sessions(sources: Sources, query: SessionsQuery, path: Mapping[str, str
         )
     shown, after_them = page_of(found, query.limit, lambda session: cursor_of(session.number))
     items = [{key: value for key, value in asdict(session).items() if key != "number"} for session in shown]
-    return {"items": items, "next": after_them}
+    return ExactJson({"items": items, "next": after_them})
 
 
-def show_session(sources: Sources, query: object, path: Mapping[str, str]) -> dict[str, Any]:
+@router.get("/sessions/{session_id:path}", summary="One session", response_model=WholeSessions, responses=problems(404))
+def show_session(sources: ApiSources, session_id: PathName, query: NoParameters) -> ExactJson:
     """The traces of a session, and what was judged of it as a whole."""
-    name = path["session_id"]
     items = []
     with sources.store() as connection:
-        of_tenants = session_sums(connection, Filter(session=name), _MOST_TENANTS, before=NEWEST)
+        of_tenants = session_sums(connection, Filter(session=session_id), _MOST_TENANTS, before=NEWEST)
         for tenant in sorted(found.tenant for found in of_tenants):
-            heads = trace_heads(connection, Filter(session=name, tenant=tenant), _MOST_TRACES)
-            own = stored_traces(connection, session_trace_id(tenant, name))
-            judged = [item for stored in own if stored.trace["tenant"] == tenant for item in stored.evaluations]
+            heads = trace_heads(connection, Filter(session=session_id, tenant=tenant), _MOST_TRACES)
+            own = stored_traces(connection, session_trace_id(tenant, session_id))
+            judged = [item for stored in own if stored.trace.tenant == tenant for item in stored.evaluations]
             items.append(
                 {
-                    "id": name,
+                    "id": session_id,
                     "tenant": tenant,
                     "traces": [head_json(head) for head in heads],
                     "evaluations": [evaluation.to_json() for evaluation in judged],
                 }
             )
     if not items:
-        raise not_found(f"session {name[:200]!r} in the store")
-    return {"items": items}
-
-
-OPERATIONS = (
-    Operation(
-        "GET",
-        "/sessions",
-        "listSessions",
-        "Sessions, by their latest traces",
-        list_sessions,
-        Page[SessionDocument],
-        query=SessionsQuery,
-    ),
-    Operation(
-        "GET",
-        "/sessions/{session_id}",
-        "showSession",
-        "One session",
-        show_session,
-        WholeSessions,
-        path_types={"session_id": PathName},
-    ),
-)
+        raise not_found(f"session {session_id[:200]!r} in the store")
+    return ExactJson({"items": items})

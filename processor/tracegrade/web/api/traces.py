@@ -1,9 +1,9 @@
 """Stored traces, and why they were judged as they were."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from fastapi import APIRouter, Query
 from pydantic import Field
 
 from tracegrade.history.stored_json import stored_json
@@ -11,46 +11,60 @@ from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs
 from tracegrade.store.filter import Filter
 from tracegrade.store.heads import NEWEST, TraceHead, trace_heads
 from tracegrade.store.read import stored_traces
-from tracegrade.web.api.documents import EvaluationDocument, PairDocument, ToolCallDocument, TraceDocument
-from tracegrade.web.api.operation import (
+from tracegrade.web.api.documents import (
     Document,
-    Name,
-    Operation,
+    EvaluationDocument,
+    ExactJson,
     Page,
+    PairDocument,
+    ToolCallDocument,
+    TraceDocument,
+)
+from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.parameters import (
+    ApiSources,
+    Name,
+    NoParameters,
+    Null,
     Paged,
     Time,
     TraceId,
     cursor_of,
-    not_found,
     page_of,
     read_cursor,
 )
-from tracegrade.web.sources import Sources
+from tracegrade.web.problem import not_found
+
+router = APIRouter(responses=problems(503))
 
 
 class TracesQuery(Paged):
     """Which traces; rule, outcome and agent hold when one evaluation of the trace has them all."""
 
-    service: Name | None = Field(None, description="Only of this service")
-    agent: Name | None = Field(None, description="Only with an evaluation of this agent")
-    release: Name | None = Field(None, description="Only with an evaluation of this release")
-    rule: Name | None = Field(None, description="Only with an evaluation by this rule")
-    outcome: Literal["pass", "fail", "not_evaluable", "error"] | None = Field(
+    service: Name | Null = Field(None, description="Only of this service")
+    agent: Name | Null = Field(None, description="Only with an evaluation of this agent")
+    release: Name | Null = Field(None, description="Only with an evaluation of this release")
+    rule: Name | Null = Field(None, description="Only with an evaluation by this rule")
+    outcome: Literal["pass", "fail", "not_evaluable", "error"] | Null = Field(
         None, description="Only with an evaluation of this outcome"
     )
-    session: Name | None = Field(None, description="Only of this session")
-    since: Time | None = Field(None, description="Only first received at this time or later")
-    until: Time | None = Field(None, description="Only first received before this time")
+    session: Name | Null = Field(None, description="Only of this session")
+    since: Time | Null = Field(None, description="Only first received at this time or later")
+    until: Time | Null = Field(None, description="Only first received before this time")
 
 
 class RunDocument(Document):
-    """One agent run of a trace."""
+    """One agent run of a trace; tokens are those of its own model calls. Null is what was not recorded."""
 
     span_id: str
     agent: str
     parent_span_id: str | None
     session: str | None
-    model: str | None = None
+    model: str | None
+    prompt_hash: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    duration_ns: int | None
 
 
 class RecordDocument(Document):
@@ -83,7 +97,7 @@ class RecordDocument(Document):
     last_position: int
     closed_ns: int
     rule_set_hash: str
-    tracegrade: str | None = None  # the version that judged; not known of what came before it was kept
+    tracegrade: str  # the version that judged; "" where it was not yet kept
     settings_hash: str
     runs: list[RunDocument]
 
@@ -109,7 +123,11 @@ class EventDocument(Document):
 
 
 class SpanDocument(Document):
-    """One span with the attributes that were kept: those that a dialect or a rule reads."""
+    """One span with the attributes that were kept: those that a dialect or a rule reads.
+
+    `unread_keys` are the keys of all attributes that came with a span that looks like a tool call and that no dialect
+    reads; null for every other span.
+    """
 
     span_id: str
     parent_span_id: str | None
@@ -123,6 +141,7 @@ class SpanDocument(Document):
     events: list[EventDocument]
     scope: str
     resource: dict[str, Any]
+    unread_keys: list[str] | None
 
 
 class StoredDocument(Document):
@@ -159,8 +178,9 @@ def head_json(head: TraceHead) -> dict[str, Any]:
     return {key: value for key, value in asdict(head).items() if key != "number"}
 
 
-def list_traces(sources: Sources, query: TracesQuery, path: Mapping[str, str]) -> dict[str, Any]:
-    """A page of traces."""
+@router.get("/traces", summary="Traces, the newest first", response_model=Page[TraceDocument])
+def list_traces(sources: ApiSources, query: Annotated[TracesQuery, Query()]) -> ExactJson:
+    """Traces that all the parameters choose, in pages."""
     chosen = query.model_dump(include={"rule", "outcome", "service", "agent", "release", "session"})
     after = read_cursor(query.cursor)
     with sources.store() as connection:
@@ -171,56 +191,41 @@ def list_traces(sources: Sources, query: TracesQuery, path: Mapping[str, str]) -
             before=NEWEST if after is None else after[0],
         )
     shown, after_them = page_of(found, query.limit, lambda head: cursor_of(head.number))
-    return {"items": [head_json(head) for head in shown], "next": after_them}
+    return ExactJson({"items": [head_json(head) for head in shown], "next": after_them})
 
 
-def show_trace(sources: Sources, query: object, path: Mapping[str, str]) -> dict[str, Any]:
-    """What ``tracegrade traces show`` shows."""
+@router.get(
+    "/traces/{trace_id}",
+    summary="One trace, or session by a trace id of its own, with all its results",
+    response_model=Stored,
+    responses=problems(404),
+)
+def show_trace(sources: ApiSources, trace_id: TraceId, query: NoParameters) -> ExactJson:
+    """Everything stored of a trace, or session, as `tracegrade traces show` shows it."""
     with sources.store() as connection:
-        found = stored_traces(connection, bytes.fromhex(path["trace_id"]))
+        found = stored_traces(connection, bytes.fromhex(trace_id))
     if not found:
-        raise not_found(f"trace {path['trace_id']} in the store")
-    return {"items": [stored_json(stored) for stored in found]}
+        raise not_found(f"trace {trace_id} in the store")
+    return ExactJson({"items": [stored_json(stored) for stored in found]})
 
 
-def explain_trace(sources: Sources, query: object, path: Mapping[str, str]) -> dict[str, Any]:
-    """What ``tracegrade why`` says."""
+@router.get(
+    "/traces/{trace_id}/why",
+    summary="Why it was judged as it was, or not at all",
+    response_model=Why,
+    responses=problems(404),
+)
+def explain_trace(sources: ApiSources, trace_id: TraceId, query: NoParameters) -> ExactJson:
+    """What became of each rule on the trace, and why, as `tracegrade why` says it."""
     rule_set = sources.rule_set()
     with sources.store() as connection:
-        found = stored_traces(connection, bytes.fromhex(path["trace_id"]))
+        found = stored_traces(connection, bytes.fromhex(trace_id))
         read = [read_judgement(connection, stored, sources.config.traces) for stored in found]
         # While the store is open: earlier turns of a session are looked up.
         items = [
-            {"tenant": item.stored.trace["tenant"], "pairs": [*stored_pairs(item), *derived_pairs(item, rule_set)]}
+            {"tenant": item.stored.trace.tenant, "pairs": [*stored_pairs(item), *derived_pairs(item, rule_set)]}
             for item in read
         ]
     if not items:
-        raise not_found(f"trace {path['trace_id']} in the store")
-    return {"items": items}
-
-
-_BY_ID: dict[str, Any] = {"path_types": {"trace_id": TraceId}}
-
-OPERATIONS = (
-    Operation(
-        "GET", "/traces", "listTraces", "Traces, the newest first", list_traces, Page[TraceDocument], query=TracesQuery
-    ),
-    Operation(
-        "GET",
-        "/traces/{trace_id}",
-        "showTrace",
-        "One trace, or session by a trace id of its own, with all its results",
-        show_trace,
-        Stored,
-        **_BY_ID,
-    ),
-    Operation(
-        "GET",
-        "/traces/{trace_id}/why",
-        "explainTrace",
-        "Why it was judged as it was, or not at all",
-        explain_trace,
-        Why,
-        **_BY_ID,
-    ),
-)
+        raise not_found(f"trace {trace_id} in the store")
+    return ExactJson({"items": items})

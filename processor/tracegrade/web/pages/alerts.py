@@ -1,4 +1,4 @@
-"""``/alerts``: what fires, what fired, and on what evidence; and who is not told."""
+"""``/alerts``: what fires, what fired, and on what evidence; and what is silenced."""
 
 import time
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from tracegrade.alert.message import lines, summary
 from tracegrade.store.alerts import StoredAlert, recent_alerts, stored_silences
-from tracegrade.web.choices import choices_of
+from tracegrade.web.filter_choices import filter_choices
 from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import FILTERS, view_of
@@ -18,7 +18,7 @@ _STATES = ("firing", "pending", "resolved")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ShownAlert:
     """An alert in words; the lines that only name traces are links instead."""
 
     alert: StoredAlert
@@ -27,11 +27,11 @@ class Told:
     traces: list[str]
 
 
-def told(alert: StoredAlert) -> Told:
-    """What people are told of `alert`."""
+def shown_alert(alert: StoredAlert) -> ShownAlert:
+    """What the page shows of `alert`."""
     traces = [trace_id for trace_id in alert.facts.worst if len(trace_id) == 32]
     shown = [line for line in lines(alert) if not (traces and line.startswith("Traces to look at"))]
-    return Told(alert, summary(alert), shown, traces)
+    return ShownAlert(alert, summary(alert), shown, traces)
 
 
 def show(request: Request) -> Response:
@@ -40,7 +40,7 @@ def show(request: Request) -> Response:
     with sources.store() as connection:
         found = recent_alerts(connection, view.window.since_ns, wanted=view.filter)
         silences = stored_silences(connection, time.time_ns())
-        choices = choices_of(connection, sources.rule_set())
+        choices = filter_choices(connection, sources.rule_set())
     by_state = {state: [alert for alert in found if alert.state == state] for state in _STATES}
-    groups = [(state, len(some), [told(alert) for alert in some[:_AT_MOST]]) for state, some in by_state.items()]
+    groups = [(state, len(some), [shown_alert(alert) for alert in some[:_AT_MOST]]) for state, some in by_state.items()]
     return page(request, "alerts.html", title="Alerts", view=view, choices=choices, groups=groups, silences=silences)

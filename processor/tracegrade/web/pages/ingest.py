@@ -1,4 +1,4 @@
-"""``/ingest``: what came in, what became of it, and what was refused or lost, since each process's start."""
+"""``/ingest``: what was received, judged, refused and lost since each process started."""
 
 import time
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.conditions import conditions_in
-from tracegrade.telemetry import METRICS
+from tracegrade.telemetry.conditions import conditions_in
+from tracegrade.telemetry.metrics import METRICS
 from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of
 
@@ -68,7 +68,7 @@ def show(request: Request) -> Response:
     ]
     conditions = [(item["role"], condition) for item in snapshots for condition in conditions_in(item)]
     outcomes = numbers.by("tracegrade.receiver.requests", "outcome")
-    fates = numbers.by("tracegrade.spans", "fate", "reason")
+    dispositions = numbers.by("tracegrade.spans", "fate", "reason")
     return page(
         request,
         "ingest.html",
@@ -78,8 +78,8 @@ def show(request: Request) -> Response:
         accepted=numbers.total("tracegrade.receiver.accepted_items", signal="traces"),
         requests=numbers.by("tracegrade.receiver.requests", "outcome", "reason", "signal", "transport"),
         refused=sum(count for (outcome,), count in outcomes if outcome != "accepted"),
-        fates=[(*key, count, key[0] in _LOST) for key, count in fates],
-        lost=sum(count for (fate, _), count in fates if fate in _LOST),
+        dispositions=[(*key, count, key[0] in _LOST) for key, count in dispositions],
+        lost=sum(count for (fate, _), count in dispositions if fate in _LOST),
         unread=numbers.total("tracegrade.spans.unread"),
         waiting=numbers.total("tracegrade.spans.open"),
         lag=numbers.total("tracegrade.judge.lag"),

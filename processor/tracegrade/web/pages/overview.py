@@ -9,15 +9,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tracegrade.alert.message import summary
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert, recent_alerts
 from tracegrade.store.heads import count_heads
 from tracegrade.store.rule_texts import judgements
 from tracegrade.store.trends import Sums, begins_ns, traffic, trends
 from tracegrade.web.charts import interval, share_bar, trend, volume
-from tracegrade.web.choices import choices_of
 from tracegrade.web.failures import failures
+from tracegrade.web.filter_choices import filter_choices
 from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import FILTERS, View, Window, view_of
@@ -80,7 +80,7 @@ def show(request: Request) -> Response:
         alerts = recent_alerts(connection, view.window.until_ns, wanted=view.filter, firing=True)
         changes = {rule_id: since_ns for rule_id, (_, since_ns) in judgements(connection).items()}
         failed = failures(connection, view.filter, _FAILURES)
-        choices = choices_of(connection, rule_set)
+        choices = filter_choices(connection, rule_set)
     by_rule: dict[str, dict[int, Sums]] = {}
     by_place: dict[tuple[str, ...], Sums] = {}
     for (rule_id, *place), steps in found.items():

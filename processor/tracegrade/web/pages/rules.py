@@ -13,22 +13,22 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.match.explained import paragraphs
-from tracegrade.match.load import tests_path
-from tracegrade.match.rule import Rule
-from tracegrade.match.rule_set import RuleSet
+from tracegrade.document.validate import FileError
+from tracegrade.document.yaml_text import dumped, read
+from tracegrade.rule.explained import paragraphs
+from tracegrade.rule.load import tests_path
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import recent_alerts
 from tracegrade.store.rule_texts import RuleText, judgements, rule_versions
 from tracegrade.store.trends import Sums, begins_ns, trends
 from tracegrade.web.charts import interval, trend
-from tracegrade.web.choices import choices_of
 from tracegrade.web.failures import failures
-from tracegrade.web.pages.alerts import told
+from tracegrade.web.filter_choices import filter_choices
+from tracegrade.web.pages.alerts import shown_alert
 from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import FILTERS, View, view_of
-from tracegrade.yaml_file import FileError
-from tracegrade.yaml_text import dumped, read
 
 _FILTERS = [name for name in FILTERS if name != "rule"]
 _FAILURES = 8
@@ -99,12 +99,12 @@ def show(request: Request) -> Response:
         interval=interval(sums),
         trend=trend(steps, charted) if sums.judged else Markup(""),
         failures=failed,
-        alerts=[told(alert) for alert in alerts],
+        alerts=[shown_alert(alert) for alert in alerts],
     )
 
 
 def _choices(connection: Connection, rule_set: RuleSet) -> dict[str, list[str]]:
-    return {name: values for name, values in choices_of(connection, rule_set).items() if name in _FILTERS}
+    return {name: values for name, values in filter_choices(connection, rule_set).items() if name in _FILTERS}
 
 
 def _evaluators(rule: Rule) -> list[str]:

@@ -7,10 +7,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tracegrade.model.evaluation import Decision
+from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.heads import NEWEST, session_heads
-from tracegrade.store.read import StoredTrace, traces_of
+from tracegrade.store.read import traces_of
 from tracegrade.store.schema import OUTCOMES
-from tracegrade.web.choices import choices_of
+from tracegrade.web.filter_choices import filter_choices
 from tracegrade.web.pages.trace import CLOSED, chosen_trace
 from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of
@@ -26,7 +27,7 @@ _LEAST = 8.0
 class Turn:
     """One trace of the session on its time axis; ``pause_ns`` since the one before it ended."""
 
-    stored: StoredTrace
+    stored: TraceResult
     x: float
     width: float
     pause_ns: int
@@ -40,7 +41,7 @@ def show_all(request: Request) -> Response:
     before = number_of(request, "before", NEWEST)
     with sources.store() as connection:
         found = session_heads(connection, view.filter, _AT_A_TIME + 1, before=before)
-        choices = choices_of(connection, sources.rule_set()) | {"outcome": list(OUTCOMES)}
+        choices = filter_choices(connection, sources.rule_set()) | {"outcome": list(OUTCOMES)}
     shown = found[:_AT_A_TIME]
     return page(
         request,
@@ -59,37 +60,37 @@ def show(request: Request) -> Response:
     sources = sources_of(request)
     with sources.store() as connection:
         stored = chosen_trace(connection, request)
-        if stored.members is None:
+        if stored.trace.members is None:
             raise HTTPException(404, "This is the id of a trace, not of a session.")
-        traces = sorted(traces_of(connection, stored), key=lambda item: item.trace["start_ns"])
+        traces = sorted(traces_of(connection, stored), key=lambda item: item.trace.start_ns)
     shown = traces[-_MAX_TRACES:]
     return page(
         request,
         "session.html",
-        title=f"Session {stored.trace['session']}",
+        title=f"Session {stored.trace.session}",
         head=stored.trace,
-        closed=CLOSED.get(stored.trace["close_reason"], ""),
+        closed=CLOSED.get(stored.trace.close_reason, ""),
         decisions=stored.decisions,
         turns=_turns(shown),
         hidden=len(traces) - len(shown),
-        gone=len([trace_id for trace_id in stored.members if trace_id]) - len(traces),
+        gone=len([trace_id for trace_id in stored.trace.members if trace_id]) - len(traces),
     )
 
 
-def _turns(traces: list[StoredTrace]) -> list[Turn]:
+def _turns(traces: list[TraceResult]) -> list[Turn]:
     if not traces:
         return []
-    start = traces[0].trace["start_ns"]
-    length = max(1, max(item.trace["end_ns"] for item in traces) - start)
+    start = traces[0].trace.start_ns
+    length = max(1, max(item.trace.end_ns for item in traces) - start)
     found, ended = [], start
     for item in traces:
         head = item.trace
-        x = min(WIDTH - _LEAST, WIDTH * (head["start_ns"] - start) / length)
-        width = max(_LEAST, WIDTH * (head["end_ns"] - head["start_ns"]) / length)
+        x = min(WIDTH - _LEAST, WIDTH * (head.start_ns - start) / length)
+        width = max(_LEAST, WIDTH * (head.end_ns - head.start_ns) / length)
         outcomes = _outcomes(item.decisions)
         failing = [decision.pair.rule_id for decision in item.decisions if decision.outcome == "fail"]
-        found.append(Turn(item, x, width, max(0, head["start_ns"] - ended), outcomes, list(dict.fromkeys(failing))))
-        ended = max(ended, head["end_ns"])
+        found.append(Turn(item, x, width, max(0, head.start_ns - ended), outcomes, list(dict.fromkeys(failing))))
+        ended = max(ended, head.end_ns)
     return found
 
 

@@ -10,23 +10,24 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from tracegrade.codec.kept_spans import trace_of
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.extract.joining import join
-from tracegrade.extract.surroundings import SubjectSurroundings, TraceSurroundings
+from tracegrade.extract.trace_context import ExtractionContext, SubjectContext
 from tracegrade.history.earlier_turns import EarlierTurns
 from tracegrade.history.why import derived_pairs, read_judgement
 from tracegrade.judge import Evidences
-from tracegrade.match.evaluation_spec import EvaluationSpec
-from tracegrade.match.rule import Rule
 from tracegrade.match.select import SUBJECTS
 from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.subject import Subject
 from tracegrade.model.tool_call import ToolCall
-from tracegrade.store.kept_spans import decode_spans
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.rule.evaluation_spec import EvaluationSpec
+from tracegrade.rule.rule import Rule
 from tracegrade.store.present_hashes import present_hashes
-from tracegrade.store.read import StoredTrace, stored_traces
+from tracegrade.store.read import stored_traces
 from tracegrade.store.rule_texts import judges_alike, rules_of
 from tracegrade.web.alignment import Alignment, aligned
 from tracegrade.web.render import page
@@ -39,21 +40,21 @@ _MAX_ALIKE = 5  # decisions of one rule with one outcome: a rule that judges cal
 _ORDER = {"fail": 0, "error": 1, "not_evaluable": 2, "pass": 3, "sampled_out": 4}
 
 CLOSED = {
-    "settled": "its root had ended, no parent was missing, and it was quiet for traces.settle",
+    "settled": "its root span had ended, no parent span was missing, and no span came for traces.settle",
     "idle": "no span came for traces.idle_timeout",
-    "end_attribute": "a span said that it ends",
-    "max_age": "it was open for traces.max_age",
-    "span_cap": "it had as many spans as may be judged together",
-    "byte_cap": "it was as large as may be judged together",
-    "memory": "memory was short",
+    "end_attribute": "a span carried the attribute that ends a trace",
+    "max_age": "it had been open for traces.max_age",
+    "span_cap": "it reached the limit on spans of one trace",
+    "byte_cap": "it reached the limit on bytes of one trace",
+    "memory": "memory ran short",
     "end_of_input": "the input ended",
-    "turn": "one of its traces closed; it goes on",
-    "quiet": "it was quiet for traces.session_quiet",
+    "turn": "one of its traces closed; the session is still in progress",
+    "quiet": "no trace came for traces.session_quiet",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownEvaluation:
     """One evaluation, its item of the rule if that is known, and the calls beside those expected."""
 
     evaluation: Evaluation
@@ -63,13 +64,13 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ShownDecision:
     """One decision: what a rule came to on one subject; ``rule`` is what judged, None where that is not known."""
 
     decision: Decision
     rule: Rule | None
     outcome: str
-    evaluations: list[Shown]
+    evaluations: list[ShownEvaluation]
     in_force: bool
 
 
@@ -94,10 +95,10 @@ def show(request: Request) -> Response:
     everything = "all" in request.query_params
     with sources.store() as connection:
         stored = chosen_trace(connection, request)
-        if stored.members is not None:
+        if stored.trace.members is not None:
             return RedirectResponse(f"/sessions/{request.path_params['trace_id']}")
         values = _values(connection, sources, stored, only, everything)
-    return page(request, "trace.html", title=stored.trace["root_name"] or "Trace", only=only, **values)
+    return page(request, "trace.html", title=stored.trace.root_name or "Trace", only=only, **values)
 
 
 def show_span(request: Request) -> Response:
@@ -106,15 +107,15 @@ def show_span(request: Request) -> Response:
     span_id = request.path_params["span_id"]
     with sources.store() as connection:
         stored = chosen_trace(connection, request)
-    kept = decode_spans(stored.spans)
-    span = next((span for span in join(kept.spans, kept.log_records) if span.span_id.hex() == span_id), None)
+    trace = trace_of(stored)
+    span = next((span for span in join(trace.spans, trace.log_records) if span.span_id.hex() == span_id), None)
     if span is None:
-        raise HTTPException(404, f"Trace {stored.trace['trace_id']} has no span {span_id}.")
+        raise HTTPException(404, f"Trace {stored.trace.trace_id} has no span {span_id}.")
     calls = [call for call in stored.tool_calls if span_id in (call.span_id, *call.also_seen_in)]
     return page(request, "span.html", title=span.name, head=stored.trace, span=span, calls=calls)
 
 
-def chosen_trace(connection: Connection, request: Request) -> StoredTrace:
+def chosen_trace(connection: Connection, request: Request) -> TraceResult:
     """The trace, or session, that the path names, of the tenant in the address if several have it.
 
     Raises:
@@ -128,18 +129,18 @@ def chosen_trace(connection: Connection, request: Request) -> StoredTrace:
     if len(trace_id) != 16:
         raise HTTPException(404, f"{written!r} is no trace id: expected 32 hex digits.")
     found = stored_traces(connection, trace_id)
-    stored = next((item for item in found if tenant in (None, item.trace["tenant"])), None)
+    stored = next((item for item in found if tenant in (None, item.trace.tenant)), None)
     if stored is None:
         raise HTTPException(
             404,
-            "This trace is not in the store. It may be open still, wait in the journal, be older than store.retention, "
-            "or never have come here: 'tracegrade why' says more.",
+            "This trace is not in the store. It may still be open, wait in the journal, be older than store.retention, "
+            "or never have arrived here: 'tracegrade why' says more.",
         )
     return stored
 
 
 def _values(
-    connection: Connection, sources: Sources, stored: StoredTrace, only: str, everything: bool
+    connection: Connection, sources: Sources, stored: TraceResult, only: str, everything: bool
 ) -> dict[str, Any]:
     rule_set = sources.rule_set()
     read = read_judgement(connection, stored, sources.config.traces)
@@ -152,29 +153,29 @@ def _values(
     subjects: dict[tuple[str, str], Subject] = {
         (subject.kind, subject.id): subject for find in SUBJECTS.values() for subject in find(extraction)
     }  # none of sessions, whose calls are in other traces too
-    shown_decisions, alike = _shown(read.decisions)
-    evidences, around = Evidences(), TraceSurroundings(extraction)
+    shown_decisions, alike = _chosen(read.decisions)
+    evidences, trace_context = Evidences(), ExtractionContext(extraction)
 
-    def judged_by(decision: Decision) -> Judged:
+    def shown_decision(decision: Decision) -> ShownDecision:
         subject = subjects.get((decision.pair.subject.kind, decision.pair.subject.id))
         evidence = None
         if subject is not None:
-            evidence = evidences.of(subject, SubjectSurroundings(around, subject))
-        return _judged(decision, by_hash.get(decision.pair.rule_hash), in_force.values(), evidence, read.turns)
+            evidence = evidences.of(subject, SubjectContext(trace_context, subject))
+        return _shown_decision(decision, by_hash.get(decision.pair.rule_hash), in_force.values(), evidence, read.turns)
 
-    judged = [judged_by(decision) for decision in shown_decisions]
+    decisions = [shown_decision(decision) for decision in shown_decisions]
     lines = waterfall(extraction.trace.spans, extraction)
     shown = lines if everything else lines[:_MAX_LINES]
     return {
         "head": stored.trace,
-        "closed": CLOSED.get(stored.trace["close_reason"], ""),
-        "sessions": [(name, session_trace_id(stored.trace["tenant"], name).hex()) for name in stored.sessions],
-        "judged": judged,
+        "closed": CLOSED.get(stored.trace.close_reason, ""),
+        "sessions": [(name, session_trace_id(stored.trace.tenant, name).hex()) for name in stored.trace.sessions],
+        "decisions": decisions,
         "alike": alike,
         # Those of the rule that was asked for are shown apart.
         "passes": sum(_outcome(item) == "pass" and item.pair.rule_id != only for item in read.decisions),
         "others": _alike(derived_pairs(read, rule_set)),
-        "other_rules": not judges_alike(connection, stored.trace["rule_set_hash"], rule_set),
+        "other_rules": not judges_alike(connection, stored.trace.rule_set_hash, rule_set),
         "lines": shown,
         "hidden": len(lines) - len(shown),
         "failing": _failing(read.decisions),
@@ -182,21 +183,21 @@ def _values(
     }
 
 
-def _judged(
+def _shown_decision(
     decision: Decision, rule: Rule | None, in_force: Collection[Rule], evidence: Evidence | None, turns: EarlierTurns
-) -> Judged:
+) -> ShownDecision:
     shown = []
     for evaluation in decision.evaluations:
         spec = _spec(rule, evaluation) if rule is not None else None
         alignment = None
         if spec is not None and evidence is not None and evaluation.score is not None:
             alignment = aligned(spec, evidence)
-        shown.append(Shown(evaluation, spec, alignment, turns.that_called(evaluation)))
-    return Judged(decision, rule, _outcome(decision), shown, rule in in_force)
+        shown.append(ShownEvaluation(evaluation, spec, alignment, turns.that_called(evaluation)))
+    return ShownDecision(decision, rule, _outcome(decision), shown, rule in in_force)
 
 
 def _spec(rule: Rule, evaluation: Evaluation) -> EvaluationSpec | None:
-    """The rule's item that `evaluation` came of."""
+    """The item of the rule that made `evaluation`."""
     cases = rule.cases.all if rule.cases is not None else ()
     specs = [*rule.evaluate, *(case.spec for case in cases)]
     return next((spec for spec in specs if (spec.name, spec.case) == (evaluation.evaluation, evaluation.case)), None)
@@ -212,7 +213,7 @@ def _outcome(decision: Decision) -> str:
     return decision.outcome or decision.kind
 
 
-def _shown(decisions: Sequence[Decision]) -> tuple[list[Decision], list[tuple[str, str, int]]]:
+def _chosen(decisions: Sequence[Decision]) -> tuple[list[Decision], list[tuple[str, str, int]]]:
     """What is shown in full, the worst first; and outcome, rule and number of those that are more of the same."""
     groups: dict[tuple[str, str], list[Decision]] = {}
     for decision in sorted(decisions, key=lambda decision: _ORDER.get(_outcome(decision), 9)):
@@ -222,7 +223,7 @@ def _shown(decisions: Sequence[Decision]) -> tuple[list[Decision], list[tuple[st
 
 
 def _failing(decisions: Sequence[Decision]) -> dict[str, list[str]]:
-    """By the hex id of a span the rules that fail on what it stands for."""
+    """The rules that fail on the subject of a span, by the span's hex id."""
     found: dict[str, list[str]] = {}
     for decision in decisions:
         if decision.outcome == "fail":

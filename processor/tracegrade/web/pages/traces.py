@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from tracegrade.store.heads import NEWEST, trace_heads
 from tracegrade.store.schema import OUTCOMES
-from tracegrade.web.choices import choices_of
+from tracegrade.web.filter_choices import filter_choices
 from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import FILTERS, number_of, view_of
@@ -19,7 +19,7 @@ def show(request: Request) -> Response:
     before = number_of(request, "before", NEWEST)
     with sources.store() as connection:
         found = trace_heads(connection, view.filter, _AT_A_TIME + 1, before=before)
-        choices = choices_of(connection, sources.rule_set()) | {"outcome": list(OUTCOMES)}
+        choices = filter_choices(connection, sources.rule_set()) | {"outcome": list(OUTCOMES)}
     heads = found[:_AT_A_TIME]
     return page(
         request,

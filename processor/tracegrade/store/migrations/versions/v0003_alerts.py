@@ -19,7 +19,7 @@ def upgrade() -> None:
     op.add_column("alerts", sa.Column("agent", sa.Text, nullable=False, server_default=""))
     op.add_column("alerts", sa.Column("release", sa.Text))
     op.add_column("alerts", sa.Column("facts", sa.JSON, nullable=False, server_default="{}"))
-    # Until now each receiver had a word, the state that it was last told.
+    # Until now there was one word for each channel: the state of the last notification.
     op.execute("UPDATE alerts SET notified = '{}'")
     op.create_table(
         "silences",

@@ -12,10 +12,11 @@ import sqlalchemy as sa
 from alembic import op
 from pydantic import ValidationError
 
-from tracegrade.match.rule import Rule
+from tracegrade.document.yaml_text import parse
 from tracegrade.model.errors import TraceGradeError
+from tracegrade.plugins.installed import load_plugins
+from tracegrade.rule.rule import Rule
 from tracegrade.store.migrations.versions.v0001_first import RESULTS, hexadecimal
-from tracegrade.yaml_text import parse
 
 revision = "0008"
 down_revision = "0007"
@@ -24,6 +25,7 @@ depends_on = None
 
 
 def upgrade() -> None:
+    load_plugins()
     op.rename_table("rule_texts", "rule_texts_by_hash")
     op.create_table(
         "rule_texts",

@@ -1,0 +1,1 @@
+"""What the documentation's generated parts hold, made from the code they describe."""

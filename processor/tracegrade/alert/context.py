@@ -1,0 +1,190 @@
+"""Alert context: when the problem began, the worst traces, and what changed near that time."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, func, select
+
+from tracegrade.rule.alert import SCORE, UNJUDGED, watched_evaluation
+from tracegrade.store.alerts import Facts, StoredAlert
+from tracegrade.store.filter import Filter
+from tracegrade.store.heads import trace_heads
+from tracegrade.store.history import SeriesHistory, Window
+from tracegrade.store.present_hashes import present_hash
+from tracegrade.store.read import stored_traces
+from tracegrade.store.results import results
+from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, counts, series
+
+_NS = 1_000_000_000
+_NEAR_NS = 3600 * _NS
+_LOOKED_AT = 200
+_WORST = 5
+_MOST_COUNTED = 2000
+_MODELS_OF = 20  # traces on either side
+
+
+def with_context(connection: Connection, alert: StoredAlert, count_incomplete: bool) -> StoredAlert:
+    """Add its context to `alert`: when it began, the worst traces, what changed within an hour of that time.
+
+    Args:
+        connection: on the store.
+        alert: has just begun to fire.
+        count_incomplete: its rule counts incomplete traces.
+    """
+    named, alert = alert, replace(alert, rule_hash=present_hash(connection, alert.rule_hash))
+    window = Window(
+        watched_evaluation(alert.of), alert.starts_ns - int(alert.over_s * _NS), alert.updated_ns + 1, count_incomplete
+    )
+    since_ns = alert.facts.since_ns
+    if since_ns is None:
+        since_ns = _since(connection, alert, window)
+    facts = replace(
+        _traces(connection, alert, window),
+        since_ns=since_ns,
+        changed=[
+            *_releases(connection, alert, since_ns),
+            *_rule(connection, alert),
+            *_tracegrade(connection, alert, since_ns),
+            *_models(connection, alert, since_ns),
+        ],
+    )
+    return replace(named, facts=facts)
+
+
+def _since(connection: Connection, alert: StoredAlert, window: Window) -> int:
+    """When the problem most likely began within the window: where Page's CUSUM of the missing passes last left 0."""
+    history = SeriesHistory(connection, {alert.rule_hash}, alert.service)
+    lacking = _lacking_results if alert.kind == "coverage" else _lacking_passes
+    height, since_ns = 0.0, window.since_ns
+    for minute, lack in lacking(history, alert, window):
+        if height <= 0:
+            height, since_ns = 0.0, max(minute * MINUTE_NS, window.since_ns)
+        height += lack
+    return since_ns
+
+
+def _lacking_passes(history: SeriesHistory, alert: StoredAlert, window: Window) -> Iterator[tuple[int, float]]:
+    """By minute, how many passes (or results) were missing to the bound."""
+    for key, bins in history.bins(window, by_minute=True).get(alert.rule_id, {}).items():
+        if (key.tenant, key.service, key.agent, key.release) == _place_of(alert):
+            for minute, _, seen in bins:
+                if alert.kind == "above":
+                    count = seen.all_not_evaluable if alert.of == "not_evaluable" else seen.all_errors
+                    everything = seen.all_passed + seen.all_failed + seen.all_not_evaluable + seen.all_errors
+                    yield minute, count - alert.bound * everything
+                else:
+                    passed = seen.all_scores if alert.of.endswith(SCORE) else seen.all_passed
+                    yield minute, alert.bound * (seen.all_passed + seen.all_failed) - passed
+
+
+def _lacking_results(history: SeriesHistory, alert: StoredAlert, window: Window) -> Iterator[tuple[int, float]]:
+    """By minute, how many judged results were missing to half of the usual number for as many traces."""
+    before = window._replace(since_ns=2 * window.since_ns - alert.starts_ns, until_ns=window.since_ns)
+    judged, traces = _judged_and_traces(history, alert, before)
+    usual = sum(judged.values()) / traces.total() if traces else 0.0
+    judged, traces = _judged_and_traces(history, alert, window)
+    for minute in sorted(traces):
+        yield minute, usual / 2 * traces[minute] - judged[minute]
+
+
+def _judged_and_traces(history: SeriesHistory, alert: StoredAlert, window: Window) -> tuple[Counter[int], Counter[int]]:
+    """By minute: judged results of any release, and traces of the service."""
+    judged, traces = Counter[int](), Counter[int]()
+    found = history.bins(window, by_minute=True)
+    for key, bins in found.get(alert.rule_id, {}).items():
+        if (key.tenant, key.service, key.agent) == _place_of(alert)[:3]:
+            judged.update({item.minute: item.outcomes.judged for item in bins})
+    for key, bins in found.get(EVERY_TRACE, {}).items():
+        if (key.tenant, key.service) == (alert.tenant, alert.service):
+            traces.update({item.minute: item.outcomes.passed for item in bins})
+    return judged, traces
+
+
+def _traces(connection: Connection, alert: StoredAlert, window: Window) -> Facts:
+    """The facts with the number of traces with results, and the ids of the worst ones, lowest scores first."""
+    outcome = alert.of if alert.of in UNJUDGED else "not_evaluable" if alert.kind == "coverage" else "fail"
+    wanted = replace(
+        _place(alert),
+        rule=alert.rule_id,
+        rule_hash=alert.rule_hash,
+        evaluation=window.evaluation or None,
+        agent=alert.agent,
+        release=alert.release,
+        since_ns=window.since_ns,
+        complete=None if window.count_incomplete else True,
+    )
+    latest = results(connection, wanted, _MOST_COUNTED)
+    bad = results(connection, replace(wanted, outcome=outcome), _LOOKED_AT)
+    bad.sort(key=lambda result: 0.0 if result.score is None else result.score)
+    return replace(
+        alert.facts,
+        traces=len({result.trace_id for result in latest}),
+        more_traces=len(latest) == _MOST_COUNTED,
+        worst=list(dict.fromkeys(result.trace_id for result in bad))[:_WORST],
+    )
+
+
+def _releases(connection: Connection, alert: StoredAlert, since_ns: int) -> Iterator[str]:
+    place = (series.c.run == "live", series.c.tenant == alert.tenant, series.c.service == alert.service)
+    query = _first_seen(series.c.release).where(*place, series.c.release.is_not(None))
+    firsts = {release: minute * MINUTE_NS for release, minute in connection.execute(query)}
+    oldest = min(firsts.values(), default=0)
+    for release, first_ns in firsts.items():
+        if first_ns > oldest and abs(first_ns - since_ns) <= _NEAR_NS:
+            yield f"release {release} first seen at {_time(first_ns)}"
+
+
+def _rule(connection: Connection, alert: StoredAlert) -> Iterator[str]:
+    query = _first_seen(series.c.present_hash).where(series.c.run == "live", series.c.rule_id == alert.rule_id)
+    firsts = {rule_hash: minute * MINUTE_NS for rule_hash, minute in connection.execute(query)}
+    first_ns = firsts.get(alert.rule_hash)
+    if first_ns is not None and len(firsts) > 1 and abs(first_ns - alert.starts_ns) <= _NEAR_NS:
+        yield f"the rule was changed; this form first judged at {_time(first_ns)}"
+
+
+def _tracegrade(connection: Connection, alert: StoredAlert, since_ns: int) -> Iterator[str]:
+    place = (series.c.run == "live", series.c.rule_id == alert.rule_id)
+    found = connection.execute(_first_seen(series.c.tracegrade).where(*place))
+    firsts = sorted((minute * MINUTE_NS, version) for version, minute in found)
+    for (_, before), (first_ns, version) in pairwise(firsts):
+        if abs(first_ns - since_ns) <= _NEAR_NS:
+            yield f"TraceGrade {version} instead of {before or 'an earlier version'}, first judged at {_time(first_ns)}"
+
+
+def _models(connection: Connection, alert: StoredAlert, since_ns: int) -> Iterator[str]:
+    before = _models_of(connection, alert, since_ns - _NEAR_NS, since_ns)
+    after = _models_of(connection, alert, since_ns, alert.updated_ns + 1)
+    if before and (new := after - before):
+        yield f"model {', '.join(sorted(new))} instead of {', '.join(sorted(before))}"
+
+
+def _models_of(connection: Connection, alert: StoredAlert, since_ns: int, until_ns: int) -> set[str]:
+    wanted = replace(_place(alert), since_ns=since_ns, until_ns=until_ns)
+    found = set()
+    for head in trace_heads(connection, wanted, _MODELS_OF):
+        for stored in stored_traces(connection, bytes.fromhex(head.trace_id)):
+            if stored.trace.tenant == alert.tenant:
+                found |= {run.model for run in stored.trace.runs if run.agent == alert.agent}
+    return {model for model in found if model}
+
+
+def _place_of(alert: StoredAlert) -> tuple[str, str, str, str | None]:
+    return alert.tenant, alert.service, alert.agent, alert.release
+
+
+def _place(alert: StoredAlert) -> Filter:
+    return Filter(tenant=alert.tenant, service=alert.service)
+
+
+def _first_seen(column: ColumnElement[Any]) -> Select[Any]:
+    """The first hour that is counted, as the minute it begins in, by `column` of the series."""
+    joined = series.join(counts, (counts.c.series == series.c.number) & (counts.c.minutes == 60))
+    return select(column, func.min(counts.c.minute)).select_from(joined).group_by(column)
+
+
+def _time(time_ns: int) -> str:
+    return datetime.fromtimestamp(time_ns // _NS, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,1 @@
+"""The statistics of alerts, pure: outcomes in, what they show out."""

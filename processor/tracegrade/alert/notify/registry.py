@@ -1,0 +1,53 @@
+"""Every kind of alert channel, by its name in the settings."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from tracegrade.alert.links import Links
+from tracegrade.alert.notify.alertmanager import Alertmanager
+from tracegrade.alert.notify.apprise import Apprise
+from tracegrade.alert.notify.email import Email
+from tracegrade.alert.notify.pagerduty import PagerDuty
+from tracegrade.alert.notify.slack import Slack
+from tracegrade.alert.notify.webhook import Webhook
+from tracegrade.alert.settings import AlertsSettings
+from tracegrade.store.alerts import StoredAlert
+
+
+class Channel(Protocol):
+    """One place that notifications are sent to.
+
+    ``resend_s``: an alert that still fires is sent again after so many seconds, whatever the settings say; None: the
+    settings decide. ``records``: the channel keeps a record and calls nobody, so it is notified of everything, once,
+    whatever routes, silences and maintenance say.
+    """
+
+    name: str
+    resend_s: float | None
+    records: bool
+
+    def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
+        """Send `alerts`, alike in the labels `group`. Returns None when it took them, else why not. May block."""
+        ...
+
+    def close(self) -> None:
+        """Close connections."""
+        ...
+
+
+CHANNELS: dict[str, Callable[[str, Any, Links], Channel]] = {
+    "webhook": Webhook,
+    "alertmanager": Alertmanager,
+    "slack": Slack,
+    "pagerduty": PagerDuty,
+    "email": Email,
+    "apprise": Apprise,
+}
+
+
+def channels(settings: AlertsSettings) -> list[Channel]:
+    """The channels that the settings name, ready to send."""
+    return [
+        CHANNELS[channel.kind](name, getattr(channel, channel.kind), settings.links)
+        for name, channel in settings.channels.items()
+    ]

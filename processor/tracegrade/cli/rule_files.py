@@ -1,0 +1,132 @@
+"""``tracegrade rules new``, ``import`` and ``export``: rules written to files, and suites of cases read and written."""
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from tracegrade.cli.output import EXIT_FAILED, output_option, print_line, reports_errors
+from tracegrade.cli.rule_paths import named_rules, paths_argument, rules_at
+from tracegrade.cli.rule_tests import print_results
+from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.trace_id_argument import TRACE_ID
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
+    from tracegrade.history.new_rule import Draft
+
+_WORDS = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
+
+
+@click.command()
+@click.argument("name", metavar="CATEGORY/ID")
+@click.option("--in", "folder", default="rules", show_default=True, type=click.Path(path_type=Path), help="Where.")
+@click.option(
+    "--from-trace",
+    "trace_id",
+    type=TRACE_ID,
+    help="Expect the tool calls of this stored trace, and use the trace as a test.",
+)
+@settings_options
+@reports_errors
+def new(name: str, folder: Path, trace_id: bytes | None, config: "Config") -> None:
+    """Write a new rule to start from: rule.yaml, tests.yaml and two traces, one that passes and one that fails.
+
+    The id completes the sentence "flags ...", such as refund-without-lookup. With --from-trace, the stored trace is
+    written with all its content, what people said included: read it before you share it.
+    """
+    from tracegrade.history import new_rule
+    from tracegrade.pipeline.rule_tests import run_tests
+    from tracegrade.plugins.installed import load_plugins
+
+    load_plugins()
+    category, _, rule_id = name.partition("/")
+    if not (_WORDS.fullmatch(category) and _WORDS.fullmatch(rule_id)):
+        raise click.UsageError(f"expected CATEGORY/ID, lower-case words joined by '-', found {name!r}")
+    draft = new_rule.example(rule_id) if trace_id is None else _from_stored(rule_id, trace_id, config)
+    written = new_rule.write(folder / category / rule_id, draft)
+    for path in written:
+        print_line(f"wrote {path}")
+    (rule,) = rules_at([str(written[0])]).rules
+    results = list(run_tests(rule, written[0], config.traces))
+    print_results(results)
+    if any(result.failure for result in results):
+        sys.exit(EXIT_FAILED)
+
+
+def _from_stored(rule_id: str, trace_id: bytes, config: "Config") -> "Draft":
+    from tracegrade.cli.traces import kept_requests
+    from tracegrade.history import new_rule
+    from tracegrade.history.stored_extraction import extract_stored
+    from tracegrade.otlp.json import to_json
+    from tracegrade.store.open import reading_store
+    from tracegrade.store.read import stored_traces
+
+    with reading_store(config.store_url) as connection:
+        found = stored_traces(connection, trace_id)
+    if not found:
+        raise new_rule.NewRuleError(f"trace {trace_id.hex()} is not in the store; 'tracegrade traces list' shows all")
+    requests = [to_json(request) for request in kept_requests(found[0])]
+    return new_rule.from_trace(rule_id, extract_stored(found[0], config.traces), requests)
+
+
+@click.command(name="import")
+@click.argument("source")
+@click.option("--id", "rule_id", default="", help="The rule's id; without it, made from the suite's name.")
+@click.option("--in", "folder", default="rules", show_default=True, type=click.Path(path_type=Path), help="Where.")
+@click.option(
+    "--answers", metavar="FILE", help="The file with the answers of a BFCL list, if they are in a separate file."
+)
+@click.option("--replace", is_flag=True, help="Overwrite an existing rule of that id.")
+@reports_errors
+def import_(source: str, rule_id: str, folder: Path, answers: str | None, replace: bool) -> None:
+    """Make a rule from a suite, from a BFCL list, or from the tools of an MCP server.
+
+    SOURCE is a file ('-' for standard input), or an MCP server (needs the extra tracegrade[mcp]): its http(s) address
+    (streamable HTTP, or SSE), or 'stdio:COMMAND' for one that is a program. A suite is {name, tools, test_cases}; each
+    test case becomes a case of the rule, with literal values. From a server's tools, a rule is made that checks
+    arguments against the tools' schemas. The rule is written to imported/ID in the folder. What the rule does not need
+    of the suite is kept beside it, in suite.json.
+    """
+    from tracegrade.suites.bfcl import import_bfcl, is_bfcl
+    from tracegrade.suites.imported import read_document, read_text, write_rule
+    from tracegrade.suites.mcp import import_tools, is_server, list_tools
+    from tracegrade.suites.tool_suite import import_suite
+
+    if is_server(source):
+        imported = import_tools(list_tools(source), source, rule_id)
+    else:
+        document = read_document(read_text(source))
+        beside = read_document(read_text(answers)) if answers is not None else None
+        if is_bfcl(document):
+            imported = import_bfcl(document, "stdin" if source == "-" else Path(source).stem, rule_id, beside)
+        else:
+            imported = import_suite(document, rule_id)
+    path = write_rule(imported, folder, replace)
+    for note in imported.notes:
+        print_line(f"Note: {note}.", err=True)
+    print_line(f"wrote {path}")
+
+
+@click.command(name="export")
+@click.argument("name", metavar="ID|PATH")
+@paths_argument
+@output_option
+@reports_errors
+def export(name: str, paths: Sequence[str], output: IO[str]) -> None:
+    """Write the cases of a rule as a suite, which 'rules import' can read again."""
+    from tracegrade.suites.bfcl import export_bfcl
+    from tracegrade.suites.imported import SUITE_FILE, object_at, read_document, read_text
+    from tracegrade.suites.tool_suite import export_suite
+
+    rule_set, chosen = named_rules(name, paths)
+    if len(chosen) != 1:
+        raise click.UsageError(f"expected one rule, found {len(chosen)} at {name!r}")
+    beside = Path(rule_set.paths[chosen[0].id]).with_name(SUITE_FILE)
+    kept = object_at(read_document(read_text(str(beside))), str(beside)) if beside.exists() else {}
+    suite = export_bfcl(chosen[0], kept) if "bfcl" in kept else export_suite(chosen[0], kept)
+    output.write(json.dumps(suite, indent=2, ensure_ascii=False) + "\n")

@@ -1,0 +1,226 @@
+"""The results of one trace as bytes, and back: in the results journal and in the store.
+
+Rows instead of objects: a key for each value would be half of the text. What all results of a subject share is written
+once. A record of the results journal is a `TraceResult.packed` and the kept spans behind it; the store has a column for
+each of the two.
+"""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from operator import itemgetter
+from struct import Struct
+from struct import error as StructError
+from typing import Any
+
+from tracegrade.codec.json_text import from_json, to_json
+from tracegrade.codec.packing import pack, unpack
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Pair
+from tracegrade.model.tool_call import ToolCall, ToolError
+from tracegrade.model.trace_result import RunSummary, TraceResult, TraceSummary
+
+_VERSION = 1
+_RECORD_HEAD = Struct(">BI")  # version, length of the packed results
+_RECORD_VERSION = 2
+
+_SHARED = ("tenant", "run", "trace_id", "revision", "close_reason", "complete", "missing", "release")
+_ERROR = [field.name for field in fields(ToolCall)].index("error")
+# What every stored summary has, in the order of the fields; the rest, which comes last, is read one by one.
+_values_of = itemgetter(*[field.name for field in fields(TraceSummary)][:-2])
+_RUN = [field.name for field in fields(RunSummary)]
+
+
+class ResultError(TraceGradeError):
+    """Packed results cannot be read: damaged, or written by another version."""
+
+
+def encode_result(result: TraceResult) -> bytes:
+    """The record of the results journal; equal results give equal bytes."""
+    return b"".join((_RECORD_HEAD.pack(_RECORD_VERSION, len(result.packed)), result.packed, result.spans))
+
+
+def decode_result(payload: bytes) -> TraceResult:
+    """The result that `encode_result` wrote.
+
+    Raises:
+        ResultError: the bytes are no such record.
+    """
+    try:
+        version, length = _RECORD_HEAD.unpack_from(payload)
+    except StructError as error:
+        raise ResultError(f"a record of the results journal cannot be read: {error}") from None
+    if version != _RECORD_VERSION:
+        raise ResultError(
+            f"a record of the results journal cannot be read: version {version} found, expected {_RECORD_VERSION}"
+        )
+    end = _RECORD_HEAD.size + length
+    try:
+        return unpack_result(payload[_RECORD_HEAD.size : end], payload[end:])
+    except ResultError as error:
+        raise ResultError(f"a record of the results journal cannot be read: {error}") from None
+
+
+def erased(payload: bytes) -> bytes:
+    """What stands in for a record that somebody asked to have deleted: as long, and without anything in it."""
+    return bytes(len(payload))
+
+
+def is_erased(payload: bytes) -> bool:
+    """Whether this stands in for a deleted record."""
+    return payload.startswith(b"\0")  # a record begins with its version
+
+
+def new_result(trace: TraceSummary, spans: bytes, tool_calls: list[ToolCall], decisions: list[Decision]) -> TraceResult:
+    """The result of these parts, packed; equal parts give equal bytes.
+
+    Args:
+        trace: the trace or session as a whole.
+        spans: its kept spans, packed.
+        tool_calls: in their order.
+        decisions: in their order, with their evaluations; all of the one trace.
+    """
+    subjects: list[JudgedSubject] = []
+    rows = []
+    for decision in decisions:
+        pair = decision.pair
+        if not subjects or subjects[-1] is not pair.subject:
+            subjects.append(pair.subject)
+        rows.append(
+            (
+                len(subjects) - 1,
+                pair.rule_id,
+                pair.rule_hash,
+                pair.level,
+                pair.probability,
+                decision.kind,
+                decision.outcome,
+                decision.reason,
+                _evaluation_rows(decision.evaluations),
+            )
+        )
+    parts = (_VERSION, trace.to_json(), _call_rows(tool_calls), _subject_rows(subjects), rows)
+    return TraceResult(trace, spans, tool_calls, decisions, pack(to_json(parts)))
+
+
+def unpack_result(packed: bytes, spans: bytes) -> TraceResult:
+    """The result whose ``packed`` and ``spans`` these are.
+
+    Raises:
+        ResultError: `packed` is damaged or of another version.
+    """
+    try:
+        summary, calls, subjects, rows = _parts(packed)
+        shared = [summary[name] for name in _SHARED]
+        judged = [JudgedSubject(*shared, *row) for row in subjects]
+        decisions = [_decision(judged, row) for row in rows]
+        return TraceResult(_summary(summary), spans, [_call(row) for row in calls], decisions, packed)
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+        raise ResultError(f"packed results cannot be read: {error}") from None
+
+
+def unpack_summary(packed: bytes) -> TraceSummary:
+    """The summary alone of the result whose ``packed`` this is.
+
+    Raises:
+        ResultError: `packed` is damaged or of another version.
+    """
+    try:
+        return _summary(_parts(packed)[0])
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+        raise ResultError(f"packed results cannot be read: {error}") from None
+
+
+def with_runs(packed: bytes, runs: Sequence[RunSummary]) -> bytes:
+    """The ``packed`` of the same result, whose summary has these runs.
+
+    Raises:
+        ResultError: as `unpack_result`.
+    """
+    try:
+        summary, *rest = _parts(packed)
+        summary["runs"] = [run.to_json() for run in runs]
+        return pack(to_json((_VERSION, summary, *rest)))
+    except (ValueError, TypeError) as error:
+        raise ResultError(f"packed results cannot be read: {error}") from None
+
+
+def _parts(packed: bytes) -> list[Any]:
+    version, *parts = from_json(unpack(packed))
+    if version != _VERSION:
+        raise ValueError(f"version {version!r} found, expected {_VERSION}")
+    return list(parts)
+
+
+def _summary(found: dict[str, Any]) -> TraceSummary:
+    found.setdefault("tracegrade", "")  # results of before 0008 do not say
+    runs = [RunSummary(*map(run.get, _RUN)) for run in found.get("runs", ())]
+    members = found.get("members")
+    if members is not None:
+        members = {bytes.fromhex(trace_id): revision for trace_id, revision in members.items()}
+    return TraceSummary(*[*_values_of(found), runs, members])
+
+
+# In the order of the fields of the class, so that a row makes the object again. Written out, and for all at once: the
+# interpreter reads attributes three times as fast so as `operator.attrgetter` does.
+def _subject_rows(subjects: Sequence[JudgedSubject]) -> list[tuple[Any, ...]]:
+    return [(s.kind, s.id, s.span_id, s.session, s.agent, s.service, s.time) for s in subjects]
+
+
+def _evaluation_rows(evaluations: Sequence[Evaluation]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            e.id,
+            e.evaluation,
+            e.evaluator,
+            e.case,
+            e.threshold,
+            e.score,
+            e.outcome,
+            e.reason,
+            e.explanation,
+            e.details,
+        )
+        for e in evaluations
+    ]
+
+
+def _call_rows(calls: Sequence[ToolCall]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            call.name,
+            call.raw_name,
+            call.call_id,
+            call.arguments,
+            call.arguments_status,
+            call.output,
+            call.output_status,
+            None if call.error is None else (call.error.type, call.error.message),
+            call.start_ns,
+            call.end_ns,
+            call.span_id,
+            call.agent,
+            call.agent_span_id,
+            call.depth,
+            call.batch,
+            call.attempt,
+            call.read_from,
+            call.dialect,
+            call.message_path,
+            call.also_seen_in,
+            call.duplicate_of,
+            call.turn,
+        )
+        for call in calls
+    ]
+
+
+def _call(row: list[Any]) -> ToolCall:
+    if row[_ERROR] is not None:
+        row[_ERROR] = ToolError(*row[_ERROR])
+    return ToolCall(*row)
+
+
+def _decision(subjects: list[JudgedSubject], row: list[Any]) -> Decision:
+    subject, rule_id, rule_hash, level, probability, kind, outcome, reason, evaluations = row
+    pair = Pair(subjects[subject], rule_id, rule_hash, level, probability)
+    return Decision(pair, kind, outcome, reason, [Evaluation(pair, *evaluation) for evaluation in evaluations])

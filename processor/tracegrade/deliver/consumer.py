@@ -1,0 +1,145 @@
+"""From the results journal to one sink: reading, retrying and positions, so that sinks need none of it."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Sequence
+
+from tracegrade.codec.results import decode_result, is_erased
+from tracegrade.deliver.recent import RecentResults
+from tracegrade.deliver.sink import Sink
+from tracegrade.journal.errors import SegmentDeleted
+from tracegrade.journal.position import Position
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.record import Record
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.otlp.retry import Backoff, RetrySettings
+from tracegrade.telemetry.metrics import Telemetry
+
+MAX_BATCH_BYTES = 4 * 1024 * 1024
+
+# Results wait in their journal for as long as their sink needs; only its size bound ends the waiting.
+FAILS_AFTER_S = 5.0  # what passes sooner is no condition
+PATIENT = RetrySettings(initial_interval=0.5, max_interval=30.0, max_elapsed_time=0.0)
+
+
+class SinkConsumer:
+    """Delivers the records of the results journal to one sink, in order, at least once."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        reader: JournalReader,
+        position: Position,
+        telemetry: Telemetry,
+        recent: RecentResults,
+        *,
+        delivered: Callable[[int], None] = lambda position: None,
+    ) -> None:
+        """Prepare; `delivered` is told every position up to which the sink has taken everything."""
+        self._recent = recent
+        self.sink = sink
+        self.position = reader.first()
+        if (committed := position.load()) is not None:
+            self.position = committed
+        self._reader = reader
+        self._committed = position
+        self._telemetry = telemetry
+        self._delivered = delivered
+        self._more = asyncio.Event()
+        recent.taken(sink.name, self.position)
+        delivered(self.position)
+
+    def wake(self) -> None:
+        """There may be more to deliver, or `stop` is set; call it in the event loop."""
+        self._more.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Deliver what is there, and what comes whenever `wake` is called, until `stop` is set."""
+        while not stop.is_set():
+            self._more.clear()
+            if not await self.deliver_batch(stop):
+                await self._more.wait()
+
+    async def drain(self, stop: asyncio.Event) -> None:
+        """Deliver everything that is durable now, then return; `stop` ends it early."""
+        end = self._reader.durable().end
+        while self.position < end and not stop.is_set():
+            await self.deliver_batch(stop)
+
+    async def deliver_batch(self, stop: asyncio.Event) -> bool:
+        """Deliver what one read gives; False when there was nothing to deliver, or `stop` came in between."""
+        try:
+            batch, end = self._recent.after(self.position) or self._read()
+        except SegmentDeleted as error:
+            self._telemetry.add("tracegrade.sink.dropped_records", sink=self.sink.name, reason="journal_full")
+            self._advance(error.first)
+            return True
+        if end == self.position:
+            return False
+        if batch and not await self._deliver(batch, stop):
+            return False
+        self._advance(end)
+        return True
+
+    def _read(self) -> tuple[Sequence[TraceResult], int]:
+        records = self._reader.read(self.position, MAX_BATCH_BYTES)
+        return self._decoded(records), records[-1].end if records else self.position
+
+    def _decoded(self, records: list[Record]) -> list[TraceResult]:
+        batch = []
+        for record in records:
+            if is_erased(record.payload):
+                continue
+            try:
+                batch.append(decode_result(record.payload))
+            except TraceGradeError:
+                self._telemetry.add("tracegrade.sink.dropped_records", sink=self.sink.name, reason="unreadable")
+        return batch
+
+    async def _deliver(self, batch: Sequence[TraceResult], stop: asyncio.Event) -> bool:
+        """Repeat until the batch is delivered or given up; False when `stop` came first."""
+        name = self.sink.name
+        begun_s = time.monotonic()
+        backoff = Backoff(PATIENT, begun_s, random.random)
+        while True:
+            delivery = await self.sink.deliver(batch)
+            if delivery.kind == "done":
+                self._telemetry.conditions.end(*self.sink.failing)
+                self._telemetry.add(
+                    "tracegrade.sink.delivered_records", len(batch) - delivery.failed_records, sink=name
+                )
+                if delivery.failed_records:
+                    self._telemetry.add(
+                        "tracegrade.sink.dropped_records", delivery.failed_records, sink=name, reason=delivery.reason
+                    )
+                return True
+            delay = backoff.next_delay(time.monotonic(), delivery.retry_after_s) if delivery.kind == "retry" else None
+            if delay is None:
+                self._telemetry.add(
+                    "tracegrade.sink.dropped_records", len(batch), sink=name, reason=delivery.reason or "failed"
+                )
+                return True
+            self._telemetry.add("tracegrade.sink.retries", sink=name, reason=delivery.reason)
+            if time.monotonic() - begun_s > FAILS_AFTER_S:
+                condition, where = self.sink.failing
+                self._telemetry.conditions.begin(condition, f"results wait: {delivery.reason}", where)
+            if await wait(stop, delay):
+                return False
+
+    def _advance(self, position: int) -> None:
+        self.position = position
+        self._committed.commit(position)
+        self._recent.taken(self.sink.name, position)
+        self._telemetry.set("tracegrade.sink.position", position, sink=self.sink.name)
+        self._delivered(position)
+
+
+async def wait(stop: asyncio.Event, seconds: float) -> bool:
+    """Wait `seconds`, or less when `stop` is set; whether it is."""
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True

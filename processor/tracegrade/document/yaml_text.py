@@ -1,0 +1,211 @@
+"""YAML as text: parsed with the position of every part, and written.
+
+Takes YAML 1.2 core types (``on`` and ``0o14`` stay what they look like), refuses duplicate keys, aliases, merges and
+deep nesting.
+"""
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Never
+
+import yaml
+from yamlcore import CoreLoader
+
+try:
+    from yamlcore import CCoreLoader as _Loader
+except ImportError:  # PyYAML without libyaml: the same language, slower
+    _Loader = CoreLoader
+
+from tracegrade.document.validate import Document, FileError, Location, Problem
+from tracegrade.model.json_value import JsonValue
+
+_PLAIN_COLLECTIONS = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
+
+MAX_NESTING = 64
+MAX_NODES = 200_000
+_HARMLESS_LENGTH = 16_384  # a text this short cannot nest deep enough to exhaust the C stack
+
+
+def parse(text: str, path: str, *, expand_env: bool = False, environment: Mapping[str, str] | None = None) -> Document:
+    """Parse one YAML document.
+
+    Args:
+        text: the file's content.
+        path: named in errors.
+        expand_env: replace ``${env:NAME}`` and ``${env:NAME:-default}`` (``$$`` is a literal dollar). A value that is
+            one whole reference is typed as YAML after the replacement; inside a longer text it stays text.
+        environment: where names are looked up, `os.environ` when omitted.
+
+    Raises:
+        FileError: not YAML, duplicate keys, aliases, merge keys, keys that are not text, too deep or too large, an
+            unset environment variable without a default.
+    """
+    loader = _Loader(text)
+    try:
+        if len(text) > _HARMLESS_LENGTH:
+            _refuse_deep_nesting(text, path)
+        node = loader.get_single_node()
+        composer = _Composer(
+            loader, path, dict(environment if environment is not None else os.environ) if expand_env else None
+        )
+        marks: dict[Location, tuple[int, int]] = {}
+        value = composer.build(node, (), marks, 0) if node is not None else None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        # At the end of the file libyaml points behind it; people look for the last thing they wrote.
+        position = min(mark.index, len(text.rstrip())) if mark else 0
+        line, column = _line_and_column(text, position)
+        reason = error.problem or error.context or ""
+        if reason.startswith("but ") and error.context:  # the second half of a sentence
+            reason = f"{error.context} {reason}"
+        raise FileError([Problem(path, line, column, f"not YAML: {reason}")]) from None
+    except yaml.reader.ReaderError as error:
+        line, column = _line_and_column(text, error.position)
+        raise FileError([Problem(path, line, column, f"not YAML: {error.reason}")]) from None
+    except RecursionError:
+        raise FileError([Problem(path, 1, 1, f"nested more than {MAX_NESTING} deep")]) from None
+    finally:
+        loader.dispose()
+    return Document(path, value, marks)
+
+
+def _refuse_deep_nesting(text: str, path: str) -> None:
+    """Refuse what would exhaust the stack: libyaml builds nodes by recursion, in C, where no Python limit holds."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_NESTING + 1:  # the outermost stands at depth 0
+                mark: Any = event.start_mark
+                raise FileError([Problem(path, mark.line + 1, mark.column + 1, f"nested more than {MAX_NESTING} deep")])
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _line_and_column(text: str, position: int) -> tuple[int, int]:
+    before = text[:position]
+    return before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1
+
+
+def read(path: Path, *, expand_env: bool = False) -> Document:
+    """`parse` the file at `path`; raises FileError also when it cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FileError([Problem(str(path), 1, 1, f"cannot be read: {error.strerror or error}")]) from None
+    except UnicodeDecodeError as error:
+        raise FileError([Problem(str(path), 1, 1, f"not UTF-8 at byte {error.start}")]) from None
+    return parse(text, str(path), expand_env=expand_env)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what `read` reads as it was: texts in quotes unless they are plain words, no aliases."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+_PLAIN_WORDS = re.compile(r"[A-Za-z][A-Za-z0-9_-]*( [A-Za-z][A-Za-z0-9_-]*)*")
+_NO_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+
+
+def _write_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    is_plain = _PLAIN_WORDS.fullmatch(text) is not None and text.lower() not in _NO_WORDS
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if is_plain else '"')
+
+
+_Dumper.add_representer(str, _write_text)
+
+
+def dumped(value: object) -> str:
+    """`value` as the text of a YAML file that `read` reads as the same value; members in their order."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+class _Composer:
+    """Builds the plain value of a node tree and notes where every part stands."""
+
+    def __init__(self, loader: Any, path: str, environment: Mapping[str, str] | None) -> None:
+        self._loader = loader
+        self._path = path
+        self._environment = environment
+        self._seen: set[int] = set()
+
+    def build(self, node: Any, location: Location, marks: dict[Location, tuple[int, int]], depth: int) -> JsonValue:
+        if id(node) in self._seen:
+            self._refuse(node, "an alias (*name) is not allowed here; write the value out")
+        if depth > MAX_NESTING:
+            self._refuse(node, f"nested more than {MAX_NESTING} deep")
+        self._seen.add(id(node))
+        if len(self._seen) > MAX_NODES:
+            self._refuse(node, f"more than {MAX_NODES} values in one file")
+        marks.setdefault(location, (node.start_mark.line + 1, node.start_mark.column + 1))
+        if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN_COLLECTIONS:
+            self._refuse(node, f"expected a plain object or list, found the tag {node.tag!r}; remove it")
+        if isinstance(node, yaml.MappingNode):
+            return self._build_mapping(node, location, marks, depth)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.build(item, (*location, i), marks, depth + 1) for i, item in enumerate(node.value)]
+        return self._build_scalar(node)
+
+    def _build_mapping(
+        self, node: Any, location: Location, marks: dict[Location, tuple[int, int]], depth: int
+    ) -> JsonValue:
+        value: dict[str, JsonValue] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag != "tag:yaml.org,2002:str":
+                found = repr(key_node.value) if isinstance(key_node, yaml.ScalarNode) else f"a {key_node.id}"
+                self._refuse(key_node, f"expected a text as key, found {found}; quote it")
+            key = key_node.value
+            if key in value:
+                self._refuse(key_node, f"duplicate key {key!r}")
+            # Errors point at the key: that is what people look for.
+            marks[(*location, key)] = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
+            value[key] = self.build(value_node, (*location, key), marks, depth + 1)
+        return value
+
+    def _build_scalar(self, node: Any) -> JsonValue:
+        if self._environment is not None and "$" in node.value:
+            text, whole = expand(node.value, self._environment, lambda message: self._refuse(node, message))
+            if whole and not node.style:  # libyaml says '', PyYAML None for a plain scalar
+                tag = self._loader.resolve(yaml.ScalarNode, text, (True, False))
+                node = yaml.ScalarNode(tag, text, node.start_mark, node.end_mark)
+            else:
+                return text
+        try:
+            value: Any = self._loader.construct_object(node)
+        except (ValueError, yaml.YAMLError):
+            self._refuse(node, f"cannot read {node.value[:80]!r} as {node.tag.rpartition(':')[2]}")
+        if value is not None and not isinstance(value, bool | int | float | str):
+            self._refuse(node, f"values of type {type(value).__name__} are not allowed; quote it")
+        if isinstance(value, float) and not math.isfinite(value):
+            self._refuse(node, f"expected a finite number, found {node.value[:80]!r}; quote it if it is a text")
+        return value
+
+    def _refuse(self, node: Any, message: str) -> Never:
+        mark = node.start_mark
+        raise FileError([Problem(self._path, mark.line + 1, mark.column + 1, message)])
+
+
+_REFERENCE = re.compile(r"\$\$|\$\{env:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{([^}]*)\}")
+
+
+def expand(text: str, environment: Mapping[str, str], refuse: Any) -> tuple[str, bool]:
+    """`text` with its environment references replaced, and whether all of it was one reference."""
+    whole = (match := _REFERENCE.fullmatch(text)) is not None and match.group() != "$$"
+
+    def replace(match: re.Match[str]) -> str:
+        if match.group() == "$$":
+            return "$"
+        name, default, other = match.groups()
+        if name is None:
+            refuse(f"expected ${{env:NAME}} or ${{env:NAME:-default}}, found '${{{other}}}'; write $$ for a dollar")
+        found = environment.get(name, default)
+        if found is None:
+            refuse(f"environment variable {name} is not set; set it, or give a default: ${{env:{name}:-default}}")
+        return str(found)
+
+    return _REFERENCE.sub(replace, text), whole

@@ -1,0 +1,1 @@
+"""Expected calls, arguments, outputs and answers compared with those made."""

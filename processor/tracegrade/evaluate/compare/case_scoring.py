@@ -1,0 +1,329 @@
+"""What the evaluators of a tool-calling test case share: which call is scored, its tool, and its parameters.
+
+A call whose name is a whole call as JSON text, ``{"name": ..., "arguments": {...}}``, is read as that call: some models
+write it so.
+
+Source: Maheidem/llm-benchmark-studio, routers/helpers.py (the weights, the modes, what is scored when nothing is
+expected).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
+
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
+
+from tracegrade.evaluate.call_order import any_tied, ties
+from tracegrade.evaluate.compare.differences import listed_differences, origins_of
+from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, expected_arguments
+from tracegrade.evaluate.criteria.compile import LITERAL, MATCHERS
+from tracegrade.evaluate.criteria.expected import Difference, Expected, ExpectedObject, LiteralValue
+from tracegrade.evaluate.criteria.field_types import ExpectedArguments
+from tracegrade.evaluate.criteria.parameters import ParameterModel
+from tracegrade.evaluate.criteria.regular_expressions import regex_expression
+from tracegrade.evaluate.criteria.tool_names import listed_names
+from tracegrade.evaluate.criteria.value_modes import ValueModes
+from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.json_values import decoded_container, json_equal, json_text
+from tracegrade.evaluate.wording import detailed, listed
+from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolCall
+
+TOOL_WEIGHT, PARAM_WEIGHT = 0.6, 0.4
+_DEFAULT_EPSILON = 0.01
+
+ExpectedTool: TypeAlias = Annotated[
+    str | list[str] | None, Field(description="The tool, or several of which any will do; null: no call at all.")
+]
+ExpectedParams: TypeAlias = Annotated[
+    ExpectedArguments | None, Field(description="Parameters by name; null: not scored.")
+]
+ParamMode: TypeAlias = Literal["exact", "case_insensitive", "contains", "numeric_tolerance", "regex"]
+_MODES = frozenset(get_args(ParamMode))
+Occurrence: TypeAlias = Annotated[
+    Literal["first", "last"], Field(description="Which of the calls is scored, whatever its tool.")
+]
+
+
+def _known_mode(value: Any, info: ValidationInfo) -> Any:
+    """An unknown mode is the default one where criteria were imported, as in the source; in a rule it is a mistake."""
+    imported = (info.context or MATCHERS) is LITERAL
+    return "exact" if imported and isinstance(value, str) and value not in _MODES else value
+
+
+class ScoringConfig(ParameterModel):
+    """How the parameters of a case are compared."""
+
+    mode: Annotated[
+        ParamMode,
+        BeforeValidator(_known_mode),
+        WithJsonSchema({"enum": sorted(_MODES)}),
+        Field(description="How a value is compared with the one expected."),
+    ] = "exact"
+    epsilon: Annotated[float, Field(ge=0, description="numeric_tolerance: the most that numbers may differ.")] = (
+        _DEFAULT_EPSILON
+    )
+
+
+ParamScoring: TypeAlias = Literal["exact", "contains", "fuzzy", "semantic"]
+_MODE_OF: dict[ParamScoring, ParamMode] = {"exact": "exact", "contains": "contains", "fuzzy": "case_insensitive"}
+
+
+# Whether a value is what was expected.
+Agree: TypeAlias = Callable[[LiteralValue, JsonValue, Work], bool]
+
+
+class ParamSettings(ParameterModel):
+    """How parameters are compared."""
+
+    scoring_config: Annotated[
+        ScoringConfig | None,
+        Field(description="{mode, epsilon}: exact, case_insensitive, contains, numeric_tolerance or regex."),
+    ] = None
+    param_scoring: Annotated[
+        ParamScoring,
+        Field(description="The same in one word, where scoring_config is not set; semantic compares texts by meaning."),
+    ] = "exact"
+
+    @model_validator(mode="after")
+    def _check_comparison(self) -> Self:
+        _ = self.comparison  # meaning needs a model: said when a rule is loaded, not when it judges
+        return self
+
+    @cached_property
+    def comparison(self) -> "Agree":
+        """The comparison in force."""
+        if self.scoring_config is None and self.param_scoring == "semantic":
+            modes = ValueModes("semantic")
+            return lambda expected, actual, work: modes.applied("", expected).matches(actual, work)
+        config = self.scoring_config or ScoringConfig(mode=_MODE_OF.get(self.param_scoring, "exact"))
+        return lambda expected, actual, work: values_agree(expected.source, actual, config, work)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredCall:
+    """A call as it is scored: the tool's name, and its arguments, None when there are none to read."""
+
+    name: str
+    arguments: Mapping[str, JsonValue] | None
+    position: int
+
+
+def scored_calls(evidence: Evidence) -> list[ScoredCall]:
+    """All calls as they are scored."""
+    return [_scored(call, position) for position, call in enumerate(evidence.calls)]
+
+
+def _scored(call: ToolCall, position: int) -> ScoredCall:
+    arguments = call.arguments if isinstance(call.arguments, dict) else None
+    if call.name.lstrip().startswith("{"):
+        whole = decoded_container(call.name)
+        name = whole.get("name") if isinstance(whole, dict) else None
+        if isinstance(whole, dict) and isinstance(name, str):
+            inside = whole.get("arguments", whole.get("parameters"))
+            return ScoredCall(name, arguments or (inside if isinstance(inside, dict) else arguments), position)
+    return ScoredCall(call.name, arguments, position)
+
+
+def the_calls(evidence: Evidence, occurrence: Literal["first", "last"]) -> list[ScoredCall]:
+    """The call that is scored, and those that may be it, since nothing tells their order; none when nothing was called.
+
+    Of several, the one that scores best counts.
+    """
+    calls = evidence.once(scored_calls)
+    return [calls[position] for position in at_the_end(evidence, occurrence)]
+
+
+def at_the_end(evidence: Evidence, occurrence: Literal["first", "last"]) -> list[int]:
+    """The position of the first or last call, and of those that may be it; none when nothing was called."""
+    last = len(evidence.calls) - 1
+    if last >= 0 and evidence.once(any_tied):
+        return evidence.once(ties)[0 if occurrence == "first" else -1]
+    return [] if last < 0 else [0 if occurrence == "first" else last]
+
+
+def is_expected(expected: str | Sequence[str], name: str) -> bool:
+    """Whether the tool is the expected one, or one of them, letter case aside."""
+    return name.lower() in {wanted.lower() for wanted in listed_names(expected)}
+
+
+def tool_score(expected: str | Sequence[str] | None, call: ScoredCall | None) -> float:
+    """1 when the right tool was called, else 0; null expects no call at all."""
+    if expected is None:
+        return float(call is None)
+    return float(call is not None and is_expected(expected, call.name))
+
+
+@dataclass(frozen=True, slots=True)
+class ParamScore:
+    """The share of expected parameters that the call has as expected; None: they are not scored."""
+
+    score: float | None
+    wrong: Sequence[str] = ()
+    looked_up: Sequence[JsonValue] = ()  # as `listed_differences` has them, where a value comes from elsewhere
+
+    def details(self) -> dict[str, JsonValue]:
+        """What was wrong."""
+        details: dict[str, JsonValue] = {"wrong_params": detailed(self.wrong)}
+        if self.looked_up:
+            details["differences"] = [*self.looked_up]
+        return details
+
+
+def param_score(expected: ExpectedObject | None, call: ScoredCall | None, agree: Agree, work: Work) -> ParamScore:
+    """Score the parameters of a call; no matter which tool it is.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
+    if expected is None:
+        return ParamScore(None)
+    if not expected.members:
+        return ParamScore(1.0)
+    if call is None or call.arguments is None:
+        return ParamScore(0.0, list(expected.members))
+    work.position = call.position
+    wrong = []
+    differ: list[Difference] = []
+    for key, member in expected.members.items():
+        if key not in call.arguments:
+            right = member.optional
+        elif isinstance(member, LiteralValue):
+            right = agree(member, call.arguments[key], work)
+        else:
+            right = member.matches(call.arguments[key], work)
+        if not right:
+            wrong.append(key)
+            if not isinstance(member, LiteralValue) and (lookups := tuple(member.lookups(work))):
+                problem = _differs(member, key, call.arguments)
+                differ.append(replace(problem, lookups=lookups))
+    count = len(expected.members)
+    shown = listed_differences("args", [(call.name, iter(differ))])
+    return ParamScore((count - len(wrong)) / count, wrong, shown)
+
+
+def _differs(expected: Expected, key: str, arguments: Mapping[str, JsonValue]) -> Difference:
+    if key not in arguments:
+        return Difference((key,), "missing", expected=expected.source)
+    return Difference((key,), "different", expected=expected.source, found=arguments[key])
+
+
+def values_agree(expected: JsonValue, actual: JsonValue, config: ScoringConfig, work: Work) -> bool:
+    """Whether a value is as expected in the configured mode.
+
+    exact and case_insensitive: two texts, letter case aside; else the same JSON value. contains: the text of one is in
+    that of the other, letter case aside. numeric_tolerance: two numbers, or texts of numbers, no further apart than
+    epsilon; else the same text. regex: the pattern (RE2) is found in the text of the value; a pattern that is none is
+    compared as text.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
+    if config.mode in ("exact", "case_insensitive"):
+        if isinstance(expected, str) and isinstance(actual, str):
+            work.spend((len(expected) + len(actual)) // CHARACTERS_READ_PER_STEP)
+            return expected.lower() == actual.lower()
+        return json_equal(expected, actual, work)
+    if config.mode == "numeric_tolerance":
+        if (distance := _distance(expected, actual)) is not None:
+            return distance <= config.epsilon
+        return _text(expected, work) == _text(actual, work)
+    wanted, found = _text(expected, work), _text(actual, work)
+    if config.mode == "contains":
+        return wanted.lower() in found.lower() or found.lower() in wanted.lower()
+    try:
+        expression = regex_expression(wanted)
+    except ValueError:
+        return wanted == found
+    return expression.search(found.encode("utf-8", "replace")) is not None
+
+
+def _text(value: JsonValue, work: Work) -> str:
+    text = json_text(value)
+    work.spend(1 + len(text) // CHARACTERS_READ_PER_STEP)
+    return text
+
+
+def _distance(left: JsonValue, right: JsonValue) -> float | int | None:
+    """How far apart two numbers are; None when one is none."""
+    a, b = _number(left), _number(right)
+    if a is None or b is None:
+        return None
+    if isinstance(a, int) and isinstance(b, int):
+        return abs(a - b)  # exact at any size
+    try:
+        return abs(float(a) - float(b))
+    except OverflowError:
+        return float("inf")
+
+
+def _number(value: JsonValue) -> float | int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if not isinstance(value, str):
+        return value
+    try:
+        number = float(value) if len(value) <= 100 else None
+    except ValueError:
+        return None
+    # "nan" and "inf" are words here.
+    return number if number is not None and number - number == 0 else None
+
+
+def overall(tool: float, param: float | None) -> float:
+    """The tool counts 0.6 and the parameters 0.4; the tool alone where those are not scored."""
+    return tool if param is None else TOOL_WEIGHT * tool + PARAM_WEIGHT * param
+
+
+def explain_case(expected: str | Sequence[str] | None, call: ScoredCall | None, params: ParamScore) -> str:
+    """What was called and what was not as expected, in words that name tools and parameters."""
+    wanted = (
+        "no call" if expected is None else " or ".join(listed([name]) for name in listed_names(expected)) or "nothing"
+    )
+    found = "nothing was called" if call is None else f"{listed([call.name])} was called"
+    text = f"{wanted} was expected, {found}"
+    return f"{text}; {wrong_params(params)}." if params.wrong else f"{text}."
+
+
+def wrong_params(params: ParamScore) -> str:
+    """The parameters that are not as expected, and where they should have come from."""
+    return "; ".join([f"parameters not as expected: {listed(params.wrong)}", *origins_of(params.looked_up)])
+
+
+def reads_params(
+    expected: ExpectedObject | None, evidence: Evidence, occurrence: Literal["first", "last"], part: CallPart
+) -> Iterable[int]:
+    """The position of the call whose parameters are scored, if any are."""
+    if part != "arguments" or expected is None or not expected.members:
+        return ()
+    return at_the_end(evidence, occurrence)
+
+
+def score_case(
+    evidence: Evidence,
+    occurrence: Literal["first", "last"],
+    expected_tool: str | Sequence[str] | None,
+    expected_params: ExpectedObject | None,
+    agree: Agree,
+    work: Work,
+) -> Score:
+    """Score the tool and the parameters of one call, and both together.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
+    calls: Sequence[ScoredCall | None] = the_calls(evidence, occurrence) or [None]
+    found = [(call, tool_score(expected_tool, call), param_score(expected_params, call, agree, work)) for call in calls]
+    call, tool, params = max(found, key=lambda scored: overall(scored[1], scored[2].score))
+    details: dict[str, JsonValue] = {"tool_selection": tool, "param_accuracy": params.score, **params.details()}
+    return Score(overall(tool, params.score), details, explain_case(expected_tool, call, params))
+
+
+def expected_call(tool: str | Sequence[str] | None, params: Expected | None) -> ExpectedCalls:
+    """The one call that a case expects, with these parameters at least; none where no tool should be called."""
+    if tool is None:
+        return ExpectedCalls([])
+    names = listed_names(tool)
+    return ExpectedCalls([ExpectedCall(names) if params is None else expected_arguments(names, params, partly=True)])

@@ -1,0 +1,95 @@
+"""Which calls an evaluation expects, and what of each: for people to look at, beside the calls made.
+
+What judges is the evaluator's score; this only says what stands beside what. See `Evaluator.expected_calls`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tracegrade.evaluate.call_facts import arguments
+from tracegrade.evaluate.compare.outputs import ActualOutput, ExpectedOutput
+from tracegrade.evaluate.criteria.expected import Difference, Expected, differences
+from tracegrade.evaluate.criteria.reference_call import ReferenceCall
+from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
+
+# Where the call at a position is not as expected; nothing where it is.
+Differ: TypeAlias = Callable[[Evidence, int, Work], Iterable[Difference]]
+
+
+def _nothing_else(evidence: Evidence, position: int, work: Work) -> Iterable[Difference]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedCall:
+    """One expected call.
+
+    Attributes:
+        names: the tool; any of them will do.
+        arguments: what is expected of its arguments, as written; None for nothing.
+        output: the same of its output.
+        differ: where a call of such a name is not as expected. Raises EvaluatorError, ``work_bound``.
+    """
+
+    names: Sequence[str]
+    arguments: JsonValue = None
+    output: JsonValue = None
+    differ: Differ = _nothing_else
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedCalls:
+    """All calls that an evaluation expects.
+
+    Attributes:
+        calls: each of them, in the order in which the criteria have them.
+        in_order: whether that order counts.
+        sequential: whether calls that were made together count in the order of their starts, not in the best one.
+    """
+
+    calls: Sequence[ExpectedCall]
+    in_order: bool = False
+    sequential: bool = False
+
+
+def expected_arguments(names: Sequence[str], args: Expected, *, partly: bool = False) -> ExpectedCall:
+    """A call that is expected with these arguments; `partly`: further ones do not matter."""
+
+    def differ(evidence: Evidence, position: int, work: Work) -> Iterator[Difference]:
+        return differences(args, evidence.once(arguments)[position], work, partly=partly)
+
+    return ExpectedCall(names, args.source, differ=differ)
+
+
+def expected_output(name: str, output: ExpectedOutput) -> ExpectedCall:
+    """A call that is expected to give this output."""
+
+    def differ(evidence: Evidence, position: int, work: Work) -> Iterator[Difference]:
+        return output_differences(output, evidence, position, work)
+
+    return ExpectedCall([name], output=output.source, differ=differ)
+
+
+def reference_calls(references: Iterable[ReferenceCall] | None, *, in_order: bool = False) -> ExpectedCalls:
+    """The calls of a reference, each with its arguments and no others."""
+    return ExpectedCalls([expected_arguments([call.name], call.args) for call in references or ()], in_order)
+
+
+def output_differences(expected: ExpectedOutput, evidence: Evidence, position: int, work: Work) -> Iterator[Difference]:
+    """Where the output of the call at `position` is not as expected, and what was looked up for that.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
+    actual = ActualOutput(evidence, position)
+    if expected.equals(actual, work):
+        return
+    criterion = expected.as_value()
+    if criterion is None:
+        lookups = tuple(expected.lookups(work))
+        yield Difference((), "different", expected=expected.source, found=actual.value, lookups=lookups)
+    else:
+        yield from differences(criterion, actual.decoded(work), work)

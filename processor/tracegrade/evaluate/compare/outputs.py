@@ -1,0 +1,118 @@
+"""The output of a call, as it is compared: what was found, decoded when somebody asks, and what is expected of it."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, TypeAlias
+
+from pydantic import WithJsonSchema
+
+from tracegrade.evaluate.criteria.compile import compile_value
+from tracegrade.evaluate.criteria.expected import Criterion, Difference, Expected, LiteralValue, differences
+from tracegrade.evaluate.criteria.field_types import as_written, compiled_by
+from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.json_values import decoded, decoded_container, scalar_text
+from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
+from tracegrade.model.json_value import JsonValue
+
+
+class DecodedOutputs(dict[int, JsonValue]):
+    """The value whose JSON text the output of a call is, or the output itself, by position; read when somebody asks."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__()
+        self._calls = evidence.calls
+
+    def __missing__(self, position: int) -> JsonValue:
+        output = self._calls[position].output
+        value = self[position] = decoded(output) if isinstance(output, str) else output
+        return value
+
+
+class ActualOutput:
+    """The output of one call as one evaluation sees it."""
+
+    __slots__ = ("_evidence", "_paid", "_position", "value")
+
+    def __init__(self, evidence: Evidence, position: int) -> None:
+        output = evidence.calls[position].output
+        self.value: JsonValue = "" if output is None else output
+        self._evidence = evidence
+        self._position = position
+        self._paid = False
+
+    def decoded(self, work: Work) -> JsonValue:
+        """The value whose JSON text this is, or the value itself."""
+        if not isinstance(self.value, str) or not self.value:
+            return self.value
+        if not self._paid:
+            # Counted even when another evaluation has decoded it: no bound depends on what else is judged.
+            work.spend(1 + len(self.value) // CHARACTERS_READ_PER_STEP)
+            self._paid = True
+        return self._evidence.once(DecodedOutputs)[self._position]
+
+
+class ActualOutputs(dict[int, ActualOutput]):
+    """The output of each call as one evaluation sees it, by position; read when somebody asks."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__()
+        self._evidence = evidence
+
+    def __missing__(self, position: int) -> ActualOutput:
+        output = self[position] = ActualOutput(self._evidence, position)
+        return output
+
+
+class ExpectedOutput(Criterion):
+    """What is expected of an output: the criterion, and for a JSON text also the value it stands for."""
+
+    __slots__ = ("_criterion", "_value")
+
+    def __init__(self, source: JsonValue, criterion: Expected) -> None:
+        super().__init__(source)
+        self._criterion = LiteralValue("") if source is None else criterion
+        container = decoded_container(source) if isinstance(source, str) else None
+        self._value = None if container is None else LiteralValue(container)
+
+    def equals(self, actual: ActualOutput, work: Work) -> bool:
+        """Whether `actual` is what was expected.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        if self._criterion.matches(actual.value, work):
+            return True
+        if isinstance(self.source, str) and isinstance(actual.value, bool | int | float):
+            return self.source == scalar_text(actual.value)
+        return (value := self.as_value()) is not None and value.matches(actual.decoded(work), work)
+
+    def differences(self, actual: ActualOutput, work: Work) -> Iterator[Difference]:
+        """Where `actual` is not what was expected.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        if (value := self.as_value()) is not None:
+            return differences(value, actual.decoded(work), work)
+        return differences(LiteralValue(self.source or ""), actual.value, work)
+
+    def parts(self) -> Iterable[Expected]:
+        """The criterion."""
+        return (self._criterion,)
+
+    def rewritten(self, rewrite: Callable[[Expected], Expected]) -> "ExpectedOutput":
+        """The same output, its criterion rewritten."""
+        return ExpectedOutput(self.source, rewrite(self._criterion))
+
+    def as_value(self) -> Expected | None:
+        """The criterion for the decoded output; None when a text is expected that is no container's JSON."""
+        if self._value is not None or isinstance(self.source, str | None):
+            return self._value
+        return self._criterion
+
+
+Output: TypeAlias = Annotated[
+    ExpectedOutput,
+    compiled_by(lambda value, matchers: ExpectedOutput(value, compile_value(value, matchers=matchers))),
+    as_written,
+    WithJsonSchema({}),
+]

@@ -1,0 +1,1 @@
+"""What is expected, compiled: matchers, field types, data flow."""

@@ -1,0 +1,307 @@
+"""Matchers of values of any type."""
+
+import operator
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from tracegrade.document.validate import did_you_mean
+from tracegrade.evaluate.criteria.expected import Expected, LiteralValue, MatcherError, Path
+from tracegrade.evaluate.criteria.matcher import Compile, Matcher, read_options, refuse_argument
+from tracegrade.evaluate.json_values import excerpt
+from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work
+from tracegrade.model.json_value import JsonValue
+
+if TYPE_CHECKING:
+    from tracegrade.evaluate.criteria.json_schema import JsonSchema
+
+DEFAULT_EPSILON = 0.01
+
+
+def is_number(value: object) -> bool:
+    """Whether `value` is a JSON number: true and false are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+class NumericToleranceMatcher(Matcher):
+    """``$numeric_tolerance``: near a number; texts that are numbers count as numbers."""
+
+    word = "$numeric_tolerance"
+    argument = "number, or {value, epsilon}"
+    summary = "a number, or a text that is one, at most `epsilon` (default 0.01) away"
+    __slots__ = ("_epsilon", "_exact", "_value")
+
+    def __init__(self, expected: float | int, epsilon: float) -> None:
+        super().__init__({"value": expected, "epsilon": epsilon})
+        self._exact = expected
+        self._value = as_float(expected)
+        # Any: compared as Python compares; compiled, a float would make floats of the integers beside it.
+        self._epsilon: Any = epsilon
+
+    @classmethod
+    def read(cls, argument: JsonValue, path: Path, compile: Compile) -> Self:
+        """As `Matcher.read`."""
+        expected = "a number, or {value: NUMBER, epsilon: NUMBER}"
+        value, epsilon = read_options(argument, path, "value", "epsilon", DEFAULT_EPSILON, expected)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            refuse_argument(path, expected, argument)
+        return cls(value, epsilon)
+
+    def matches(self, actual: JsonValue, work: Work) -> bool:
+        """Whether `actual` is a number, or the text of one, near enough."""
+        work.spend()
+        if isinstance(actual, int) and isinstance(self._exact, int) and not isinstance(actual, bool):
+            return bool(abs(actual - self._exact) <= self._epsilon)  # exact at any size
+        value = as_float(actual)
+        return value is not None and self._value is not None and bool(abs(value - self._value) <= self._epsilon)
+
+
+def as_float(value: JsonValue) -> float | None:
+    """The number that `value` is or, as a text, spells; None for all else, and for what a float cannot hold."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value) if not isinstance(value, str) or len(value) <= 100 else None
+    except (ValueError, OverflowError):
+        return None
+
+
+class BoundMatcher(Matcher):
+    """``$gte`` and its kin: numbers by size, texts by code point (so dates in ISO form by time)."""
+
+    argument = "number or text"
+    holds: ClassVar[Callable[[Any, Any], bool]]
+    __slots__ = ("_bound",)
+
+    def __init__(self, bound: int | float | str) -> None:
+        super().__init__(bound)
+        self._bound = bound
+
+    @classmethod
+    def read(cls, argument: JsonValue, path: Path, compile: Compile) -> Self:
+        """As `Matcher.read`."""
+        if isinstance(argument, bool) or not isinstance(argument, int | float | str):
+            refuse_argument(path, "a number or a text", argument)
+        return cls(argument)
+
+    def matches(self, actual: JsonValue, work: Work) -> bool:
+        """Whether `actual` is of the bound's type, and on the right side of it."""
+        work.spend()
+        if isinstance(self._bound, str):
+            if not isinstance(actual, str):
+                return False
+            work.spend(len(actual) // CHARACTERS_PER_STEP)
+        elif not is_number(actual):
+            return False
+        return type(self).holds(actual, self._bound)
+
+
+class GteMatcher(BoundMatcher):
+    """``$gte``."""
+
+    word = "$gte"
+    summary = "at least that; numbers by size, texts (such as dates) in order of characters"
+    holds = operator.ge
+    __slots__ = ()
+
+
+class GtMatcher(BoundMatcher):
+    """``$gt``."""
+
+    word = "$gt"
+    summary = "more than that"
+    holds = operator.gt
+    __slots__ = ()
+
+
+class LteMatcher(BoundMatcher):
+    """``$lte``."""
+
+    word = "$lte"
+    summary = "at most that"
+    holds = operator.le
+    __slots__ = ()
+
+
+class LtMatcher(BoundMatcher):
+    """``$lt``."""
+
+    word = "$lt"
+    summary = "less than that"
+    holds = operator.lt
+    __slots__ = ()
+
+
+_TYPES: dict[str, Callable[[JsonValue], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "number": is_number,
+    "integer": lambda value: is_number(value) and value == value // 1,  # type: ignore[operator]  # a number, as asked before
+    "boolean": lambda value: isinstance(value, bool),
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "null": lambda value: value is None,
+}
+
+
+class TypeMatcher(Matcher):
+    """``$type``: JSON Schema's type names."""
+
+    word = "$type"
+    argument = "type, or list of types"
+    summary = "of this JSON type: " + ", ".join(f"`{name}`" for name in _TYPES) + "; 1.0 is an integer"
+    __slots__ = ("_names",)
+
+    def __init__(self, argument: JsonValue, names: list[str]) -> None:
+        super().__init__(argument)
+        self._names = names
+
+    @classmethod
+    def read(cls, argument: JsonValue, path: Path, compile: Compile) -> Self:
+        """As `Matcher.read`."""
+        names = []
+        for name in argument if isinstance(argument, list) and argument else [argument]:
+            if not isinstance(name, str) or name not in _TYPES:
+                hint = did_you_mean(name, _TYPES) if isinstance(name, str) else ""
+                raise MatcherError(path, f"expected a JSON type, found {excerpt(name, 80)}{hint}")
+            names.append(name)
+        return cls(argument, names)
+
+    def matches(self, actual: JsonValue, work: Work) -> bool:
+        """Whether `actual` is of one of the types."""
+        work.spend()
+        return any(_TYPES[name](actual) for name in self._names)
+
+
+class LengthMatcher(Matcher):
+    """``$length``: of a text in characters, of a list in items, of an object in members."""
+
+    word = "$length"
+    argument = "number or criterion"
+    summary = "a text of so many characters, a list of so many items, an object of so many members"
+    __slots__ = ("_length",)
+
+    def __init__(self, argument: JsonValue, length: Expected) -> None:
+        super().__init__(argument)
+        self._length = length
+
+    @classmethod
+    def read(cls, argument: JsonValue, path: Path, compile: Compile) -> Self:
+        """As `Matcher.read`."""
+        criterion = compile(argument, path)
+        if isinstance(criterion, LiteralValue) and (
+            isinstance(argument, bool) or not isinstance(argument, int) or argument < 0
+        ):
+            refuse_argument(path, "a whole number, or a criterion such as {$gte: 1}", argument)
+        return cls(argument, criterion)
+
+    def matches(self, actual: JsonValue, work: Work) -> bool:
+        """Whether the length of `actual` is as expected; what has none never is."""
+        work.spend()
+        return isinstance(actual, str | list | dict) and self._length.matches(len(actual), work)
+
+    def parts(self) -> Iterable[Expected]:
+        """What the length must meet."""
+        return (self._length,)
+
+
+class SchemaMatcher(Matcher):
+    """``$schema``: JSON Schema, whatever the draft."""
+
+    word = "$schema"
+    argument = "JSON Schema"
+    summary = "valid by that schema; references outside it are refused, nothing is ever fetched"
+    __slots__ = ("_schema",)
+
+    def __init__(self, schema: "JsonSchema") -> None:
+        super().__init__(schema.source)
+        self._schema = schema
+
+    @classmethod
+    def read(cls, argument: JsonValue, path: Path, compile: Compile) -> Self:
+        """As `Matcher.read`."""
+        from tracegrade.evaluate.criteria.json_schema import (  # 60 ms, for the rules that say so
+            JsonSchema,
+            JsonSchemaError,
+        )
+
+        try:
+            return cls(JsonSchema(argument))
+        except JsonSchemaError as error:
+            raise MatcherError(path, str(error)) from None
+
+    def matches(self, actual: JsonValue, work: Work) -> bool:
+        """Whether `actual` is valid."""
+        return self._schema.is_valid(actual, work)
+
+
+class OneOfMatcher(Matcher):
+    """``$one_of``: any of several criteria."""
+
+    word = "$one_of"
+    argument = "list of criteria"
+    summary = "at least one of them is met; with `{$absent: true}` among them, it may be missing"
+    __slots__ = ("_choices", "optional")
+
+    def __init__(self, argument: JsonValue, choices: list[Expected]) -> None:
+        super().__init__(argument)
+        self._choices = choices
+        self.optional = any(choice.optional for choice in choices)
+
+    @classmethod
+    def read(cls, argument: JsonValue, path: Path, compile: Compile) -> Self:
+        """As `Matcher.read`."""
+        if not isinstance(argument, list) or not argument:
+            refuse_argument(path, "a list of at least one criterion", argument)
+        return cls(argument, [compile(choice, (*path, place)) for place, choice in enumerate(argument)])
+
+    def matches(self, actual: JsonValue, work: Work) -> bool:
+        """Whether `actual` meets one of them."""
+        return any(choice.matches(actual, work) for choice in self._choices)
+
+    def parts(self) -> Iterable[Expected]:
+        """The choices."""
+        return self._choices
+
+
+class _Flag(Matcher):
+    """A matcher that takes nothing."""
+
+    argument = "true"
+    __slots__ = ()
+
+    @classmethod
+    def read(cls, argument: JsonValue, path: Path, compile: Compile) -> Self:
+        """As `Matcher.read`."""
+        if argument is not True:
+            refuse_argument(path, "true", argument)
+        return cls(True)
+
+    @abstractmethod
+    def matches(self, actual: JsonValue, work: Work) -> bool: ...
+
+
+class AnyMatcher(_Flag):
+    """``$any``: there, whatever it is."""
+
+    word = "$any"
+    summary = "there, whatever it is, null included"
+    __slots__ = ()
+
+    def matches(self, actual: JsonValue, work: Work) -> bool:
+        """Yes."""
+        work.spend()
+        return True
+
+
+class AbsentMatcher(_Flag):
+    """``$absent``: a member of an object that is not there."""
+
+    word = "$absent"
+    summary = "not there; null is there"
+    optional = True
+    __slots__ = ()
+
+    def matches(self, actual: JsonValue, work: Work) -> bool:
+        """No: it is there."""
+        work.spend()
+        return False

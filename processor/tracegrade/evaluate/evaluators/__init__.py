@@ -1,0 +1,1 @@
+"""One evaluator a file, nothing else; `tracegrade.evaluate.registry` lists them."""

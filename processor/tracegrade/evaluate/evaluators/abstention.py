@@ -1,0 +1,36 @@
+"""abstention: was a tool called exactly when one should be? 1 or 0; which tool does not matter."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from tracegrade.evaluate.criteria.parameters import ParameterModel
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.wording import counted
+
+
+class Criteria(ParameterModel):
+    """What is expected."""
+
+    should_call_tool: Annotated[bool, Field(description="Whether any tool should be called.")]
+
+
+class Settings(ParameterModel):
+    """There is one way to judge it."""
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    calls = len(evidence.calls)
+    wanted = "a tool should be called" if criteria.should_call_tool else "no tool should be called"
+    text = f"{counted(calls, 'call')} made; {wanted}."
+    return Score(float(criteria.should_call_tool is (calls > 0)), {"tool_called": calls > 0}, text)
+
+
+EVALUATOR = Evaluator(
+    name="abstention",
+    summary="Was a tool called exactly when one should be?",
+    Criteria=Criteria,
+    Settings=Settings,
+    score=_score,
+)

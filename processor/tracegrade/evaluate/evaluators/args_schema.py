@@ -1,0 +1,161 @@
+"""args-schema: are the arguments of calls valid by the tools' JSON Schemas?
+
+The share of calls with valid arguments; only calls whose tool has a schema count. The rule's schema comes first, by
+name or under ``*`` for all other tools; else it is the one that the model was told, where the trace has the tool
+definitions. References inside a schema are followed, none is ever fetched. A trace without calls is 1; one whose calls
+have no schema is not scored, unless ``unknown_tools: invalid``, which takes a call of a tool without schema as one that
+was made up.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
+
+from tracegrade.evaluate.call_facts import arguments, names
+from tracegrade.evaluate.criteria.field_types import VERBATIM
+from tracegrade.evaluate.criteria.json_schema import JsonSchema, JsonSchemaError
+from tracegrade.evaluate.criteria.parameters import ParameterModel
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.wording import counted, detailed, listed
+from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
+
+ANY_TOOL = "*"
+_MAX_ERRORS = 20  # listed per evaluation
+_MAX_ERRORS_OF_CALL = 5
+_REMEMBERED = 1024  # compiled schemas of traces
+_LONGEST_REMEMBERED = 16 * 1024
+
+
+def _read_schema(value: Any) -> JsonSchema:
+    return value if isinstance(value, JsonSchema) else JsonSchema(value)
+
+
+Schema: TypeAlias = Annotated[
+    JsonSchema,
+    PlainValidator(_read_schema),
+    PlainSerializer(lambda schema: schema.source),
+    WithJsonSchema({"type": ["object", "boolean"]}),
+    VERBATIM,
+]
+
+
+class Criteria(ParameterModel):
+    """What is expected."""
+
+    schemas: dict[str, Schema] = Field(
+        default_factory=dict, description="JSON Schemas of arguments, by tool; '*': any other."
+    )
+
+
+class Settings(ParameterModel):
+    """Which schemas count."""
+
+    from_trace: Annotated[
+        bool, Field(description="Tools that the rule has no schema for: the trace's definitions.")
+    ] = True
+    unknown_tools: Annotated[
+        Literal["skip", "invalid"], Field(description="What calls of tools without any schema are.")
+    ] = "skip"
+
+
+def _schemas(evidence: Evidence, criteria: Criteria, settings: Settings) -> Mapping[str, JsonSchema]:
+    if (any_other := criteria.schemas.get(ANY_TOOL)) is not None:
+        return {**dict.fromkeys(evidence.once(names), any_other), **criteria.schemas}
+    if not settings.from_trace or evidence.trace_context is None:
+        return criteria.schemas
+    return {**evidence.once(_defined), **criteria.schemas}
+
+
+def _defined(evidence: Evidence) -> dict[str, JsonSchema]:
+    """The schemas of the tools that were called, as the trace has them."""
+    if evidence.trace_context is None:
+        return {}
+    definitions = evidence.trace_context.tool_definitions()
+    compiled = {
+        name: _compiled(text) if len(text) <= _LONGEST_REMEMBERED else _compiled.__wrapped__(text)
+        for name in dict.fromkeys(evidence.once(names))
+        if isinstance(definition := definitions.get(name), dict)
+        for text in (json.dumps(definition, sort_keys=True),)
+    }
+    return {name: schema for name, schema in compiled.items() if schema is not None}
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _compiled(text: str) -> JsonSchema | None:
+    """A schema of a trace; None when it is none, as a sender's mistake is not the agent's."""
+    try:
+        return JsonSchema(json.loads(text))
+    except JsonSchemaError:
+        return None
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    made = evidence.once(names)
+    if not made:
+        return Score(1.0, {}, "Nothing was called, so no arguments are invalid.")
+    schemas = _schemas(evidence, criteria, settings)
+    unknown = [name for name in made if name not in schemas]
+    work = Work(evidence=evidence)
+    actual = evidence.once(arguments)
+    judged = invalid = 0
+    invalid_names: list[str] = []
+    errors: list[JsonValue] = []
+    for position, name in enumerate(made):
+        if name not in schemas:
+            continue
+        judged += 1
+        if schemas[name].is_valid(actual[position], work):
+            continue
+        invalid += 1
+        invalid_names.append(name)
+        if len(errors) < _MAX_ERRORS:
+            errors.extend(_errors(schemas[name], name, position, actual[position], work))
+    if settings.unknown_tools == "invalid":
+        judged += len(unknown)
+        invalid += len(unknown)
+        invalid_names += unknown
+    details: dict[str, JsonValue] = {
+        "valid": judged - invalid,
+        "judged": judged,
+        "without_schema": detailed(list(dict.fromkeys(unknown))),
+        "errors": errors[:_MAX_ERRORS],
+    }
+    if not judged:
+        return Score(None, details, f"No schema is known of the tools that were called: {listed(unknown)}.")
+    text = f"{judged - invalid} of {counted(judged, 'call')} have valid arguments"
+    return Score(
+        (judged - invalid) / judged, details, f"{text}; not: {listed(invalid_names)}." if invalid else f"{text}."
+    )
+
+
+def _errors(
+    schema: JsonSchema, name: str, position: int, args: dict[str, JsonValue], work: Work
+) -> Iterable[JsonValue]:
+    for number, (path, message) in enumerate(schema.errors(args, work)):
+        if number == _MAX_ERRORS_OF_CALL:
+            return
+        yield {"call": name, "position": position, "path": [*path], "error": message}
+
+
+def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: CallPart) -> Iterable[int]:
+    schemas = _schemas(evidence, criteria, settings)
+    return (position for position, name in enumerate(evidence.once(names)) if name in schemas)
+
+
+EVALUATOR = Evaluator(
+    name="args-schema",
+    summary="Are the arguments of calls valid by the tools' JSON Schemas?",
+    Criteria=Criteria,
+    Settings=Settings,
+    score=_score,
+    reads=frozenset({"arguments"}),
+    compared=_compared,
+    never_scores=lambda criteria, settings: (
+        None if criteria.schemas or settings.from_trace else "there are no schemas, and from_trace is off"
+    ),
+)

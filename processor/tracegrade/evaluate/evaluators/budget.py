@@ -1,0 +1,80 @@
+"""budget: did the run stay within its limits of calls, retries, errors, duration and tokens?
+
+The share of the given limits that were kept. A retry is a call with the name and arguments of an earlier one; an error
+is a call that failed. Where a limit cannot be judged, since the trace has no times or no tokens, nothing is scored,
+unless another limit was broken already.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from tracegrade.document.validate import Duration
+from tracegrade.evaluate.criteria.parameters import ParameterModel
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.model.json_value import JsonValue
+from tracegrade.semconv import TOKEN_USAGE
+
+_NS_PER_S = 1_000_000_000
+
+
+class Criteria(ParameterModel):
+    """The limits; each counts as kept when it is just reached."""
+
+    max_calls: Annotated[int | None, Field(ge=0, description="Calls.")] = None
+    max_retries: Annotated[int | None, Field(ge=0, description="Calls with name and arguments of an earlier one.")] = (
+        None
+    )
+    max_errors: Annotated[int | None, Field(ge=0, description="Calls that failed.")] = None
+    max_duration: Annotated[Duration | None, Field(description="From start to end, such as 30s.")] = None
+    max_tokens: Annotated[int | None, Field(ge=0, description="Tokens of all model calls, in and out.")] = None
+
+
+class Settings(ParameterModel):
+    """There is one way to judge it."""
+
+
+def _used(evidence: Evidence, criteria: Criteria) -> dict[str, tuple[float, float | None]]:
+    """For each limit given, the limit and what was used; None where that is not known."""
+    trace_context = evidence.trace_context
+    used: dict[str, tuple[float, float | None]] = {}
+    if criteria.max_calls is not None:
+        used["calls"] = (criteria.max_calls, len(evidence.calls))
+    if criteria.max_retries is not None:
+        used["retries"] = (criteria.max_retries, sum(call.attempt > 1 for call in evidence.calls))
+    if criteria.max_errors is not None:
+        used["errors"] = (criteria.max_errors, sum(call.failed for call in evidence.calls))
+    if criteria.max_duration is not None:
+        taken = None if trace_context is None else trace_context.duration_ns()
+        used["duration"] = (criteria.max_duration, None if taken is None else taken / _NS_PER_S)
+    if criteria.max_tokens is not None:
+        used["tokens"] = (criteria.max_tokens, None if trace_context is None else trace_context.tokens())
+    return used
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    limits = _used(evidence, criteria)
+    if not limits:
+        return Score(None, {}, "There are no limits, so there is nothing to score.")
+    details: dict[str, JsonValue] = {name: {"limit": limit, "used": used} for name, (limit, used) in limits.items()}
+    known = {name: (limit, used) for name, (limit, used) in limits.items() if used is not None}
+    broken = [f"{used:g} {name} of {limit:g}" for name, (limit, used) in known.items() if used > limit]
+    if not broken and len(known) < len(limits):
+        unknown = ", ".join(name for name in limits if name not in known)
+        return Score(None, details, f"Not recorded: {unknown}.")
+    text = f"Over the limit: {'; '.join(broken)}." if broken else "Within all limits."
+    return Score((len(known) - len(broken)) / len(known), details, text)
+
+
+EVALUATOR = Evaluator(
+    name="budget",
+    summary="Did the run stay within its limits of calls, retries, errors, duration and tokens?",
+    Criteria=Criteria,
+    Settings=Settings,
+    score=_score,
+    never_scores=lambda criteria, settings: (
+        None if any(value is not None for _, value in criteria) else "there are no limits; give max_calls or another"
+    ),
+    attributes=frozenset(TOKEN_USAGE),
+)

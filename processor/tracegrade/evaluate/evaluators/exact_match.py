@@ -1,0 +1,90 @@
+"""exact-match: is the final answer the expected one? 1 or 0, with ``negated`` the other way round.
+
+If either side is a text, both are compared as text, letter case aside unless ``case_sensitive``; else they are equal as
+JSON values. An answer that is the JSON of an object or a list is compared as such with an expected object or list; a
+matcher is met by the text or by what it is the JSON of.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from tracegrade.evaluate.compare.differences import looked_up, origins_of
+from tracegrade.evaluate.compare.final_answer import (
+    AnswerSettings,
+    OutputCriteria,
+    absent_score,
+    compared,
+    is_matcher,
+    judge_lines,
+    unread_settings,
+)
+from tracegrade.evaluate.criteria.expected import Expected, LiteralValue
+from tracegrade.evaluate.criteria.parameters import DefaultCriteria
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.json_values import json_text
+from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
+from tracegrade.model.json_value import JsonValue
+
+
+class Settings(AnswerSettings):
+    """How it is compared."""
+
+    case_sensitive: Annotated[bool, Field(description="Letter case counts in texts.")] = False
+    negated: Annotated[bool, Field(description="1 when the answer is another one.")] = False
+    default_evaluation_criteria: DefaultCriteria[OutputCriteria] = None
+
+
+def _score(evidence: Evidence, criteria: OutputCriteria, settings: Settings) -> Score:
+    sides = compared(evidence, criteria, settings)
+    if sides is None:
+        return absent_score(settings)
+    work = Work(evidence=evidence)
+    details = sides.details
+    if (lines := sides.lines(settings)) is not None:
+        score, details["lines"] = judge_lines(
+            *lines, settings, lambda wanted, found: _judged(LiteralValue(wanted), found, settings, work)
+        )
+    else:
+        same = sides.meets_matcher(work) or _is_same(sides.expected, sides.decoded(), settings, work)
+        score = float(same is not settings.negated)
+        details |= {} if score == 1 else looked_up(list(sides.expected.lookups(work)))
+    return Score(score, details, "; ".join([_explain(score, settings), *origins_of([details])]) + ".")
+
+
+def _judged(expected: Expected, actual: JsonValue, settings: Settings, work: Work) -> float:
+    return float(_is_same(expected, actual, settings, work) is not settings.negated)
+
+
+def _is_same(expected: Expected, actual: JsonValue, settings: Settings, work: Work) -> bool:
+    if not isinstance(expected, LiteralValue):
+        return expected.matches(actual, work)
+    if not isinstance(actual, str) and not isinstance(expected.source, str):
+        return expected.matches(actual, work)
+    wanted, found = json_text(expected.source), json_text(actual)
+    work.spend(1 + (len(wanted) + len(found)) // CHARACTERS_READ_PER_STEP)
+    return wanted == found if settings.case_sensitive else wanted.lower() == found.lower()
+
+
+def _explain(score: float, settings: Settings) -> str:
+    as_expected = (score == 1) is not settings.negated
+    text = "the expected one" if as_expected else "not the expected one"
+    return f"The answer is {text}" if score in (0.0, 1.0) else "Some lines of the answer are the expected ones"
+
+
+def _unread_settings(criteria: OutputCriteria, settings: Settings) -> str | None:
+    if settings.case_sensitive and is_matcher(criteria.expected_output):
+        return "case_sensitive says nothing of a matcher; leave it out, or use {$regex: ...}, where letter case counts"
+    return unread_settings(criteria, settings)
+
+
+EVALUATOR = Evaluator(
+    name="exact-match",
+    summary="Is the final answer the expected one?",
+    Criteria=OutputCriteria,
+    Settings=Settings,
+    score=_score,
+    never_scores=_unread_settings,
+    reads=frozenset({"final_answer"}),
+)

@@ -1,0 +1,93 @@
+"""loop-repetition: was the same call made again and again?
+
+What counts is how often the same call, by name and arguments, was made. Score 1 below ``repetition_threshold``, 0.5
+from it, 0 from twice it. The repeats need not be adjacent. With ``count_retries: false`` a call that failed does not
+count where an equal one succeeded later: it was right to try again. With ``failed_only`` the calls that failed are
+counted, and no others: polling is not a loop; repeating a failed call unchanged is.
+
+Source: the tool repeats of confident-ai/deepeval's loop detection.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from tracegrade.evaluate.call_facts import arguments, names
+from tracegrade.evaluate.criteria.parameters import ParameterModel
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.json_values import Identities
+from tracegrade.evaluate.wording import detailed, listed
+from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
+
+
+class Criteria(ParameterModel):
+    """Nothing is expected of a run but that it ends."""
+
+
+class Settings(ParameterModel):
+    """What is a loop."""
+
+    repetition_threshold: Annotated[int, Field(ge=2, description="So many equal calls are a loop.")] = 3
+    count_retries: Annotated[bool, Field(description="Count a call that failed before an equal one succeeded.")] = True
+    failed_only: Annotated[bool, Field(description="Count the calls that failed alone.")] = False
+
+    def counted(self, evidence: Evidence) -> list[int]:
+        """The positions of the calls that count."""
+        return [p for p, call in enumerate(evidence.calls) if call.failed or not self.failed_only]
+
+
+def _without_retries(counted: Sequence[int], keys: Sequence[Hashable], evidence: Evidence) -> list[int]:
+    """Those of the positions that did not fail, or of which no equal call succeeds later."""
+    succeeded: set[Hashable] = set()
+    kept = []
+    for position, key in zip(reversed(counted), reversed(keys), strict=True):
+        if not evidence.calls[position].failed:
+            succeeded.add(key)
+        elif key in succeeded:
+            continue
+        kept.append(position)
+    return kept
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    identities, work = Identities(), Work()
+    called, args = evidence.once(names), evidence.once(arguments)
+    counted = settings.counted(evidence)
+    keys = [(called[position], identities.of(args[position], work)) for position in counted]
+    if not settings.count_retries:
+        kept = set(_without_retries(counted, keys, evidence))
+        keys = [key for position, key in zip(counted, keys, strict=True) if position in kept]
+    made = Counter(keys)
+    most = max(made.values(), default=0)
+    repeated = [name for (name, _), count in made.items() if count >= settings.repetition_threshold]
+    details: dict[str, JsonValue] = {
+        "most_repetitions": most,
+        "repeated_tools": detailed(list(dict.fromkeys(repeated))),
+    }
+    happened = "failed" if settings.failed_only else "was made"
+    if not repeated:
+        return Score(1.0, details, f"No call {happened} {settings.repetition_threshold} times.")
+    score = 0.5 if most < 2 * settings.repetition_threshold else 0.0
+    return Score(score, details, f"The same call {happened} {most} times; repeated: {listed(repeated)}.")
+
+
+def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: CallPart) -> list[int]:
+    """The calls of tools that were called often enough to be a loop."""
+    called, counted = evidence.once(names), settings.counted(evidence)
+    made = Counter(called[position] for position in counted)
+    return [position for position in counted if made[called[position]] >= settings.repetition_threshold]
+
+
+EVALUATOR = Evaluator(
+    name="loop-repetition",
+    summary="Was the same call made again and again?",
+    Criteria=Criteria,
+    Settings=Settings,
+    score=_score,
+    reads=frozenset({"arguments"}),
+    compared=_compared,
+)

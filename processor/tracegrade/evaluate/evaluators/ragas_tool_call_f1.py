@@ -1,0 +1,119 @@
+"""ragas-tool-call-f1: how much have the reference calls and the calls made in common, as Ragas's ToolCallF1 counts it?
+
+Both sides are *sets* of calls, a name with its arguments: repeats count once, order never matters, and arguments are
+equal or not. The score is the harmonic mean of precision and recall, rounded to four decimals; 0 when nothing is in
+common, also when both sides are empty.
+
+Source: explodinggradients/ragas 0.4, metrics/_tool_call_f1.py.
+"""
+
+from functools import cached_property
+from typing import Annotated
+
+from pydantic import Field
+
+from tracegrade.evaluate.call_facts import arguments, names
+from tracegrade.evaluate.compare.differences import MAX_DIFFERENCES, looked_up, origins_of
+from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
+from tracegrade.evaluate.criteria.expected import Lookup
+from tracegrade.evaluate.criteria.parameters import ParameterModel
+from tracegrade.evaluate.criteria.reference_call import ReferenceCall
+from tracegrade.evaluate.evaluator import Evaluator, calls_named
+from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.json_values import Identities
+from tracegrade.evaluate.wording import listed
+from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
+
+_DECIMALS = 4
+
+
+class Criteria(ParameterModel):
+    """What is expected."""
+
+    reference_tool_calls: Annotated[list[ReferenceCall], Field(description="The calls, in any order.")]
+
+    @cached_property
+    def by_name(self) -> dict[str, list[ReferenceCall]]:
+        """The distinct calls of each name."""
+        found: dict[str, list[ReferenceCall]] = {}
+        for call in self.reference_tool_calls:
+            known = found.setdefault(call.name, [])
+            if not any(call.args.source == other.args.source for other in known):
+                known.append(call)
+        return found
+
+
+class Settings(ParameterModel):
+    """How it is compared: there is one way."""
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    work = Work(evidence=evidence)
+    actual = evidence.once(arguments)
+    made = _distinct(evidence, work)
+    predicted = sum(map(len, made.values()))
+    expected = sum(map(len, criteria.by_name.values()))
+    true_positives = 0
+    unmatched: list[str] = []
+    lookups: list[Lookup] = []
+    for name, calls in criteria.by_name.items():
+        free = list(made.get(name, ()))
+        for call in calls:
+            found = next((p for p in free if _matches(call, p, actual[p], work)), None)
+            if found is None:
+                unmatched.append(name)
+                if free:  # none of these is as expected; what the first was compared with
+                    work.position = free[0]
+                    lookups += call.args.lookups(work)
+            else:
+                free.remove(found)
+                true_positives += 1
+    precision = true_positives / predicted if predicted else 0.0
+    recall = true_positives / expected if expected else 0.0
+    score = round(2 * precision * recall / (precision + recall), _DECIMALS) if true_positives else 0.0
+    details: dict[str, JsonValue] = {
+        "true_positives": true_positives,
+        "false_positives": predicted - true_positives,
+        "false_negatives": expected - true_positives,
+        "precision": precision,
+        "recall": recall,
+    }
+    details |= looked_up(lookups[:MAX_DIFFERENCES])
+    text = f"{true_positives} calls are on both sides, of {predicted} made and {expected} expected"
+    reasons = [f"not made so: {listed(unmatched)}"] if unmatched else []
+    return Score(score, details, "; ".join([text, *reasons, *origins_of([details])]) + ".")
+
+
+def _distinct(evidence: Evidence, work: Work) -> dict[str, list[int]]:
+    """The first call of each name and arguments, by name."""
+    identities = Identities()
+    seen: set[tuple[str, int]] = set()
+    made: dict[str, list[int]] = {}
+    for position, (name, args) in enumerate(zip(evidence.once(names), evidence.once(arguments), strict=True)):
+        key = (name, identities.of(args, work))
+        if key not in seen:
+            seen.add(key)
+            made.setdefault(name, []).append(position)
+    return made
+
+
+def _matches(call: ReferenceCall, position: int, actual: dict[str, JsonValue], work: Work) -> bool:
+    work.position = position
+    return call.args.matches(actual, work)
+
+
+def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
+    return reference_calls(criteria.reference_tool_calls)
+
+
+EVALUATOR = Evaluator(
+    name="ragas-tool-call-f1",
+    summary="How much have the reference calls and the calls made in common, each distinct call once?",
+    Criteria=Criteria,
+    Settings=Settings,
+    score=_score,
+    expected_calls=_expected_calls,
+    reads=frozenset({"arguments"}),
+    compared=calls_named(lambda criteria: criteria.by_name.keys()),
+)

@@ -1,0 +1,251 @@
+"""tool-call-accuracy: how close are the calls made to the reference calls, both ways? (F1)
+
+Each call made, in order, takes the unused reference call that it fits best (the earlier one of equals), if it fits well
+enough. Precision is the share of calls that took one, recall the share of reference calls taken, the score their
+harmonic mean. Order never matters; a call that took none uses nothing up.
+
+How well a call fits: not at all when the names differ. ``strict``: wholly when the arguments are equal, else not at
+all. ``flexible``: the share of the reference's arguments that the call has with an equal value (further arguments are
+free), which must reach ``argument_match_threshold``; a reference without arguments fits a call without wholly, a call
+with some by half. What does not fit at all is never taken. Without reference calls there is nothing to score; without
+calls the score is 0.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from tracegrade.evaluate.call_facts import arguments
+from tracegrade.evaluate.call_order import any_tied
+from tracegrade.evaluate.compare.assignment import Matches, in_step, most_pairs, nearest_unpaired
+from tracegrade.evaluate.compare.call_by_call import CompiledNames
+from tracegrade.evaluate.compare.differences import listed_differences, origins_of, paths_of
+from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
+from tracegrade.evaluate.criteria.expected import Difference, ExpectedObject, differences
+from tracegrade.evaluate.criteria.parameters import ParameterModel
+from tracegrade.evaluate.criteria.reference_call import ReferenceCall
+from tracegrade.evaluate.criteria.value_modes import ComparedValues
+from tracegrade.evaluate.evaluator import Evaluator, calls_named
+from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.wording import MAX_LISTED, all_of, counted, listed
+from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
+
+Band: TypeAlias = Literal["excellent", "good", "moderate", "poor"]
+
+Arguments: TypeAlias = dict[str, JsonValue]
+# How well the arguments of a call made fit, from 0 to 1.
+Fit: TypeAlias = Callable[[Arguments, Work], float]
+
+# What a call with arguments is worth to a reference without.
+_UNASKED_ARGUMENTS = 0.5
+
+
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+Mode: TypeAlias = Annotated[
+    Literal["strict", "flexible"],
+    BeforeValidator(_lower),
+    WithJsonSchema({"enum": ["strict", "flexible", "STRICT", "FLEXIBLE"]}),
+]
+
+
+class Criteria(ComparedValues):
+    """What is expected."""
+
+    reference_tool_calls: Annotated[
+        list[ReferenceCall] | None, Field(description="The calls, in any order; without any nothing is scored.")
+    ] = None
+
+    @cached_property
+    def expected(self) -> CompiledNames:
+        """The names of the calls."""
+        return CompiledNames([call.name for call in self.reference_tool_calls or ()])
+
+    @cached_property
+    def wholly(self) -> Sequence[Matches[Arguments]]:
+        """Whether arguments fit each call, strictly."""
+        return [call.args.matches for call in self.reference_tool_calls or ()]
+
+    @cached_property
+    def partly(self) -> Sequence[Fit]:
+        """How well arguments fit each call, flexibly."""
+        return [partial(_share, call.args) for call in self.reference_tool_calls or ()]
+
+    @cached_property
+    def partly_whole(self) -> Sequence[Matches[Arguments]]:
+        """Whether arguments fit each call as well as can be, flexibly."""
+        references = [call.args for call in self.reference_tool_calls or ()]
+        return [args.matches_within if args.members else args.matches for args in references]
+
+    @cached_property
+    def all_made(self) -> Score:
+        """The score of these calls and no others."""
+        count = len(self.expected.names)
+        return _score_of([*range(count)], count, [], [])
+
+
+class Settings(ParameterModel):
+    """How it is compared."""
+
+    mode: Annotated[Mode, Field(description="strict: equal arguments; flexible: enough of them.")] = "strict"
+    argument_match_threshold: Annotated[
+        float, Field(ge=0, le=1, description="flexible: the share of a reference's arguments that is enough.")
+    ] = 0.8
+
+
+def band(score: float) -> Band:
+    """The score in a word: excellent from 0.9, good from 0.7, moderate from 0.5, else poor."""
+    if score >= 0.9:
+        return "excellent"
+    if score >= 0.7:
+        return "good"
+    return "moderate" if score >= 0.5 else "poor"
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    references = criteria.reference_tool_calls
+    if not references:
+        return Score(None, {}, "There are no reference calls, so there is nothing to score.")
+    actual = evidence.once(arguments)
+    whole = criteria.partly_whole if settings.mode == "flexible" else criteria.wholly
+    if in_step(criteria.expected.names, whole, evidence, actual, Work(evidence=evidence), steps=0):
+        return criteria.all_made
+    work = Work(evidence=evidence)  # nothing that led nowhere is counted
+    taken_by = _align(criteria, evidence, actual, settings, work)
+    uncalled: list[str] = []
+    found: list[JsonValue] = []
+    if None in taken_by:
+        names, keys = criteria.expected.names, criteria.expected.keys
+        shown = nearest_unpaired(names, evidence, taken_by)
+        uncalled = [name for name, position in zip(names, shown, strict=True) if position is None]
+        found = listed_differences(
+            "args",
+            (
+                (keys[i], _differences(references[i], position, actual, settings, work))
+                for i, position in enumerate(shown)
+                if position is not None and taken_by[i] is None
+            ),
+        )
+    return _score_of(taken_by, len(actual), uncalled, found)
+
+
+def _score_of(taken_by: Sequence[int | None], calls: int, uncalled: list[str], found: list[JsonValue]) -> Score:
+    """The score of that many calls made, when each reference call was taken by the call at that position."""
+    references = len(taken_by)
+    matched = references - taken_by.count(None)
+    precision = matched / calls if calls else 0.0
+    recall = matched / references
+    score = 2 * precision * recall / (precision + recall) if matched else 0.0
+    takers = set(taken_by)
+    details: dict[str, JsonValue] = {
+        "true_positives": matched,
+        "precision": precision,
+        "recall": recall,
+        "matched": [position in takers for position in range(min(calls, MAX_LISTED))],
+        "band": band(score),
+        "differences": found,
+    }
+    return Score(score, details, _explain(matched, calls, references, uncalled, found))
+
+
+def _align(
+    criteria: Criteria,
+    evidence: Evidence,
+    actual: list[dict[str, JsonValue]],
+    settings: Settings,
+    work: Work,
+) -> list[int | None]:
+    """For each reference call the position of the call that took it."""
+    free = {name: list(indexes) for name, indexes in criteria.expected.by_name.items()}
+    fits: Sequence[Fit] = criteria.wholly
+    enough = 1.0
+    if settings.mode == "flexible":
+        fits, enough = criteria.partly, settings.argument_match_threshold
+    taken_by: list[int | None] = [None] * len(criteria.expected.names)
+    for position, call in enumerate(evidence.calls):
+        if not (references := free.get(call.name)):
+            continue
+        work.position = position
+        best, best_fit = -1, 0.0
+        for index in references:
+            fit = fits[index](actual[position], work)
+            if fit > best_fit:
+                best, best_fit = index, fit
+                if fit == 1.0:
+                    break  # none fits better, and of equals the earlier is taken
+        if best_fit and best_fit >= enough:
+            taken_by[best] = position
+            references.remove(best)
+    if None in taken_by and evidence.once(any_tied):
+        return _align_most(criteria, evidence, actual, fits, enough, work)
+    return taken_by
+
+
+def _align_most(
+    criteria: Criteria,
+    evidence: Evidence,
+    actual: list[dict[str, JsonValue]],
+    fits: Sequence[Fit],
+    enough: float,
+    work: Work,
+) -> list[int | None]:
+    """As many reference calls taken as possible: what some order of tied calls gives."""
+    by_name = criteria.expected.by_name
+    worth: list[dict[int, float]] = []
+    for position, call in enumerate(evidence.calls):
+        work.position = position
+        shares = {index: fits[index](actual[position], work) for index in by_name.get(call.name, ())}
+        worth.append({index: share for index, share in shares.items() if share and share >= enough})
+    taken_by: list[int | None] = [None] * len(criteria.expected.names)
+    for index, position in most_pairs(range(len(taken_by)), worth, work):
+        taken_by[index] = position
+    return taken_by
+
+
+def _share(expected: ExpectedObject, actual: dict[str, JsonValue], work: Work) -> float:
+    matched = expected.matched_members(actual, work)
+    if members := len(expected.members):
+        return matched / members
+    return _UNASKED_ARGUMENTS if actual else 1.0
+
+
+def _differences(
+    reference: ReferenceCall, position: int, actual: list[dict[str, JsonValue]], settings: Settings, work: Work
+) -> Iterator[Difference]:
+    work.position = position
+    # Further arguments are free, unless there should be none at all.
+    partly = settings.mode == "flexible" and bool(reference.args.members)
+    yield from differences(reference.args, actual[position], work, partly=partly)
+
+
+def _explain(matched: int, actual: int, references: int, uncalled: list[str], differ: list[JsonValue]) -> str:
+    if matched == actual == references:
+        return f"{all_of(references, 'reference call')} made, and no other."
+    reasons = [f"{matched} of {counted(actual, 'call')} and of {counted(references, 'reference call')} match"]
+    reasons += [f"not called often enough: {listed(uncalled)}"] if uncalled else []
+    reasons += [f"not as expected: {listed(paths_of(differ))}", *origins_of(differ)] if differ else []
+    return "; ".join(reasons) + "."
+
+
+def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
+    return reference_calls(criteria.reference_tool_calls)
+
+
+EVALUATOR = Evaluator(
+    name="tool-call-accuracy",
+    summary="How close are the calls made to the reference calls, both ways (F1)?",
+    Criteria=Criteria,
+    Settings=Settings,
+    reads=frozenset({"arguments"}),
+    compared=calls_named(lambda criteria: criteria.expected.by_name.keys()),
+    score=_score,
+    expected_calls=_expected_calls,
+    never_scores=lambda criteria, settings: (
+        None if criteria.reference_tool_calls else "there are no reference_tool_calls, so nothing is ever scored"
+    ),
+)

@@ -1,0 +1,101 @@
+"""tool-call-count: was each tool called as often as expected?
+
+The score is the share of listed tools whose count holds; with ``strict`` it is 1 when all hold, else 0, and then the
+justification has only the first that does not. Tools that are not listed do not matter; a listed tool that was not
+called counts 0, also in a trace without any calls. Nothing listed and nothing called is 1, nothing listed and something
+called is 0.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Annotated
+
+from pydantic import Field
+
+from tracegrade.evaluate.call_facts import REMEMBERED, NamesMade
+from tracegrade.evaluate.compare.call_by_call import MAX_EXPLAINED
+from tracegrade.evaluate.compare.differences import line
+from tracegrade.evaluate.criteria.expected_count import Count, ExpectedCount
+from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.wording import all_of, counted, listed
+from tracegrade.model.json_value import JsonValue
+
+_KEY = "explained_tool_calls_count"
+
+
+class ExpectedCounts:
+    """How often each tool is expected to be called."""
+
+    __slots__ = ("by_name",)
+
+    def __init__(self, by_name: Mapping[str, ExpectedCount]) -> None:
+        self.by_name = by_name
+
+
+class Criteria(ParameterModel):
+    """What is expected."""
+
+    tool_calls_count: Annotated[
+        dict[str, Count], Field(description='Per tool an operator (= == != > < >= <=) and a number: ["<=", 3].')
+    ]
+
+    @cached_property
+    def expected(self) -> ExpectedCounts:
+        """The counts, ready to compare."""
+        return ExpectedCounts(self.tool_calls_count)
+
+
+class Settings(NotedSettings):
+    """How it is compared."""
+
+    strict: Annotated[bool, Field(description="1 when every count holds, else 0.")] = False
+    default_evaluation_criteria: DefaultCriteria[Criteria] = None
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    made = evidence.once(NamesMade)
+    if made.key is None:
+        return _compare(criteria.expected, made.names, settings.strict)
+    return _compared(criteria.expected, made.key, settings.strict)
+
+
+def _compare(counts: ExpectedCounts, made: Sequence[str], strict: bool) -> Score:
+    expected = counts.by_name
+    if not expected:
+        return _score_nothing_expected(len(made))
+    actual = Counter(made)
+    failed = {name: count for name, count in expected.items() if not count.holds(actual[name])}
+    shown = list(failed)[:1] if strict and failed else list(expected)[:MAX_EXPLAINED]
+    lines: dict[str, JsonValue] = {
+        name: line(str(actual[name]), str(expected[name]), name not in failed) for name in shown
+    }
+    held = len(expected) - len(failed)
+    score = float(not failed) if strict else held / len(expected)
+    return Score(score, {_KEY: lines}, _explain(len(expected), failed))
+
+
+_compared = lru_cache(REMEMBERED)(_compare)  # as the order of calls is, see `tool_call_order`
+
+
+def _score_nothing_expected(calls: int) -> Score:
+    text = f"No counts were expected, but {counted(calls, 'call')} made." if calls else "No counts and no calls."
+    return Score(float(not calls), {_KEY: {"_result": text}}, text)
+
+
+def _explain(expected: int, failed: Collection[str]) -> str:
+    if not failed:
+        return f"{all_of(expected, 'listed tool')} called as often as expected."
+    tools = counted(expected, "listed tool")
+    return f"{expected - len(failed)} of {tools} called as often as expected; not: {listed(failed)}."
+
+
+EVALUATOR = Evaluator(
+    name="tool-call-count",
+    summary="Was each tool called as often as expected?",
+    Criteria=Criteria,
+    Settings=Settings,
+    score=_score,
+)

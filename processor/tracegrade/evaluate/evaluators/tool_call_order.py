@@ -1,0 +1,164 @@
+"""tool-call-order: were the expected tools called in the expected order?
+
+Names only, compared exactly. The score is the length of the longest common subsequence over the number of calls
+expected, so further calls are free; with ``strict`` it is 1 when the two sequences are equal, else 0. An expected name
+that is repeated must be called as often. Expecting nothing is a mistake in the criteria.
+
+Calls that were made together have no order: they count in the best one, unless ``concurrency: sequential``. Calls
+were made together when they are adjacent and share a batch of one agent run. Those whose order nothing tells
+(`call_order` says which) always count in the best one.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from tracegrade.evaluate.call_facts import REMEMBERED, NamesMade, names
+from tracegrade.evaluate.call_order import any_tied, any_together, batches, ties
+from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls
+from tracegrade.evaluate.compare.subsequence import (
+    ExpectedOrder,
+    contains_in_order,
+    is_arrangement,
+    longest_common_subsequence,
+    longest_of_single_calls,
+)
+from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.wording import MAX_LISTED, all_of, counted, detailed, listed
+from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
+
+NameGroups: TypeAlias = tuple[tuple[str, ...], ...]
+
+
+class Expected:
+    """The names expected, ready to compare, and what is said of them."""
+
+    __slots__ = ("all_in_order", "order", "shown")
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.order = ExpectedOrder(names)
+        self.shown = detailed(names)
+        self.all_in_order = f"{all_of(len(names), 'expected call')} made in the expected order."
+
+
+class Criteria(ParameterModel):
+    """What is expected."""
+
+    tool_calls_order: Annotated[list[str], Field(min_length=1, description="The names, in the order expected.")]
+
+    @cached_property
+    def expected(self) -> Expected:
+        """The names, compiled."""
+        return Expected(self.tool_calls_order)
+
+
+class Settings(NotedSettings):
+    """How it is compared."""
+
+    strict: Annotated[bool, Field(description="Exactly these calls: 1 or 0, no further calls allowed.")] = False
+    concurrency: Annotated[
+        Literal["batches", "sequential"],
+        Field(description="Calls made together take their best order, or the order of their starts."),
+    ] = "batches"
+    default_evaluation_criteria: DefaultCriteria[Criteria] = None
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    made = evidence.once(NamesMade)
+    groups: NameGroups = ()
+    if settings.concurrency == "batches":
+        if evidence.once(any_together):
+            groups = evidence.once(_batched)
+    elif evidence.once(any_tied):
+        groups = evidence.once(_tied)
+    if made.key is None:
+        return _compare(criteria.expected, made.names, groups, settings.strict)
+    return _compared(criteria.expected, made.key, groups, settings.strict)
+
+
+def _batched(evidence: Evidence) -> NameGroups:
+    """The names, grouped where several calls were made together."""
+    return _named(evidence, evidence.once(batches))
+
+
+def _tied(evidence: Evidence) -> NameGroups:
+    """The names, grouped where nothing tells the order."""
+    return _named(evidence, evidence.once(ties))
+
+
+def _named(evidence: Evidence, groups: Sequence[Sequence[int]]) -> NameGroups:
+    made = evidence.once(names)
+    return tuple([tuple([made[position] for position in group]) for group in groups])
+
+
+def _compare(wanted: Expected, made: Sequence[str], groups: NameGroups, strict: bool) -> Score:
+    expected = wanted.order.names
+    if strict:
+        alike = is_arrangement(expected, groups) if groups else list(made) == expected
+        matched = list(range(len(expected))) if alike else []
+    elif groups:
+        matched = longest_common_subsequence(wanted.order, groups, Work())
+    elif contains_in_order(made, expected):
+        matched = list(range(len(expected)))
+    else:
+        matched = longest_of_single_calls(wanted.order, made, Work())
+    details: dict[str, JsonValue] = {
+        "actual_tool_calls_order": detailed(made),
+        "expected_tool_calls_order": wanted.shown,
+        "lcs": detailed([expected[position] for position in matched]),
+        "lcs_length": len(matched),
+    }
+    if groups:
+        several = [group for group in groups if len(group) > 1]
+        details["called_together"] = [detailed(group) for group in several[:MAX_LISTED]]
+    explain = _explain_strict if strict else _explain
+    return Score(len(matched) / len(expected), details, explain(wanted, made, matched))
+
+
+# Nothing else decides, and agents repeat themselves: finding the longest common subsequence, and what to say of it,
+# takes ten times as long as looking it up.
+_compared = lru_cache(REMEMBERED)(_compare)
+
+
+def _explain(wanted: Expected, actual: Sequence[str], matched: Sequence[int]) -> str:
+    expected = wanted.order.names
+    if len(matched) == len(expected):
+        return wanted.all_in_order
+    held, called = set(matched), set(actual)
+    absent = [name for position, name in enumerate(expected) if position not in held]
+    missing = [name for name in absent if name not in called]
+    misplaced = [name for name in absent if name in called]
+    reasons = [f"not called: {listed(missing)}"] if missing else []
+    reasons += [f"out of order or not called often enough: {listed(misplaced)}"] if misplaced else []
+    return f"{len(matched)} of {counted(len(expected), 'expected call')} in the expected order; {'; '.join(reasons)}."
+
+
+def _explain_strict(wanted: Expected, actual: Sequence[str], matched: Sequence[int]) -> str:
+    expected = wanted.order.names
+    if matched:
+        return f"{all_of(len(expected), 'expected call')} made in exactly the expected order, and no other."
+    pairs = zip(expected, actual, strict=False)
+    at = next((i for i, (name, made) in enumerate(pairs) if name != made), min(len(expected), len(actual)))
+    found = f"{listed([actual[at]])} was called" if at < len(actual) else "nothing more was called"
+    sought = f"{listed([expected[at]])} was expected" if at < len(expected) else "nothing more was expected"
+    return f"Not exactly the expected order: as call {at + 1}, {found} where {sought}."
+
+
+def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
+    calls = [ExpectedCall([name]) for name in criteria.tool_calls_order]
+    return ExpectedCalls(calls, in_order=True, sequential=settings.concurrency == "sequential")
+
+
+EVALUATOR = Evaluator(
+    name="tool-call-order",
+    summary="Were the expected tools called in the expected order?",
+    Criteria=Criteria,
+    Settings=Settings,
+    score=_score,
+    expected_calls=_expected_calls,
+)

@@ -1,0 +1,225 @@
+"""trajectory: how do the calls made compare with those expected, by any of the field's measures?
+
+``match`` says which sequences count: ``exact`` (these calls in this order and no others), ``in_order`` (these in this
+order, others between), ``any_order`` (these, and others), ``unordered`` (these and no others), ``subset`` (none but
+these). ``args`` says which arguments of a call count, ``outputs`` whether its output does, ``names`` how tools are
+named, and ``call_credit`` how much a partly matching call counts. ``score`` sets how the score is calculated:
+``binary`` (1 when `match` holds, else 0), ``recall`` (the share of what was expected), ``precision`` (the share of what
+was done) or ``f1`` of both. For ``in_order`` the calls that count are a longest common subsequence, for ``exact`` those
+at their position, otherwise those of a pairing one to one.
+
+``pairing`` decides which calls are compared: with ``first``, each expected call, in order, takes the unused call that
+fits it best, the earliest of equals; with ``best``, each call made, in order, takes the expected call that it fits
+best; with ``positional``, the second expected call of a name is compared with the second call of it, and so on. Calls
+made together have no order: they take the best one, unless ``concurrency: sequential``.
+
+Beside or instead of expected calls, conditions that all must hold, or the score is 0: ``counts`` of tools, numbers of
+``calls``, ``failed_calls`` and ``steps`` (calls made together are one), and names or adjacent sequences that are
+``required``, ``forbidden``, or the only ones ``allowed``. ``efficiency`` takes off for calls that were not needed.
+
+If ``tool_calls`` is empty, a binary score follows ``match`` literally: with ``any_order`` or ``in_order`` it is always
+1, otherwise 1 only when nothing was called. Any other score is 1 when nothing was called, else 0. ``on_empty: skip``
+scores neither, ``error`` calls it a mistake.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from tracegrade.evaluate.call_facts import arguments
+from tracegrade.evaluate.call_order import of_equal_rank
+from tracegrade.evaluate.compare.arguments import ArgumentsComparison
+from tracegrade.evaluate.compare.call_by_call import MAX_EXPLAINED
+from tracegrade.evaluate.compare.differences import line, listed_differences, origins_of, paths_of
+from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, output_differences
+from tracegrade.evaluate.compare.outputs import ExpectedOutput
+from tracegrade.evaluate.compare.trajectory_comparison import TrajectoryComparison, looked_at
+from tracegrade.evaluate.compare.trajectory_criteria import MATCH_ALIASES, Criteria, Match, Settings, TrajectoryCall
+from tracegrade.evaluate.criteria.expected import Difference
+from tracegrade.evaluate.criteria.tool_names import listed_names
+from tracegrade.evaluate.errors import EvaluatorError
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.wording import ArgumentExcerpts, counted, detailed, listed
+from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
+
+# Sums of fractions: three calls worth a third, a third and a third are one call.
+_TOLERANCE = 1e-9
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    if criteria.tool_calls is None and not criteria.has_conditions and settings.efficiency is None:
+        return Score(None, {}, "Nothing is expected, so there is nothing to score.")
+    if criteria.tool_calls == []:
+        if settings.on_empty == "error":
+            raise EvaluatorError("invalid_criteria", "trajectory: tool_calls: expected at least one call")
+        if settings.on_empty == "skip":
+            return Score(None, {}, "No calls are expected, so there is nothing to score.")
+    comparison = TrajectoryComparison(evidence, criteria, settings)
+    score, text = 1.0, "No particular calls were expected."
+    details: dict[str, JsonValue] = {}
+    if criteria.tool_calls is not None:
+        comparison.pair()
+        score, details, text = _judged(comparison)
+    calls = [evidence.calls[position] for position in comparison.made]
+    place_of = {position: place for place, position in enumerate(comparison.made)}
+    groups = [[place_of[position] for position in group] for group in of_equal_rank(evidence, comparison.made)]
+    if broken := criteria.broken(calls, groups, settings.names):
+        score, text = 0.0, f"{'; '.join(broken)}. {text}"
+        details["broken"] = list(broken)
+    if settings.efficiency is not None:
+        taken = settings.efficiency.taken_off(calls, groups, criteria.names_expected(), comparison.work)
+        score = taken.apply(score)
+        details |= taken.details
+        text = f"{text} {taken.explanation}".rstrip()
+    if settings.negate:
+        return Score(1 - score, details, f"This must not be so: {text}")
+    return Score(score, details, text)
+
+
+def _judged(comparison: TrajectoryComparison) -> tuple[float, dict[str, JsonValue], str]:
+    expected, actual = len(comparison.pairs), len(comparison.made)
+    matched = sum(comparison.worth)
+    recall = matched / expected if expected else float(not actual)
+    precision = matched / actual if actual else float(not expected)
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    holds = _HOLDS[MATCH_ALIASES.get(comparison.settings.match, comparison.settings.match)](matched, expected, actual)
+    scores = {"binary": float(holds), "recall": recall, "precision": precision, "f1": f1}
+    used = {position for position in comparison.pairs if position is not None}
+    unexpected = [comparison.evidence.calls[p].name for p in comparison.made if p not in used]
+    shown = _nearest(comparison, used)
+    keys = comparison.prepared.shown.keys
+    found = listed_differences(
+        "",
+        (
+            (keys[index], comparison.differences(index, position))
+            for index, position in enumerate(shown)
+            if position is not None and comparison.worth[index] < 1 - _TOLERANCE
+        ),
+    )
+    details: dict[str, JsonValue] = {
+        "matched": matched,
+        "expected": expected,
+        "actual": actual,
+        "precision": precision,
+        "recall": recall,
+        "f1": f1,
+        "explained_tool_calls": _explained(comparison, shown),
+        "unexpected_tool_calls": detailed(unexpected),
+        "differences": found,
+    }
+    missing = [name for name, position in zip(comparison.prepared.shown.names, shown, strict=True) if position is None]
+    text = _explain(comparison, holds, missing, found, unexpected)
+    return scores[comparison.settings.score], details, text
+
+
+_HOLDS: dict[Match, Callable[[float, int, int], bool]] = {
+    "exact": lambda matched, expected, actual: expected == actual and matched >= expected - _TOLERANCE,
+    "in_order": lambda matched, expected, actual: matched >= expected - _TOLERANCE,
+    "any_order": lambda matched, expected, actual: matched >= expected - _TOLERANCE,
+    "unordered": lambda matched, expected, actual: expected == actual and matched >= expected - _TOLERANCE,
+    "subset": lambda matched, expected, actual: matched >= actual - _TOLERANCE,
+}
+
+
+def _nearest(comparison: TrajectoryComparison, used: set[int]) -> list[int | None]:
+    """The pairs, and for each expected call without one the next unused call of its names: what a reader looks for."""
+    shown = list(comparison.pairs)
+    if None not in shown:
+        return shown
+    taken = set(used)
+    turns: dict[int, Iterator[int]] = {}
+    for index, positions in enumerate(comparison.by_expected()):
+        turn = turns.setdefault(id(positions), iter(positions))
+        if shown[index] is None:
+            shown[index] = next((position for position in turn if position not in taken), None)
+            taken.add(-1 if shown[index] is None else shown[index])  # type: ignore[arg-type]
+    return shown
+
+
+def _explained(comparison: TrajectoryComparison, shown: Sequence[int | None]) -> dict[str, JsonValue]:
+    excerpts = comparison.evidence.once(ArgumentExcerpts)
+    lines: dict[str, JsonValue] = {}
+    for index, key in enumerate(comparison.prepared.shown.keys[:MAX_EXPLAINED]):
+        position = shown[index]
+        actual = "not called" if position is None else excerpts[position]
+        wanted = comparison.prepared.comparisons[index]
+        expected = "any" if wanted.match == "ignore" else wanted.expected.text
+        lines[key] = line(actual, expected, comparison.worth[index])
+    return lines
+
+
+def _explain(
+    comparison: TrajectoryComparison,
+    holds: bool,
+    missing: Sequence[str],
+    differ: Sequence[JsonValue],
+    unexpected: Sequence[str],
+) -> str:
+    match = MATCH_ALIASES.get(comparison.settings.match, comparison.settings.match)
+    expected = counted(len(comparison.pairs), "expected call")
+    if holds:
+        return f"The calls are as expected ({match}, {expected})."
+    paired = len(comparison.pairs) - comparison.pairs.count(None)
+    reasons = [f"not called often enough: {listed(missing)}"] if missing else []
+    reasons += [f"not as expected: {listed(paths_of(differ))}", *origins_of(differ)] if differ else []
+    if match in ("exact", "in_order") and not reasons and paired < len(comparison.pairs):
+        reasons.append("not in the expected order")
+    if match in ("exact", "unordered", "subset") and unexpected:
+        reasons.append(f"not expected: {listed(unexpected)}")
+    return f"{paired} of {expected} made ({match}); {'; '.join(reasons) or 'the rest fits in part'}."
+
+
+def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: CallPart) -> Iterator[int]:
+    prepared = criteria.prepared(settings)
+    reading = set(prepared.indexes_reading(part))
+    redundant = part == "arguments" and settings.efficiency is not None and settings.efficiency.reads_arguments
+    for position in looked_at(evidence, settings):
+        if redundant or not reading.isdisjoint(prepared.table.met_by(evidence.calls[position].name)):
+            yield position
+
+
+def _never_scores(criteria: Criteria, settings: Settings) -> str | None:
+    if criteria.tool_calls is None and not criteria.has_conditions and settings.efficiency is None:
+        return "nothing is expected; give tool_calls, a condition such as forbidden, or efficiency"
+    if criteria.tool_calls == [] and settings.on_empty != "score":
+        return f"tool_calls is empty, and on_empty is {settings.on_empty}"
+    return None
+
+
+def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
+    prepared = criteria.prepared(settings)
+    calls = [
+        _expected_call(call, comparison, output)
+        for call, comparison, output in zip(
+            criteria.tool_calls or (), prepared.comparisons, prepared.outputs, strict=True
+        )
+    ]
+    in_order = MATCH_ALIASES.get(settings.match, settings.match) in ("exact", "in_order")
+    return ExpectedCalls(calls, in_order, sequential=settings.concurrency == "sequential")
+
+
+def _expected_call(
+    call: TrajectoryCall, comparison: ArgumentsComparison, output: ExpectedOutput | None
+) -> ExpectedCall:
+    def differ(evidence: Evidence, position: int, work: Work) -> Iterator[Difference]:
+        yield from comparison.differences(evidence.once(arguments)[position], work)
+        if output is not None:
+            for item in output_differences(output, evidence, position, work):
+                yield replace(item, path=("output", *item.path))
+
+    args = None if call.args is None else call.args.source
+    return ExpectedCall(listed_names(call.name), args, None if output is None else output.source, differ)
+
+
+EVALUATOR = Evaluator(
+    name="trajectory",
+    summary="How do the calls made compare with those expected, by any of the field's measures?",
+    Criteria=Criteria,
+    Settings=Settings,
+    score=_score,
+    expected_calls=_expected_calls,
+    reads=frozenset({"arguments", "output"}),
+    compared=_compared,
+    never_scores=_never_scores,
+)

@@ -1,0 +1,68 @@
+"""How justifications name calls and values: short enough to read, and to keep."""
+
+from collections.abc import Iterable, Sequence
+
+from tracegrade.evaluate.call_facts import arguments
+from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.json_values import excerpt
+from tracegrade.model.json_value import JsonValue
+
+MAX_LISTED = 1000  # calls in the details of one evaluation
+_MAX_NAME = 80  # characters, in a sentence
+_MAX_NAMES = 3  # in a sentence
+_MAX_NAME_IN_DETAILS = 256
+
+
+class ArgumentExcerpts(dict[int, str]):
+    """The arguments of a call as details show them, by its position; written when somebody asks."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__()
+        self._arguments = evidence.once(arguments)
+
+    def __missing__(self, position: int) -> str:
+        text = self[position] = excerpt(self._arguments[position])
+        return text
+
+
+class OutputExcerpts(dict[int, str]):
+    """The output of a call as details show it, by its position; written when somebody asks."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__()
+        self._calls = evidence.calls
+
+    def __missing__(self, position: int) -> str:
+        output = self._calls[position].output
+        text = self[position] = excerpt("" if output is None else output)
+        return text
+
+
+def listed(names: Iterable[str]) -> str:
+    """The distinct names as words of a sentence: the first three, and how many more there are."""
+    distinct = list(dict.fromkeys(names))
+    shown = ", ".join(_cut(name, _MAX_NAME) for name in distinct[:_MAX_NAMES])
+    rest = len(distinct) - _MAX_NAMES
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def detailed(names: Sequence[str]) -> list[JsonValue]:
+    """The names for the details: the first `MAX_LISTED`, and of each no more than anybody reads."""
+    shown = names[:MAX_LISTED]
+    if max(map(len, shown), default=0) <= _MAX_NAME_IN_DETAILS:
+        return list(shown)
+    return [_cut(name, _MAX_NAME_IN_DETAILS) for name in shown]
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[:length] + "…"
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 call``, ``2 calls``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def all_of(count: int, noun: str) -> str:
+    """``The expected call was``, ``All 2 expected calls were``."""
+    return f"The {noun} was" if count == 1 else f"All {count} {noun}s were"

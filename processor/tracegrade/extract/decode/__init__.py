@@ -1,0 +1,1 @@
+"""What frameworks write into attributes, as values."""

@@ -1,0 +1,289 @@
+"""Envelopes: what frameworks put around the arguments that a tool got and the result that it gave.
+
+They are told by their shape, never by who sent them, because instrumentations wrap one another.
+"""
+
+import ast
+import re
+from dataclasses import dataclass
+
+from tracegrade.extract.decode.values import Decoded, call_id, decode
+from tracegrade.model.json_value import JsonValue
+
+MAX_ENVELOPES = 5
+# An object with more than one member is an envelope only if it has one of these.
+_ENVELOPE_KEYS = frozenset({"content", "data", "kwargs", "blocks", "response", "tool_output"})
+
+_BOUND_CALL = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
+_MCP_CALL = frozenset({"tool_name", "arguments"})
+_TOOL_RUN = frozenset({"input", "options"})  # BeeAI's
+_CALLBACK_INPUT = frozenset({"input_str", "tags", "metadata", "inputs", "kwargs"})
+_CALLBACK_OUTPUT = frozenset({"output", "kwargs"})
+_FUNCTION_RESPONSE = frozenset({"id", "name", "response"})
+# Beside `content` these say that an object is a message about a result and not the result itself.
+_MESSAGE_KEYS = frozenset({"tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "isError", "is_error"})
+_BLOCK_KEYS = frozenset(
+    {"type", "text", "annotations", "_meta", "meta", "id", "cache_control", "citations", "block_type"}
+)
+
+_MESSAGE_REPR = re.compile(r"""content=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
+_MESSAGE_STARTS = ("content='", 'content="')
+_REPR_CALL_ID = re.compile(r"\btool_call_id='([^']*)'")
+_REPR_FAILED = re.compile(r"\bstatus='error'")
+_MAX_REPR_CHARS = 100_000
+
+
+@dataclass(slots=True)
+class Output:
+    """A tool's result without its envelopes, and what they said beside it."""
+
+    result: Decoded
+    call_id: str | None = None
+    failed: bool = False
+
+
+def unwrap_output(decoded: Decoded, *, function_response: bool = False) -> Output:
+    """The result inside ToolMessage shapes, content blocks, MCP results and function responses.
+
+    Args:
+        decoded: what the sender recorded as the result.
+        function_response: it is what Gemini's API is told of a call (see `open_function_response`).
+    """
+    value = decoded.value
+    if type(value) is dict and len(value) != 1 and _ENVELOPE_KEYS.isdisjoint(value):
+        return Output(decoded)  # nearly all results
+    layer = _open(value)
+    if layer is None and function_response and isinstance(value, dict) and len(value) == 1:
+        content, failed = open_function_response(value)
+        layer = None if content is value else (content, None, failed)
+    if layer is None:
+        is_cut = isinstance(value, str) and value.startswith(_MESSAGE_STARTS) and not _MESSAGE_REPR.match(value)
+        return Output(Decoded(value, "truncated") if is_cut else decoded)
+    found_id: str | None = None
+    failed = False
+    for _ in range(MAX_ENVELOPES):
+        content, layer_id, layer_failed = layer
+        found_id = found_id or layer_id
+        failed = failed or layer_failed
+        inner = Decoded(None, "ok") if content is None else decode(content)
+        if inner.status == "ok" and decoded.status in ("repaired", "python_repr"):
+            inner = Decoded(inner.value, decoded.status)
+        decoded = inner
+        layer = _open(decoded.value)
+        if layer is None:
+            break
+    return Output(decoded, found_id, failed)
+
+
+def open_function_response(response: JsonValue) -> tuple[JsonValue, bool]:
+    """What a function gave to Gemini, and whether it failed: (result, failed).
+
+    A response is an object. By the API's reference its ``output`` is the result and its ``error`` says what went wrong;
+    one without them is the result as a whole. Google's SDK and ADK write ``result`` for ``output``. Opened once, where
+    it has nothing else: what a function itself gave may look the same.
+    """
+    if isinstance(response, dict) and len(response) == 1:
+        for name in ("result", "output"):
+            if name in response:
+                return response[name], False
+        if error := response.get("error"):
+            return error, True
+    return response, False
+
+
+def _open(value: JsonValue) -> tuple[JsonValue, str | None, bool] | None:
+    """One layer: (content, call id, failed), None when `value` is not an envelope."""
+    if isinstance(value, dict):
+        return _open_object(value)
+    if isinstance(value, list):
+        return _open_blocks(value)
+    if isinstance(value, str) and value.startswith("content="):
+        return _open_repr(value)
+    return None
+
+
+def _open_object(value: dict[str, JsonValue]) -> tuple[JsonValue, str | None, bool] | None:
+    if len(value) != 1 and _ENVELOPE_KEYS.isdisjoint(value):
+        return None
+    inner = value.get("data")
+    if value.get("type") == "tool" and isinstance(inner, dict) and "content" in inner:
+        return _open_message(inner)
+    inner = value.get("kwargs")
+    if value.get("type") == "constructor" and isinstance(inner, dict) and "content" in inner:  # LangChain's dumpd
+        return _open_message(inner)
+    if "content" in value and (len(value) == 1 or not _MESSAGE_KEYS.isdisjoint(value) or value.get("role") == "tool"):
+        return _open_message(value)
+    if isinstance(inner, dict) and "output" in value and _CALLBACK_OUTPUT.issuperset(value):
+        return value["output"], None, False
+    if "tool_output" in value and "tool_id" in value:  # LlamaIndex's ToolCallResult
+        return value["tool_output"], call_id(value["tool_id"]), False
+    if "blocks" in value and "is_error" in value:  # LlamaIndex's ToolOutput
+        raw = value.get("raw_output")
+        return (raw if isinstance(raw, dict | list) else value["blocks"]), None, value["is_error"] is True
+    if "response" in value and "name" in value and _FUNCTION_RESPONSE.issuperset(value):
+        content, failed = open_function_response(value["response"])
+        return content, call_id(value.get("id")), failed
+    if len(value) == 1:
+        output = value.get("output")
+        if isinstance(output, str | dict) and _open(output) is not None:
+            return output, None, False
+    return None
+
+
+def _open_message(message: dict[str, JsonValue]) -> tuple[JsonValue, str | None, bool]:
+    found = next(
+        (message[key] for key in ("tool_call_id", "toolCallId", "toolUseId", "tool_use_id") if key in message), None
+    )
+    failed = message.get("status") == "error" or message.get("isError") is True or message.get("is_error") is True
+    content = message["content"]
+    if not content and isinstance(structured := message.get("structuredContent"), dict):
+        content = structured
+    artifact = message.get("artifact")
+    if not failed and isinstance(artifact, dict) and isinstance(structured := artifact.get("structured_content"), dict):
+        content = _structured(structured, content)
+    return content, call_id(found), failed
+
+
+def _structured(structured: dict[str, JsonValue], content: JsonValue) -> JsonValue:
+    """An MCP tool's structured result, which says of a list what its texts, one an item, do not.
+
+    What is no object stands in it as ``{"result": ...}``; where the text says the same, the tool gave that itself.
+    """
+    if structured.keys() != {"result"}:
+        return structured
+    layer = _open_blocks(content) if isinstance(content, list) else None
+    text = decode(layer[0] if layer is not None else content).value
+    return structured if text == structured else structured["result"]
+
+
+def _open_blocks(blocks: list[JsonValue]) -> tuple[JsonValue, str | None, bool] | None:
+    """Content blocks, all of text, or one of JSON (Anthropic, MCP, Bedrock and Strands)."""
+    if len(blocks) == 1 and isinstance(only := blocks[0], dict) and only.keys() == {"json"}:
+        return only["json"], None, False
+    texts = []
+    read: list[JsonValue] = []
+    for block in blocks:
+        if not isinstance(block, dict) or "text" not in block:
+            return None
+        if not _BLOCK_KEYS.issuperset(block) or block.get("type", "text") not in ("text", "output_text"):
+            return None
+        if isinstance(text := block["text"], str):
+            texts.append(text)
+        read.append(text)
+    if len(texts) == len(read):
+        return ("\n".join(texts), None, False) if texts else None
+    # A sender has read what JSON the texts were (langchain-azure-ai).
+    is_typed = all(isinstance(block, dict) and block.get("type") == "text" for block in blocks)
+    return (read[0] if len(read) == 1 else read, None, False) if is_typed else None
+
+
+def _open_repr(text: str) -> tuple[JsonValue, str | None, bool] | None:
+    """The ``repr`` of a LangChain ToolMessage: ``content='...' name='...' tool_call_id='...'``."""
+    if len(text) > _MAX_REPR_CHARS or (match := _MESSAGE_REPR.match(text)) is None:
+        return None
+    rest = text[match.end() :]
+    if (found := _REPR_CALL_ID.search(rest)) is None:
+        return None
+    try:
+        content = ast.literal_eval(match[1])
+    except (ValueError, SyntaxError):
+        return None
+    return content, call_id(found[1]), _REPR_FAILED.search(rest) is not None
+
+
+def properties(schema: JsonValue) -> dict[str, JsonValue] | None:
+    """The parameters that a JSON Schema names, in its order; None when `schema` is something else, such as arguments.
+
+    Three forms: an object schema, the same as the library Zod dumps it (VoltAgent), and (smolagents) an object whose
+    members all have a type and a description.
+    """
+    if not isinstance(schema, dict):
+        return None
+    if schema.get("type") == "object":
+        definition = schema.get("def")
+        inner = definition.get("shape") if isinstance(definition, dict) else schema.get("properties")
+        if isinstance(inner, dict):
+            return inner
+    if schema and all(isinstance(item, dict) and "type" in item and "description" in item for item in schema.values()):
+        return schema
+    return None
+
+
+def read_schemas(raw: JsonValue) -> dict[str, JsonValue]:
+    """Tool name to JSON Schema in a list of tool definitions, as the providers' APIs take them."""
+    found: dict[str, JsonValue] = {}
+    definitions = decode(raw).value
+    for item in definitions if isinstance(definitions, list) else []:
+        if isinstance(item, dict):
+            function = item.get("function")
+            body = function if isinstance(function, dict) else item
+            name = body.get("name")
+            if isinstance(name, str):
+                found[name] = body.get("parameters", body.get("inputSchema", body.get("input_schema")))
+    return found
+
+
+def callback_input(value: JsonValue) -> JsonValue:
+    """What LangChain told its callbacks that a tool got, None when `value` is no record of that.
+
+    OpenLLMetry writes the whole record: ``{"input_str": ..., "inputs": {...}, "tags", "metadata", "kwargs"}``.
+    """
+    if not isinstance(value, dict) or "input_str" not in value or not _CALLBACK_INPUT.issuperset(value):
+        return None
+    inputs = value.get("inputs")
+    return inputs if isinstance(inputs, dict) else value["input_str"]
+
+
+def callback_text(value: JsonValue) -> str | None:
+    """The text that LangChain for JavaScript told its callbacks that a tool got, as OpenLLMetry writes it.
+
+    None when `value` is no record of that: ``{"args": ["{...}"]}``.
+    """
+    if not isinstance(value, dict) or value.keys() != {"args"} or not isinstance(texts := value["args"], list):
+        return None
+    return texts[0] if len(texts) == 1 and isinstance(texts[0], str) else None
+
+
+def unwrap_arguments(decoded: Decoded, parameters: dict[str, JsonValue] | None) -> Decoded:
+    """The arguments inside the record of a bound Python call, ``{"args": [...], "kwargs": {...}}``, or of a tool's run.
+
+    Args:
+        decoded: what the sender recorded as the arguments.
+        parameters: the tool's parameters in order, None where unknown; they name positional arguments, and without
+            them the record stays as it came, with status text.
+    """
+    value = decoded.value
+    if not isinstance(value, dict):
+        return decoded
+    if value.keys() == _MCP_CALL and isinstance(inner := value["arguments"], dict):
+        is_own = parameters is not None and "tool_name" in parameters
+        return decoded if is_own else Decoded(inner, decoded.status)
+    if value.keys() == _TOOL_RUN and isinstance(inner := value["input"], dict):
+        is_known = parameters is not None and _TOOL_RUN.isdisjoint(parameters)
+        return Decoded(inner, decoded.status) if is_known else decoded
+    if not isinstance(keyword := value.get("kwargs"), dict):
+        return decoded
+    if not _BOUND_CALL.issuperset(value) or (parameters is not None and "kwargs" in parameters):
+        return decoded
+    positional = value.get("args") or []
+    if not isinstance(positional, list):
+        return decoded
+    if not positional:
+        return Decoded(keyword, decoded.status)
+    if parameters is not None and len(positional) <= len(parameters):
+        return Decoded({**dict(zip(parameters, positional, strict=False)), **keyword}, decoded.status)
+    return Decoded(value, "text")
+
+
+def name_lone_argument(raw: JsonValue, decoded: Decoded, parameters: dict[str, JsonValue] | None) -> Decoded:
+    """An object for an argument whose name the sender lost, when the tool has exactly one parameter.
+
+    LangChain's callbacks record a tool's only text argument as the bare text.
+    """
+    if parameters is None or len(parameters) != 1 or isinstance(decoded.value, dict):
+        return decoded
+    if decoded.status not in ("ok", "text", "repaired", "python_repr"):
+        return decoded
+    name, schema = next(iter(parameters.items()))
+    is_text = isinstance(schema, dict) and schema.get("type") == "string"
+    return Decoded({name: raw if is_text and isinstance(raw, str) else decoded.value}, "repaired")

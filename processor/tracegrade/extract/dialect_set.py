@@ -1,0 +1,96 @@
+"""A set of dialects in order of preference: which attributes they read, and which dialect reads a span."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tracegrade import semconv as s
+from tracegrade.extract.dialects import gen_ai, openinference
+from tracegrade.extract.reading import Dialect, Keys, join_keys, keys_among
+
+# What all dialects share, in order of preference: each reads its own keys first and then these.
+CONVENTIONS = join_keys((gen_ai.DIALECT.keys, openinference.DIALECT.keys))
+
+# Senders repeat few sets of attribute keys; one that invents them without end must not grow the memo for ever.
+_MAX_LEARNT_SETS = 4096
+_MAX_LEARNT_CHARS = 4096
+# Sets with more keys than this are of flattened messages, and do not repeat.
+_MAX_LEARNT_KEYS = 64
+
+
+class Form(NamedTuple):
+    """For spans with one set of attribute keys: the dialects to ask, each with those of its keys that are there.
+
+    ``shared`` are those of `CONVENTIONS`, for a span that no dialect takes; ``session`` and ``user`` those of any.
+    """
+
+    readers: tuple[tuple[Dialect, Keys], ...]
+    shared: Keys
+    session: tuple[str, ...]
+    user: tuple[str, ...]
+
+
+class _Forms(dict[tuple[str, ...], Form]):
+    """Forms by attribute keys, learnt as they come, so that a further dialect costs nothing for the spans of others.
+
+    Those that go by a span's name are asked about spans that have no other's marks.
+    """
+
+    def __init__(
+        self, dialects: Iterable[Dialect], marks: frozenset[str], keys: Keys, session_keys: tuple[str, ...]
+    ) -> None:
+        self._keys = {dialect: join_keys((dialect.keys, CONVENTIONS)) for dialect in dialects}
+        self._by_name = tuple(d for d in self._keys if d.reads_names or not d.marks)
+        self._known = marks.union(*keys, session_keys)
+        self._session_keys = session_keys
+        self._user_keys = keys.user
+
+    def __missing__(self, names: tuple[str, ...]) -> Form:
+        if len(names) > _MAX_LEARNT_KEYS and not self._known.issuperset(names):
+            return self[tuple(sorted(self._known.intersection(names)))]
+        dialects = tuple(d for d in self._keys if not d.marks.isdisjoint(names)) or self._by_name
+        found = Form(
+            tuple((dialect, keys_among(self._keys[dialect], names)) for dialect in dialects),
+            keys_among(CONVENTIONS, names),
+            tuple(key for key in self._session_keys if key in names),
+            tuple(key for key in self._user_keys if key in names),
+        )
+        if len(self) >= _MAX_LEARNT_SETS:
+            self.clear()
+        if sum(map(len, names)) <= _MAX_LEARNT_CHARS:
+            self[names] = found
+        return found
+
+
+class DialectSet:
+    """Dialects, of which the first that takes a span reads it.
+
+    Attributes:
+        marks: the attribute keys by which spans of any are known.
+        attributes, prefixes, events: what assembly keeps of a span: attribute keys, how such begin, names of events.
+        session_keys, user_keys: where the trace as a whole is asked for its session or user, in order of preference.
+        schema_readers: what reads tool definitions of a span; dialects share them.
+        forms: what spans may be, by their attribute keys.
+    """
+
+    def __init__(self, dialects: Iterable[Dialect]) -> None:
+        known = tuple(dialects)
+        keys = join_keys((CONVENTIONS, *(dialect.keys for dialect in known)))
+        self.marks: frozenset[str] = frozenset().union(*(dialect.marks for dialect in known))
+        self.attributes: frozenset[str] = frozenset(
+            {
+                *(key for some in keys for key in some),
+                *(key for dialect in known for key in dialect.marks | dialect.attributes),
+                s.ERROR_TYPE,
+                s.JSONRPC_REQUEST_ID,
+                s.MCP_METHOD,
+                s.MCP_SESSION_ID,
+                s.FASTMCP_ORIGINAL_NAME,
+            }
+        )
+        self.prefixes = tuple(sorted({prefix for dialect in known for prefix in dialect.prefixes}))
+        self.events: frozenset[str] = frozenset({s.EXCEPTION_EVENT, *(e for dialect in known for e in dialect.events)})
+        # An MCP session is a connection rather than a conversation: better than nothing.
+        self.session_keys = (*keys.session, s.MCP_SESSION_ID)
+        self.user_keys = keys.user
+        self.schema_readers = tuple(dict.fromkeys(dialect.schemas for dialect in known))
+        self.forms = _Forms(known, self.marks, keys, self.session_keys)

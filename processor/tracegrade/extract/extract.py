@@ -1,0 +1,167 @@
+"""From a trace to its agent runs and tool calls, through the dialects in force."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from tracegrade import semconv as s
+from tracegrade.extract.decode.values import first_text
+from tracegrade.extract.dialect_set import CONVENTIONS, DialectSet, Form
+from tracegrade.extract.folding import fold, without_server_side
+from tracegrade.extract.joining import join
+from tracegrade.extract.nodes import Node, enclose
+from tracegrade.extract.pairing import pair
+from tracegrade.extract.reading import Dialect, Keys, SpanKind
+from tracegrade.extract.registry import OURS, in_force, read_safely
+from tracegrade.extract.runs import describe_runs, find_runs, root_of
+from tracegrade.extract.tool_calls import build_calls
+from tracegrade.extract.tool_requests import find_tool_requests
+from tracegrade.extract.tool_spans import drop_carried_errors, read_execution, read_outcomes
+from tracegrade.extract.turns import Turns
+from tracegrade.extract.unread import looks_like_gen_ai
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.span import Span
+from tracegrade.model.trace import SPAN_ORDER, Trace
+
+
+def extract(trace: Trace, tool_name: Callable[[str], str] | None = None) -> Extraction:
+    """The agent runs and tool calls of a trace.
+
+    Pure and total: the same spans in any order give the same extraction, and nothing in them raises.
+
+    Args:
+        trace: a closed trace.
+        tool_name: gives the name that rules use for a tool that comes under several; calls keep theirs as raw name.
+    """
+    try:
+        return _extract(trace, tool_name, in_force())
+    except Exception as error:
+        if in_force() is OURS:
+            raise
+        # A mistake in an installed dialect must not take the trace along: it is read without them, and says so.
+        extraction = _extract(trace, tool_name, OURS)
+        extraction.dialect_error = _place_of(error)
+        return extraction
+
+
+def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: DialectSet) -> Extraction:
+    spans = trace.spans
+    if not spans:
+        return Extraction(trace, [], [])
+    if trace.log_records:
+        spans = join(spans, trace.log_records)
+    nodes, unread, seen = _scan(spans, dialects.forms)
+    top_down = enclose(nodes, spans)
+    find_runs(top_down)
+    executions = []
+    for node in nodes:
+        if node.kind == "tool":
+            execution = read_execution(node)
+            if execution is None:
+                unread.append(node.span)
+            else:
+                executions.append(execution)
+    drop_carried_errors(executions)
+    read_outcomes(executions, nodes)
+    turns = Turns(nodes)
+    requests = find_tool_requests(nodes, turns, {execution.node.run for execution in executions})
+    kept = fold(without_server_side(executions, nodes, top_down), requests, nodes, spans)
+    paired = pair(kept, requests, nodes, turns)
+    stray = any(call.node.run is None for call in paired)
+    session_keys = _among(dialects.session_keys, {key for form in seen for key in form.session})
+    user_keys = _among(dialects.user_keys, {key for form in seen for key in form.user})
+    runs = describe_runs(spans, nodes, session_keys, user_keys, lambda span: _keys_of(span, dialects), stray)
+    calls = build_calls(paired, runs, top_down, tool_name)
+    for node in nodes:
+        if node.run is node:
+            node.run = None  # else a cycle would keep all nodes until the next garbage collection
+    return Extraction(
+        trace=trace,
+        runs=runs,
+        calls=calls,
+        session=next((run.session for run in runs if run.session), None),
+        release=_release(spans),
+        silent_scopes=[] if calls else _silent_scopes(spans, nodes),
+        unread_tool_spans=[span.span_id.hex() for span in sorted(unread, key=SPAN_ORDER)] if unread else [],
+    )
+
+
+def _among(keys: tuple[str, ...], found: set[str]) -> tuple[str, ...]:
+    """The members of `keys` that were found, in their order; usually one."""
+    return tuple(found) if len(found) < 2 else tuple(key for key in keys if key in found)
+
+
+def _silent_scopes(spans: Sequence[Span], nodes: Sequence[Node]) -> list[str]:
+    """The scopes of models and agents in a trace without calls, recognised by the kind of their spans or by name."""
+    found = {node.span.scope for node in nodes if node.kind in ("chat", "agent")}
+    return sorted(found.union(filter(looks_like_gen_ai, {span.scope for span in spans})))
+
+
+def _place_of(error: Exception) -> str:
+    """The type of an error, with the file and line of code that raised it."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    place = f" ({at.tb_frame.f_code.co_filename}:{at.tb_lineno})" if at is not None else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+def claim(span: Span, dialects: DialectSet | None = None) -> tuple[Dialect, SpanKind] | None:
+    """The dialect that a span is written in, and what it is; None when no dialect reads it.
+
+    Those in force are asked unless `dialects` are given.
+    """
+    claimed = _claim_safely(span) if dialects is None else _claim(span, dialects)
+    return claimed[:2] if claimed is not None else None
+
+
+def agent_named_by(span: Span) -> str:
+    """The agent that a span names, "" when it names none."""
+    claimed = _claim_safely(span)
+    if claimed is None:
+        return first_text(span, CONVENTIONS.agent)
+    dialect, kind, keys = claimed
+    return first_text(span, keys.agent) or (dialect.agent_name(span) if kind == "agent" else "")
+
+
+def _claim_safely(span: Span) -> tuple[Dialect, SpanKind, Keys] | None:
+    return read_safely(lambda dialects: _claim(span, dialects))
+
+
+def _claim(span: Span, dialects: DialectSet) -> tuple[Dialect, SpanKind, Keys] | None:
+    for dialect, keys in dialects.forms[tuple(span.attributes)].readers:
+        if (kind := dialect.classify(span)) is not None:
+            return dialect, kind, keys
+    return None
+
+
+def _keys_of(span: Span, dialects: DialectSet) -> Keys:
+    """The keys of a span that its dialect reads; the shared keys where no dialect reads the span."""
+    claimed = _claim(span, dialects)
+    return claimed[2] if claimed is not None else dialects.forms[tuple(span.attributes)].shared
+
+
+def _scan(spans: Iterable[Span], forms: Mapping[tuple[str, ...], Form]) -> tuple[list[Node], list[Span], list[Form]]:
+    """The spans that some dialect takes for part of an agent's work, those that look so and that none takes, and forms.
+
+    The forms are those of all spans, each once.
+    """
+    nodes = []
+    unread = []
+    seen: dict[int, Form] = {}
+    for span in spans:
+        form = forms[tuple(span.attributes)]
+        seen[id(form)] = form
+        for dialect, keys in form.readers:
+            kind = dialect.classify(span)
+            if kind is not None:
+                if kind != "other":
+                    nodes.append(Node(span, kind, dialect, keys))
+                break
+        else:
+            if span.unread_keys is not None:
+                unread.append(span)
+    return nodes, unread, list(seen.values())
+
+
+def _release(spans: Sequence[Span]) -> str | None:
+    version = root_of(spans).resource.attributes.get(s.SERVICE_VERSION)
+    return version if isinstance(version, str) and version else None

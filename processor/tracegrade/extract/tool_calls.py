@@ -1,0 +1,176 @@
+"""Builds the `ToolCall` records from paired calls: with agent, depth, batch and attempt."""
+
+from collections.abc import Callable, Sequence
+
+from tracegrade.extract.decode.values import canonical, first_text
+from tracegrade.extract.nodes import Node
+from tracegrade.extract.pairing import PairedCall
+from tracegrade.extract.tool_requests import ToolRequest
+from tracegrade.model.agent_run import AgentRun
+from tracegrade.model.tool_call import ToolCall
+
+
+def build_calls(
+    paired_calls: Sequence[PairedCall],
+    runs: Sequence[AgentRun],
+    top_down: Sequence[Node],
+    tool_name: Callable[[str], str] | None = None,
+) -> list[ToolCall]:
+    """The `ToolCall`s, in the order given; each is appended to its run's calls, too.
+
+    Args:
+        paired_calls: in total order.
+        runs: the trace's runs; a call outside of any agent belongs to the root's.
+        top_down: all nodes, parents first.
+        tool_name: the name that rules use for a tool; its own when omitted.
+    """
+    if not paired_calls:
+        return []
+    by_id = {run.span_id: run for run in runs}
+    run_of = {node: by_id[node.span.span_id.hex()] for node in top_down if node.run is node}
+    of_agents = {run.span_id for run in run_of.values()}
+    stray = next((run for run in runs if run.span_id not in of_agents), runs[0])
+    depths = _depths(paired_calls, top_down)
+    batches = _batches(paired_calls)
+    turns = _turns(paired_calls)
+    names = {run.agent for run in runs}
+    calls = []
+    for paired, batch in zip(paired_calls, batches, strict=True):
+        node = paired.node
+        run = run_of[node.run] if node.run is not None else stray
+        # A tool span may name the agent that executes it, but some senders name their SDK there.
+        own = first_text(node.span, node.keys.agent) if node.keys.agent else ""
+        agent = own if own and (own in names or not run.agent) else run.agent
+        call = _build(paired, run, agent, depths[node], batch)
+        if paired.request is not None:
+            call.turn = turns[paired.request.turn]
+        if tool_name is not None:
+            call.name = tool_name(call.name)
+        calls.append(call)
+        run.calls.append(call)
+    for run in runs:
+        _number_attempts(run.calls)
+    return calls
+
+
+def _build(paired: PairedCall, run: AgentRun, agent: str, depth: int, batch: int | None) -> ToolCall:
+    execution, request, span = paired.execution, paired.request, paired.node.span
+    arguments, output = paired.arguments, paired.output
+    if execution is not None:
+        name, raw_name, call_id = execution.name, execution.raw_name, execution.call_id
+        start_ns, end_ns = span.start_ns, span.end_ns
+        also = [node.span.span_id.hex() for node in execution.also] if execution.also else []
+        read_from = execution.read_from
+        if call_id is None and request is not None:
+            call_id = request.call.call_id
+        path = None
+        attempt = 1 + execution.refused_before
+    else:
+        assert request is not None  # a paired call has one of both
+        name = raw_name = request.call.name
+        call_id, path = request.call.call_id, request.call.path
+        start_ns = end_ns = 0
+        also, read_from, attempt = [], "message", 1
+    # By position, since names cost a third more here.
+    return ToolCall(
+        name,
+        raw_name,
+        call_id,
+        arguments.value,
+        arguments.status,
+        output.value,
+        output.status,
+        paired.error,
+        start_ns,
+        end_ns,
+        span.span_id.hex(),
+        agent,
+        run.span_id,
+        depth,
+        batch,
+        attempt,  # those at the same arguments are counted when all calls are known
+        read_from,
+        paired.node.dialect.name,
+        path,
+        also,
+    )
+
+
+def _depths(paired_calls: Sequence[PairedCall], top_down: Sequence[Node]) -> dict[Node, int]:
+    """How many calls enclose each node; further spans of one call count once.
+
+    A call whose parent is one of the same message is not made inside it: some instrumentations chain parallel calls.
+    """
+    calls = {paired.node: paired for paired in paired_calls if paired.execution is not None}
+    depths: dict[Node, int] = {}
+    for node in top_down:
+        above = node.parent
+        if above is None:
+            depths[node] = 0
+        elif (outer := calls.get(above)) is None:
+            depths[node] = depths[above]
+        else:
+            inner = calls.get(node)
+            is_beside = (
+                inner is not None and inner.request and outer.request and inner.request.turn == outer.request.turn
+            )
+            depths[node] = depths[above] + (not is_beside)
+    return depths
+
+
+def _batches(paired_calls: Sequence[PairedCall]) -> list[int | None]:
+    """The batch of each call: the message that requested it, else the group of calls with which it overlaps in time.
+
+    Overlaps are looked for within one run and one enclosing span, so that a call and those made inside it are apart.
+    """
+    groups: list[object] = []
+    open_until: dict[tuple[Node | None, Node | None], tuple[int, int, object]] = {}
+    for paired in paired_calls:
+        if paired.request is not None:
+            groups.append(paired.request.turn)
+            continue
+        span = paired.node.span
+        place = (paired.node.run, _call_above(paired.node))
+        start_ns, end_ns, group = open_until.get(place, (-1, -1, None))
+        if group is None or (span.start_ns >= end_ns and span.start_ns != start_ns):
+            group = span.span_id  # the first call stands for the group
+            end_ns = -1
+        open_until[place] = (span.start_ns, max(end_ns, span.end_ns), group)
+        groups.append(group)
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(group, len(numbers)) for group in groups]
+
+
+def _turns(paired_calls: Sequence[PairedCall]) -> dict[int, int]:
+    """The number of each requesting message; those of model calls that started at the same time share one number."""
+    requests = sorted(
+        (paired.request for paired in paired_calls if paired.request is not None), key=lambda request: request.order
+    )
+    turns: dict[int, int] = {}
+    before: ToolRequest | None = None
+    for request in requests:
+        if request.turn not in turns:
+            is_apart = (
+                before is None or before.node is request.node or before.node.span.start_ns != request.node.span.start_ns
+            )
+            turns[request.turn] = request.turn if is_apart or before is None else turns[before.turn]
+        before = request
+    return turns
+
+
+def _call_above(node: Node) -> Node | None:
+    return node.parent if node.parent is not None and node.parent.kind == "tool" else None
+
+
+def _number_attempts(calls: Sequence[ToolCall]) -> None:
+    """Count the calls of the same name and readable arguments within one run."""
+    seen: dict[str, list[ToolCall]] = {}
+    for call in calls:
+        seen.setdefault(call.name, []).append(call)
+    for same_name in seen.values():
+        if len(same_name) > 1:
+            attempts: dict[str, int] = {}
+            for call in same_name:
+                if call.arguments_status not in ("absent", "redacted", "truncated"):
+                    key = canonical(call.arguments)
+                    attempts[key] = call.attempt = attempts.get(key, 0) + call.attempt

@@ -1,0 +1,195 @@
+"""Tool requests: the calls that assistant messages ask for, each listed once however often it is shown."""
+
+from collections.abc import Collection, Sequence, Set
+from itertools import takewhile
+
+from tracegrade.extract.decode.values import canonical, decode
+from tracegrade.extract.messages import ASSISTANT_ROLES, since_last_user
+from tracegrade.extract.nodes import Node
+from tracegrade.extract.reading import Message, RequestedCall
+from tracegrade.extract.turns import Turns
+
+# How many model calls at the same time are compared with each other: more are not one call shown twice.
+MAX_OPEN_TURNS = 32
+
+
+class ToolRequest:
+    """One tool call that a model requested.
+
+    ``order`` numbers the requests of the trace, ``turn`` the messages that make them, ``position`` those in a message.
+    """
+
+    __slots__ = ("call", "node", "order", "position", "taken", "turn")
+
+    def __init__(self, node: Node, call: RequestedCall, order: int, turn: int, position: int) -> None:
+        self.node = node
+        self.call = call
+        self.order = order
+        self.turn = turn
+        self.position = position
+        self.taken = False  # shown by a tool span, or not a call
+
+
+def find_tool_requests(nodes: Sequence[Node], turns: Turns, executing: Collection[Node | None]) -> list[ToolRequest]:
+    """All requested calls, in order of (model call's start, message, part).
+
+    Only output messages count: input messages repeat the history, that of earlier traces as well, and are asked only
+    for what they add to the one before. Agent spans repeat what their model calls put out,
+    so they count only in a run whose model calls show no messages. Two spans that show one model call (an SDK's and a
+    framework's, one inside the other or at the same time) are one request.
+
+    Args:
+        nodes: in order of start.
+        turns: their model calls, one after another.
+        executing: the runs that have tool spans.
+    """
+    chats = _with_outputs([node for node in nodes if node.kind == "chat"], turns, executing)
+    covered = {node.run for node in chats} | {node.agent_above for node in chats}
+    requests: list[ToolRequest] = []
+    turn = 0
+    latest: list[list[ToolRequest]] = []  # turns that may still be shown by another span
+    for node in nodes:
+        if node.kind == "chat":
+            pass
+        elif node.kind != "agent" or node in covered or node.run in covered:
+            continue
+        asking = [message for message in node.outputs() if message.calls]
+        if asking and latest:
+            start_ns = node.span.start_ns
+            latest = [seen for seen in latest if seen[0].node.span.end_ns > start_ns][-MAX_OPEN_TURNS:]
+        own: list[list[ToolRequest]] = []
+        for message in asking:
+            if latest and _is_shown_again(node, message.calls, latest):
+                continue
+            known = len(requests)
+            turn_requests = [
+                ToolRequest(node, call, known + place, turn, place) for place, call in enumerate(message.calls)
+            ]
+            turn += 1
+            requests += turn_requests
+            own.append(turn_requests)
+        latest += own
+    return _without_repeated(requests)
+
+
+def _without_repeated(requests: list[ToolRequest]) -> list[ToolRequest]:
+    """Leave out requests that an agent span repeats from model calls not linked to it because spans are missing."""
+    repeating = [request for request in requests if request.node.kind == "agent"]
+    if not repeating or len(repeating) == len(requests):
+        return requests
+    shown = {(request.call.call_id, request.call.name) for request in requests if request.node.kind != "agent"}
+    return [
+        request
+        for request in requests
+        if request.node.kind != "agent"
+        or request.call.call_id is None
+        or (request.call.call_id, request.call.name) not in shown
+    ]
+
+
+def _with_outputs(chats: Sequence[Node], turns: Turns, executing: Collection[Node | None]) -> list[Node]:
+    """The model calls that show an output: their own, or what the next one's history adds.
+
+    That is asked for where they show nothing (many streamed ones), and where no tool spans say what was called: what
+    an application gave back to the model is what it read from the answer, while some instrumentations keep the last of
+    parallel calls only, or run the pieces of several together.
+    """
+    ids: set[str | None] = set()
+    for chat in chats:
+        before = turns.before(chat)
+        if before is not None and (chat.run not in executing or not _shows_output(before)):
+            _complete_output(before, turns.added(chat), ids if chat.run not in executing else None)
+        ids.update(call.call_id for message in chat.outputs() for call in message.calls)
+    return [chat for chat in chats if chat.outputs()]
+
+
+def _shows_output(chat: Node) -> bool:
+    return any(message.text or message.calls for message in chat.outputs())
+
+
+def _complete_output(chat: Node, added: Sequence[Message], ids: Set[str | None] | None) -> None:
+    """Add to a model call's output the calls that the history of the next model call shows.
+
+    Where `ids`, the ids of all known calls, are given, calls of model calls in between whose spans are lost are added,
+    too.
+    """
+    said = list(takewhile(lambda message: message.role in ASSISTANT_ROLES and not message.results, added))
+    outputs = chat.outputs()
+    if calls := [call for message in said for call in message.calls]:
+        known = [call for message in outputs for call in message.calls]
+        if (better := _as_told(known, calls)) is not None:
+            text = next((message.text for message in (*outputs, *said) if message.text), "")
+            placed = (call._replace(path=f"0/{place}") for place, call in enumerate(better))
+            outputs = [Message("assistant", text, tuple(placed))]
+    lost: list[Message] = []
+    if ids is not None:
+        since = since_last_user(list(added[len(said) :]))
+        lost = [
+            message for message in since if message.calls and all(call.call_id not in ids for call in message.calls)
+        ]
+    if lost or outputs is not chat.outputs():
+        chat.show_outputs([*outputs, *(_placed(message, place) for place, message in enumerate(lost, len(outputs)))])
+
+
+def _placed(message: Message, position: int) -> Message:
+    calls = tuple(call._replace(path=f"{position}/{place}") for place, call in enumerate(message.calls))
+    return Message("assistant", message.text, calls)
+
+
+def _as_told(known: Sequence[RequestedCall], told: Sequence[RequestedCall]) -> list[RequestedCall] | None:
+    """The calls of one turn as the history shows them; None where it adds nothing to the known ones."""
+    by_id: dict[str | None, RequestedCall] = {call.call_id: call for call in told if call.call_id is not None}
+    if len(by_id) == len(told) and by_id.keys() <= {call.call_id for call in known}:
+        better = [by_id[call.call_id] if _is_wrong(call, by_id.get(call.call_id)) else call for call in known]
+        return better if better != known else None
+    if len(known) == len(told) and not any(
+        one.name != other.name or _is_wrong(one, other) for one, other in zip(known, told, strict=True)
+    ):
+        named = [one._replace(call_id=other.call_id or one.call_id) for one, other in zip(known, told, strict=True)]
+        return named if named != known else None
+    return list(told)
+
+
+def _is_wrong(call: RequestedCall, told: RequestedCall | None) -> bool:
+    """Whether the history shows this call differently, with no less content."""
+    if told is None or call == told:
+        return False
+    if call.name != told.name:
+        return True
+    if call.arguments == told.arguments:
+        return False
+    mine, its = decode(call.arguments), decode(told.arguments)
+    return (
+        its.is_readable and (bool(its.value) or not mine.is_readable) and canonical(mine.value) != canonical(its.value)
+    )
+
+
+def _is_shown_again(node: Node, calls: tuple[RequestedCall, ...], latest: list[list[ToolRequest]]) -> bool:
+    return any(len(seen) == len(calls) and _is_same_turn(seen, node, calls) for seen in latest)
+
+
+def _is_same_turn(seen: list[ToolRequest], node: Node, calls: tuple[RequestedCall, ...]) -> bool:
+    same_ids = True
+    for request, call in zip(seen, calls, strict=True):
+        one, other = request.call.call_id, call.call_id
+        if one is None or other is None:
+            same_ids = False
+        elif one != other:
+            return False
+        if request.call.name != call.name:
+            return False
+    if same_ids:
+        return True
+    first = seen[0].node
+    if not node.is_below(first) and not first.is_below(node):
+        return False
+    if all(_text(request.call) == _text(call) for request, call in zip(seen, calls, strict=True)):
+        for request, call in zip(seen, calls, strict=True):
+            if request.call.call_id is None:
+                request.call = request.call._replace(call_id=call.call_id)
+        return True
+    return False
+
+
+def _text(call: RequestedCall) -> str:
+    return canonical(decode(call.arguments).value)

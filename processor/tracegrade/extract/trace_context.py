@@ -1,0 +1,283 @@
+"""Trace context: what a trace says of a subject beside its calls, such as tool definitions, duration and tokens.
+
+Each answer is computed when it is first asked for.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from tracegrade import semconv as s
+from tracegrade.extract.registry import read_safely
+from tracegrade.extract.unread import unread_spans
+from tracegrade.model.agent_run import AgentRun
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.session import Session, UnreadSpan
+from tracegrade.model.span import Span
+from tracegrade.model.subject import Subject
+from tracegrade.model.tool_call import ToolCall
+
+_ANY_TOOL = "*"
+_TOKEN_USAGE = frozenset(s.TOKEN_USAGE)
+
+
+class Tokens(NamedTuple):
+    """The tokens of some model calls; `input` and `output` are None where only their total was recorded."""
+
+    input: int | None
+    output: int | None
+    total: int
+
+    def plus(self, other: "Tokens") -> "Tokens":
+        """Those of both."""
+        return Tokens(_sum(self.input, other.input), _sum(self.output, other.output), self.total + other.total)
+
+
+class ExtractionContext:
+    """What one trace says; each answer is computed once and serves all subjects of the trace."""
+
+    __slots__ = ("_called", "_definitions", "_extraction", "_places", "_tokens", "_unread")
+
+    def __init__(self, extraction: Extraction) -> None:
+        self._extraction = extraction
+        self._called: dict[str, list[tuple[int, ToolCall]]] = {}
+        self._places: dict[int, int] = {}
+        self._unread: dict[str | None, UnreadSpan] | None = None
+        self._definitions: dict[str, JsonValue] | None = None
+        self._tokens: dict[str | None, Tokens] | None = None
+
+    def tool_definitions(self) -> Mapping[str, JsonValue]:
+        """The tools that models were told of, by name: its arguments as JSON Schema, as first told."""
+        if self._definitions is None:
+            spans = self._extraction.trace.spans
+            self._definitions = read_safely(lambda dialects: _tool_definitions(spans, dialects.schema_readers))
+        return self._definitions
+
+    def agents(self) -> Collection[str]:
+        """The names of its agents."""
+        return {run.agent for run in self._extraction.runs if run.agent}
+
+    def duration_ns(self) -> int | None:
+        """From the start of its first span to the end of its last, ns; None without times."""
+        return _lasted_ns([(span.start_ns, span.end_ns) for span in self._extraction.trace.spans])
+
+    def tokens(self, runs: Sequence[AgentRun] | None) -> int | None:
+        """The tokens of the model calls of `runs`, of all spans when it is None; None when none were recorded."""
+        if self._tokens is None:
+            self._tokens = tokens_by_run(self._extraction)
+        of: Iterable[str | None] = self._tokens if runs is None else {run.span_id for run in runs}
+        known = [self._tokens[run].total for run in of if run in self._tokens]
+        return sum(known) if known else None
+
+    def unread_before(self, run: str | None, call: ToolCall | None) -> str | None:
+        """As `TraceContext.unread_before`, of a run (hex id), of the whole trace when it is None."""
+        return _before(call, self.first_unread(run))
+
+    def first_unread(self, run: str | None) -> UnreadSpan | None:
+        """The first tool span of a run (hex id), of the whole trace when it is None, that does not say which tool."""
+        if self._unread is None:
+            self._unread = _first_unread(self._extraction)
+        return self._unread.get(run)
+
+    def agent_that_called(self, run: str, tool: str, before: ToolCall) -> str | None:
+        """As `TraceContext.agent_that_called`, where `before` is of that run (hex id)."""
+        if not self._places:
+            for place, call in enumerate(self._extraction.calls):
+                self._places[id(call)] = place
+                for name in (call.name, _ANY_TOOL):
+                    first = self._called.setdefault(name, [])
+                    # The first calls of two runs: one of them is not the run that asks.
+                    if not first or (len(first) == 1 and first[0][1].agent_span_id != call.agent_span_id):
+                        first.append((place, call))
+        last = self._places.get(id(before), len(self._places))
+        for place, call in self._called.get(tool, ()):
+            if place < last and call.agent_span_id != run:
+                return call.agent
+        return None
+
+
+class SubjectContext:
+    """What a trace says of one subject."""
+
+    __slots__ = ("_subject", "_trace")
+
+    def __init__(self, trace: ExtractionContext, subject: Subject) -> None:
+        self._trace = trace
+        self._subject = subject
+
+    def tool_definitions(self) -> Mapping[str, JsonValue]:
+        """Those of the trace."""
+        return self._trace.tool_definitions()
+
+    def agents(self) -> Collection[str]:
+        """Those of the trace."""
+        return self._trace.agents()
+
+    def duration_ns(self) -> int | None:
+        """From the start of the call, run or trace to its end, ns; None without times."""
+        subject = self._subject
+        if subject.kind == "tool-call":
+            times = [(call.start_ns, call.end_ns) for call in subject.calls]
+        elif subject.kind == "agent" and subject.run is not None:
+            times = [(subject.run.start_ns, subject.run.end_ns)]
+        else:
+            return self._trace.duration_ns()
+        return _lasted_ns(times)
+
+    def tokens(self) -> int | None:
+        """The tokens of the subject's model calls, in and out; None when none were recorded.
+
+        Spans around a model call often repeat or add up its tokens, so the innermost spans that have any count. Of an
+        agent run count its own spans, not those of its sub-agents.
+        """
+        subject = self._subject
+        if subject.kind == "tool-call":
+            return None
+        runs = [subject.run] if subject.kind == "agent" and subject.run is not None else None
+        return self._trace.tokens(runs)
+
+    def unread_before(self, call: ToolCall | None) -> str | None:
+        """The first of the trace, or of the run that is judged or whose call is."""
+        subject = self._subject
+        run = subject.run.span_id if subject.kind != "trace" and subject.run is not None else None
+        return self._trace.unread_before(run, call)
+
+    def agent_that_called(self, tool: str, before: ToolCall) -> str | None:
+        """The first in the trace; None where the whole trace is judged."""
+        if self._subject.kind == "trace" or self._subject.run is None:
+            return None
+        return self._trace.agent_that_called(self._subject.run.span_id, tool, before)
+
+
+class SessionContext:
+    """What the traces of a session say of it, taken together."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def tool_definitions(self) -> Mapping[str, JsonValue]:
+        """As of a trace; what an earlier trace told stays."""
+        found: dict[str, JsonValue] = {}
+        for part in self._session.parts:
+            found = {**part.tool_definitions, **found}
+        return found
+
+    def agents(self) -> Collection[str]:
+        """Those of its parts."""
+        return {run.agent for part in self._session.parts for run in part.runs if run.agent}
+
+    def duration_ns(self) -> int | None:
+        """From the start of its first run to the end of its last, ns; None without times."""
+        return _lasted_ns([(run.start_ns, run.end_ns) for run in self._session.runs])
+
+    def tokens(self) -> int | None:
+        """The tokens of its runs' model calls, in and out; None when none were recorded."""
+        known = [part.tokens for part in self._session.parts if part.tokens is not None]
+        return sum(known) if known else None
+
+    def unread_before(self, call: ToolCall | None) -> str | None:
+        """The first of its traces."""
+        found = (_before(call, part.unread) for part in self._session.parts)
+        return next((span_id for span_id in found if span_id is not None), None)
+
+    def agent_that_called(self, tool: str, before: ToolCall) -> str | None:
+        """None: a session has all calls."""
+        return None
+
+
+def _before(call: ToolCall | None, unread: UnreadSpan | None) -> str | None:
+    if unread is None or (call is not None and call.start_ns and unread.start_ns > call.start_ns):
+        return None
+    return unread.span_id
+
+
+def _first_unread(extraction: Extraction) -> dict[str | None, UnreadSpan]:
+    """The first tool span that does not say which tool, by the run (hex id) around it, and of all under None.
+
+    Spans that merely look like tool calls, and that no dialect knows, are none.
+    """
+    nameless = [span for span in unread_spans(extraction) if span.unread_keys is None]
+    if not nameless:
+        return {}
+    parents = {span.span_id: span.parent_span_id for span in extraction.trace.spans}
+    run_of: dict[bytes, str | None] = {bytes.fromhex(run.span_id): run.span_id for run in extraction.runs}
+    found: dict[str | None, UnreadSpan] = {}
+    for span in nameless:
+        for run in (None, _run_of(span.span_id, parents, run_of)):
+            found.setdefault(run, UnreadSpan(span.span_id.hex(), span.start_ns))
+    return found
+
+
+def _tool_definitions(
+    spans: Iterable[Span], readers: Collection[Callable[[Span], dict[str, JsonValue]]]
+) -> dict[str, JsonValue]:
+    found: dict[str, JsonValue] = {}
+    for span in spans:
+        for read in readers:
+            for name, schema in read(span).items():
+                found.setdefault(name, schema)
+    return found
+
+
+def _lasted_ns(times: Iterable[tuple[int, int]]) -> int | None:
+    known = [(start, end) for start, end in times if start and end >= start]
+    return max(end for _, end in known) - min(start for start, _ in known) if known else None
+
+
+def tokens_by_run(extraction: Extraction) -> dict[str | None, Tokens]:
+    """The tokens of the innermost spans that have any, by the run (hex id) around them; None is that of no run."""
+    spans = extraction.trace.spans
+    used = {span.span_id: tokens for span in spans if (tokens := _tokens_of(span)) is not None}
+    if not used:
+        return {}
+    parents = {span.span_id: span.parent_span_id for span in spans}
+    around: set[bytes] = set()
+    for span_id in used:
+        above = parents.get(span_id)
+        while above is not None and above not in around:
+            around.add(above)
+            above = parents.get(above)
+    run_of: dict[bytes, str | None] = {bytes.fromhex(run.span_id): run.span_id for run in extraction.runs}
+    found: dict[str | None, Tokens] = {}
+    for span_id, tokens in used.items():
+        if span_id not in around:
+            run = _run_of(span_id, parents, run_of)
+            found[run] = found[run].plus(tokens) if run in found else tokens
+    return found
+
+
+def _tokens_of(span: Span) -> Tokens | None:
+    attributes = span.attributes
+    if attributes.keys().isdisjoint(_TOKEN_USAGE):
+        return None
+    taken_in, given_out = _first(attributes, s.TOKENS_IN), _first(attributes, s.TOKENS_OUT)
+    if taken_in is None and given_out is None:
+        total = _first(attributes, s.TOKENS_TOTAL)
+        return None if total is None else Tokens(None, None, total)
+    return Tokens(taken_in, given_out, (taken_in or 0) + (given_out or 0))
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else one + other
+
+
+def _first(attributes: Mapping[str, JsonValue], keys: Sequence[str]) -> int | None:
+    for key in keys:
+        value = attributes.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+            return int(value)
+    return None
+
+
+def _run_of(span_id: bytes, parents: Mapping[bytes, bytes], run_of: dict[bytes, str | None]) -> str | None:
+    """The innermost agent run around a span, or the span itself; afterwards `run_of` has it for all on the way."""
+    way: dict[bytes, None] = {}  # parents may go round in a circle
+    at: bytes | None = span_id
+    while at is not None and at not in run_of and at not in way:
+        way[at] = None
+        at = parents.get(at)
+    run = None if at is None else run_of.get(at)
+    run_of.update(dict.fromkeys(way, run))
+    return run

@@ -1,0 +1,93 @@
+"""What waits for the journal's one writing thread: appends, all committed together, and calls between two commits."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from tracegrade.journal.append import Append, answer
+from tracegrade.journal.errors import JournalClosed, JournalUnavailable
+
+
+class Work(NamedTuple):
+    """What waited, in the order in which it came; `closing` says that nothing more comes."""
+
+    appends: list[Append]
+    calls: list[tuple[Callable[[], None], "Future[None]"]]
+    closing: bool
+
+
+class CommitQueue:
+    """Filled by any thread, emptied by one."""
+
+    def __init__(self) -> None:
+        self.waiting_bytes = 0  # with those being committed
+        self._wake = threading.Condition(threading.Lock())
+        self._appends: list[Append] = []
+        self._calls: list[tuple[Callable[[], None], Future[None]]] = []
+        self._closing = False
+
+    def add(self, append: Append, check_room: Callable[[int, int], None]) -> None:
+        """Have `append` committed.
+
+        Args:
+            append: answered when it is committed, or refused by the disk.
+            check_room: raises when there is no room for so many more bytes (second) beside those that wait (first).
+
+        Raises:
+            JournalRefused: by `check_room`, or `JournalClosed`.
+        """
+        with self._wake:
+            if self._closing:
+                raise JournalClosed("the journal is shutting down; the sender should retry")
+            check_room(self.waiting_bytes, append.size)
+            self._appends.append(append)
+            self.waiting_bytes += append.size
+            if len(self._appends) == 1:
+                self._wake.notify()
+
+    def call(self, call: Callable[[], None]) -> None:
+        """Have the writing thread make `call` between two commits; what it raises is raised here.
+
+        Raises:
+            JournalClosed: shutting down.
+        """
+        future: Future[None] = Future()
+        with self._wake:
+            if self._closing:
+                raise JournalClosed("the journal is shutting down; try again")
+            self._calls.append((call, future))
+            self._wake.notify()
+        future.result()
+
+    def take(self, timeout_s: float) -> Work:
+        """All that waits; waits for something, at most so long."""
+        with self._wake:
+            if not self._appends and not self._calls and not self._closing:
+                self._wake.wait(timeout_s)
+            return self._take()
+
+    def committed(self, size: int) -> None:
+        """So many bytes of what was taken are durable or refused."""
+        with self._wake:
+            self.waiting_bytes -= size
+
+    def close(self) -> None:
+        """Refuse what comes from now on."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+
+    def refuse_rest(self) -> None:
+        """The writing thread has ended: nobody waits for ever."""
+        with self._wake:
+            self._closing = True
+            rest = self._take()
+        answer(rest.appends, JournalUnavailable("the journal's writer has ended; restart this process"))
+        for _, future in rest.calls:
+            future.set_exception(JournalClosed("the journal is shutting down; try again"))
+
+    def _take(self) -> Work:
+        work = Work(self._appends, self._calls, self._closing)
+        self._appends, self._calls = [], []
+        return work

@@ -1,0 +1,181 @@
+"""The journal's writing thread: everything that waits is committed together, and old segments end.
+
+A commit is: one write, one fdatasync, then the end and the clock are published, then the appends are answered.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from itertools import chain
+
+from tracegrade.journal.append import Append, answer
+from tracegrade.journal.clock import JournalClock
+from tracegrade.journal.commit_queue import CommitQueue
+from tracegrade.journal.errors import FolderGoneError, JournalUnavailable
+from tracegrade.journal.recent import RecentRecords
+from tracegrade.journal.refusals import Refusals
+from tracegrade.journal.settings import JournalSettings
+from tracegrade.journal.writer import SegmentWriter
+from tracegrade.telemetry.metrics import Telemetry
+
+TICK_S = 0.05  # how often the published clock moves on without traffic
+GAUGES_EVERY_NS = 1_000_000_000
+
+
+class Committer:
+    """One thread, from the start until `close`."""
+
+    def __init__(
+        self,
+        settings: JournalSettings,
+        writer: SegmentWriter,
+        clock: JournalClock,
+        queue: CommitQueue,
+        refusals: Refusals,
+        telemetry: Telemetry,
+        name: str,
+        clocked: bool,
+    ) -> None:
+        """Publish the clock, and start.
+
+        Args:
+            settings: when segments end, and how often is synced.
+            writer: used by this thread alone from now on.
+            clock: stamps what is written.
+            queue: what waits.
+            refusals: told what the disk does not take.
+            telemetry: counts commits and sizes.
+            name: the journal's.
+            clocked: as of `LocalJournal.open`.
+        """
+        self.recent: RecentRecords | None = None  # the newest records, where somebody asked for them
+        self._settings = settings
+        self._writer = writer
+        self._clock = clock
+        self._queue = queue
+        self._refusals = refusals
+        self._telemetry = telemetry
+        self._name = name
+        self._clocked = clocked
+        self._gauges_due_ns = 0
+        self._sync_due_ns = 0
+        writer.publish(clock.read())
+        self._thread = threading.Thread(target=self._run, name=f"{name}-writer", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Commit what waits, publish for the last time, and end."""
+        self._queue.close()
+        self._thread.join()
+
+    def end_segment(self) -> None:
+        """See to it that all that was written stands in segments that are no longer written."""
+        self._queue.call(self._end_segment)
+
+    def check_in_place(self) -> None:
+        """As of `SegmentWriter`."""
+        self._queue.call(self._writer.check_in_place)
+
+    def publish_rewritten(self) -> None:
+        """As of `SegmentWriter`."""
+        self._queue.call(lambda: self._writer.publish_rewritten(self._clock.read()))
+
+    def _run(self) -> None:
+        """The thread; should a bug end it, nobody waits for ever."""
+        try:
+            self._commit_until_closed()
+        finally:
+            self._queue.refuse_rest()
+
+    def _commit_until_closed(self) -> None:
+        while True:
+            work = self._queue.take(TICK_S if self._clocked or self._writer.unsynced else GAUGES_EVERY_NS / 1e9)
+            for call, future in work.calls:
+                _settle_call(call, future)
+            if work.appends:
+                self.commit(work.appends)
+            elif work.closing:
+                self._writer.publish(self._clock.read())
+                return
+            else:
+                self._tick()
+
+    def commit(self, appends: list[Append]) -> None:
+        """Commit them and answer; called by the thread, or by a benchmark while the thread sleeps."""
+        for run in self._runs(appends):
+            size = sum(append.size for append in run)
+            error = self._write(run, size)
+            self._queue.committed(size)
+            answer(run, error)
+        self._tick()
+
+    def _runs(self, appends: list[Append]) -> Iterator[list[Append]]:
+        """`appends` in runs, none of which crosses from one segment into the next."""
+        run: list[Append] = []
+        used = self._writer.segment_used
+        for append in appends:
+            if run and used + append.size > self._settings.segment_bytes:
+                yield run
+                run = []
+                used = 0
+            run.append(append)
+            used += append.size
+        yield run
+
+    def _write(self, run: list[Append], size: int) -> Exception | None:
+        """Make `run` durable and published; the error when the disk did not take it."""
+        clock_ns = self._clock.read()
+        try:
+            buffers: list[bytes] = []
+            position = self._writer.end
+            for append in run:
+                buffers += append.encode(position, clock_ns)
+                position = append.end
+            self._writer.append(buffers, size, clock_ns)
+        except OSError as error:
+            return self._refusals.refuse(error, size)
+        except Exception as error:  # a bug: the thread must live on, the senders must hear of it
+            return JournalUnavailable(f"the journal failed: {error!r}; the sender should retry")
+        self._telemetry.add("tracegrade.journal.commits", journal=self._name)
+        if self.recent is not None:
+            self.recent.add(chain.from_iterable([append.records(clock_ns) for append in run]))
+        return None
+
+    def _tick(self) -> None:
+        """What is done with and without traffic: the clock moves on, gauges, old segments end, interval sync."""
+        now_ns = self._clock.read()
+        try:
+            if self._writer.unsynced and now_ns >= self._sync_due_ns:
+                self._sync_due_ns = now_ns + int(self._settings.sync_interval * 1e9)
+                self._writer.sync()
+            if now_ns >= self._gauges_due_ns:
+                self._gauges_due_ns = now_ns + GAUGES_EVERY_NS
+                self._telemetry.set("tracegrade.journal.size", self._writer.used, journal=self._name)
+                self._telemetry.set("tracegrade.journal.end", self._writer.end, journal=self._name)
+                self._writer.check_in_place()
+                self._end_old_segment(now_ns)
+                self._refusals.end_those_over(now_ns, self._queue.waiting_bytes)
+        except FolderGoneError as error:
+            self._refusals.folder_gone(error)
+        except OSError as error:
+            self._refusals.disk_failed(error)
+        self._writer.publish(now_ns)
+
+    def _end_segment(self) -> None:
+        if self._writer.bases and self._writer.end > self._writer.bases[-1]:
+            self._writer.begin_segment(self._clock.read())
+
+    def _end_old_segment(self, now_ns: int) -> None:
+        """With little traffic, a segment ends after an eighth of ``max_age``, so that its records can be deleted."""
+        used = self._writer.segment_used
+        if used and now_ns - self._writer.begun_ns[self._writer.bases[-1]] > int(self._settings.max_age * 1e9) // 8:
+            self._writer.begin_segment(now_ns)
+
+
+def _settle_call(call: Callable[[], None], future: "Future[None]") -> None:
+    try:
+        call()
+    except Exception as error:  # the writer's thread must live on; whoever waits hears of it
+        future.set_exception(error)
+    else:
+        future.set_result(None)

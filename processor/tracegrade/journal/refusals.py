@@ -1,0 +1,103 @@
+"""Why the journal refuses appends, and until when: each reason is a condition that everybody sees."""
+
+import time
+from errno import EDQUOT, ENOSPC
+from pathlib import Path
+
+from tracegrade.journal.errors import FolderGoneError, JournalFull, JournalUnavailable
+from tracegrade.journal.writer import SegmentWriter
+from tracegrade.telemetry.metrics import Telemetry
+
+# A bound that is reached and left with every append is one state: it ends when nothing was refused for so long.
+QUIET_NS = 3_000_000_000
+MAX_WAITING_BYTES = 64 * 1024 * 1024  # appended and not yet durable
+
+_MIB = 1024**2
+_GIB = 1024**3
+
+
+class Refusals:
+    """Watches the room in memory, below the size bound and on the disk, for one journal."""
+
+    def __init__(self, folder: Path, max_bytes: int, writer: SegmentWriter, telemetry: Telemetry, name: str) -> None:
+        """With nothing refused yet; `name` is the journal's, in conditions and metrics."""
+        self.held_by: list[str] = []  # the consumers that keep retention from deleting more
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._writer = writer
+        self._telemetry = telemetry
+        self._name = name
+        self._refused: dict[str, tuple[int, int]] = {}  # condition -> when it last refused, monotonic, and what size
+
+    def check_room(self, waiting_bytes: int, size: int) -> None:
+        """See to it that there is room for `size` bytes beside those that wait to be written.
+
+        Raises:
+            JournalFull: there is none.
+        """
+        waiting = waiting_bytes + size
+        if waiting > MAX_WAITING_BYTES and waiting_bytes:
+            found = f"the disk is too slow: {waiting_bytes / 1e6:.0f} MB wait to be written"
+            self._note("disk_slow", found, size)
+            raise JournalFull(f"{found}; the sender should retry")
+        if self._writer.used + waiting > self._max_bytes:
+            found = self._full()
+            self._note("journal_full", found, size)
+            raise JournalFull(f"{found}; the sender should retry")
+
+    def refuse(self, error: OSError, size: int) -> Exception:
+        """Count that `size` bytes could not be written. Returns the error for the senders."""
+        if isinstance(error, FolderGoneError):
+            self._count("folder_gone")
+            self.folder_gone(error, size)
+            return JournalUnavailable(f"{error}; the sender should retry")
+        no_room = error.errno in (ENOSPC, EDQUOT)
+        self._count("disk_full" if no_room else "disk_error")
+        found = f"{self._folder}: the disk {'is full' if no_room else 'failed'} ({error.strerror})"
+        self._note("disk_failing", found, size)
+        if no_room:
+            return JournalFull(f"{found}; make room, the sender should retry")
+        return JournalUnavailable(f"{found}; check it, the sender should retry")
+
+    def folder_gone(self, error: FolderGoneError, size: int = 0) -> None:
+        """Note that what is written would be found by nobody."""
+        self._note("data_folder_gone", str(error), size)
+
+    def disk_failed(self, error: OSError) -> None:
+        """Count that the disk failed without an append; the next one is told."""
+        self.refuse(error, self._refused.get("disk_failing", (0, 0))[1])
+
+    def end_those_over(self, now_ns: int, waiting_bytes: int) -> None:
+        """End the conditions under which what was refused last would be taken now; `now_ns` is the journal's time."""
+        for condition, (refused_ns, size) in list(self._refused.items()):
+            if time.monotonic_ns() - refused_ns < QUIET_NS:
+                continue
+            if condition in ("disk_failing", "data_folder_gone"):
+                try:
+                    self._writer.check_in_place()
+                    if condition == "disk_failing":
+                        self._writer.probe(max(size, 1), now_ns)
+                except OSError:
+                    self._refused[condition] = (time.monotonic_ns(), size)
+                    continue
+            waiting = waiting_bytes + size
+            if condition == "journal_full" and self._writer.used + waiting > self._max_bytes:
+                continue
+            if condition == "disk_slow" and waiting > MAX_WAITING_BYTES:
+                continue
+            del self._refused[condition]
+            self._telemetry.conditions.end(condition, self._name)
+
+    def _note(self, condition: str, message: str, size: int) -> None:
+        self._refused[condition] = (time.monotonic_ns(), size)
+        self._telemetry.conditions.begin(condition, message, self._name)
+
+    def _count(self, reason: str) -> None:
+        self._telemetry.add("tracegrade.journal.failed_commits", journal=self._name, reason=reason)
+
+    def _full(self) -> str:
+        bound = self._max_bytes
+        unit, name = (_GIB, "GiB") if bound >= _GIB else (_MIB, "MiB")
+        sizes = f"{self._writer.used / unit:.1f} of {bound / unit:.1f} {name}"
+        waiting = f", waiting for {', '.join(self.held_by)}" if self.held_by else ""
+        return f"journal is full ({sizes}, the bound journal.max_size_mib){waiting}"

@@ -1,0 +1,65 @@
+"""Which of a rule's cases a subject meets.
+
+The first of these that finds one chooses, and of several the first in the file:
+
+1. the id in the attribute ``tracegrade.case.id`` or ``test.case.name``: then no other case is meant;
+2. ``attributes`` alone;
+3. the exact prompt, white space aside;
+4. a prompt's ``{$regex: ...}``;
+5. the prompt most like the subject's, letter case aside, from ``similarity`` on (as ``$similarity``; 1 for never).
+
+Worked example, a rule of three cases: `paris` asks for the prompt "What's the weather in Paris?", `anywhere` for
+``{$regex: "(?i)weather"}``, `vip` for the attribute ``tenant.tier: gold``.
+
+- A run whose span has ``tracegrade.case.id: anywhere`` meets `anywhere`, whatever its prompt.
+- A gold tenant's run meets `vip`: attributes alone are asked before prompts.
+- The prompt "What's  the weather in Paris?" meets `paris`: white space aside it is that prompt.
+- "Weather in Rome?" meets `anywhere`, by the expression.
+- "What's the wether in Paris?" meets `paris`: no expression finds it, and 27 of 28 characters agree.
+- A run whose prompt was not recorded may have met `paris` or `anywhere`: nobody can tell.
+"""
+
+from collections.abc import Iterable
+
+from tracegrade.match.facts import Facts
+from tracegrade.rule.case import CASE_ID_ATTRIBUTES, Case, Cases
+
+_LONGEST_COMPARED = 10_000  # characters of a prompt that is sought by likeness
+
+
+def choose(cases: Cases, facts: Facts) -> tuple[Case | None, bool]:
+    """The case that the subject meets; and, where there is none, whether its unread prompt could have told."""
+    named = next((value for name in CASE_ID_ATTRIBUTES if (value := facts.attribute(name)) is not None), None)
+    if named is not None:
+        return (cases.by_id.get(named) if isinstance(named, str) else None), False
+    if (case := _first(cases.by_attributes, facts)) is not None:
+        return case, False
+    if facts.prompt is None or facts.normalised_prompt is None:
+        return None, bool(cases.by_prompt or cases.by_regex)
+    case = _first(cases.by_prompt.get(facts.normalised_prompt, ()), facts)
+    if case is None:
+        case = _first((case for case, prompt in cases.by_regex if prompt.match(facts.prompt)), facts)
+    return case or _most_like(cases, facts.normalised_prompt, facts), False
+
+
+def _most_like(cases: Cases, prompt: str, facts: Facts) -> Case | None:
+    from rapidfuzz.distance import Levenshtein  # 40 ms, for the rules that have cases
+
+    if len(prompt) > _LONGEST_COMPARED:
+        return None
+    sought, best, most = prompt.lower(), None, 0.0
+    for text, found in cases.by_prompt.items():
+        for case in found:
+            least = max(case.match.similarity, most)
+            likeness = Levenshtein.normalized_similarity(sought, text.lower(), score_cutoff=least)
+            if likeness >= least and likeness > most and _fits(case, facts):
+                best, most = case, likeness
+    return best
+
+
+def _first(cases: Iterable[Case], facts: Facts) -> Case | None:
+    return next((case for case in cases if _fits(case, facts)), None)
+
+
+def _fits(case: Case, facts: Facts) -> bool:
+    return all(patterns.match(facts.attribute(name)) for name, patterns in case.match.attributes.items())

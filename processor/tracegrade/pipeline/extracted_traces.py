@@ -1,0 +1,102 @@
+"""What was extracted of traces that sessions are made of: each of their turns is judged without extracting it again."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
+from tracegrade.extract.extract import extract
+from tracegrade.extract.session import part_of, session_ids
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.session import SessionPart
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedTrace:
+    """What the sessions of one closed trace need of it, in one revision; nothing of it needs its spans.
+
+    ``parts`` are what it has of each session, by the session's id, in order of their first runs. ``began`` is the
+    receive time (ns) and the journal position of its first span, ``rule_set`` the hash of the one in force then.
+    """
+
+    revision: int
+    parts: dict[str, SessionPart]
+    began: tuple[int, int]
+    rule_set: str
+    ends_session: bool
+    span_count: int
+
+
+class ExtractedTraces:
+    """Extracted traces by (tenant, trace id), as many as there is room for; others are extracted again when needed.
+
+    Whoever closes a trace again must `add` it, or `forget` it: what is remembered is of its highest revision. A restart
+    begins with nothing: a session that goes on is then extracted once from the closed traces, and its further turns
+    each cost the extraction of their own trace alone.
+    """
+
+    def __init__(
+        self,
+        closed: ClosedTraces,
+        tool_name: Callable[[str], str] | None,
+        session_end_attribute: str | None,
+        max_spans: int,
+    ) -> None:
+        """With nothing extracted yet.
+
+        Args:
+            closed: where the spans of traces are found.
+            tool_name: as of `extract`.
+            session_end_attribute: a span with this attribute set to true ends its session.
+            max_spans: traces with so many spans together are remembered; beyond it, what was used longest ago goes.
+        """
+        self._closed = closed
+        self._tool_name = tool_name
+        self._session_end_attribute = session_end_attribute
+        self._max_spans = max_spans
+        self._spans = 0
+        self._remembered: OrderedDict[TraceKey, ExtractedTrace] = OrderedDict()
+
+    def add(self, key: TraceKey, extraction: Extraction) -> ExtractedTrace:
+        """Remember the extraction of a trace that closed, in place of that of a lower revision."""
+        trace = extraction.trace
+        ends = self._session_end_attribute
+        extracted = ExtractedTrace(
+            trace.revision,
+            {name: part for name in session_ids(extraction) if (part := part_of(extraction, name)) is not None},
+            (trace.first_received_ns, trace.first_position),
+            trace.rule_set,
+            ends is not None and any(span.attributes.get(ends) is True for span in trace.spans),
+            len(trace.spans) or 1,  # a deleted trace takes room too
+        )
+        self.forget(key)
+        self._remembered[key] = extracted
+        self._spans += extracted.span_count
+        while self._spans > self._max_spans:
+            self.forget(next(iter(self._remembered)))
+        return extracted
+
+    def of(self, key: TraceKey, closed: ClosedTrace) -> ExtractedTrace:
+        """What was extracted of `closed`, which is extracted again if that is not remembered."""
+        return self._remembered.get(key) or self.add(key, extract(closed.trace(key), self._tool_name))
+
+    def find(self, keys: Collection[TraceKey]) -> dict[TraceKey, ExtractedTrace]:
+        """Those of the traces that closed and are still known, in their order."""
+        found = {key: self._remembered[key] for key in keys if key in self._remembered}
+        for key in found:
+            self._remembered.move_to_end(key)
+        closed = self._closed.find(key for key in keys if key not in found)
+        found.update({key: self.of(key, trace) for key, trace in closed.items()})
+        return {key: found[key] for key in keys if key in found}
+
+    def forget(self, key: TraceKey) -> None:
+        """Let go of a trace."""
+        forgotten = self._remembered.pop(key, None)
+        if forgotten is not None:
+            self._spans -= forgotten.span_count
+
+    def forget_first(self, keys: Iterable[TraceKey]) -> None:
+        """These are let go of before others: their session has ended. Should it go on, they are still of use."""
+        for key in keys:
+            if key in self._remembered:
+                self._remembered.move_to_end(key, last=False)

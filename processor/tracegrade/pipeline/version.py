@@ -1,0 +1,47 @@
+"""The version of TraceGrade that judges, as results name it.
+
+A version from a package index stands for one code. One installed from a folder, a repository or a file may be any: its
+version is followed by ``+`` and 8 hex digits over the modules that judgements depend on, so that two such versions that
+judge alike are the same, and two that do not are told apart.
+"""
+
+from functools import cache
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+# What the middle of the path is made of, and what brings spans to it.
+_JUDGING = (
+    "assemble",
+    "document",
+    "evaluate",
+    "extract",
+    "judge.py",
+    "match",
+    "model",
+    "plugins",
+    "rule",
+    "semconv.py",
+)
+
+
+@cache
+def tracegrade_version() -> str:
+    """Such as ``0.2.0``, or ``0.2.0+5b8e9d3c`` where it is not from a package index."""
+    try:
+        installed = distribution("tracegrade")
+    except PackageNotFoundError:  # run from a folder that was never installed
+        return f"0+{_digest()}"
+    # PEP 610: written for whatever does not come from an index.
+    is_direct = installed.read_text("direct_url.json") is not None
+    return f"{installed.version}+{_digest()}" if is_direct else installed.version
+
+
+def _digest() -> str:
+    folder = Path(__file__).parents[1]
+    digest = blake2b(digest_size=4)
+    for name in _JUDGING:
+        place = folder / name
+        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()

@@ -1,0 +1,74 @@
+"""Judging under the eyes of a watchdog: what is worked on is noted first, and what hung before is not tried again."""
+
+from collections.abc import Callable, Mapping
+
+from tracegrade.judge import NOTHING_SET_ASIDE, Judgement, judge, judge_session
+from tracegrade.model.evaluation import Decision
+from tracegrade.model.session import Session, session_trace_id
+from tracegrade.model.trace import Trace
+from tracegrade.pipeline.heartbeat import Heartbeat
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
+
+
+class WatchedJudge:
+    """Judges traces and sessions for one run."""
+
+    def __init__(
+        self,
+        run: str,
+        set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
+        heartbeat: Heartbeat | None = None,
+        tool_name: Callable[[str], str] | None = None,
+    ) -> None:
+        """Get ready.
+
+        Args:
+            run: ``live`` or an experiment's name.
+            set_aside: as of `judge`; a session's own trace id with no rule sets the whole session aside.
+            heartbeat: where a watchdog looks, if there is one.
+            tool_name: as of `judge`.
+        """
+        self._run = run
+        self._set_aside = dict(set_aside)
+        self._heartbeat = heartbeat
+        self._tool_name = tool_name
+
+    def reading(self, position: int) -> None:
+        """The journal's record at this position is taken in from now on."""
+        if self._heartbeat is not None:
+            self._heartbeat.reading(position)
+
+    def working(self, trace_id: bytes) -> None:
+        """Note that this trace is worked on from now on."""
+        if self._heartbeat is not None:
+            self._heartbeat.working(trace_id)
+
+    def judge(self, trace: Trace, rule_set: RuleSet) -> Judgement:
+        """As `judge`."""
+        return judge(
+            trace,
+            rule_set,
+            run=self._run,
+            set_aside=self._set_aside,
+            working_on=self._working_on(trace.trace_id),
+            tool_name=self._tool_name,
+        )
+
+    def takes_session(self, trace_id: bytes) -> bool:
+        """Whether the session of this trace id of its own is judged; it is worked on from now on."""
+        if (trace_id.hex(), "") in self._set_aside:
+            return False
+        self.working(trace_id)
+        return True
+
+    def judge_session(self, session: Session, rule_set: RuleSet) -> list[Decision]:
+        """As `judge_session`."""
+        working_on = self._working_on(session_trace_id(session.tenant, session.id))
+        return judge_session(session, rule_set, run=self._run, set_aside=self._set_aside, working_on=working_on)
+
+    def _working_on(self, trace_id: bytes) -> Callable[[Rule], None] | None:
+        heartbeat = self._heartbeat
+        if heartbeat is None:
+            return None
+        return lambda rule: heartbeat.working(trace_id, rule.id)

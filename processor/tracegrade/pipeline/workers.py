@@ -1,0 +1,290 @@
+"""Replay on all cores: this process reads and assembles, workers judge the traces that closed.
+
+Assembly must see all records, in their order and with their clock, and sessions are made of several traces: both stay
+here. What a trace's judgement depends on is in the trace, so any worker may make it, and what comes back is given in
+the order in which the traces closed: results are the same whatever the number of workers. Dividing the traces up over
+workers that each read the journal would save handing them over, but the bounds on all live traces together would then
+cut other traces.
+
+Workers are started afresh, never forked, once there is enough to do, and get work when they are ready: a small input is
+judged before that. What is handed over and not answered is bounded, and so is what waits for what closed before it.
+"""
+
+import gc
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from multiprocessing import resource_tracker
+from threading import Thread
+from typing import Any, Generic, TypeVar
+
+from tracegrade.codec.kept_spans import decode_spans, encode_spans
+from tracegrade.judge import judge
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.trace import Trace
+from tracegrade.pipeline.judged import Judged, JudgedClosing
+from tracegrade.rule.load import load_rules
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.rule.tool_aliases import ToolAliases
+
+T = TypeVar("T")
+
+# A worker takes a second to start, in which this process judges that many; none of them for 0.
+SPANS_HERE = 30_000
+SPANS_A_BATCH = 1_000
+_BATCHES_A_WORKER = 2  # one that it judges, one that waits
+_BATCHES_IN_ORDER = 16  # a worker; what was judged waits for what closed before it
+
+_Packed = tuple[Trace, bytes]  # a trace without its spans, and they
+
+
+class WorkerEnded(TraceGradeError):
+    """A worker ended before its work did."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayJob(Generic[T]):
+    """How traces are judged and what is made of it: plain data, so that a worker does what this process would.
+
+    ``rules`` is the hash that the rules at ``rule_paths`` must have when they are read again. ``show`` makes of what
+    was judged what is needed of it, None for nothing; a function of a module, so that a worker finds it too.
+    """
+
+    rule_paths: Sequence[str]
+    semantic_model: str | None
+    rules: str
+    run: str
+    tool_aliases: Mapping[str, list[str]]
+    show: Callable[[Judged], T | None]
+
+
+def shown_by_workers(judged: Iterable[Judged], job: ReplayJob[T], rule_set: RuleSet, jobs: int) -> Iterator[T]:
+    """What ``job.show`` makes of `judged`, in its order.
+
+    Args:
+        judged: sessions, and traces that are not judged yet (`RecordJudge` without ``judges_traces``).
+        job: the rest.
+        rule_set: the rules at ``job.rule_paths``.
+        jobs: how many workers there may be.
+
+    Raises:
+        WorkerEnded: a worker was killed, crashed, or found other rules.
+    """
+    judge_here = _TraceJudge(job, rule_set)
+    spans_here = 0
+    batch = _Batch[T]()
+    with ExitStack() as stack:
+        workers: _Workers[T] | None = None
+        for item in judged:
+            if workers is None and spans_here >= SPANS_HERE:
+                workers = stack.enter_context(_Workers(jobs, job))
+            if workers is None or not workers.are_ready():
+                if isinstance(item, JudgedClosing):
+                    spans_here += len(item.trace.spans)
+                if (shown := judge_here.shown(item)) is not None:
+                    yield shown
+                continue
+            if isinstance(item, JudgedClosing):
+                batch.add_trace(item.trace)
+            else:
+                batch.shown.append(job.show(item))
+            if batch.is_full:
+                yield from workers.judge(batch)
+                batch = _Batch()
+        if workers is not None:
+            yield from workers.judge(batch)
+            yield from workers.rest()
+
+
+class _TraceJudge(Generic[T]):
+    """Judges traces by a job."""
+
+    def __init__(self, job: ReplayJob[T], rule_set: RuleSet) -> None:
+        self._job = job
+        self._rule_set = rule_set
+        self._tool_name = ToolAliases(job.tool_aliases) if job.tool_aliases else None
+
+    def shown(self, item: Judged) -> T | None:
+        """What is shown of `item`; judges it first when it is a trace."""
+        if isinstance(item, JudgedClosing):
+            judgement = judge(item.trace, self._rule_set, run=self._job.run, tool_name=self._tool_name)
+            item = JudgedClosing(item.sequence, item.trace, judgement)
+        return self._job.show(item)
+
+    def shown_of_packed(self, packed: _Packed) -> T | None:
+        """What is shown of a trace that was handed over."""
+        trace, blob = packed
+        kept = decode_spans(blob)
+        trace = replace(trace, spans=kept.spans, replaced=kept.replaced, log_records=kept.log_records)
+        judgement = judge(trace, self._rule_set, run=self._job.run, tool_name=self._tool_name)
+        return self._job.show(JudgedClosing(0, trace, judgement))
+
+
+@dataclass(slots=True)
+class _Batch(Generic[T]):
+    """Some of what is judged, in its order."""
+
+    shown: list[T | None] = field(default_factory=list)  # None, too, of traces until a worker answers
+    places: list[int] = field(default_factory=list)  # of the traces in it
+    traces: list[_Packed] = field(default_factory=list)
+    spans: int = 0
+    answers: "Future[list[T | None]] | None" = None  # of a worker, once it was handed over
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to hand it over."""
+        return self.spans >= SPANS_A_BATCH or len(self.shown) >= SPANS_A_BATCH
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it is known what is shown."""
+        return self.answers is None or self.answers.done()
+
+    def add_trace(self, trace: Trace) -> None:
+        """Add one to be judged."""
+        self.spans += len(trace.spans)
+        blob = encode_spans(trace.spans, trace.replaced, trace.log_records)
+        self.places.append(len(self.shown))
+        self.traces.append((replace(trace, spans=[], replaced=[], log_records=[]), blob))
+        self.shown.append(None)
+
+    def hand_over(self, answers: "Future[list[T | None]]") -> None:
+        """A worker answers; then its traces are no longer needed."""
+        self.answers = answers
+        answers.add_done_callback(lambda done: None if _failed(done) else self.traces.clear())
+
+    def all_shown(self) -> Iterator[T]:
+        """What is shown of it; waits for the worker."""
+        if self.answers is not None:
+            for place, shown in zip(self.places, self.answers.result(), strict=True):
+                self.shown[place] = shown
+        return (shown for shown in self.shown if shown is not None)
+
+
+class _Workers(Generic[T]):
+    """The worker processes, and what they were given, in its order."""
+
+    def __init__(self, jobs: int, job: ReplayJob[T]) -> None:
+        self._jobs = jobs
+        self._in_order: deque[_Batch[T]] = deque()
+        others = set(multiprocessing.active_children())
+        # What is blocked stays so in the workers: Ctrl-C, which a terminal sends to all, is for this process alone.
+        resource_tracker.ensure_running()  # would be started with the first worker, and unblock it
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            spawn = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_start, initargs=(job,))
+            self._started = [self._pool.submit(_ready) for _ in range(jobs)]  # each starts a process
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        self._processes = [child for child in multiprocessing.active_children() if child not in others]
+
+    def __enter__(self) -> "_Workers[T]":
+        if not SPANS_HERE:
+            wait(self._started)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def are_ready(self) -> bool:
+        """Whether one of them can take work; from then on that stays so."""
+        return any(started.done() for started in self._started)
+
+    def judge(self, batch: _Batch[T]) -> Iterator[T]:
+        """Hand `batch` over, when somebody has time; gives what is judged by then and next in order."""
+        if batch.traces:
+            self._wait_for_time()
+            try:
+                batch.hand_over(self._pool.submit(_judge, batch.traces))
+            except BrokenProcessPool:
+                raise self._ended() from None
+        self._in_order.append(batch)
+        while self._in_order and (self._in_order[0].is_judged or len(self._in_order) > _BATCHES_IN_ORDER * self._jobs):
+            yield from self._first()
+
+    def rest(self) -> Iterator[T]:
+        """All that was not given yet; waits for it."""
+        while self._in_order:
+            yield from self._first()
+
+    def _wait_for_time(self) -> None:
+        """Wait until less is handed over than the workers can judge next."""
+        while len(under_way := self._under_way()) >= _BATCHES_A_WORKER * self._jobs:
+            wait([batch.answers for batch in under_way if batch.answers is not None], return_when=FIRST_COMPLETED)
+
+    def _under_way(self) -> list[_Batch[T]]:
+        return [batch for batch in self._in_order if not batch.is_judged]
+
+    def _first(self) -> Iterator[T]:
+        try:
+            shown = self._in_order[0].all_shown()
+        except BrokenProcessPool:
+            raise self._ended() from None
+        self._in_order.popleft()
+        return shown
+
+    def _ended(self) -> WorkerEnded:
+        """The error that says how a worker ended, and on what they all worked."""
+        self._pool.shutdown(cancel_futures=True)
+        codes = [code for process in self._processes if (code := process.exitcode)]
+        # When one ends, the pool terminates the others.
+        code = next((code for code in codes if code != -signal.SIGTERM), -signal.SIGTERM)
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        failed = [batch for batch in self._in_order if batch.answers is not None and _failed(batch.answers)]
+        traces = [trace for batch in failed for trace, _ in batch.traces]
+        when = "while it started"
+        if traces:
+            first, last = traces[0].trace_id.hex(), traces[-1].trace_id.hex()
+            when = f"while it judged one of {len(traces)} traces, the first {first}, the last {last}"
+        return WorkerEnded(
+            f"a worker of the replay {how} {when}; --jobs 1 judges without workers and needs less memory"
+        )
+
+
+def _failed(answers: "Future[Any]") -> bool:
+    return not answers.cancelled() and answers.exception() is not None
+
+
+# What follows runs in a worker.
+
+_trace_judge: "_TraceJudge[Any] | TraceGradeError" = TraceGradeError("the worker was not started")
+
+
+def _start(job: ReplayJob[Any]) -> None:
+    """Read the rules, once for all batches; what is wrong with them is told to whoever asks for something."""
+    global _trace_judge
+    Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        rule_set = load_rules(job.rule_paths, semantic_model=job.semantic_model)
+    except TraceGradeError as error:
+        _trace_judge = WorkerEnded(str(error))
+        return
+    if rule_set.hash == job.rules:
+        _trace_judge = _TraceJudge(job, rule_set)
+    else:
+        _trace_judge = WorkerEnded("rules changed while the replay began; run it again")
+    gc.freeze()
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed closes nothing; without it this process would wait for work for ever."""
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _ready() -> None:
+    """Done when the worker is."""
+
+
+def _judge(traces: list[_Packed]) -> list[Any]:
+    if isinstance(_trace_judge, TraceGradeError):
+        raise _trace_judge
+    return [_trace_judge.shown_of_packed(packed) for packed in traces]

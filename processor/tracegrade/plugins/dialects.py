@@ -1,0 +1,49 @@
+"""Dialects of installed packages: the entry-point group ``tracegrade.dialects``, checked when they are loaded."""
+
+from collections.abc import Collection, Sequence
+
+from tracegrade.extract.reading import Dialect, Keys
+from tracegrade.plugins.entry_points import Plugin
+
+GROUP = "tracegrade.dialects"
+
+
+def put_in_force(found: Sequence[Plugin[Dialect]]) -> None:
+    """Have these dialects asked before ours.
+
+    Raises:
+        PluginError: one is not what a dialect must be.
+    """
+    from tracegrade.extract.registry import DIALECTS, put_first
+
+    for plugin in found:
+        if (mistake := _mistake(plugin.member, plugin.name, DIALECTS)) is not None:
+            raise plugin.error(mistake)
+    put_first({plugin.name: plugin.member for plugin in found})
+
+
+def _mistake(dialect: Dialect, name: str, taken: Collection[str]) -> str | None:
+    if dialect.name != name:
+        return f"expected a dialect of the entry point's name, found the name {dialect.name!r}"
+    if name in taken:
+        return f"the name {name!r} is taken by a dialect that TraceGrade has"
+    if not isinstance(dialect.keys, Keys):
+        return f"keys: expected tracegrade.extract.reading.Keys, found {type(dialect.keys).__name__}"
+    if not dialect.marks:
+        return "expected marks, the attribute keys by which its spans are known, found none"
+    texts: list[tuple[str, type, Collection[str]]] = [
+        ("marks", frozenset, dialect.marks),
+        ("attributes", frozenset, dialect.attributes),
+        ("events", frozenset, dialect.events),
+        ("prefixes", tuple, dialect.prefixes),
+        *((f"keys.{field}", tuple, value) for field, value in dialect.keys._asdict().items()),
+    ]
+    for field, kind, value in texts:
+        # A single text would be read as its letters, and an empty prefix keeps everything.
+        if not isinstance(value, kind) or not all(isinstance(text, str) and text for text in value):
+            return f"{field}: expected a {kind.__name__} of non-empty texts, found {value!r}"
+    functions = ("classify", "outputs", "inputs", "tool_events", "read_output", "schemas", "tool_name", "agent_name")
+    for field in functions:
+        if not callable(getattr(dialect, field)):
+            return f"{field}: expected a function, found {getattr(dialect, field)!r}"
+    return None

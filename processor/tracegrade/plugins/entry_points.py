@@ -1,0 +1,62 @@
+"""Members that installed packages add to ours, found by entry point, such as those of ``tracegrade.dialects``.
+
+A package that cannot be used stops the start: leaving it out would judge by less than what was installed.
+"""
+
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
+
+from tracegrade.model.errors import TraceGradeError
+
+Member = TypeVar("Member")
+
+
+class PluginError(TraceGradeError):
+    """An installed package adds something that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin(Generic[Member]):
+    """One member and where it comes from; ``version`` is its package's."""
+
+    name: str
+    member: Member
+    package: str
+    version: str
+    where: str  # for errors: the entry point and its package
+
+    def error(self, found: str) -> PluginError:
+        """The error that says what was `found` there instead of a member that can be used."""
+        return _error(self.where, self.package, found)
+
+
+def load(group: str, kind: type[Member]) -> list[Plugin[Member]]:
+    """What installed packages add to `group`, by name.
+
+    Raises:
+        PluginError: one cannot be imported, is not a `kind`, or two have one name.
+    """
+    found: dict[str, Plugin[Member]] = {}
+    for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
+        plugin = _load(point, group, kind)
+        if (other := found.get(plugin.name)) is not None:
+            raise plugin.error(f"the name {plugin.name!r} is taken by {other.where}")
+        found[plugin.name] = plugin
+    return list(found.values())
+
+
+def _load(point: EntryPoint, group: str, kind: type[Member]) -> Plugin[Member]:
+    package, version = (point.dist.name, point.dist.version) if point.dist is not None else ("an unnamed package", "")
+    where = f"entry point {point.name} = {point.value} ({group}) of {package} {version}".rstrip()
+    try:
+        member = point.load()
+    except Exception as error:  # importing runs any code of theirs
+        raise _error(where, package, f"cannot be imported: {type(error).__name__}: {error}") from error
+    if not isinstance(member, kind):
+        raise _error(where, package, f"expected a {kind.__module__}.{kind.__name__}, found {type(member).__name__}")
+    return Plugin(point.name, member, package, version, where)
+
+
+def _error(where: str, package: str, found: str) -> PluginError:
+    return PluginError(f"{where}: {found}; fix or uninstall {package}")

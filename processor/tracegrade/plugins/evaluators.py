@@ -1,0 +1,108 @@
+"""Evaluators of installed packages: the entry-point group ``tracegrade.evaluators``, checked when they are loaded."""
+
+import json
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+from tracegrade.evaluate.criteria.parameters import ParameterModel
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.plugins.entry_points import Plugin
+
+GROUP = "tracegrade.evaluators"
+
+MAX_DETAILS = 64 * 1024  # characters of details and explanation of one score, as JSON
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_READABLE = {*get_args(CallPart), "final_answer"}
+_OF_EVERY_ITEM = {"evaluator", "name", "threshold"}
+
+
+class ScoreError(TraceGradeError):
+    """What an evaluator of a package gave is no score that can be kept."""
+
+
+def put_in_force(found: Sequence[Plugin[Evaluator[Any, Any]]]) -> None:
+    """Have rules name these evaluators beside ours; what they give is checked before it is kept.
+
+    Raises:
+        PluginError: one is not what an evaluator must be.
+    """
+    from tracegrade.evaluate.registry import EVALUATORS, Package, put_beside
+
+    for plugin in found:
+        if (mistake := _mistake(plugin.member, plugin.name, EVALUATORS)) is not None:
+            raise plugin.error(mistake)
+    put_beside(
+        [replace(plugin.member, score=_checked(plugin.member)) for plugin in found],
+        {plugin.name: Package(plugin.package, plugin.version) for plugin in found},
+    )
+
+
+def _mistake(evaluator: Evaluator[Any, Any], name: str, taken: Collection[str]) -> str | None:
+    if evaluator.name != name:
+        return f"expected an evaluator of the entry point's name, found the name {evaluator.name!r}"
+    if not _NAME.fullmatch(name):
+        return f"name: expected lower-case words joined by '-', found {name!r}"
+    if name in taken:
+        return f"the name {name!r} is taken by an evaluator that TraceGrade has"
+    if not isinstance(evaluator.summary, str) or not evaluator.summary:
+        return f"summary: expected a sentence that says what it judges, found {evaluator.summary!r}"
+    for field in ("Criteria", "Settings"):
+        model = getattr(evaluator, field)
+        if not isinstance(model, type) or not issubclass(model, ParameterModel):
+            return f"{field}: expected a class derived from {ParameterModel.__module__}.ParameterModel, found {model!r}"
+        if shared := sorted(_OF_EVERY_ITEM & model.model_fields.keys()):
+            return f"{field}: {shared[0]!r} is a field of every item; give it another name"
+    if evaluator.Criteria is evaluator.Settings:
+        return f"Criteria and Settings are one class, {evaluator.Criteria.__name__}; expected a class for each"
+    if both := sorted(evaluator.Criteria.model_fields.keys() & evaluator.Settings.model_fields.keys()):
+        return f"{both[0]!r} is a field of both Criteria and Settings; an item of a rule holds it once"
+    if needed := [field for field, info in evaluator.Settings.model_fields.items() if info.is_required()]:
+        return f"Settings: expected a default for every setting, found none for {needed[0]!r}"
+    if not isinstance(evaluator.reads, frozenset) or not evaluator.reads <= _READABLE:
+        return f"reads: expected a frozenset of {', '.join(sorted(_READABLE))}, found {evaluator.reads!r}"
+    attributes = evaluator.attributes
+    if not isinstance(attributes, frozenset) or not all(isinstance(key, str) and key for key in attributes):
+        return f"attributes: expected a frozenset of non-empty texts, found {attributes!r}"
+    for function in ("score", "compared", "never_scores", "expected_calls"):
+        if not callable(getattr(evaluator, function)):
+            return f"{function}: expected a function, found {getattr(evaluator, function)!r}"
+    return None
+
+
+def _checked(evaluator: Evaluator[Any, Any]) -> Callable[[Evidence, Any, Any], Score]:
+    """Its score function, as JSON can keep what it gives; what cannot be kept is an error of that evaluation alone."""
+    judge = evaluator.score
+
+    def score(evidence: Evidence, criteria: Any, settings: Any) -> Score:
+        try:
+            return _kept(judge(evidence, criteria, settings))
+        except ScoreError as error:
+            raise ScoreError(f"{evaluator.name}: {error}") from None
+
+    return score
+
+
+def _kept(given: Score) -> Score:
+    if not isinstance(given, Score):
+        raise ScoreError(f"expected a {Score.__module__}.Score, found {type(given).__name__}")
+    number = given.score
+    if number is not None and (not isinstance(number, int | float) or not 0 <= number <= 1):
+        raise ScoreError(f"score: expected a number from 0 to 1, or None, found {number!r}")
+    if not isinstance(given.details, dict):
+        raise ScoreError(f"details: expected an object, found {type(given.details).__name__}")
+    if not isinstance(given.explanation, str):
+        raise ScoreError(f"explanation: expected a text, found {type(given.explanation).__name__}")
+    try:
+        text = json.dumps([given.details, given.explanation], allow_nan=False, ensure_ascii=False)
+        text.encode()  # a lone surrogate is no text
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ScoreError(f"expected details of JSON values: {error}") from None
+    if len(text) > MAX_DETAILS:
+        raise ScoreError(f"expected at most {MAX_DETAILS} characters of details, found {len(text)}")
+    details, explanation = json.loads(text)
+    return Score(None if number is None else float(number), details, explanation)

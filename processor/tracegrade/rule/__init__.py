@@ -1,0 +1,1 @@
+"""The rule file: its shape, how it is loaded and checked, what it says in plain words."""

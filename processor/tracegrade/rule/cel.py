@@ -1,0 +1,190 @@
+"""The ``cel`` clause: an expression of the Common Expression Language that must be true.
+
+It sees what `cel_types.VARIABLES` lists, and one that names anything else is refused. An expression that fails on a
+subject, because an attribute or the prompt is not there or an attribute has another type, makes it not_evaluable; so
+does one whose work is not bounded by the subject's size.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+
+from tracegrade.evaluate.criteria.expected_count import MEANT_OPERATORS
+from tracegrade.rule.cel_syntax import (
+    CelSyntaxError,
+    Constant,
+    Item,
+    Loop,
+    Member,
+    Name,
+    Node,
+    Operation,
+    every_node,
+    parse,
+)
+from tracegrade.rule.cel_types import CelTypeError, check
+
+if TYPE_CHECKING:
+    from cel import Context, Program
+
+_MAX_SOURCE = 4096
+_MAX_STEPS = 1_000_000  # of loops inside each other
+_TEXT = re.compile(r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')""")
+# What other languages write, and CEL.
+_WRITTEN = (
+    *((re.escape(found), meant) for found, meant in MEANT_OPERATORS.items()),
+    (r"(?i)\band\b", "&&"),
+    (r"(?i)\bor\b", "||"),
+    (r"(?i)\bnot\b", "!"),
+    (r"(?<![=!<>])=(?![=<>])", "=="),
+)
+
+
+class CelExpression:
+    """One compiled expression; ``source`` is the text, ``attributes`` the names of those it reads.
+
+    ``loops`` is the number of its ``all``, ``exists``, ``filter`` and ``map``.
+
+    Raises:
+        ValueError: it does not compile, or names what there is not.
+    """
+
+    __slots__ = ("_program", "_variables", "attributes", "loops", "source")
+
+    def __init__(self, source: str) -> None:
+        if len(source) > _MAX_SOURCE:
+            raise ValueError(f"expected an expression of at most {_MAX_SOURCE} characters, found {len(source)}")
+        self.source = source
+        self._program = _compiled(source)
+        try:
+            tree = parse(source)
+            check(tree)
+        except (CelSyntaxError, CelTypeError) as error:
+            raise ValueError(f"at character {error.at + 1} of {source!r}: {error}") from None
+        nodes = list(every_node(tree))
+        self.loops = sum(isinstance(node, Loop) for node in nodes)
+        self.attributes = _attributes_in(nodes, source)
+        self._variables = self._program.variables()
+
+    def holds(self, context: "CelContext", longest: int) -> bool | str:
+        """Whether the expression is true; a text says why that cannot be told.
+
+        Args:
+            context: the subject's variables.
+            longest: the number of items in the longest list among them.
+        """
+        if self.loops > 1 and max(longest, self.source.count(",") + 1) ** self.loops > _MAX_STEPS:
+            return f"cel: {self.loops} loops over {longest} items are too much work"
+        try:
+            result = self._program.execute(context.having(self._variables))
+        except Exception as error:  # whatever the expression does wrong with these values
+            return f"cel: {_reason(error)}"
+        if isinstance(result, bool):
+            return result
+        return f"cel: expected true or false, found a value of type {type(result).__name__}"
+
+    def __repr__(self) -> str:
+        return f"CelExpression({self.source!r})"
+
+
+def _compiled(source: str) -> "Program":
+    from cel import compile  # 0.3 s and 30 MiB: for the rules that use it
+
+    try:
+        return compile(source)
+    except Exception as error:  # its parser may also panic, which is no ValueError
+        raise ValueError(f"no CEL expression: {_syntax(str(error))}{_meant(source)}") from None
+
+
+def _syntax(message: str) -> str:
+    """The first mistake of a parser's report: ``line:column: what is wrong``."""
+    found = re.search(r"<input>:(\d+:\d+: .*)", message)
+    text = found[1] if found else message.partition("\n")[0]
+    return text.partition(" expecting {")[0]
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"there is no {error.args[0]}"
+    return str(error).partition(". ")[0].partition("\n")[0]
+
+
+def _meant(source: str) -> str:
+    """How the first thing that another language would have is written."""
+    bare = _TEXT.sub('""', source)
+    for found, meant in _WRITTEN:
+        if (there := re.search(found, bare)) is not None:
+            return f"; {there[0]!r} is written {meant!r}"
+    return ""
+
+
+def _attributes_in(nodes: Iterable[Node], source: str) -> frozenset[str]:
+    """The attributes that an expression reads: only those are kept of a span.
+
+    Raises:
+        ValueError: one is not named by a text, so that nobody can tell.
+    """
+    names: set[str] = set()
+    mentioned = 0
+    for node in nodes:
+        match node:
+            case Member(_, Name(_, "attributes"), name):
+                names.add(name)
+            case Item(_, Name(_, "attributes"), Constant(_, "text", name)):
+                names.add(name)
+            case Operation(_, ("in",), (Constant(_, "text", name), Name(_, "attributes"))):
+                names.add(name)
+            case Name(_, "attributes"):
+                mentioned += 1
+                continue
+            case _:
+                continue
+        mentioned -= 1
+    if mentioned:
+        raise ValueError(
+            f'expected attributes["NAME"] or "NAME" in attributes in {source!r}: others are not kept of a span'
+        )
+    return frozenset(names)
+
+
+def _read(value: Any) -> CelExpression:
+    if isinstance(value, CelExpression):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"expected a CEL expression as text, found {value!r}")
+    return CelExpression(value)
+
+
+class CelContext:
+    """The variables of one subject, for all expressions; each is worked out when an expression first names it.
+
+    ``variables`` has a function without arguments for each; one that gives None is an undefined variable.
+    """
+
+    __slots__ = ("_context", "_left")
+
+    def __init__(self, variables: Mapping[str, Callable[[], object]]) -> None:
+        from cel import Context
+
+        self._context = Context()
+        self._left = dict(variables)
+
+    def having(self, names: Iterable[str]) -> "Context":
+        """The context with `names` in it.
+
+        They are handed over before: what the interpreter asks for on its way, it translates for each turn of a loop.
+        """
+        for name in names:
+            if (work_out := self._left.pop(name, None)) is not None and (value := work_out()) is not None:
+                self._context.add_variable(name, value)
+        return self._context
+
+
+Cel: TypeAlias = Annotated[
+    CelExpression | None,
+    PlainValidator(_read),
+    PlainSerializer(lambda expression: expression and expression.source),
+    WithJsonSchema({"type": "string", "maxLength": _MAX_SOURCE}),
+]

@@ -1,0 +1,70 @@
+"""Clauses: what of a subject a rule asks for, or excludes by."""
+
+from collections.abc import Iterator, Set
+from typing import Annotated, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from tracegrade.document.validate import FileModel
+from tracegrade.rule.cel import Cel
+from tracegrade.rule.patterns import AttributeValues, Names, Patterns, Prompts
+
+SERVICE = "service.name"
+RELEASE = "service.version"
+# The second is the name before semantic conventions 1.27; senders still use it.
+ENVIRONMENTS = ("deployment.environment.name", "deployment.environment")
+RESOURCE_ATTRIBUTES = frozenset((SERVICE, RELEASE, *ENVIRONMENTS))
+"""What clauses other than ``attributes`` read of the resource."""
+
+
+class Clauses(FileModel):
+    """What a subject must be; all clauses must hold, and a list means any of its items."""
+
+    service: Names = Field(default=None, description="service.name of the subject's resource.")
+    environment: Names = Field(
+        default=None, description="deployment.environment.name, else deployment.environment, of the resource."
+    )
+    release: Names = Field(default=None, description="service.version of the resource.")
+    agent: Names = Field(
+        default=None, description="The agent's name; of a trace, or of a session's first, its outermost agent's."
+    )
+    tools: Names = Field(
+        default=None, description="At least one of these was called; with scope tool-call: the calls judged."
+    )
+    prompt: Prompts = Field(
+        default=None, description="The run's prompt: exact text, whitespace aside, or {$regex: ...}; never a glob."
+    )
+    attributes: dict[str, AttributeValues] = Field(
+        default={}, description="Attributes of the subject's span, else the trace's root span, else the resource."
+    )
+    cel: Cel = Field(default=None, description="An expression of the Common Expression Language that must be true.")
+
+    @property
+    def attributes_read(self) -> Set[str]:
+        """The attributes that the clauses read."""
+        return self.attributes.keys() | (self.cel.attributes if self.cel is not None else frozenset())
+
+    def named(self) -> Iterator[tuple[str, Patterns]]:
+        """Every clause but ``cel``, cheapest to check first, under the name by which decisions call it."""
+        for name in ("service", "environment", "release", "agent", "tools"):
+            if (patterns := getattr(self, name)) is not None:
+                yield name, patterns
+        for name, patterns in self.attributes.items():
+            yield f"attributes.{name}", patterns
+        if self.prompt is not None:
+            yield "prompt", self.prompt
+
+
+def _present(value: object) -> object:
+    if value is None:
+        raise ValueError("expected a value, found nothing; remove the clause or fill it")
+    return value
+
+
+def _refuse_no_clauses(unless: Clauses) -> Clauses:
+    if not any(unless.named()) and unless.cel is None:
+        raise ValueError("expected at least one clause; without any, it would exclude everything")
+    return unless
+
+
+UnlessClauses: TypeAlias = Annotated[Clauses | None, BeforeValidator(_present), AfterValidator(_refuse_no_clauses)]

@@ -1,0 +1,171 @@
+"""One item of a rule's ``evaluate``: which evaluator, what score passes, and the evaluator's own fields, flat."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BaseModel, Field, GetJsonSchemaHandler, PlainSerializer, PlainValidator, ValidationError
+from pydantic_core import InitErrorDetails
+
+from tracegrade.display import json_text
+from tracegrade.document.validate import FileModel, did_you_mean
+from tracegrade.evaluate.criteria.compile import LITERAL, MATCHERS
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.registry import evaluators
+from tracegrade.rule.mistakes import mistake, mistakes_of, refuse
+
+# A rule's criteria always stand in the rule: a default for them would say nothing; its title describes it. (The
+# settings' ``name``, which the evaluators show to people, gives way to the item's own.)
+_NOT_IN_RULES = frozenset({"default_evaluation_criteria", "description"})
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSpec:
+    """What is evaluated under one name.
+
+    ``criteria`` and ``settings`` are instances of the evaluator's own models; ``written`` is the item as it stands in
+    the file. ``case`` is the id of the case that it belongs to, if any.
+    """
+
+    evaluator: Evaluator[Any, Any]
+    name: str
+    threshold: float
+    criteria: Any
+    settings: Any
+    written: Mapping[str, Any]
+    case: str | None = None
+
+
+class ItemHead(FileModel):
+    """The fields that every item has, whatever its evaluator."""
+
+    evaluator: str = Field(description="The evaluator's id.")
+    name: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+        max_length=100,
+        description="Names the evaluation in results and tests, unique in its rule; the evaluator's id if omitted.",
+    )
+    threshold: float = Field(default=1.0, ge=0, le=1, description="The least score that passes.")
+    matchers: bool = Field(default=True, description="Whether objects of $ keys are matchers; else they are literal.")
+
+
+def read_item(value: Any) -> EvaluationSpec:
+    """Read one item; every mistake in it is reported, each at its key.
+
+    Raises:
+        ValidationError: of `mistakes.mistake`s.
+        ValueError: it is no item at all.
+    """
+    if isinstance(value, EvaluationSpec):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError(f"expected an object such as {{evaluator: tool-call-order, ...}}, found {value!r}")
+    if "evaluator" not in value:
+        raise ValueError("key 'evaluator' is missing; 'tracegrade rules list --evaluators' shows all")
+    evaluator = evaluators().get(value["evaluator"]) if isinstance(value["evaluator"], str) else None
+    if evaluator is None:
+        raise refuse([mistake(_no_evaluator(value["evaluator"]), "evaluator")])
+    return _read_with(evaluator, value)
+
+
+def _no_evaluator(name: object) -> str:
+    hint = did_you_mean(name, evaluators()) if isinstance(name, str) else ""
+    return f"no evaluator {name!r}{hint} ('tracegrade rules list --evaluators' shows all)"
+
+
+def _read_with(evaluator: Evaluator[Any, Any], value: dict[str, Any]) -> EvaluationSpec:
+    fields = fields_of(evaluator.name)
+    mistakes: list[InitErrorDetails] = []
+    parts: dict[type[BaseModel], dict[str, Any]] = {ItemHead: {}, evaluator.Criteria: {}, evaluator.Settings: {}}
+    for key, member in value.items():
+        if key in fields:
+            parts[fields[key]][key] = member
+        else:
+            mistakes.append(mistake(f"unknown key {key!r}{did_you_mean(key, field_names(evaluator))}", key))
+    read: list[Any] = []
+    for model, part in parts.items():
+        try:
+            read.append(model.model_validate(part, context=LITERAL if value.get("matchers") is False else MATCHERS))
+        except ValidationError as error:
+            mistakes.extend(mistakes_of(error, model))
+    if mistakes:
+        raise refuse(mistakes)
+    head, criteria, settings = read
+    if (why := evaluator.never_scores(criteria, settings)) is not None:
+        raise refuse([mistake(f"{evaluator.name}: {why}", "evaluator")])
+    return EvaluationSpec(evaluator, head.name or evaluator.name, head.threshold, criteria, settings, value)
+
+
+@cache
+def fields_of(name: str) -> dict[str, type[BaseModel]]:
+    """Every key that an item of this evaluator may hold, aliases included, and the model it belongs to."""
+    evaluator = evaluators()[name]
+    return {
+        key: model
+        for model in (evaluator.Settings, evaluator.Criteria, ItemHead)
+        for field in model.model_fields
+        if field not in _NOT_IN_RULES
+        for key in spellings(model, field)
+    }
+
+
+def spellings(model: type[BaseModel], field: str) -> Iterable[str]:
+    """The keys that stand for a field of a model: its name and its aliases."""
+    alias = model.model_fields[field].validation_alias
+    choices = getattr(alias, "choices", [alias])
+    return {field, *(choice for choice in choices if isinstance(choice, str))}
+
+
+def field_names(evaluator: Evaluator[Any, Any]) -> list[str]:
+    """The keys that an item of this evaluator may hold, in snake_case."""
+    models = (ItemHead, evaluator.Criteria, evaluator.Settings)
+    return list(dict.fromkeys(name for model in models for name in model.model_fields if name not in _NOT_IN_RULES))
+
+
+def field_meanings(evaluator: Evaluator[Any, Any]) -> list[tuple[str, str, str]]:
+    """Each key that an item of this evaluator may hold, its default as one would write it, and what it means."""
+    found: dict[str, tuple[str, str, str]] = {}
+    for model in (ItemHead, evaluator.Criteria, evaluator.Settings):
+        for name, field in model.model_fields.items():
+            if name in _NOT_IN_RULES or name in found:
+                continue
+            default = field.get_default(call_default_factory=True) if not field.is_required() else None
+            written = "needed" if field.is_required() else "none" if default in (None, "") else json_text(default)
+            found[name] = (name, written, field.description or "")
+    return list(found.values())
+
+
+class _ItemSchema:
+    """Writes the JSON Schema of an item for editors: one shape for each evaluator."""
+
+    def __get_pydantic_json_schema__(self, _: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"oneOf": item_shapes(handler)}
+
+
+def item_shapes(handler: GetJsonSchemaHandler) -> list[dict[str, Any]]:
+    """The JSON Schema of an item of each evaluator."""
+    return [_shape(evaluator, handler) for evaluator in evaluators().values()]
+
+
+def _shape(evaluator: Evaluator[Any, Any], handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    models = (ItemHead, evaluator.Criteria, evaluator.Settings)
+    schemas = [handler.resolve_ref_schema(handler(model.__pydantic_core_schema__)) for model in models]
+    properties: dict[str, Any] = {"evaluator": {"const": evaluator.name}}
+    for schema in schemas:
+        fields = schema["properties"].items()
+        properties |= {name: field for name, field in fields if name not in properties and name not in _NOT_IN_RULES}
+    return {
+        "title": evaluator.name,
+        "description": evaluator.summary,
+        "type": "object",
+        "properties": properties,
+        "required": [name for schema in schemas for name in schema.get("required", ())],
+        "additionalProperties": False,
+    }
+
+
+EvaluationItem: TypeAlias = Annotated[
+    EvaluationSpec, PlainValidator(read_item), PlainSerializer(lambda spec: spec.written), _ItemSchema()
+]

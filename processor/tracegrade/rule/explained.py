@@ -1,0 +1,141 @@
+"""A rule in plain words, made from the rule: what it judges, when that passes, and who is told."""
+
+import textwrap
+from collections.abc import Iterator
+
+from tracegrade.display import count, json_text
+from tracegrade.model.json_value import JsonValue
+from tracegrade.rule.case import Case
+from tracegrade.rule.clauses import Clauses
+from tracegrade.rule.evaluation_spec import EvaluationSpec
+from tracegrade.rule.patterns import Patterns
+from tracegrade.rule.rule import Rule
+
+_WIDTH = 100
+_SUBJECTS = {
+    "agent": "agent run",
+    "trace": "trace",
+    "session": "session, which is all agent runs of one conversation",
+    "tool-call": "tool call",
+}
+_CLAUSES = {
+    "service": "the service is {}",
+    "environment": "the environment is {}",
+    "release": "the release is {}",
+    "agent": "the agent is {}",
+    "tools": "{} was called",
+    "prompt": "the prompt is {}",
+}
+_HEAD_KEYS = frozenset({"evaluator", "name", "threshold", "matchers", "id", "match"})
+_MAX_SHOWN = 300  # characters of what is expected
+
+
+def explained(rule: Rule, path: str, since: str = "") -> str:
+    """The rule in paragraphs, for a terminal; `since` says when it came in force, "" where that is not known."""
+    lines = [*paragraphs(rule, path), *([since] if since else [])]
+    return "\n".join(line for paragraph in lines for line in _wrapped(paragraph))
+
+
+def _wrapped(paragraph: str) -> list[str]:
+    indent = "    " if paragraph.startswith("  - ") else ""
+    return textwrap.wrap(
+        paragraph, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    ) or [""]
+
+
+def paragraphs(rule: Rule, path: str) -> Iterator[str]:
+    """The rule line by line; items of lists begin with two blanks and a dash, "" stands between paragraphs."""
+    yield f"{rule.id} ({rule.level}, {rule.status}): {rule.title or 'no title'}"
+    if rule.description:
+        yield ""
+        yield " ".join(rule.description.split())
+    yield ""
+    yield from _judged(rule)
+    yield ""
+    yield from _passes(rule)
+    yield ""
+    yield from _told(rule)
+    for heading, lines in (("A fail means nothing when:", rule.false_positives), ("See:", rule.references)):
+        if lines:
+            yield ""
+            yield heading
+            yield from (f"  - {line}" for line in lines)
+    yield ""
+    yield f"Rule hash {rule.hash}, text {rule.text_hash}, written in {path}"
+
+
+def _judged(rule: Rule) -> Iterator[str]:
+    share = f"{rule.sample.share:.4g} of the traces"
+    if rule.sample.share == 1:
+        of = ""
+    else:
+        of = f", and keeps {share} and every fail" if rule.sample.keep_failures else f" in {share}"
+    kind = _SUBJECTS[rule.scope]
+    clauses = list(_clauses(rule.match, rule.match_clauses))
+    if rule.scope == "tool-call":
+        clauses = [clause.replace(" was called", " is the tool") for clause in clauses]
+    yield f"It judges every {kind}{of}{', where all of these hold:' if clauses else '.'}"
+    yield from (f"  - {clause}" for clause in clauses)
+    if rule.unless is not None:
+        yield "It leaves out those where all of these hold:"
+        yield from (f"  - {clause}" for clause in _clauses(rule.unless, rule.unless_clauses))
+
+
+def _clauses(clauses: Clauses, named: tuple[tuple[str, Patterns], ...]) -> Iterator[str]:
+    for name, patterns in named:
+        written = _alternatives(patterns.written)
+        attribute = name.removeprefix("attributes.")
+        yield _CLAUSES[name].format(written) if name in _CLAUSES else f"the attribute {attribute} is {written}"
+    if clauses.cel is not None:
+        yield f"this is true: {clauses.cel.source}"
+
+
+def _alternatives(written: JsonValue) -> str:
+    """One pattern, or several of which any will do."""
+    if isinstance(written, list):
+        return " or ".join(map(_alternatives, written))
+    if isinstance(written, dict) and "$regex" in written:
+        return f"a text in which {written['$regex']!r} is found"
+    return "any" if written == "*" else written if isinstance(written, str) else json_text(written)
+
+
+def _passes(rule: Rule) -> Iterator[str]:
+    if rule.evaluate:
+        yield "It passes when all of these pass:" if len(rule.evaluate) > 1 else "It passes when this passes:"
+        yield from (f"  - {_evaluation(spec)}" for spec in rule.evaluate)
+    if rule.cases is not None:
+        cases = rule.cases.all
+        also = "also has" if rule.evaluate else "has"
+        yield f"It {also} {count(len(cases), 'case')}; a subject meets at most one, the first of these that is its own:"
+        yield from (f"  - {_case(case)}" for case in cases)
+
+
+def _evaluation(spec: EvaluationSpec) -> str:
+    named = spec.name if spec.name == spec.evaluator.name else f"{spec.name} ({spec.evaluator.name})"
+    least = "only the whole score, 1, passes" if spec.threshold == 1 else f"a score from {spec.threshold:g} on passes"
+    expected = ", ".join(f"{key}: {_shown(value)}" for key, value in spec.written.items() if key not in _HEAD_KEYS)
+    return f"{named}: {spec.evaluator.summary} With {expected or 'its defaults'}; {least}."
+
+
+def _case(case: Case) -> str:
+    prompt = case.match.prompt
+    for_whom = [f"the prompt {_alternatives(prompt.written)}"] if prompt is not None else []
+    for_whom += [f"{name} {_alternatives(patterns.written)}" for name, patterns in case.match.attributes.items()]
+    return f"{case.id}, for {' and '.join(for_whom) or 'the case id alone'}: {_evaluation(case.spec)}"
+
+
+def _shown(value: JsonValue) -> str:
+    text = json_text(value)
+    return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"
+
+
+def _told(rule: Rule) -> Iterator[str]:
+    if rule.status == "experimental":
+        yield "Its results are stored, and nobody is alerted: it is experimental."
+    elif not rule.alert:
+        yield "Its results are stored and sent on; nobody is alerted, since it has no alert."
+    else:
+        yield "Beyond its stored results, people are alerted when:"
+        yield from (f"  - {alert.says}" for alert in rule.alert)
+    counted = "count as well" if rule.incomplete == "count" else "are judged, and left out of pass rates and alerts"
+    yield f"Incomplete traces {counted}."

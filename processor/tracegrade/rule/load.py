@@ -1,0 +1,182 @@
+"""Rule files to a `RuleSet`: every mistake of every file at once, each with file, line and column."""
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from tracegrade.document.validate import Document, FileError, Problem, did_you_mean, validate
+from tracegrade.document.yaml_text import read
+from tracegrade.evaluate.criteria import semantic
+from tracegrade.plugins.installed import load_plugins
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.rule.semantic_model import StaticModel
+from tracegrade.rule.warnings import Warning, unknown_tools, warnings_of
+
+__all__ = ["RuleSet", "builtin_rules", "load_rules", "rules_stamp"]
+
+BUILTIN = "builtin:"
+ALL = "all"
+DEFAULT = "default"
+DEFAULT_RULES = frozenset(
+    {
+        "arguments-invalid-by-schema",
+        "error-text-as-answer",
+        "every-call-failed",
+        "failed-call-repeated-unchanged",
+        "placeholder-in-arguments",
+        "same-call-repeated",
+        "secret-in-arguments",
+        "undeclared-tool-called",
+    }
+)
+"""``builtin:default``, what is judged when nobody names a rule: what is wrong with any agent, whatever its tools."""
+
+
+def load_rules(paths: Iterable[str | Path], *, semantic_model: str | None = None) -> RuleSet:
+    """Read every rule at `paths`; the evaluators and dialects of installed packages are loaded before.
+
+    Args:
+        paths: rule files (of any name); folders, in which ``rule.yaml`` and ``*.rule.yaml`` count at any depth; and
+            ``builtin:NAME``, a ready-made rule, a folder of them, ``all`` or ``default``. A file that is reached twice
+            is read once.
+        semantic_model: the folder of the model for ``$semantic``; without one, a rule that says so is refused.
+
+    Raises:
+        FileError: everything that is wrong, in order of file and line: a path without rules, a file that is not YAML
+            or not a rule, two rules of one id.
+        NoModel: there is no model in `semantic_model`, or the extra for it is not installed.
+        PluginError: an installed package adds an evaluator or dialect that cannot be used.
+    """
+    load_plugins()
+    semantic.use(None if semantic_model is None else StaticModel(semantic_model))
+    found: list[Problem] = []
+    rule_files: dict[Path, str] = {}
+    for path in paths:
+        try:
+            for file in _rule_files(path):
+                rule_files.setdefault(file.resolve(), str(file))
+        except FileError as error:
+            found.extend(error.problems)
+    rules: dict[str, Rule] = {}
+    origins: dict[str, Document] = {}
+    for shown in rule_files.values():
+        try:
+            document = read(Path(shown))
+            rule = validate(document, Rule)
+        except FileError as error:
+            found.extend(error.problems)
+            continue
+        if (other := origins.get(rule.id)) is not None:
+            line, _ = other.position(("id",))
+            found.append(
+                document.problem(("id",), f"{rule.id!r} is the id of {other.path}:{line} already; ids are unique")
+            )
+            continue
+        rules[rule.id] = rule
+        origins[rule.id] = document
+    if found:
+        raise FileError(found)
+    warnings = [problem for rule_id, rule in rules.items() for problem in _placed(origins[rule_id], warnings_of(rule))]
+    return RuleSet(rules.values(), {rule_id: document.path for rule_id, document in origins.items()}, warnings)
+
+
+def tools_never_called(rule_set: RuleSet, stored: Collection[str]) -> list[Problem]:
+    """Where rules of files name tools that are not among the names of stored calls.
+
+    Raises:
+        FileError: a file has gone since, or is no YAML now.
+    """
+    return [
+        problem
+        for rule in rule_set.rules
+        if rule.id in rule_set.paths
+        for problem in _placed(read(Path(rule_set.paths[rule.id])), unknown_tools(rule, stored))
+    ]
+
+
+def _placed(document: Document, warnings: Iterable[Warning]) -> list[Problem]:
+    found = {document.problem(location, message) for location, message in warnings}
+    return sorted(found, key=lambda problem: (problem.line, problem.column, problem.message))
+
+
+def rules_stamp(paths: Iterable[str | Path]) -> tuple[object, ...]:
+    """What changes when a file of the rules at `paths` is written, comes or goes; reads none of them."""
+    stamp: list[object] = []
+    for path in paths:
+        try:
+            for file in _rule_files(path):
+                status = file.stat()
+                stamp.append((str(file), status.st_mtime_ns, status.st_size, status.st_ino))
+        except (FileError, OSError) as error:
+            stamp.append(str(error))
+    return tuple(stamp)
+
+
+def builtin_rules() -> Path:
+    """The folder of the ready-made rules: inside the installed package, else beside the source."""
+    installed = Path(str(files("tracegrade"))) / "rules"
+    return installed if installed.is_dir() else Path(__file__).parents[3] / "rules"
+
+
+def _rule_files(path: str | Path) -> Sequence[Path]:
+    text = str(path)
+    if text.startswith(BUILTIN):
+        return _builtin_files(text.removeprefix(BUILTIN))
+    place = Path(path)
+    if place.is_dir():
+        if not (inside := list(_rules_in(place))):
+            raise _problem(text, "no rule in this folder; rule.yaml and *.rule.yaml count, at any depth")
+        if odd := [problem for file in inside if (problem := _no_file_inside(file, place.resolve())) is not None]:
+            raise FileError(odd)
+        return inside
+    if not place.exists():
+        raise _problem(text, "no such file or folder; expected a rule file, a folder of them, or builtin:NAME")
+    return [place]
+
+
+def _no_file_inside(file: Path, folder: Path) -> Problem | None:
+    """What is wrong with a name found in `folder`: whoever may write there must not have other files read, or none."""
+    target = file.resolve()
+    if not target.is_relative_to(folder):
+        message = f"a link to {target}, which is outside this folder; expected a file, or name that one in rules.paths"
+        return Problem(str(file), 1, 1, message)
+    if target.exists() and not target.is_file():
+        return Problem(str(file), 1, 1, "not a file but a pipe, a device or a folder; expected a rule, or another name")
+    return None
+
+
+def _rules_in(folder: Path) -> Iterator[Path]:
+    """Rule files at any depth, in order of path; hidden folders are left out, as are links to folders."""
+    for current, folders, names in os.walk(folder):
+        # Where a Kubernetes volume keeps the files that its links lead to, and where tools keep theirs.
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if name == "rule.yaml" or name.endswith(".rule.yaml"):
+                yield Path(current, name)
+
+
+def _builtin_files(name: str) -> Sequence[Path]:
+    root = builtin_rules()
+    ready_made = list(_rules_in(root))
+    chosen = [file for file in ready_made if name == ALL or name in _names(file.relative_to(root))]
+    if not chosen:
+        known = {ALL, *(name for file in ready_made for name in _names(file.relative_to(root)))}
+        raise _problem(f"{BUILTIN}{name}", f"no such ready-made rule or folder{did_you_mean(name, known)}")
+    return chosen
+
+
+def _names(rule_file: Path) -> set[str]:
+    """The names that choose a rule file: its folder's, and those of the folders around it."""
+    own = rule_file.parent
+    return {*own.parts, own.as_posix(), *([DEFAULT] if own.name in DEFAULT_RULES else ())}
+
+
+def _problem(path: str, message: str) -> FileError:
+    return FileError([Problem(path, 1, 1, message)])
+
+
+def tests_path(rule_path: Path) -> Path:
+    """Where the tests of the rule in that file stand, if it has any."""
+    return rule_path.with_name(rule_path.name.removesuffix("rule.yaml") + "tests.yaml")

@@ -1,0 +1,23 @@
+"""Mistakes as pydantic reports them, for validators that look deeper into a value than pydantic does."""
+
+from collections.abc import Iterable
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import InitErrorDetails
+
+from tracegrade.document.validate import message_of
+
+
+def mistake(message: str, *location: str | int) -> InitErrorDetails:
+    """A mistake at `location` inside the value being validated, in words for whoever wrote the file."""
+    return InitErrorDetails(type="value_error", loc=location, input=None, ctx={"error": ValueError(message)})
+
+
+def refuse(mistakes: Iterable[InitErrorDetails]) -> ValidationError:
+    """The error to raise from a validator; pydantic puts the value's own location in front of each mistake."""
+    return ValidationError.from_exception_data("rule", list(mistakes))
+
+
+def mistakes_of(error: ValidationError, model: type[BaseModel]) -> list[InitErrorDetails]:
+    """The mistakes that `model` found in a part of the value, to be reported together with one's own."""
+    return [mistake(message_of(item, model), *item["loc"]) for item in error.errors(include_url=False)]

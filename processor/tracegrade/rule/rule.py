@@ -1,0 +1,202 @@
+"""The shape of a rule file: what to judge, by which evaluators, and when to say so.
+
+A rule is frozen data. What is wrong in a file is refused while it is read.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
+
+from tracegrade.document.validate import FileModel
+from tracegrade.evaluate import registry
+from tracegrade.evaluate.criteria import semantic
+from tracegrade.model.json_value import JsonValue
+from tracegrade.rule.alert import SHARES, Alert
+from tracegrade.rule.case import CaseList
+from tracegrade.rule.clauses import Clauses, UnlessClauses
+from tracegrade.rule.evaluation_spec import EvaluationItem, EvaluationSpec
+from tracegrade.rule.identity import content_hash, judgement
+from tracegrade.rule.mistakes import mistake, mistakes_of, refuse
+from tracegrade.rule.patterns import Patterns
+from tracegrade.rule.sampling import Sample, Sampled
+
+Status: TypeAlias = Literal["experimental", "stable", "deprecated"]
+Level: TypeAlias = Literal["info", "low", "medium", "high", "critical"]
+TraceScope: TypeAlias = Literal["agent", "trace", "tool-call"]
+RuleScope: TypeAlias = Literal["agent", "trace", "tool-call", "session"]
+
+SCOPES: tuple[RuleScope, ...] = ("agent", "trace", "tool-call", "session")
+"""In the order in which subjects are judged."""
+
+
+def _refuse_unknown_causes(causes: list[str]) -> list[str]:
+    for position, cause in enumerate(causes):
+        if cause.strip().casefold() in {"", "unknown", "none", "n/a"}:
+            raise refuse([mistake(f"expected a situation, found {cause!r}; leave the list out instead", position)])
+    return causes
+
+
+_NOTHING_JUDGED = "key 'evaluate' is missing"
+
+
+class Rule(FileModel):
+    """One rule: which subjects it judges, how, and what to tell when they fail.
+
+    An evaluation passes when its score reaches its threshold; the rule fails on a subject when any evaluation fails.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["evaluate"]}, {"required": ["cases"]}]})
+
+    id: str = Field(
+        pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$",
+        max_length=100,
+        description="Lower-case words joined by '-', unique; completes the sentence 'flags ...'.",
+    )
+    title: str = Field(default="", max_length=200, description="What is wrong when it fails, in one sentence.")
+    description: str = Field(default="", description="What is judged, and why, for whoever meets a fail.")
+    status: Status = Field(default="stable", description="experimental rules never alert.")
+    level: Level = Field(default="medium", description="How much a fail matters.")
+    scope: RuleScope = Field(
+        default="agent",
+        description="What is judged as one: the calls of an agent run, of a trace, of a session, or one call.",
+    )
+    match: Clauses = Field(default_factory=Clauses, description="What is judged; everything in scope when omitted.")
+    unless: UnlessClauses = Field(default=None, description="Excludes a subject when all these clauses hold.")
+    sample: Sampled = Field(
+        default=Sample(), description="The share of traces that is judged; or {share, keep_failures}."
+    )
+    evaluate: list[EvaluationItem] = Field(
+        default=[],
+        min_length=1,
+        description="How it is judged: an evaluator, then what it expects; all items must pass.",
+    )
+    cases: CaseList = Field(
+        default=None, description="Further evaluations, each with an id and a match; a subject meets at most one."
+    )
+    alert: list[Alert] = Field(default=[], description="When people are told, beyond the stored results.")
+    incomplete: Literal["count", "leave_out"] = Field(
+        default="leave_out", description="Whether incomplete traces count in pass rates and alerts."
+    )
+    false_positives: Annotated[list[str], AfterValidator(_refuse_unknown_causes)] = Field(
+        default=[], description="Situations in which a fail means nothing."
+    )
+    references: list[str] = Field(default=[], description="Where to read more.")
+    tags: list[str] = Field(default=[], description="Words to find it by.")
+    _written: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _keep_as_written(cls, value: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        nothing = isinstance(value, dict) and value.keys().isdisjoint(("evaluate", "cases"))
+        try:
+            rule = read(value)
+        except ValidationError as error:
+            if nothing:
+                raise refuse([*mistakes_of(error, cls), mistake(_NOTHING_JUDGED)]) from None
+            raise
+        if nothing:
+            raise refuse([mistake(_NOTHING_JUDGED)])
+        if isinstance(value, dict):
+            rule._written = value
+        return rule
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        mistakes = []
+        names: set[str] = set(SHARES)
+        for position, spec in enumerate(self.evaluate):
+            if spec.name in names:
+                mistakes.append(mistake(_name_taken(spec), "evaluate", position, "name"))
+            names.add(spec.name)
+        for place, case in enumerate(self.cases.all if self.cases is not None else ()):
+            if case.spec.name in names:
+                mistakes.append(mistake(_name_taken(case.spec), "cases", place, "name"))
+        names |= {name for name, _ in self.named_specs()}
+        for position, alert in enumerate(self.alert):
+            if alert.evaluation and alert.evaluation not in names:
+                known = ", ".join(sorted(names))
+                mistakes.append(
+                    mistake(f"no evaluation {alert.of!r} here; expected one of {known}", "alert", position, "of")
+                )
+        if mistakes:
+            raise refuse(mistakes)
+        return self
+
+    def named_specs(self) -> Iterator[tuple[str, EvaluationSpec]]:
+        """Everything that may be evaluated, with its name; cases share names."""
+        for spec in self.evaluate:
+            yield spec.name, spec
+        for case in self.cases.all if self.cases is not None else ():
+            yield case.spec.name, case.spec
+
+    @property
+    def packages(self) -> dict[str, JsonValue]:
+        """The installed packages that its evaluators come from, with their versions; none for TraceGrade's own."""
+        used = {spec.evaluator.name for _, spec in self.named_specs()}
+        return {package.name: package.version for name, package in registry.packages().items() if name in used}
+
+    @property
+    def files(self) -> dict[str, JsonValue]:
+        """The files outside of its own that it is judged by, with what stands for their content."""
+        used = any(part.reads_meaning for _, spec in self.named_specs() for part in (spec.criteria, spec.settings))
+        return {"semantic_model": semantic.model().version} if used else {}
+
+    @property
+    def judgement(self) -> dict[str, Any]:
+        """What of it can change a judgement, as JSON in one form however the file is written: see `identity`."""
+        return judgement(
+            id=self.id,
+            scope=self.scope,
+            match=self.match,
+            unless=self.unless,
+            evaluate=self.evaluate,
+            cases=self.cases.all if self.cases is not None else (),
+            packages=self.packages,
+            files=self.files,
+        )
+
+    @cached_property  # every result carries it, and a private attribute of a model is slow to read
+    def hash(self) -> str:
+        """16 hex digits over what can change a judgement, see `identity`: results and histories carry them.
+
+        The versions of the packages and files that it uses are part of it, since results depend on them.
+        """
+        return content_hash(self.judgement)
+
+    @cached_property
+    def text_hash(self) -> str:
+        """16 hex digits over all that the file says, and the packages used; formatting and comments are no part."""
+        packages = self.packages
+        # Without packages the file alone: it hashes the same wherever it is read.
+        return content_hash({"rule": self._written, "packages": packages} if packages else self._written)
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """The rule as it stands in its file."""
+        return self._written
+
+    @cached_property
+    def match_clauses(self) -> tuple[tuple[str, Patterns], ...]:
+        """The clauses that must hold, by name."""
+        return tuple(self.match.named())
+
+    @cached_property
+    def unless_clauses(self) -> tuple[tuple[str, Patterns], ...]:
+        """The clauses that exclude a subject when all hold, by name; empty for none."""
+        return tuple(self.unless.named()) if self.unless is not None else ()
+
+
+def _name_taken(spec: EvaluationSpec) -> str:
+    if spec.name in SHARES:
+        return f"the name {spec.name!r} stands for the whole rule; choose another"
+    return f"two evaluations are called {spec.name!r}; give each a 'name' of its own"

@@ -1,0 +1,59 @@
+"""The rules in force, and what may be said of them together."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, TypeVar
+
+from tracegrade.document.validate import Problem
+from tracegrade.rule.clauses import RESOURCE_ATTRIBUTES
+from tracegrade.rule.rule import Rule
+
+Fact = TypeVar("Fact")
+
+
+class RuleSet:
+    """Rules in order of id.
+
+    ``hash`` (16 hex digits) changes with any rule's text, ``judgement_hash`` only with what they judge.
+    ``attributes_read`` names the span and resource attributes that clauses and evaluators read. ``paths`` says from
+    which file a rule came, by rule id; empty for rules built in code; ``warnings`` is what looks wrong in those files.
+    ``scopes`` are those that a rule has. What follows from the rules is worked out `once` for all traces.
+    """
+
+    def __init__(
+        self, rules: Iterable[Rule], paths: Mapping[str, str] | None = None, warnings: Sequence[Problem] = ()
+    ) -> None:
+        self.rules = tuple(sorted(rules, key=lambda rule: rule.id))
+        self.paths = dict(paths or {})
+        self.warnings = warnings
+        self.hash = _hash_of((rule.id, rule.text_hash) for rule in self.rules)
+        self.judgement_hash = _hash_of((rule.id, rule.hash) for rule in self.rules)
+        clauses = [part for rule in self.rules for part in (rule.match, rule.unless) if part is not None]
+        cases = [rule.cases for rule in self.rules if rule.cases is not None]
+        evaluators = {spec.evaluator.name: spec.evaluator for rule in self.rules for _, spec in rule.named_specs()}
+        self.attributes_read = RESOURCE_ATTRIBUTES.union(
+            *(part.attributes_read for part in clauses),
+            *(found.attributes_read for found in cases),
+            *(evaluator.attributes for evaluator in evaluators.values()),
+        )
+        self.scopes = frozenset(rule.scope for rule in self.rules)
+        self._known: dict[Any, Any] = {}
+
+    def rule(self, rule_id: str) -> Rule | None:
+        """The rule of that id, if there is one."""
+        return next((rule for rule in self.rules if rule.id == rule_id), None)
+
+    def once(self, work_out: Callable[["RuleSet"], Fact]) -> Fact:
+        """What `work_out` says of these rules; asked once."""
+        fact: Fact | None = self._known.get(work_out)
+        if fact is None:
+            fact = self._known[work_out] = work_out(self)
+        return fact
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+
+def _hash_of(names: Iterable[tuple[str, str]]) -> str:
+    text = "\n".join(f"{rule_id} {rule_hash}" for rule_id, rule_hash in names)
+    return blake2b(text.encode(), digest_size=8).hexdigest()

@@ -1,0 +1,35 @@
+"""The ``sample`` of a rule: which share of the traces it judges.
+
+One hash of the trace id serves all rules, so 5 % of the traces are among the 10 % of another rule, in every process and
+every replay. With ``keep_failures`` every trace is judged, and those that fail are kept whether sampled or not: a fail
+then stands for itself, a pass for as many as the share says.
+"""
+
+from hashlib import blake2b
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BeforeValidator, Field
+
+from tracegrade.document.validate import FileModel
+
+
+class Sample(FileModel):
+    """Which share is judged."""
+
+    share: float = Field(default=1.0, gt=0, le=1, description="The share of traces that is judged, by their ids.")
+    keep_failures: bool = Field(default=False, description="Judge all, and keep every one that fails.")
+
+
+def _read(value: Any) -> Any:
+    return {"share": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Sampled: TypeAlias = Annotated[
+    Sample, BeforeValidator(_read, json_schema_input_type=Annotated[float, Field(gt=0, le=1)] | Sample)
+]
+
+
+def sample_point(trace_id: str) -> float:
+    """Where a trace stands between 0 and 1: it is in every sample whose share is above."""
+    digest = blake2b(trace_id.encode(), digest_size=8).digest()
+    return (int.from_bytes(digest, "big") >> 11) / 2**53  # as many bits as a float holds: always below 1

@@ -1,0 +1,54 @@
+"""The model of text embeddings for ``$semantic``: an extra, read from the folder that the user names."""
+
+from functools import cached_property, lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from tracegrade.evaluate.criteria.semantic import NoModel
+
+_REMEMBERED = 4096
+_READ_BYTES = 1 << 20
+_MAX_CHARACTERS = 20_000  # of a text; what follows is not read
+
+
+class StaticModel:
+    """A model2vec model; never downloaded.
+
+    Raises:
+        NoModel: there is no such model in `folder`, or the extra for it is not installed.
+    """
+
+    def __init__(self, folder: str) -> None:
+        if not Path(folder).is_dir():
+            raise NoModel(f"rules.semantic_model: no folder {folder!r}; expected one with a model2vec model")
+        try:
+            import model2vec
+        except ImportError:
+            raise NoModel("rules.semantic_model needs an extra: pip install 'tracegrade[semantic]'") from None
+        try:
+            self._model: Any = model2vec.StaticModel.from_pretrained(folder)
+        except Exception as error:  # whatever its readers raise: the folder holds no such model
+            raise NoModel(f"rules.semantic_model: no model2vec model in {folder!r}: {error}") from None
+        self._embedded = lru_cache(maxsize=_REMEMBERED)(self._embed)
+        self._folder = Path(folder)
+
+    @cached_property
+    def version(self) -> str:
+        """16 hex digits over the files of the folder."""
+        digest = blake2b(digest_size=8)
+        for path in sorted(path for path in self._folder.rglob("*") if path.is_file()):
+            digest.update(f"{path.relative_to(self._folder).as_posix()}\0{path.stat().st_size}\0".encode())
+            with path.open("rb") as file:
+                while part := file.read(_READ_BYTES):
+                    digest.update(part)
+        return digest.hexdigest()
+
+    def _embed(self, text: str) -> Any:
+        vector = self._model.encode([text.encode("utf-8", "replace").decode()])[0].astype("float64")
+        length = float((vector * vector).sum()) ** 0.5
+        return vector / length if length else vector
+
+    def similarity(self, left: str, right: str) -> float:
+        """As in `semantic.Model`; texts without any known word are like nothing."""
+        return float((self._embedded(left[:_MAX_CHARACTERS]) * self._embedded(right[:_MAX_CHARACTERS])).sum())

@@ -1,0 +1,163 @@
+"""What in a rule looks wrong, and is allowed: each where it stands in the file, with what to do.
+
+A rule that cannot work is refused while it is read. These can, and hardly ever do what their authors mean.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from typing import TypeAlias
+
+from tracegrade.document.validate import Location, did_you_mean
+from tracegrade.evaluate.criteria.expected_count import ExpectedCount
+from tracegrade.model.agent_run import normalised_prompt
+from tracegrade.model.json_value import JsonValue
+from tracegrade.rule.clauses import Clauses
+from tracegrade.rule.patterns import Patterns
+from tracegrade.rule.rule import Rule
+
+Warning: TypeAlias = tuple[Location, str]
+
+# A question mark that ends a sentence is none of a glob's.
+_LOOKS_LIKE_A_GLOB = re.compile(r"\*|\?\w|\[[^\]\s]+\]")
+# Where items list the calls they expect, and in what else they name tools.
+_CALL_LISTS = ("tool_calls_order", "tool_calls", "tool_outputs", "reference_tool_calls")
+_NAMES = ("expected_tool", "required", "valid_prerequisites")
+
+
+def warnings_of(rule: Rule) -> Iterator[Warning]:
+    """What can be said of the rule by itself; each with the location of what it is about."""
+    yield from _globs_in_prompts(rule)
+    yield from _several_calls_of_one(rule)
+    yield from _tools_left_out(rule)
+    yield from _cases_never_met(rule)
+
+
+def unknown_tools(rule: Rule, stored: Collection[str]) -> Iterator[Warning]:
+    """The tools that the rule names and no stored trace has.
+
+    Args:
+        rule: it.
+        stored: the names of the tools that stored traces called; of none, nothing can be said.
+    """
+    if not stored:
+        return
+    known = set(stored)
+    for location, patterns in _tool_clauses(rule):
+        for path, name in _texts(patterns.written):
+            glob = Patterns(
+                name,
+                exact=frozenset() if name in patterns.globs else frozenset((name,)),
+                globs=(name,) if name in patterns.globs else (),
+            )
+            if not any(glob.match(tool) for tool in known):
+                yield (*location, *path), f"no stored trace calls {name!r}{did_you_mean(name, known)}"
+    for location, name in _expected(rule):
+        if name not in known:
+            yield location, f"no stored trace calls {name!r}{did_you_mean(name, known)}"
+
+
+def _globs_in_prompts(rule: Rule) -> Iterator[Warning]:
+    clauses: list[tuple[Location, Patterns | None]] = [
+        (("match", "prompt"), rule.match.prompt),
+        (("unless", "prompt"), rule.unless.prompt if rule.unless is not None else None),
+    ]
+    for place, case in enumerate(rule.cases.all if rule.cases is not None else ()):
+        clauses.append((("cases", place, "match", "prompt"), case.match.prompt))
+    for location, patterns in clauses:
+        for path, text in _texts(patterns.written) if patterns is not None else ():
+            if _LOOKS_LIKE_A_GLOB.search(text):
+                yield (
+                    (*location, *path),
+                    f"{text!r} looks like a glob, and prompts are compared as they are; a part is {{$regex: ...}}",
+                )
+
+
+def _several_calls_of_one(rule: Rule) -> Iterator[Warning]:
+    if rule.scope != "tool-call":
+        return
+    for location, item in _items(rule):
+        for field in _CALL_LISTS:
+            expected = item.get(field)
+            if isinstance(expected, list) and len(expected) > 1:
+                yield (
+                    (*location, field),
+                    f"{len(expected)} calls are expected, and scope: tool-call judges one call at a time; "
+                    "write scope: agent",
+                )
+
+
+def _tools_left_out(rule: Rule) -> Iterator[Warning]:
+    """Expected tools that are in no subject: scope tool-call has the calls of `match.tools` alone."""
+    tools, excluded = rule.match.tools, _excluded(rule.unless)
+    for location, name in _expected(rule):
+        if rule.scope == "tool-call" and tools is not None and not tools.match(name):
+            yield location, f"{name!r} is expected, and match.tools leaves its calls out"
+        elif excluded is not None and excluded.match(name):
+            yield location, f"{name!r} is expected, and unless.tools leaves out what calls it"
+
+
+def _excluded(unless: Clauses | None) -> Patterns | None:
+    """The tools whose calls alone leave a subject out."""
+    if unless is None or unless.cel is not None or [name for name, _ in unless.named()] != ["tools"]:
+        return None
+    return unless.tools
+
+
+def _cases_never_met(rule: Rule) -> Iterator[Warning]:
+    """Cases whose prompts and attributes an earlier one has."""
+    met: dict[tuple[str, str], str] = {}
+    for place, case in enumerate(rule.cases.all if rule.cases is not None else ()):
+        attributes = repr(sorted((name, repr(values.written)) for name, values in case.match.attributes.items()))
+        for path, text in _texts(case.match.prompt.written) if case.match.prompt is not None else ():
+            where: Location = ("cases", place, "match", "prompt", *path)
+            earlier = met.setdefault((normalised_prompt(text), attributes), case.id)
+            if earlier != case.id:
+                yield where, f"case {earlier!r} has the same prompt and comes first; {case.id!r} is met by its id alone"
+
+
+def _tool_clauses(rule: Rule) -> Iterator[tuple[Location, Patterns]]:
+    for name, clauses in (("match", rule.match), ("unless", rule.unless)):
+        if clauses is not None and clauses.tools is not None:
+            yield (name, "tools"), clauses.tools
+
+
+def _items(rule: Rule) -> Iterator[tuple[Location, dict[str, JsonValue]]]:
+    """The evaluations as they are written, with where they stand."""
+    for place, spec in enumerate(rule.evaluate):
+        yield ("evaluate", place), dict(spec.written)
+    for place, case in enumerate(rule.cases.all if rule.cases is not None else ()):
+        yield ("cases", place), dict(case.spec.written)
+
+
+def _expected(rule: Rule) -> Iterator[tuple[Location, str]]:
+    """The tools whose calls are expected, where they are named."""
+    for location, item in _items(rule):
+        for field in (*_CALL_LISTS, *_NAMES):
+            value = item.get(field)
+            for place, part in enumerate(value) if isinstance(value, list) else ():
+                name = part.get("name") if isinstance(part, dict) else part
+                if isinstance(name, str):
+                    yield (*location, field, place), name
+            if isinstance(value, str):
+                yield (*location, field), value
+        counts = item.get("tool_calls_count")
+        for name, count in counts.items() if isinstance(counts, dict) else ():
+            if not _may_be_none(count):
+                yield (*location, "tool_calls_count", name), name
+
+
+def _may_be_none(count: JsonValue) -> bool:
+    """Whether no call at all is as expected."""
+    match count:
+        case [str(sign), int(number)]:
+            return ExpectedCount(sign, number).holds(0)
+    return True
+
+
+def _texts(written: JsonValue) -> Iterator[tuple[tuple[int, ...], str]]:
+    """The texts of a clause that may be one or a list, with their places in it."""
+    if isinstance(written, str):
+        yield (), written
+    for place, item in enumerate(written) if isinstance(written, list) else ():
+        if isinstance(item, str):
+            yield (place,), item

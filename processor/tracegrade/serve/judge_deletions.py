@@ -1,0 +1,56 @@
+"""The judge's part of a deletion: results are erased once the journal holds nothing of what is to be deleted."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import OperationalError
+
+from tracegrade.deletion.carry_out import erase_from_results
+from tracegrade.deletion.late_spans import LateSpans
+from tracegrade.deletion.request import Deletions
+from tracegrade.journal.errors import JournalRefused
+from tracegrade.journal.local import LocalJournal
+from tracegrade.pipeline.data_folder import DataFolder
+
+LOOK_EVERY_S = 0.5
+RETRY_AFTER_S = 30.0
+
+logger = logging.getLogger(__name__)
+
+
+class JudgeDeletions:
+    """Looks for deletions whose turn it is, and carries them out between two reads of the journal.
+
+    ``tombstones`` and ``late_spans`` are for the assembler: what is deleted, and what came of it afterwards.
+    """
+
+    def __init__(self, folder: DataFolder) -> None:
+        self._deletions = Deletions(folder.path)
+        self.tombstones = self._deletions.tombstones
+        self.late_spans = LateSpans(self._deletions)
+        self._due_s = 0.0
+
+    def are_waiting(self) -> bool:
+        """Whether there is something to carry out; looks twice a second, and asks to delete late spans then."""
+        now_s = time.monotonic()
+        if now_s < self._due_s:
+            return False
+        self._due_s = now_s + LOOK_EVERY_S
+        try:
+            self.late_spans.ask(now_s)
+        except OSError as error:  # a full disk must not end judging
+            logger.warning("late spans of deleted traces stay in the journal: %s; trying again", error)
+        return bool(self._deletions.waiting("erased"))
+
+    def carry_out(self, results: LocalJournal, store: Engine, alive: Callable[[], None]) -> bool:
+        """Erase from `results` and `store` what waits; whether anything did. `alive` is called now and then."""
+        waiting = self._deletions.waiting("erased")
+        try:
+            for done in erase_from_results(waiting, self._deletions, results, store, alive):
+                logger.info("deletion %s is done: %s", done.id, done.deleted)
+        except (OSError, JournalRefused, OperationalError) as error:
+            logger.warning("deletion: %s; trying again in %.0f s", error, RETRY_AFTER_S)
+            self._due_s = time.monotonic() + RETRY_AFTER_S
+        return bool(waiting)

@@ -1,0 +1,131 @@
+"""The judging thread: it reads records, appends results, and commits its position, in that order.
+
+So a kill at any moment loses nothing (what was read is read again) and doubles nothing (ids are derived, writes
+idempotent).
+"""
+
+import gc
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from tracegrade.journal.errors import SegmentDeleted
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.record import Record
+from tracegrade.pipeline.heartbeat import Heartbeat
+from tracegrade.pipeline.judged import Judged
+from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.set_aside import SetAside
+from tracegrade.serve.hand_over import HandOver
+from tracegrade.serve.judge_deletions import JudgeDeletions
+from tracegrade.serve.judge_metrics import JudgeMetrics
+from tracegrade.serve.judge_position import JudgePosition
+from tracegrade.serve.results_writer import ResultsWriter
+from tracegrade.serve.rule_reload import RuleReload
+from tracegrade.serve.tuning import RareGarbageCollection
+
+POLL_S = 0.05
+COMMIT_EVERY_S = 0.2
+APPENDED_TOGETHER = 256  # judged traces; results leave while a burst of closings is still being judged
+READ_BYTES = 1024 * 1024  # stays in the processor's cache while it is decoded
+
+
+class JudgeLoop:
+    """Reads the journal from the committed position on, and judges what closes."""
+
+    def __init__(
+        self,
+        reader: JournalReader,
+        position: JudgePosition,
+        writer: ResultsWriter,
+        hand_over: HandOver,
+        heartbeat: Heartbeat,
+        metrics: JudgeMetrics,
+        rules: RuleReload,
+        deletions: JudgeDeletions,
+        set_aside: SetAside,
+        suspects: list[int],
+    ) -> None:
+        """Prepare; `suspects` are the positions of records at which an earlier judge ended."""
+        self._reader = reader
+        self._position = position
+        self._writer = writer
+        self._stopping = hand_over.stopping
+        self._heartbeat = heartbeat
+        self._metrics = metrics
+        self._rules = rules
+        self._deletions = deletions
+        self._set_aside = set_aside
+        self._suspects = suspects
+
+    def run(self, judge: RecordJudge) -> None:
+        """Have `judge`, which has read nothing, judge until stopped, or until there is something to delete."""
+        position = judge.read_position = self._position.load()  # shown until the first record is read
+        commit_due_s = 0.0
+        garbage = RareGarbageCollection()
+        while not self._stopping.is_set():
+            judge.use(self._rules.in_force)
+            durable = self._reader.durable()
+            try:
+                records = self._before_suspects(self._reader.read(position, READ_BYTES))
+            except SegmentDeleted as error:
+                self._metrics.skip(position, error.first)
+                position = judge.read_position = error.first
+                self._metrics.publish(judge)
+                continue
+            caught_up = not records or records[-1].end >= durable.end
+            judged = _judged(judge, records, max(durable.clock_ns, judge.clock_ns) if caught_up else None)
+            appended = 0
+            while some := list(islice(judged, APPENDED_TOGETHER)):
+                if not self._writer.append(some, judge):
+                    return
+                self._metrics.count_closed(some)
+                if not self._writer.wait_for_room(judge):
+                    return
+                self._metrics.publish(judge)
+                appended += len(some)
+            if records:
+                position = records[-1].end
+            self._heartbeat.beat(position)
+            self._clear_suspects_before(position)
+            self._metrics.publish(judge)
+            now_s = time.monotonic()
+            garbage.collect_when_due(now_s)
+            if now_s >= commit_due_s or appended:
+                commit_due_s = now_s + COMMIT_EVERY_S
+                self._commit(judge, position)
+            if self._deletions.are_waiting():
+                break
+            if not records:
+                self._writer.release_stored(judge)
+                self._stopping.wait(POLL_S)
+        self._commit(judge, position)
+
+    def _before_suspects(self, records: list[Record]) -> list[Record]:
+        """`records` up to the first that has ended a judge; it alone when it comes first, and nothing else goes on."""
+        if not self._suspects:
+            return records
+        for number, record in enumerate(records):
+            if record.position in self._suspects:
+                if number == 0:
+                    self._writer.wait_until_stored()
+                    gc.collect()
+                return records[: max(number, 1)]
+        return records
+
+    def _clear_suspects_before(self, position: int) -> None:
+        if self._suspects and position > self._suspects[0]:
+            self._suspects = [suspect for suspect in self._suspects if suspect >= position]
+            self._set_aside.passed(position)
+
+    def _commit(self, judge: RecordJudge, position: int) -> None:
+        oldest = judge.live.oldest_position
+        self._position.commit(position if oldest is None else min(oldest, position), judge.read_position)
+
+
+def _judged(judge: RecordJudge, records: Sequence[Record], clock_ns: int | None) -> Iterator[Judged]:
+    """What `records` close, then, when there are no more, what is due by `clock_ns`."""
+    for record in records:
+        yield from judge.read(record)
+    if clock_ns is not None:
+        yield from judge.tick(max(clock_ns, judge.clock_ns))

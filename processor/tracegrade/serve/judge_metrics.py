@@ -1,0 +1,84 @@
+"""What the judge says of itself: the snapshot of its metrics and conditions that the receive role shows."""
+
+from collections.abc import Mapping, Sequence
+
+from tracegrade.extract.unread import unread_spans
+from tracegrade.pipeline.data_folder import JUDGE, DataFolder
+from tracegrade.pipeline.judged import Judged, JudgedSession
+from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.telemetry.conditions import conditions_in
+from tracegrade.telemetry.metrics import Labels, Telemetry, series
+
+MAX_SCOPES = 200
+MAX_SKIPPED = 100  # of which a snapshot tells; each is counted by the next one at the latest
+
+
+class JudgeMetrics:
+    """Fills the judge's ``telemetry``, from the judging thread, and writes its snapshot, from any."""
+
+    def __init__(self, folder: DataFolder) -> None:
+        """Begin with the conditions that held when an earlier judge ended."""
+        self._folder = folder
+        self.telemetry = Telemetry(JUDGE)
+        self.telemetry.conditions.resume(conditions_in(folder.read_snapshot(JUDGE) or {}))
+        self._skipped: list[tuple[int, int]] = []  # (from, to) that retention had deleted before it was read
+        self._scopes: set[tuple[str, str]] = set()  # services and scopes that metrics name
+
+    def publish(self, judge: RecordJudge) -> None:
+        """Take over what `judge` has read and what became of it, all of one moment (promise 5)."""
+        self.telemetry.replace(
+            {
+                "tracegrade.spans": _by_disposition("tracegrade.spans", judge.intake.span_dispositions),
+                "tracegrade.spans.open": {(): judge.live.open_spans},
+                "tracegrade.spans.read": {(): judge.intake.read_spans},
+                "tracegrade.log_records": _by_disposition(
+                    "tracegrade.log_records", judge.intake.log_record_dispositions
+                ),
+                "tracegrade.log_records.open": {(): judge.live.open_log_records},
+                "tracegrade.log_records.read": {(): judge.intake.read_log_records},
+                "tracegrade.traces.open": {(): len(judge.live)},
+                "tracegrade.journal.position": {
+                    series("tracegrade.journal.position", journal="journal", consumer=JUDGE): judge.read_position
+                },
+            }
+        )
+
+    def skip(self, begin: int, end: int) -> None:
+        """Retention had deleted what stood between these positions; the receive role counts what that was."""
+        self._skipped.append((begin, end))
+
+    def count_closed(self, judged: Sequence[Judged]) -> None:
+        """Count the traces among `judged`, and what no dialect could read of them."""
+        counts: dict[tuple[str, bool], int] = {}
+        for item in judged:
+            if isinstance(item, JudgedSession):
+                continue
+            key = (item.trace.close_reason, item.trace.complete)
+            counts[key] = counts.get(key, 0) + 1
+            if item.judgement.extraction.dialect_error:
+                self.telemetry.add("tracegrade.extract.dialect_errors")
+            for span in unread_spans(item.judgement.extraction):
+                self._count_scope("tracegrade.extract.unread_tool_spans", span.resource.service, span.scope)
+            for scope in item.judgement.extraction.silent_scopes:
+                self._count_scope("tracegrade.extract.silent_traces", item.trace.resource.service, scope)
+        for (reason, complete), count in counts.items():
+            self.telemetry.add(
+                "tracegrade.traces.closed", count, close_reason=reason, complete="true" if complete else "false"
+            )
+
+    def write_snapshot(self) -> None:
+        """Show everything to the receive role."""
+        snapshot = self.telemetry.snapshot()
+        # After it: what is passed over by the position in the snapshot is never missing here.
+        self._folder.write_snapshot(JUDGE, snapshot | {"skipped": self._skipped[-MAX_SKIPPED:]})
+
+    def _count_scope(self, metric: str, service: str, scope: str) -> None:
+        if (service, scope) not in self._scopes:
+            if len(self._scopes) >= MAX_SCOPES:
+                service = scope = "other"
+            self._scopes.add((service, scope))
+        self.telemetry.add(metric, service=service, scope=scope)
+
+
+def _by_disposition(name: str, dispositions: Mapping[tuple[str, str], int]) -> dict[Labels, float]:
+    return {series(name, fate=fate, reason=reason): count for (fate, reason), count in dispositions.items()}

@@ -1,0 +1,69 @@
+"""Work of a role that does not run, done by the command that asks for it: deletions, records to be read again.
+
+While a role runs it holds the lock of its journal and does its part itself; each function here then leaves it alone.
+"""
+
+from tracegrade.config import Config
+from tracegrade.deletion.carry_out import erase_from_journal, erase_from_results
+from tracegrade.deletion.request import Deletion, Deletions
+from tracegrade.journal.errors import JournalLocked
+from tracegrade.journal.local import LocalJournal
+from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.plugins.installed import load_plugins
+from tracegrade.store.open import open_store
+
+
+def run_deletion_offline(config: Config, deletion: Deletion) -> Deletion:
+    """Do the parts of `deletion` that are due and whose role does not run; the deletion as it stands then.
+
+    Raises:
+        OSError, TraceGradeError, SQLAlchemyError: a disk or database refused; it is done at the next start of the role.
+    """
+    load_plugins()  # dialects say which attributes hold sessions and users
+    folder, deletions = DataFolder(config.data_path), Deletions(config.data_path)
+    try:
+        if deletion.state in ("requested", "resolved"):
+            journal = LocalJournal.open(folder.journal, config.journal, consumed=folder.consumed())
+            try:
+                (deletion,) = erase_from_journal(
+                    [deletion],
+                    deletions,
+                    journal,
+                    folder.journal,
+                    store_url=config.store_url,
+                    remembered_s=config.remembers_deleted_for,
+                )
+                folder.set_aside.erase(set(deletion.trace_ids))
+            finally:
+                journal.close()
+        if deletion.state == "erased":
+            results = LocalJournal.open(
+                folder.results, config.journal, name="results", consumed=folder.consumed_results()
+            )
+            engine = open_store(config.store_url)
+            try:
+                # What the store does not hold yet is not stored later: its records are erased first.
+                (deletion,) = erase_from_results([deletion], deletions, results, engine)
+            finally:
+                engine.dispose()
+                results.close()
+    except JournalLocked:
+        pass
+    return deletion
+
+
+def retry_set_aside_offline(config: Config) -> None:
+    """Append the records that somebody asked to have read again to the journal, unless a receive role runs.
+
+    Raises:
+        OSError, JournalError: the disk refused.
+    """
+    folder = DataFolder(config.data_path)
+    try:
+        journal = LocalJournal.open(folder.journal, config.journal, consumed=folder.consumed())
+    except JournalLocked:
+        return
+    try:
+        folder.set_aside.retry(lambda entry: journal.append(entry).result())
+    finally:
+        journal.close()

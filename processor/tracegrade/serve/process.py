@@ -1,0 +1,100 @@
+"""What every process of ``serve`` has around its role: a log, an end on signals, an event loop."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tracegrade.config import Config
+from tracegrade.display import printable, printable_lines
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.receive.log_limit import LogLimit
+from tracegrade.serve.parent import stop_when_parent_ends
+
+# Errors that a later start meets again. A full disk is not among them: the judge is started again.
+_WRONG_FOLDER = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def log_to_stderr(role: str) -> None:
+    """Have this process log to standard error, each line with the name of its role."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Printable(f"%(asctime)s {role} %(levelname)s %(name)s: %(message)s"))
+    handler.addFilter(LogLimit())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    for talkative in ("alembic", "uvicorn"):
+        logging.getLogger(talkative).setLevel(logging.WARNING)
+
+
+def stop_on_signals(stop: Callable[[], object], *, ends_with_stdin: bool) -> None:
+    """Call `stop` on SIGTERM and SIGINT; with `ends_with_stdin`, on SIGTERM and when the parent has ended."""
+    for number in _SIGNALS:
+        signal.signal(number, lambda *_: stop())
+    if ends_with_stdin:
+        _leave_with_parent(stop)
+
+
+def run_in_loop(
+    main: Callable[[asyncio.Event], Coroutine[Any, Any, int]],
+    *,
+    ends_with_stdin: bool = False,
+    stopping: Callable[[], object] = lambda: None,
+) -> int:
+    """Run `main`, and set the event that it is given as `stop_on_signals` says; `stopping` is called before.
+
+    Returns:
+        What `main` returns.
+    """
+
+    async def run() -> int:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def stop_in_order() -> None:
+            stopping()
+            stop.set()
+
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, stop_in_order)
+        if ends_with_stdin:
+            _leave_with_parent(lambda: loop.call_soon_threadsafe(stop.set))
+        return await main(stop)
+
+    try:
+        import uvloop
+    except ImportError:  # Windows has none
+        return asyncio.run(run())
+    return uvloop.run(run())
+
+
+@contextmanager
+def explains_folder_errors(config: Config) -> Iterator[None]:
+    """Turn what is wrong with the data folder into an error that names the setting.
+
+    Raises:
+        TraceGradeError: in place of those errors of the system that a later start meets again.
+    """
+    try:
+        yield
+    except _WRONG_FOLDER as error:
+        raise TraceGradeError(
+            f"data_dir: cannot use {config.data_dir!r}: {error.filename}: {error.strerror}; expected a folder that "
+            "this user may write to, made if missing"
+        ) from None
+
+
+class _Printable(logging.Formatter):
+    """One line a message, safe on a terminal: messages quote what senders and other servers wrote."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return printable(super().formatMessage(record))
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable_lines(super().format(record))
+
+
+def _leave_with_parent(stop: Callable[[], object]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the parent ends us when it is done
+    stop_when_parent_ends(stop)

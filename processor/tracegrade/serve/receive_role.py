@@ -1,0 +1,310 @@
+"""The receive process of ``serve``: receive -> journal -> forward, and the supervisor of the judge and the web process.
+
+It answers senders once their bytes are durable, sends originals on from the journal, deletes what nobody needs any
+more, and shows both roles' metrics. It never waits for the judge.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tracegrade.config import Config, WebSettings
+from tracegrade.deletion.request import Deletion, Deletions
+from tracegrade.deliver.consumer import wait
+from tracegrade.forward.forwarder import Forwarder
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.position import Position
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.retention import Consumer
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.signal import Signal
+from tracegrade.otlp.client import OtlpClient
+from tracegrade.otlp.metrics import export_request
+from tracegrade.pipeline.data_folder import JUDGE, DataFolder
+from tracegrade.receive.access import check_access, guarded
+from tracegrade.receive.certificate import server_context
+from tracegrade.receive.http_connection import Bounds
+from tracegrade.receive.http_server import HttpServer
+from tracegrade.receive.ingest import Ingest
+from tracegrade.receive.listen import bound_socket
+from tracegrade.receive.otlp_grpc import OtlpGrpcServer
+from tracegrade.receive.otlp_http import OtlpHttpServer
+from tracegrade.serve.judge_process import JudgeProcess
+from tracegrade.serve.judge_progress import JudgeProgress
+from tracegrade.serve.status import status_app
+from tracegrade.serve.supervisor import supervise
+from tracegrade.serve.tuning import allow_connections
+from tracegrade.serve.web_process import WebProcess
+from tracegrade.telemetry.metrics import Telemetry
+
+TRIM_EVERY_S = 1.0
+PUBLISH_EVERY_S = 1.0
+RECENT_BYTES = 16 * 1024 * 1024  # twice what exporters that keep up have under way at a time
+STOP_WITHIN_S = 5.0
+RETRY_DELETIONS_AFTER_S = 30.0
+
+logger = logging.getLogger(__name__)
+
+
+class ReceiveRole:
+    """One receiver over one data folder."""
+
+    def __init__(self, config: Config, config_path: Path | None, *, with_judge: bool) -> None:
+        """Open the journal; nothing listens yet.
+
+        Args:
+            config: the settings.
+            config_path: their file, for the judge's command line.
+            with_judge: keep a judge process running beside us, and a web process when the settings have one.
+
+        Raises:
+            JournalLocked: another process receives into this data folder.
+        """
+        self._config = config
+        self._folder = DataFolder(config.data_path)
+        self._telemetry = Telemetry("receive")
+        self._journal = LocalJournal.open(
+            self._folder.journal, config.journal, telemetry=self._telemetry, consumed=self._folder.consumed()
+        )
+        self._recent = self._journal.keep_recent(RECENT_BYTES if config.exporters else 0)
+        self._deletions = Deletions(self._folder.path)
+        self._progress = JudgeProgress(self._folder, self._journal, self._telemetry)
+        self._unread = self._progress.unread
+        self._instance_id = self._folder.instance_id()
+        otlp = config.receivers.otlp
+        self._ingest = Ingest(
+            self._unread, self._telemetry, self._instance_id, otlp.max_in_flight_bytes, otlp.max_request_messages
+        )
+        self._clients: dict[str, OtlpClient] = {}
+        judge_command = _role_command("judge", config, config_path)
+        self._judge = JudgeProcess(judge_command, self._folder, config.judge, self._telemetry)
+        self._with_judge = with_judge
+        self._web_command = _role_command("web", config, config_path)
+        self._web: WebProcess | None = None
+
+    async def run(self, stop: asyncio.Event, ready: Callable[[dict[str, str]], None]) -> int:
+        """Serve until `stop` is set.
+
+        Args:
+            stop: set it to shut down: in-flight calls are finished, the rest stays on disk.
+            ready: told the endpoints once everything listens.
+
+        Returns:
+            The exit code: 0, or 2 when the judge cannot start as it is configured.
+        """
+        async with AsyncExitStack() as stack:
+            stack.callback(self._journal.close)
+            stack.push_async_callback(self._close_clients)
+            endpoints = await self._start_servers(stack)
+            tasks = self._start_tasks(stack, stop)
+            ready(endpoints)
+            stopping = asyncio.create_task(stop.wait())
+            await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+            stop.set()
+            self._ingest.stop()
+            self._unread.halt()
+            for task in tasks:
+                await task
+        return 2 if self._judge.refused_to_start else 0
+
+    async def _start_servers(self, stack: AsyncExitStack) -> dict[str, str]:
+        otlp = self._config.receivers.otlp
+        protocols = otlp.protocols
+        # gRPC has twice its bound for a moment.
+        of_grpc = 2 * protocols.grpc.max_connections if protocols.grpc else 0
+        allow_connections(of_grpc + (protocols.http.max_connections if protocols.http else 0))
+        endpoints: dict[str, str] = {}
+        if protocols.grpc is not None:
+            grpc_server = OtlpGrpcServer(protocols.grpc, self._ingest, otlp.max_compression_ratio)
+            await grpc_server.start()
+            stack.push_async_callback(grpc_server.stop, STOP_WITHIN_S)
+            endpoints["grpc"] = _with_port(protocols.grpc.endpoint, grpc_server.port)
+        if protocols.http is not None:
+            http_server = OtlpHttpServer(protocols.http, self._ingest, otlp.max_compression_ratio)
+            await http_server.start()
+            stack.push_async_callback(http_server.stop, STOP_WITHIN_S)
+            endpoints["http"] = _with_port(protocols.http.endpoint, http_server.port)
+        endpoints["telemetry"] = await self._start_status(stack)
+        if self._with_judge and self._config.web is not None:
+            address = self._listen_for_web(self._config.web, stack)
+            if address is not None:
+                endpoints["web"] = address
+        return endpoints
+
+    def _listen_for_web(self, settings: WebSettings, stack: AsyncExitStack) -> str | None:
+        """Where the page is; None while its port is taken, which keeps nothing else from starting."""
+        check_access("web", settings)  # a file that cannot be read stops the start, not the first call
+        self._web = WebProcess(self._web_command, settings.endpoint, self._telemetry.conditions)
+        stack.callback(self._web.close)
+        port = self._web.listen()
+        scheme = "http" if settings.tls is None else "https"
+        return None if port is None else f"{scheme}://{_with_port(settings.endpoint, port)}"
+
+    async def _start_status(self, stack: AsyncExitStack) -> str:
+        settings = self._config.telemetry
+        endpoint = settings.endpoint
+        tls = None if settings.tls is None else server_context("telemetry", settings.tls)
+        app = guarded(status_app(self._progress.snapshots), "telemetry", settings)
+        listening = bound_socket("telemetry", endpoint)
+        listening.listen()  # now, and not once the server has started: whoever reads where it is may call at once
+        server = HttpServer(app, Bounds(max_connections=100), tls)
+        task = asyncio.create_task(server.serve(sockets=[listening]))
+
+        async def stop() -> None:
+            server.should_exit = True
+            await task
+            listening.close()
+
+        stack.push_async_callback(stop)
+        return _with_port(endpoint, listening.getsockname()[1])
+
+    def _start_tasks(self, stack: AsyncExitStack, stop: asyncio.Event) -> list[asyncio.Task[None]]:
+        tasks = [
+            asyncio.create_task(self._look_after_the_journal(stop)),
+            asyncio.create_task(_every(TRIM_EVERY_S, partial(self._delete, stop), stop)),
+            asyncio.create_task(_every(TRIM_EVERY_S, self._retry_set_aside, stop)),
+            asyncio.create_task(_every(self._config.telemetry.export_interval, self._export_metrics, stop)),
+        ]
+        for name, settings in self._config.exporters.items():
+            self._clients[name] = OtlpClient(settings, self._instance_id)
+            forwarder = Forwarder(
+                name,
+                settings,
+                self._clients[name],
+                JournalReader(self._folder.journal, telemetry=self._telemetry),
+                Position(self._folder.position(name)),
+                self._telemetry,
+                recent=self._recent.after,
+            )
+            self._recent.listen(partial(_wake, asyncio.get_running_loop(), forwarder))
+            tasks.append(asyncio.create_task(_stopped_with(forwarder, stop)))
+        if self._with_judge:
+            tasks.append(asyncio.create_task(supervise(self._judge, stop)))
+        tasks.append(asyncio.create_task(_every(PUBLISH_EVERY_S, self._publish, stop)))
+        if self._web is not None:
+            tasks.append(asyncio.create_task(supervise(self._web, stop)))
+        return tasks
+
+    async def _publish(self) -> None:
+        self._progress.say_conditions(is_kept=self._with_judge)
+        self._folder.set_aside.tell(self._telemetry.conditions)
+        self._folder.write_published(self._progress.snapshots())
+
+    async def _retry_set_aside(self) -> None:
+        """What somebody asks to have read again goes to the journal's end; it was forwarded when it came."""
+        done = await asyncio.to_thread(self._folder.set_aside.retry, lambda entry: self._unread.append(entry).result())
+        for record in done:
+            self._telemetry.add(
+                "tracegrade.receiver.accepted_items", record.items, signal=record.signal, transport="set_aside"
+            )
+            logger.info("the record that was set aside at %d is read again: %s", record.position, record.what)
+
+    async def _look_after_the_journal(self, stop: asyncio.Event) -> None:
+        """Retention; before it, while senders are answered already, what the judge has before it is counted."""
+        while not self._unread.is_counted and not stop.is_set():
+            try:
+                await asyncio.to_thread(self._unread.count)
+            except OSError as error:  # no file descriptor left, a disk that fails: receiving must not end with it
+                logger.warning("%s; trying again in %.0f s", error, TRIM_EVERY_S)
+                await wait(stop, TRIM_EVERY_S)
+        await _every(TRIM_EVERY_S, self._trim, stop)
+
+    async def _trim(self) -> None:
+        """Retention, behind all consumers."""
+        consumers = {JUDGE: Consumer(self._progress.committed(), self._config.judge.when_full)}
+        for name, settings in self._config.exporters.items():
+            position = Position(self._folder.position(name)).load()
+            consumers[name] = Consumer(position or 0, settings.when_full)
+        lost = await asyncio.to_thread(self._journal.trim, consumers)
+        if JUDGE in lost:
+            self._progress.lost_some()
+        self._folder.set_aside.forget(self._journal.first)
+        self._progress.log()
+
+    async def _delete(self, stop: asyncio.Event) -> None:
+        """What somebody asks to have deleted, as far as it is in the journal; the judge does the rest."""
+        waiting = self._deletions.waiting("requested", "resolved")
+        self._telemetry.conditions.say("deletion_damaged", self._deletions.damage())
+        if not waiting:
+            return
+        try:
+            erased = await asyncio.to_thread(self._erase, waiting)
+        except (OSError, TraceGradeError) as error:
+            logger.warning("deletion: %s; trying again in %.0f s", error, RETRY_DELETIONS_AFTER_S)
+            await wait(stop, RETRY_DELETIONS_AFTER_S)  # each try reads the whole journal
+            return
+        for deletion in erased:
+            logger.info("deletion %s: %d spans erased from the journal", deletion.id, deletion.deleted.spans)
+
+    def _erase(self, waiting: Sequence[Deletion]) -> list[Deletion]:
+        # Here, because it loads SQL: every start would wait for it, a third of what loading this role takes.
+        from tracegrade.deletion.carry_out import erase_from_journal
+
+        erased = erase_from_journal(
+            waiting,
+            self._deletions,
+            self._journal,
+            self._folder.journal,
+            store_url=self._config.store_url,
+            remembered_s=self._config.remembers_deleted_for,
+        )
+        self._folder.set_aside.erase({trace_id for deletion in erased for trace_id in deletion.trace_ids})
+        return erased
+
+    async def _export_metrics(self) -> None:
+        snapshots = self._progress.snapshots()
+        payload = export_request(snapshots, self._instance_id)
+        for name, client in self._clients.items():
+            if self._config.exporters[name].takes(Signal.METRICS):
+                answer = await client.export(Signal.METRICS, payload)
+                if answer.kind != "sent":
+                    logger.info("%s did not take our own metrics: %s %s", name, answer.reason, answer.message)
+
+    async def _close_clients(self) -> None:
+        for client in self._clients.values():
+            await client.close()
+
+
+def _role_command(role: str, config: Config, config_path: Path | None) -> list[str]:
+    command = [sys.executable, "-m", "tracegrade", "serve", "--role", role, "--ends-with-stdin"]
+    command += ["--data-dir", config.data_dir]
+    return command if config_path is None else [*command, "-c", str(config_path)]
+
+
+def _wake(loop: asyncio.AbstractEventLoop, forwarder: Forwarder) -> None:
+    with suppress(RuntimeError):  # the loop was closed, nobody forwards any more
+        loop.call_soon_threadsafe(forwarder.wake)
+
+
+async def _stopped_with(forwarder: Forwarder, stop: asyncio.Event) -> None:
+    async def stop_it() -> None:
+        await stop.wait()
+        forwarder.stop(STOP_WITHIN_S)
+
+    stopper = asyncio.create_task(stop_it())
+    try:
+        await forwarder.run()
+    finally:
+        stopper.cancel()
+
+
+async def _every(seconds: float, action: Callable[[], Any], stop: asyncio.Event) -> None:
+    said = ""
+    while not stop.is_set():
+        if not await wait(stop, seconds):
+            try:
+                await action()
+                said = ""
+            except (OSError, TraceGradeError) as error:  # no file descriptor left, a disk that fails: receiving goes on
+                if said != (said := str(error)):
+                    logger.warning("%s; trying again every %.0f s", error, seconds)
+
+
+def _with_port(endpoint: str, port: int) -> str:
+    """`endpoint` with the port that was really bound, for port 0."""
+    return f"{endpoint.rpartition(':')[0]}:{port}"

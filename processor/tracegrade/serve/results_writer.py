@@ -1,0 +1,94 @@
+"""What was judged, made durable in the results journal and handed over to delivery."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from tracegrade.codec.results import encode_result
+from tracegrade.journal.errors import JournalRefused
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.record import Encoding, Entry
+from tracegrade.model.signal import Signal
+from tracegrade.pipeline.heartbeat import Heartbeat
+from tracegrade.pipeline.judged import Judged, JudgedClosing
+from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.trace_result import result_of
+from tracegrade.serve.hand_over import HandOver
+
+_RETRY_S = 0.2
+_LOOK_AT_STORE_S = 0.1
+
+
+class ResultsWriter:
+    """The judging thread's side of the results journal.
+
+    A closed trace stays in the judge's memory until the store holds it; this keeps count of those.
+    """
+
+    def __init__(
+        self, journal: LocalJournal, hand_over: HandOver, heartbeat: Heartbeat, settings_hash: str, max_spans: int
+    ) -> None:
+        """`max_spans`: how many spans closed traces may have that are not stored yet; beyond it judging waits."""
+        self._journal = journal
+        self._hand_over = hand_over
+        self._heartbeat = heartbeat
+        self._settings_hash = settings_hash
+        self._max_spans = max_spans
+        self._unstored: deque[tuple[int, int, int]] = deque()  # end in the results journal, sequence, spans
+        self._unstored_spans = 0
+
+    def append(self, judged: Sequence[Judged], judge: RecordJudge) -> bool:
+        """Make the results of `judge` durable; waits while their journal is full, False when stopped meanwhile."""
+        batch, entries = [], []
+        for item in judged:
+            self._heartbeat.working(item.key[1])
+            result = result_of(item, "live", self._settings_hash)
+            batch.append(result)
+            entries.append(Entry(Signal.RESULTS, Encoding.PROTOBUF, result.trace.tenant, 1, encode_result(result)))
+        while True:
+            try:
+                end = self._heartbeat.beat_until(self._journal.append_all(entries), judge.read_position)
+                break
+            except JournalRefused:
+                # Sinks are behind, or the disk is full: wait for them, alive in the eyes of the watchdog.
+                self._heartbeat.beat(judge.read_position)
+                if self._hand_over.stopping.wait(_RETRY_S):
+                    return False
+        self._hand_over.recent.add(batch, end)
+        spans = sum(len(item.trace.spans) for item in judged if isinstance(item, JudgedClosing))
+        self._unstored.append((end, judged[-1].sequence, spans))
+        self._unstored_spans += spans
+        return True
+
+    def wait_for_room(self, judge: RecordJudge) -> bool:
+        """Wait until few enough closed traces of `judge` are not stored yet; False when stopped meanwhile."""
+        self.release_stored(judge)
+        while self._unstored_spans > self._max_spans:
+            self._heartbeat.beat(judge.read_position)
+            if self._hand_over.stopping.wait(_LOOK_AT_STORE_S):
+                return False
+            self.release_stored(judge)
+        return True
+
+    def wait_until_stored(self) -> None:
+        """Return once the store holds every result in the journal, or when judging is stopped.
+
+        Raises:
+            BaseException: what delivery failed with.
+        """
+        while not self._hand_over.stopping.is_set():
+            self._heartbeat.beat(0)
+            if self._hand_over.wait_until_stored(self._journal.end, _RETRY_S):
+                return
+
+    def release_stored(self, judge: RecordJudge) -> None:
+        """Have `judge` let go of the closed traces that the store holds by now."""
+        while self._unstored and self._unstored[0][0] <= self._hand_over.stored_to:
+            _, sequence, spans = self._unstored.popleft()
+            judge.release(sequence)
+            self._unstored_spans -= spans
+
+    def forget(self) -> None:
+        """Records of the journal were erased, and a judge that knows of no closed trace takes over."""
+        self._hand_over.recent.forget()
+        self._unstored.clear()
+        self._unstored_spans = 0

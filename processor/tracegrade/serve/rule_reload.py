@@ -1,0 +1,83 @@
+"""Rule files read again when they change; wrong ones are refused, and the rules in force stay."""
+
+import asyncio
+import logging
+
+from tracegrade.config import RulesSettings
+from tracegrade.deliver.consumer import wait
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.rule.load import RuleSet, load_rules, rules_stamp
+from tracegrade.telemetry.metrics import Telemetry, series
+
+_EXPERIMENTAL = "tracegrade.rules.experimental"
+
+logger = logging.getLogger(__name__)
+
+
+class RuleReload:
+    """Looks at the rule files of one process."""
+
+    def __init__(self, settings: RulesSettings, telemetry: Telemetry) -> None:
+        """Read the rules to begin with: ``in_force``.
+
+        Raises:
+            TraceGradeError: they are wrong.
+        """
+        self._settings = settings
+        self._telemetry = telemetry
+        # Before they are read: a file that is written meanwhile has changed.
+        self._stamp = rules_stamp(settings.paths)
+        self.in_force = self._read()
+        self._note()
+
+    def _read(self) -> RuleSet:
+        return load_rules(self._settings.paths, semantic_model=self._settings.semantic_model)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Look as often as the settings say, in a thread, until `stop` is set."""
+        interval_s = self._settings.reload
+        while interval_s is not None and not await wait(stop, interval_s):
+            await asyncio.to_thread(self.look)
+        await stop.wait()
+
+    def look(self) -> RuleSet | None:
+        """The rules that the files hold now; None when they are those in force, or wrong, which is logged once."""
+        stamp = rules_stamp(self._settings.paths)
+        if stamp == self._stamp:
+            return None
+        self._stamp = stamp
+        try:
+            found = self._read()
+        except TraceGradeError as error:
+            self._telemetry.add("tracegrade.rules.reloads", 1, outcome="refused")
+            self._note(refused=str(error).partition("\n")[0])
+            kept = self.in_force.hash
+            logger.error("the changed rule files have mistakes; the rules in force (%s) stay:\n%s", kept, error)
+            return None
+        before = self.in_force
+        self.in_force = found
+        self._note()
+        if found.hash == before.hash:
+            return None
+        for warning in found.warnings:
+            logger.warning("%s", warning)
+        self._telemetry.add("tracegrade.rules.reloads", 1, outcome="loaded")
+        alike = found.judgement_hash == before.judgement_hash
+        what = "the rules' texts have changed, not what they judge" if alike else "the rules have changed"
+        logger.info("%s: %d in force (%s, before %s)", what, len(found), found.hash, before.hash)
+        return found
+
+    def _note(self, refused: str | None = None) -> None:
+        self._telemetry.conditions.say("rules_refused", refused)
+        experimental = {
+            series(_EXPERIMENTAL, rule=rule.id, rule_hash=rule.hash[:8]): 1.0
+            for rule in self.in_force.rules
+            if rule.status == "experimental"
+        }
+        self._telemetry.replace(
+            {
+                "tracegrade.rules.loaded": {(): len(self.in_force)},
+                "tracegrade.rules.refused": {(): int(refused is not None)},
+                _EXPERIMENTAL: experimental,
+            }
+        )

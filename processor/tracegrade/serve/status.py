@@ -1,0 +1,68 @@
+"""``/metrics``, ``/healthz`` and ``/readyz``: both roles' metrics and conditions, served by the receive role.
+
+``/healthz`` is liveness: it answers 200 as long as this process works, whatever is wrong around it, since a restart
+would repair none of that. ``/readyz`` is readiness: 503 while senders are refused. Both name every condition.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tracegrade.display import time_text
+from tracegrade.otlp.metrics import prometheus_page
+from tracegrade.telemetry.conditions import Condition, conditions_in
+
+Snapshots = Callable[[], list[dict[str, Any]]]
+
+REFUSES = 503
+_RECEIVES = "receive"
+
+
+def status_app(snapshots: Snapshots) -> Starlette:
+    """The three pages; `snapshots` gives the receive role's snapshot and, if there is one, the judge's."""
+
+    async def metrics(request: Request) -> Response:
+        return Response(prometheus_page(snapshots(), time.time_ns()), media_type=CONTENT_TYPE_LATEST)
+
+    async def healthz(request: Request) -> Response:
+        return JSONResponse(_health(snapshots()))
+
+    async def readyz(request: Request) -> Response:
+        health = _health(snapshots())
+        return JSONResponse(health, REFUSES if health["status"] == "refusing" else 200)
+
+    return Starlette(routes=[Route("/metrics", metrics), Route("/healthz", healthz), Route("/readyz", readyz)])
+
+
+def _health(taken: list[dict[str, Any]]) -> dict[str, Any]:
+    """``status`` is ok; or degraded: senders are served, something else is wrong; or refusing: they are not."""
+    now_ns = time.time_ns()
+    found = {snapshot["role"]: conditions_in(snapshot) for snapshot in taken}
+    refuses = any(condition.refuses for condition in found.get(_RECEIVES, ()))
+    status = "refusing" if refuses else "degraded" if any(found.values()) else "ok"
+    return {
+        "status": status,
+        "conditions": [shown for role, conditions in found.items() for shown in _shown(role, conditions, now_ns)],
+        "snapshot_age_s": {item["role"]: round(max(0, now_ns - item["time_ns"]) / 1e9, 3) for item in taken},
+    }
+
+
+def _shown(role: str, conditions: Iterable[Condition], now_ns: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": condition.name,
+            "role": role,
+            "where": condition.where,
+            "since": f"{time_text(condition.since_ns).replace(' ', 'T')}Z",
+            "for_s": round(max(0, now_ns - condition.since_ns) / 1e9, 3),
+            "message": condition.message,
+            "advice": condition.advice,
+        }
+        for condition in conditions
+    ]

@@ -1,0 +1,47 @@
+"""What the judge process does to its store beside storing results: texts of rules are kept, old traces deleted."""
+
+import asyncio
+import logging
+import time
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from tracegrade.deliver.consumer import wait
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.serve.rule_reload import RuleReload
+from tracegrade.store.retention import delete_older
+from tracegrade.store.rule_texts import save_rule_texts
+
+KEEP_RULE_TEXTS_EVERY_S = 1.0
+RETENTION_EVERY_S = 60.0
+
+logger = logging.getLogger(__name__)
+
+
+async def keep_rule_texts(store: Engine, rules: RuleReload, stop: asyncio.Event) -> None:
+    """Until `stop` is set: what results name by its hash can be read in the store, however the files change later."""
+    kept = ""
+    while not await wait(stop, KEEP_RULE_TEXTS_EVERY_S):
+        rule_set = rules.in_force
+        if rule_set.hash == kept:
+            continue
+        try:
+            await asyncio.to_thread(_save_rule_texts, store, rule_set)
+            kept = rule_set.hash
+        except SQLAlchemyError as error:
+            logger.warning("the rules' texts are not stored, trying again: %s", error)
+
+
+async def delete_old_traces(store: Engine, retention_s: float, stop: asyncio.Event) -> None:
+    """Until `stop` is set: retention, a thousand traces at a time so that the writer never waits long."""
+    retention_ns = round(retention_s * 1e9)
+    while not await wait(stop, RETENTION_EVERY_S):
+        before_ns = time.time_ns() - retention_ns
+        while not stop.is_set() and await asyncio.to_thread(delete_older, store, before_ns) > 0:
+            await asyncio.sleep(0.1)
+
+
+def _save_rule_texts(store: Engine, rule_set: RuleSet) -> None:
+    with store.begin() as connection:
+        save_rule_texts(connection, rule_set, time.time_ns())

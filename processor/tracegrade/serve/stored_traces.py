@@ -1,0 +1,48 @@
+"""What the judge looks up in the store: closed traces that late spans belong to, and sessions that go on."""
+
+from collections.abc import Iterable, Mapping
+
+from sqlalchemy import Engine
+
+from tracegrade.assemble.closed_traces import ClosedTrace, TraceKey
+from tracegrade.assemble.sessions import MAX_TRACES, KnownSession, SessionKey
+from tracegrade.model.session import TURN
+from tracegrade.model.trace_result import TraceSummary
+from tracegrade.pipeline.heartbeat import Heartbeat
+from tracegrade.store.read import closed_traces, sessions_going_on, stored_session
+
+
+class StoredTraces:
+    """Reads of the judging thread, over connections of its own: they must not wait for whoever writes."""
+
+    def __init__(self, engine: Engine, heartbeat: Heartbeat) -> None:
+        self._engine = engine
+        self._heartbeat = heartbeat
+
+    def closed_traces(self, keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
+        """Those of `keys` that the store holds."""
+        with self._heartbeat.elsewhere(), self._engine.connect() as connection:
+            found = closed_traces(connection, list(keys))
+        return {key: ClosedTrace.of(trace) for key, trace in found.items()}
+
+    def session(self, key: SessionKey) -> KnownSession | None:
+        """The session of this tenant and id, if the store holds it."""
+        with self._heartbeat.elsewhere(), self._engine.connect() as connection:
+            stored = stored_session(connection, *key)
+        return _known(stored) if stored is not None else None
+
+    def sessions_going_on(self) -> list[KnownSession]:
+        """The sessions that had not ended when an earlier process stopped."""
+        with self._engine.connect() as connection:
+            return [_known(stored) for stored in sessions_going_on(connection)]
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._engine.dispose()
+
+
+def _known(stored: TraceSummary) -> KnownSession:
+    cut, ended = stored.cut_by == MAX_TRACES, stored.close_reason != TURN
+    return KnownSession(
+        stored.tenant, stored.session or "", stored.members or {}, stored.closed_ns, cut, stored.revision, ended
+    )

@@ -1,0 +1,116 @@
+"""Keeps a child process running: started by exec, watched, ended through its pipe, started again when it ends.
+
+Never by fork: gRPC's threads do not survive one. A child reads the pipe that is its standard input, and leaves when our
+end of it is closed, however we ended (`tracegrade.serve.parent`).
+"""
+
+import asyncio
+import logging
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tracegrade.deliver.consumer import wait
+
+LOOK_EVERY_S = 0.25
+SHORT_LIFE_S = 10.0
+SHORTEST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 30.0
+CRASHED = "crashed"  # why a child ended that nobody ended
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A process to start: ``name`` in logs; ``pass_fds`` stay open in it; it has ``stop_within_s`` to leave."""
+
+    name: str
+    command: Sequence[str]
+    stop_within_s: float
+    pass_fds: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a child ended: ``reason`` is why it was ended, or `CRASHED`; ``started_ns`` is monotonic."""
+
+    exit_code: int
+    reason: str
+    started_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The child is to be started again: after the shortest pause if it ``got_further`` than those before it."""
+
+    reason: str
+    got_further: bool = False
+
+
+class Child(Protocol):
+    """What differs between the children that are supervised."""
+
+    async def next_launch(self, stop: asyncio.Event) -> Launch | None:
+        """What to start, once it is time for it; None when `stop` was set before."""
+        ...
+
+    def why_end(self, started_ns: int) -> str | None:
+        """Why the process that was started then must be ended; None while it may go on. Asked all the time."""
+        ...
+
+    async def after(self, ended: Ended) -> Restart | None:
+        """The process has ended; None when it must not be started again."""
+        ...
+
+
+async def supervise(child: Child, stop: asyncio.Event) -> None:
+    """Keep `child` running until `stop` is set, or it must not be started again.
+
+    The pauses before a start double while children live for seconds only and get no further.
+    """
+    pause_s = SHORTEST_PAUSE_S
+    while (launch := await child.next_launch(stop)) is not None:
+        started_ns = time.monotonic_ns()
+        # Not asyncio's: uvloop forks for it, and gRPC minds; this one uses vfork and exec.
+        process = subprocess.Popen(launch.command, stdin=subprocess.PIPE, pass_fds=launch.pass_fds)
+        reason = await _watch(child, process, started_ns, stop)
+        assert process.stdin is not None
+        process.stdin.close()  # end of file: the child finishes its work and leaves
+        if stop.is_set():
+            await _leave(process, launch.stop_within_s)
+            return
+        restart = await child.after(Ended(process.returncode, reason, started_ns))
+        if restart is None:
+            return
+        lived_s = (time.monotonic_ns() - started_ns) / 1e9
+        is_well = lived_s > SHORT_LIFE_S or restart.got_further
+        pause_s = SHORTEST_PAUSE_S if is_well else min(pause_s * 2, LONGEST_PAUSE_S)
+        logger.warning(
+            "%s ended (%s, exit code %s); next start in %.1f s; receiving and forwarding go on",
+            launch.name,
+            restart.reason,
+            process.returncode,
+            pause_s,
+        )
+        await wait(stop, pause_s)
+
+
+async def _watch(child: Child, process: subprocess.Popen[bytes], started_ns: int, stop: asyncio.Event) -> str:
+    """Wait until `stop` is set or the process ends, by itself or by us; why it ended."""
+    while process.poll() is None and not await wait(stop, LOOK_EVERY_S):
+        if (reason := child.why_end(started_ns)) is not None:
+            process.kill()
+            process.wait()
+            return reason
+    return CRASHED
+
+
+async def _leave(process: subprocess.Popen[bytes], within_s: float) -> None:
+    try:
+        await asyncio.to_thread(process.wait, within_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

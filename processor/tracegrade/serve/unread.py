@@ -1,0 +1,231 @@
+"""How many accepted spans and log records the judge has not read yet: exact at any position, whoever restarts."""
+
+import logging
+import threading
+import time
+from array import array
+from bisect import bisect_right
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.reader import JournalReader
+from tracegrade.journal.record import Entry
+from tracegrade.model.signal import Signal
+
+logger = logging.getLogger(__name__)
+
+_JUDGED = (Signal.TRACES, Signal.LOGS)
+_SOON_COUNTED_BYTES = 16 * 1024 * 1024
+_BEHIND_BYTES = 16 * 1024 * 1024
+_BEHIND_LOOKS = 10
+
+
+class Items(NamedTuple):
+    """So many of each signal that is judged."""
+
+    spans: int = 0
+    log_records: int = 0
+
+    def plus(self, other: "Items") -> "Items":
+        """Both together."""
+        return Items(self.spans + other.spans, self.log_records + other.log_records)
+
+    def minus(self, other: "Items") -> "Items":
+        """What `other` lacks of this; none below 0."""
+        return Items(max(0, self.spans - other.spans), max(0, self.log_records - other.log_records))
+
+
+class UnreadItems:
+    """Wraps the journal's writer: notes behind each accepted record how many items there are up to it.
+
+    What the judge has not read of what was there at the start is counted by `count`, which takes a second for a million
+    requests: senders are answered meanwhile, and only positions before the start have no count yet.
+    """
+
+    def __init__(self, journal: LocalJournal, folder: Path, judged_to: int) -> None:
+        """Prepare to count from `judged_to`, where the judge stands, or from the first record still there."""
+        self._journal = journal
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._halted = False
+        self._told_s = 0.0
+        reader = JournalReader(folder)
+        # Retention may have deleted what a judge left behind had not read.
+        self._begin = max(judged_to, reader.first())
+        self._start = reader.durable().end
+        reader.close()
+        self._since = _Sums(self._start)
+        self._before: _Sums | None = None
+        if self._start - self._begin <= _SOON_COUNTED_BYTES:
+            self.count()
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether all positions have a count."""
+        return self._before is not None
+
+    def count(self) -> None:
+        """Count what was there at the start, unless it is; from any thread. Raises OSError when it cannot be read."""
+        if self._before is not None:
+            return
+        sums = _Sums(self._begin)
+        reader = JournalReader(self._folder)
+        try:
+            for end, signal, items in reader.counts(self._begin, self._start):
+                sums.note(end, signal, items)
+                if self._halted:
+                    return
+        finally:
+            reader.close()
+        self._before = sums
+
+    def tell(self, position: int) -> None:
+        """Log how much of what was there at the start a judge at `position` has before it; later, that it has not."""
+        if position < self._start and not self._told_s:
+            self._told_s = time.monotonic()
+            size_mib = (self._start - position) / 1024**2
+            waiting = self.between(position, self._start) or Items()
+            logger.info("%.0f MiB of the journal wait to be judged: %d spans and %d log records", size_mib, *waiting)
+        elif position >= self._start and self._told_s:
+            logger.info("the journal found at the start is judged, after %.0f s", time.monotonic() - self._told_s)
+            self._told_s = 0.0
+
+    def halt(self) -> None:
+        """Let `count` end early: nobody needs it any more."""
+        self._halted = True
+
+    def append(self, entry: Entry) -> "Future[int]":
+        """As the journal's; the record is noted before the sender hears of it."""
+        future = self._journal.append(entry)
+        if entry.signal in _JUDGED:
+            future.add_done_callback(lambda done: self._note_appended(done, entry))
+        return future
+
+    def behind(self, position: int, deleted_to: int, committed: int) -> Items | None:
+        """What is in records after `position` and `deleted_to`; forgets what lies before `position` and `committed`.
+
+        A judge begins at `committed`, which may be further than what its last snapshot tells, the `position` that is
+        asked for until the next one. None while it is not counted.
+        """
+        known_from = min(position, committed)
+        with self._lock:
+            found = self._after(max(position, deleted_to))
+            self._since.forget(known_from)
+            if self._before is not None:
+                self._before.forget(known_from)
+            return found
+
+    def between(self, begin: int, end: int) -> Items | None:
+        """What is in records that end after `begin` and by `end`; None while it is not counted."""
+        with self._lock:
+            after_begin, after_end = self._after(begin), self._after(end)
+            return None if after_begin is None or after_end is None else after_begin.minus(after_end)
+
+    def _after(self, position: int) -> Items | None:
+        if position >= self._start:
+            return self._since.after(position)
+        return None if self._before is None else self._before.after(position).plus(self._since.after(position))
+
+    def _note_appended(self, done: "Future[int]", entry: Entry) -> None:
+        if done.exception() is None:
+            with self._lock:
+                self._since.note(done.result(), entry.signal, entry.items)
+
+
+class SkippedItems:
+    """What retention deleted before the judge read it: counted once, however often it is looked at.
+
+    The judge knows where it went on reading: each of its snapshots says what it passed over up to the position that the
+    same snapshot gives. What is deleted beyond that position it will pass over.
+    """
+
+    def __init__(self, unread: UnreadItems) -> None:
+        self._unread = unread
+        self._ranges: list[tuple[int, int]] = []  # counted, in order, none touching another
+        self._counted = Items()
+
+    def note(self, snapshot: dict[str, Any] | None, read_to: int) -> None:
+        """Count what a judge that has read up to `read_to` says that it passed over."""
+        for begin, end in (snapshot or {}).get("skipped", ()):
+            if end <= read_to:
+                self._count(begin, end)
+
+    def dropped(self, read_to: int, deleted_to: int) -> Items:
+        """All that the judge passed over, and will: retention has deleted what comes before `deleted_to`."""
+        ahead = self._unread.between(read_to, deleted_to) if deleted_to > read_to else None
+        return self._counted.plus(ahead or Items())
+
+    def _count(self, begin: int, end: int) -> None:
+        position = begin
+        for other_begin, other_end in [*self._ranges, (end, end)]:
+            if position < min(other_begin, end):
+                found = self._unread.between(position, min(other_begin, end))
+                if found is None:
+                    return  # what was there at the start is being counted: the next snapshot says so again
+                self._counted = self._counted.plus(found)
+            position = max(position, other_end)
+        self._ranges = _joined([*self._ranges, (begin, end)])
+
+
+def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for begin, end in sorted(ranges):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+class JudgeBehind:
+    """Whether the judge is behind for good, or for a moment only; asked once a second."""
+
+    def __init__(self) -> None:
+        self.lost = False  # since it was asked last, something was deleted that the judge had not read
+        self._looks = 0
+        self._is_behind = False
+
+    def told(self, lag_bytes: int) -> str | None:
+        """What to say of a judge that is so far behind; None for nothing."""
+        self._looks = self._looks + 1 if lag_bytes > _BEHIND_BYTES else 0
+        if self.lost or self._looks >= _BEHIND_LOOKS:
+            self._is_behind = True
+        elif lag_bytes < _BEHIND_BYTES // 2:
+            self._is_behind = False
+        lost, self.lost = self.lost, False
+        if not self._is_behind:
+            return None
+        what = "; what it has not read is being deleted: journal.max_size_mib" if lost else ""
+        return f"{lag_bytes / 1024**2:.0f} MiB of the journal wait to be judged{what}"
+
+
+class _Sums:
+    """Sums of items up to the end of each record; 24 bytes a record."""
+
+    def __init__(self, begin: int) -> None:
+        self._ends = array("Q", [begin])
+        self._spans = array("Q", [0])
+        self._log_records = array("Q", [0])
+
+    def note(self, end: int, signal: Signal, items: int) -> None:
+        if signal in _JUDGED:
+            is_spans = signal == Signal.TRACES
+            self._ends.append(end)
+            self._spans.append(self._spans[-1] + (items if is_spans else 0))
+            self._log_records.append(self._log_records[-1] + (0 if is_spans else items))
+
+    def after(self, position: int) -> Items:
+        """What is in records that end after `position`."""
+        index = self._index(position)
+        return Items(self._spans[-1] - self._spans[index], self._log_records[-1] - self._log_records[index])
+
+    def forget(self, position: int) -> None:
+        """Positions before `position` are not asked for any more."""
+        index = self._index(position)
+        for sums in (self._ends, self._spans, self._log_records):
+            del sums[:index]
+
+    def _index(self, position: int) -> int:
+        return max(0, bisect_right(self._ends, position) - 1)

@@ -1,0 +1,62 @@
+"""The web process of ``serve``: the page and the API over what the other two wrote."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, Engine
+
+from tracegrade.config import Config, WebSettings
+from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.receive.certificate import server_context
+from tracegrade.receive.http_server import HttpServer
+from tracegrade.serve.rule_reload import RuleReload
+from tracegrade.store.open import open_store, reading
+from tracegrade.telemetry.metrics import Telemetry
+from tracegrade.web.app import build_app
+from tracegrade.web.sources import Sources
+
+STOP_WITHIN_S = 1
+
+
+class WebRole:
+    """One page over one data folder."""
+
+    def __init__(self, config: Config, settings: WebSettings) -> None:
+        """Read the rules; the store may come later.
+
+        Raises:
+            TraceGradeError: the rules are wrong.
+        """
+        self._config = config
+        self._settings = settings
+        self._store_url = config.store_url
+        self._folder = DataFolder(config.data_path)
+        self._reload = RuleReload(config.rules, Telemetry("web"))
+        self._engine: Engine | None = None
+        self._opening = threading.Lock()
+
+    async def run(self, stop: asyncio.Event, listening: socket.socket) -> None:
+        """Serve on `listening` until `stop` is set."""
+        sources = Sources(
+            self._store, lambda: self._reload.in_force, self._folder.read_published, self._config, stop.is_set
+        )
+        tls = None if self._settings.tls is None else server_context("web", self._settings.tls)
+        server = HttpServer(build_app(sources), tls=tls, stop_within_s=STOP_WITHIN_S)
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        reloading = asyncio.create_task(self._reload.run(stop))
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({serving, reloading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stop.set()
+        server.should_exit = True
+        await asyncio.gather(serving, reloading, stopping)
+
+    @contextmanager
+    def _store(self) -> Iterator[Connection]:
+        with self._opening:
+            if self._engine is None:
+                self._engine = open_store(self._store_url, read_only=True)
+        with reading(self._engine) as connection:
+            yield connection

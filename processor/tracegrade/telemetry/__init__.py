@@ -1,0 +1,1 @@
+"""Our own metrics, and what is wrong right now."""

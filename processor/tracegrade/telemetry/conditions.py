@@ -1,0 +1,167 @@
+"""What is wrong right now, and since when: states that begin, last and end, where metrics only count.
+
+Each process keeps its `Conditions`; they leave it as part of its snapshot. ``/healthz``, ``/readyz``, the page and
+``doctor`` show those of all. ``KINDS`` is the whole list.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tracegrade.display import elapsed_text
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of condition: what it means, what to do, whether senders are refused meanwhile."""
+
+    meaning: str
+    advice: str
+    refuses: bool = False
+
+
+KINDS: dict[str, Kind] = {
+    # Receiving.
+    "journal_full": Kind(
+        "the journal has reached journal.max_size_mib, because a consumer that must not lose anything is behind",
+        "find out why the consumer named is behind, or set journal.max_size_mib higher",
+        refuses=True,
+    ),
+    "disk_failing": Kind(
+        "writing to the disk fails: it is full, read-only or broken",
+        "make room, or check the disk; writing is tried again every few seconds",
+        refuses=True,
+    ),
+    "disk_slow": Kind(
+        "more requests wait to be written than may wait", "check the disk, and what else uses it", refuses=True
+    ),
+    "data_folder_gone": Kind(
+        "the data folder was deleted or replaced under the running process",
+        "move it back, and receiving goes on; or restart, and a new one is made",
+        refuses=True,
+    ),
+    # Judging; receiving and forwarding go on.
+    "judge_down": Kind(
+        "the judge ended, and since then has not got further than before",
+        "its log says why it ended; it is started again",
+    ),
+    "judge_silent": Kind(
+        "the judge runs, and has not reported its state for 15 s",
+        "check whether the machine is overloaded, or the disk slow",
+    ),
+    "judge_behind": Kind(
+        "the judge stays more than 16 MiB behind the journal", "use fewer rules, or find the slow one"
+    ),
+    "record_set_aside": Kind(
+        "a request, or a trace, ended the judge twice and is not judged",
+        "'tracegrade set-aside list' shows it, 'tracegrade set-aside retry' has it judged again",
+    ),
+    "store_unavailable": Kind(
+        "the store does not answer or cannot be read",
+        "start or repair it, or move the file away; it is tried again all the time",
+    ),
+    "store_updating": Kind("the store is brought up to date after an upgrade", "wait: a large one takes minutes"),
+    "rules_refused": Kind(
+        "the rule files have changed and are wrong; the old rules are in force", "'tracegrade rules check' says where"
+    ),
+    # The rest.
+    "deletion_damaged": Kind(
+        "a file that says what to delete, or what was deleted, is damaged",
+        "request the deletion again; the message names the file",
+    ),
+    "exporter_failing": Kind(
+        "this exporter's endpoint does not take requests, which wait in the journal",
+        "check whether its endpoint can be reached",
+    ),
+    "web_port_taken": Kind(
+        "another process listens on web.endpoint, such as one that an earlier start left",
+        "stop it, or choose another endpoint; it is tried again all the time",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A state that lasts: its ``name`` among `KINDS`, ``where`` ("" when there is one of it), since when, in words."""
+
+    name: str
+    where: str
+    since_ns: int
+    message: str
+
+    @property
+    def refuses(self) -> bool:
+        """Whether senders are refused meanwhile."""
+        return KINDS[self.name].refuses if self.name in KINDS else False
+
+    @property
+    def advice(self) -> str:
+        """What to do."""
+        return KINDS[self.name].advice if self.name in KINDS else ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As a snapshot holds it."""
+        return {"name": self.name, "where": self.where, "since_ns": self.since_ns, "message": self.message}
+
+
+class Conditions:
+    """The conditions of one process. Thread-safe; log lines are written when one begins and when it ends."""
+
+    def __init__(self, now_ns: Callable[[], int] = time.time_ns) -> None:
+        self._now_ns = now_ns
+        self._lock = threading.Lock()
+        self._current: dict[tuple[str, str], Condition] = {}
+
+    def begin(self, name: str, message: str, where: str = "") -> None:
+        """It is so now; one that holds already keeps its time and says `message` from now on."""
+        KINDS[name]  # a KeyError here is a misspelt name
+        key = (name, where)
+        with self._lock:
+            held = self._current.get(key)
+            since_ns = held.since_ns if held is not None else self._now_ns()
+            self._current[key] = Condition(name, where, since_ns, message)
+        if held is None:
+            logger.warning("%s: %s", _shown(name, where), message)
+
+    def end(self, name: str, where: str = "") -> None:
+        """It is not so, or no more."""
+        with self._lock:
+            held = self._current.pop((name, where), None)
+        if held is not None:
+            lasted = elapsed_text(max(0, self._now_ns() - held.since_ns))
+            logger.warning("%s is over, after %s", _shown(name, where), lasted)
+
+    def say(self, name: str, message: str | None, where: str = "") -> None:
+        """`begin` with `message`, `end` for None."""
+        if message is None:
+            self.end(name, where)
+        else:
+            self.begin(name, message, where)
+
+    def holds(self, name: str, where: str = "") -> bool:
+        """Whether it is so now."""
+        return (name, where) in self._current
+
+    def resume(self, earlier: Iterable[Condition]) -> None:
+        """Go on with what an earlier process has begun: it has been logged, and lasts since then."""
+        with self._lock:
+            self._current.update({(condition.name, condition.where): condition for condition in earlier})
+
+    def current(self) -> list[Condition]:
+        """What holds now, the oldest first."""
+        with self._lock:
+            return sorted(self._current.values(), key=lambda condition: (condition.since_ns, condition.name))
+
+
+def conditions_in(snapshot: dict[str, Any]) -> list[Condition]:
+    """The conditions that a role's snapshot holds; none for one of an earlier version."""
+    return [Condition(**found) for found in snapshot.get("conditions", ())]
+
+
+def _shown(name: str, where: str) -> str:
+    return f"{name} ({where})" if where else name

@@ -1,0 +1,243 @@
+"""Our own metrics: what came in, what went out, what was lost and why; and what is wrong right now.
+
+One `Telemetry` a process, filled in batches (never per span), read as a snapshot: plain JSON that the judge writes to
+a file each second and the receive role shows on ``/metrics`` beside its own. ``METRICS`` is the whole list.
+"""
+
+import threading
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import time_ns
+from typing import Any, Literal
+
+from tracegrade.telemetry.conditions import Conditions
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One instrument: ``unit`` in UCUM, ``labels`` the attribute names it may carry (all of low cardinality)."""
+
+    kind: Literal["counter", "gauge", "histogram"]
+    unit: str
+    description: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+_RESULT_LABELS = ("rule", "rule_hash", "evaluation", "agent", "service")
+_SCORE_BUCKETS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
+
+METRICS: dict[str, Metric] = {
+    # What agents sent. Requests that reached a handler = accepted + refused by reason.
+    "tracegrade.receiver.requests": Metric(
+        "counter", "{request}", "Export calls answered", ("signal", "transport", "outcome", "reason")
+    ),
+    "tracegrade.receiver.accepted_items": Metric(
+        "counter", "{item}", "Spans, log records and data points journalled", ("signal", "transport")
+    ),
+    "tracegrade.receiver.rejected_spans": Metric("counter", "{span}", "Spans rejected by partial success", ("reason",)),
+    "tracegrade.receiver.loop_items": Metric(
+        "counter", "{item}", "Items that this instance had sent and that came back to it", ("signal",)
+    ),
+    "tracegrade.receiver.closed_connections": Metric(
+        "counter",
+        "{connection}",
+        "Connections that were closed: clients too slow to send or to read, or too many connections",
+        ("transport", "reason"),
+    ),
+    # The journal.
+    "tracegrade.journal.size": Metric("gauge", "By", "Bytes on disk", ("journal",)),
+    "tracegrade.journal.end": Metric("gauge", "By", "Durable end: bytes ever written", ("journal",)),
+    "tracegrade.journal.position": Metric("gauge", "By", "Position of a consumer", ("journal", "consumer")),
+    "tracegrade.journal.commits": Metric("counter", "{commit}", "Group commits (one fdatasync each)", ("journal",)),
+    "tracegrade.journal.failed_commits": Metric(
+        "counter", "{commit}", "Group commits that failed on disk; their senders retry", ("journal", "reason")
+    ),
+    "tracegrade.journal.corrupt_bytes": Metric(
+        "counter", "By", "Bytes that were cut off or set aside when the journal was recovered", ("journal", "reason")
+    ),
+    # Forwarding, in requests: accepted = sent + queued + failed by reason + loop.
+    "tracegrade.exporter.sent_requests": Metric(
+        "counter", "{request}", "Requests that an exporter delivered", ("exporter", "signal")
+    ),
+    "tracegrade.exporter.failed_requests": Metric(
+        "counter", "{request}", "Requests that an exporter gave up", ("exporter", "signal", "reason")
+    ),
+    "tracegrade.exporter.retries": Metric(
+        "counter", "{retry}", "Attempts that failed and are repeated", ("exporter", "signal", "reason")
+    ),
+    "tracegrade.exporter.queued_requests": Metric(
+        "gauge", "{request}", "Requests accepted and not yet sent", ("exporter",)
+    ),
+    "tracegrade.exporter.rejected_items": Metric(
+        "counter", "{item}", "Items the peer rejected by partial success", ("exporter", "signal")
+    ),
+    # What became of accepted spans: accepted + found in the journal at start = unread + read, and
+    # read = open + the sum over all dispositions (judged, duplicate, own, too_late, dropped).
+    "tracegrade.spans": Metric(
+        "counter", "{span}", "Accepted spans by disposition: judged, duplicate, dropped and so on", ("fate", "reason")
+    ),
+    "tracegrade.spans.open": Metric("gauge", "{span}", "Spans in live traces"),
+    "tracegrade.spans.unread": Metric("gauge", "{span}", "Accepted spans that the judge has not read yet"),
+    "tracegrade.spans.read": Metric("counter", "{span}", "Spans that the judge has read since its start"),
+    # The same of log records; joined: it tells of a span that was there when its trace was judged.
+    "tracegrade.log_records": Metric(
+        "counter",
+        "{log_record}",
+        "Accepted log records by disposition: joined, unjoined, dropped and so on",
+        ("fate", "reason"),
+    ),
+    "tracegrade.log_records.open": Metric("gauge", "{log_record}", "Log records in live traces"),
+    "tracegrade.log_records.unread": Metric(
+        "gauge", "{log_record}", "Accepted log records that the judge has not read yet"
+    ),
+    "tracegrade.log_records.read": Metric(
+        "counter", "{log_record}", "Log records that the judge has read since its start"
+    ),
+    "tracegrade.traces.open": Metric("gauge", "{trace}", "Live traces"),
+    "tracegrade.traces.closed": Metric(
+        "counter", "{trace}", "Closed traces by close reason", ("close_reason", "complete")
+    ),
+    "tracegrade.conditions": Metric(
+        "gauge",
+        "{condition}",
+        "Conditions that hold now; /healthz says since when, where and what to do",
+        ("condition",),
+    ),
+    "tracegrade.rules.loaded": Metric("gauge", "{rule}", "Rules in force"),
+    "tracegrade.rules.experimental": Metric(
+        "gauge", "1", "1 for each rule in force that never alerts because it is experimental", ("rule", "rule_hash")
+    ),
+    "tracegrade.rules.refused": Metric(
+        "gauge", "1", "1 while the rule files have mistakes and the old rules stay in force, else 0"
+    ),
+    "tracegrade.rules.reloads": Metric(
+        "counter", "{reload}", "Reloads of changed rule files, by outcome: loaded or refused", ("outcome",)
+    ),
+    "tracegrade.judge.lag": Metric("gauge", "By", "Bytes journalled and not yet read by the judge"),
+    "tracegrade.judge.restarts": Metric("counter", "{restart}", "Restarts by the watchdog", ("reason",)),
+    "tracegrade.extract.unread_tool_spans": Metric(
+        "counter", "{span}", "Spans that look like tool calls and that no dialect reads", ("service", "scope")
+    ),
+    "tracegrade.extract.silent_traces": Metric(
+        "counter",
+        "{trace}",
+        "Traces without any tool call in which a scope of models or agents wrote spans",
+        ("service", "scope"),
+    ),
+    "tracegrade.extract.dialect_errors": Metric(
+        "counter",
+        "{trace}",
+        "Traces read without the dialects of installed packages because one of them raised an error",
+    ),
+    # Results.
+    "tracegrade.evaluation.score": Metric(
+        "histogram", "1", "Scores of judged evaluations", _RESULT_LABELS, _SCORE_BUCKETS
+    ),
+    "tracegrade.evaluations": Metric("counter", "{evaluation}", "Evaluations by outcome", (*_RESULT_LABELS, "outcome")),
+    "tracegrade.revisions": Metric(
+        "counter", "{evaluation}", "Outcomes changed by a later revision", ("rule", "from", "to")
+    ),
+    "tracegrade.decisions": Metric("counter", "{decision}", "Decisions by kind", ("rule", "kind")),
+    "tracegrade.sink.delivered_records": Metric("counter", "{record}", "Judged traces delivered", ("sink",)),
+    "tracegrade.sink.dropped_records": Metric(
+        "counter", "{record}", "Judged traces that a sink gave up", ("sink", "reason")
+    ),
+    "tracegrade.sink.retries": Metric(
+        "counter", "{retry}", "Deliveries that failed and are repeated", ("sink", "reason")
+    ),
+    "tracegrade.sink.position": Metric("gauge", "By", "Position of a sink in the results journal", ("sink",)),
+    "tracegrade.alerts.firing": Metric("gauge", "{alert}", "Alerts that fire now", ("rule",)),
+    "tracegrade.alerts.failed_checks": Metric("counter", "{check}", "Checks of alerts that failed and are repeated"),
+    "tracegrade.alerts.notifications": Metric(
+        "counter", "{notification}", "Notifications by outcome", ("receiver", "outcome")
+    ),
+}
+
+
+class Telemetry:
+    """Counters, gauges and histograms of one process. Thread-safe; one lock a call, so call per batch.
+
+    ``conditions`` are what is wrong in it; a snapshot holds them, and their numbers as a metric.
+    """
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        self.conditions = Conditions()
+        self.started_ns = time_ns()
+        self._lock = threading.Lock()
+        self._numbers: dict[str, dict[Labels, float]] = {}
+        self._histograms: dict[str, dict[Labels, list[float]]] = {}
+
+    def add(self, name: str, amount: float = 1, /, **labels: str) -> None:
+        """Add to a counter."""
+        key = series(name, **labels)
+        with self._lock:
+            values = self._numbers.setdefault(name, {})
+            values[key] = values.get(key, 0) + amount
+
+    def set(self, name: str, value: float, /, **labels: str) -> None:
+        """Set a gauge."""
+        key = series(name, **labels)
+        with self._lock:
+            self._numbers.setdefault(name, {})[key] = value
+
+    def replace(self, values: Mapping[str, Mapping[Labels, float]]) -> None:
+        """Set all series of several metrics at once: a snapshot sees all of them or none (see `series`)."""
+        with self._lock:
+            for name, by_series in values.items():
+                self._numbers[name] = dict(by_series)
+
+    def observe(self, name: str, values: list[float], /, **labels: str) -> None:
+        """Record values into a histogram."""
+        key = series(name, **labels)
+        buckets = METRICS[name].buckets
+        with self._lock:
+            # One count per bucket and one above the last, then the sum.
+            cells = self._histograms.setdefault(name, {}).setdefault(key, [0.0] * (len(buckets) + 2))
+            for value in values:
+                cells[bisect_left(buckets, value)] += 1
+                cells[-1] += value
+
+    def value(self, name: str, /, **labels: str) -> float:
+        """The sum over all series of `name` that carry `labels`, 0 when there is none."""
+        wanted = set(labels.items())
+        with self._lock:
+            return sum(v for key, v in self._numbers.get(name, {}).items() if wanted <= set(key))
+
+    def snapshot(self) -> dict[str, Any]:
+        """All values at one moment, as plain JSON: name -> list of {labels, value} or {labels, counts, sum}."""
+        conditions = self.conditions.current()
+        by_name = Counter(condition.name for condition in conditions)
+        with self._lock:
+            numbers = {
+                name: [{"labels": dict(key), "value": value} for key, value in values.items()]
+                for name, values in self._numbers.items()
+            }
+            histograms = {
+                name: [{"labels": dict(key), "counts": cells[:-1], "sum": cells[-1]} for key, cells in values.items()]
+                for name, values in self._histograms.items()
+            }
+        if by_name:
+            numbers["tracegrade.conditions"] = [
+                {"labels": {"condition": name}, "value": number} for name, number in by_name.items()
+            ]
+        return {
+            "role": self.role,
+            "started_ns": self.started_ns,
+            "time_ns": time_ns(),
+            "conditions": [condition.to_json() for condition in conditions],
+            "metrics": numbers | histograms,
+        }
+
+
+def series(name: str, /, **labels: str) -> Labels:
+    """The key of one series of a metric; refuses labels that the metric does not have."""
+    metric = METRICS[name]
+    if unknown := labels.keys() - set(metric.labels):
+        raise ValueError(f"metric {name} has no label {sorted(unknown)!r}; METRICS lists {metric.labels!r}")
+    return tuple(sorted(labels.items()))

@@ -1,0 +1,119 @@
+"""The app of the API: FastAPI with the operations of the registry, and with our form of errors."""
+
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+from fastapi import Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import Receive, Scope, Send
+
+from tracegrade.store.open import StoreError
+from tracegrade.web.api.documents import ExactJson
+from tracegrade.web.api.openapi import COMMON_PROBLEMS, DESCRIPTION, completed, own_version
+from tracegrade.web.api.parameters import refuse_repeated
+from tracegrade.web.api.registry import ROUTERS
+from tracegrade.web.problem import Refusal, no_such_address, problem
+
+
+class Api(FastAPI):
+    """The API; ``state.sources`` is what it reads."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            title="TraceGrade",
+            version=own_version(),
+            description=DESCRIPTION,
+            servers=[{"url": "/api/v1"}],
+            # Its pages load scripts from another host; its document is served below.
+            docs_url=None,
+            redoc_url=None,
+            openapi_url=None,
+            default_response_class=ExactJson,
+            generate_unique_id_function=_operation_id,
+            dependencies=[Depends(refuse_repeated)],
+            responses=COMMON_PROBLEMS,
+            exception_handlers={
+                HTTPException: _refused,
+                RequestValidationError: _wrong,
+                Refusal: _answered,
+                StoreError: _no_store,
+                Exception: _broken,
+            },
+        )
+        self.add_route("/openapi.json", _document)
+        for router in ROUTERS:
+            self.include_router(router)
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document."""
+        if self.openapi_schema is None:
+            self.openapi_schema = completed(super().openapi())
+        return self.openapi_schema
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; HEAD is answered as GET is, and the server leaves the body out."""
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
+        await super().__call__(scope, receive, send)
+
+
+def _operation_id(route: APIRoute) -> str:
+    """``listResults`` for ``list_results``."""
+    first, *others = route.name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def _document(request: Request) -> Response:
+    content = orjson.dumps(request.app.openapi())
+    tag = f'"{blake2b(content, digest_size=8).hexdigest()}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(content, headers=headers, media_type="application/json")
+
+
+async def _refused(request: Request, error: HTTPException) -> Response:
+    if error.status_code == 405:
+        detail = f"{request.method} is not what this address takes; the header 'allow' names what it does"
+        return problem(
+            405, "method-not-allowed", "Method not allowed", detail, {"Allow": ", ".join(_methods(request, error))}
+        )
+    return no_such_address()
+
+
+def _methods(request: Request, error: HTTPException) -> list[str]:
+    """All methods that the address takes; FastAPI names those of its first operation alone."""
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    fitting = [route for route in routes if route.matches(request.scope)[0] != Match.NONE]
+    found = {method for route in fitting for method in route.methods or ()}
+    found.update((error.headers or {}).get("Allow", "").split(", "))
+    return sorted(found | {"HEAD"} if "GET" in found else found)
+
+
+async def _wrong(request: Request, error: RequestValidationError) -> Response:
+    first = error.errors()[0]
+    name = first["loc"][1]
+    if first["type"] == "extra_forbidden":
+        detail = f"{name}: is no parameter here"
+    else:
+        detail = f"{name}: {first['msg']}, found {str(first['input'])[:200]!r}"
+    return problem(400, "invalid-parameter", "Wrong parameter", detail)
+
+
+async def _answered(request: Request, error: Refusal) -> Response:
+    return problem(error.status, error.type, error.title, error.detail)
+
+
+async def _no_store(request: Request, error: StoreError) -> Response:
+    return problem(503, "no-store", "No results yet", str(error), {"Retry-After": "2"})
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    detail = f"{type(error).__name__} while this was answered; the log of 'tracegrade serve' has the traceback"
+    return problem(500, "internal", "A mistake of ours", detail)

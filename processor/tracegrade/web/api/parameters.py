@@ -1,0 +1,139 @@
+"""Parameters of operations: their types, how they are checked, and the cursors of lists that come in pages."""
+
+import base64
+from binascii import Error as NotBase64
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from struct import Struct
+from time import time_ns
+from typing import Annotated, TypeAlias, TypeVar
+
+from fastapi import Depends, Query, Request
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic.json_schema import SkipJsonSchema
+
+from tracegrade.document.duration import duration_s
+from tracegrade.web.problem import Refusal
+from tracegrade.web.sources import Sources, sources_of
+
+MAX_NS = 2**63 - 1
+
+_CURSOR = Struct(">QQ")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Found = TypeVar("Found")
+
+
+def _time_ns(value: object) -> int:
+    text = str(value).strip()
+    if text.isascii() and text.isdecimal():
+        if int(text) <= MAX_NS:
+            return int(text)
+        raise ValueError(f"expected at most {MAX_NS} ns since 1970 UTC")
+    try:
+        return max(0, time_ns() - round(duration_s(text) * 1e9))
+    except (ValueError, OverflowError):
+        pass
+    # A leap second is the last second before it; RFC 3339 allows t and z in place of T and Z.
+    written = text.upper().replace(":60", ":59")
+    try:
+        moment = datetime.fromisoformat(written)
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+        since_epoch = moment - _EPOCH
+    except (ValueError, OverflowError):
+        raise ValueError(
+            "expected a time such as 2026-11-21T08:00:00Z, ns since 1970 UTC, or a duration ago such as 2h"
+        ) from None
+    return min(
+        max(0, (since_epoch.days * 86400 + since_epoch.seconds) * 10**9 + since_epoch.microseconds * 1000), MAX_NS
+    )
+
+
+Time: TypeAlias = Annotated[
+    int,
+    BeforeValidator(_time_ns),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "format": "date-time"},
+                {"type": "integer", "minimum": 0, "maximum": MAX_NS},
+                {"type": "string", "pattern": "^[1-9][0-9]{0,3}(s|m|h|d)$"},
+            ]
+        }
+    ),
+]
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
+# In a path: a line break ends what a route looks at.
+PathName: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\n]+$")]
+
+
+def _lower(text: str) -> str:
+    return text.lower()
+
+
+TraceId: TypeAlias = Annotated[str, Field(pattern="^[0-9a-fA-F]{32}$"), AfterValidator(_lower)]
+# How a parameter that may be left out is typed: null cannot be written in an address, so the document leaves it out.
+Null: TypeAlias = SkipJsonSchema[None]
+
+
+class Parameters(BaseModel):
+    """The query parameters of an operation; one it does not know is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Paged(Parameters):
+    """Parameters of what comes in pages."""
+
+    limit: int = Field(50, ge=1, le=1000, description="At most so many items")
+    cursor: Annotated[str, Field(pattern="^[A-Za-z0-9_-]{22}$")] | Null = Field(
+        None, description="`next` of the page before; items that came since do not shift it"
+    )
+
+
+# An operation without query parameters takes these, so that it refuses all.
+NoParameters: TypeAlias = Annotated[Parameters, Query()]
+
+
+async def _sources(request: Request) -> Sources:
+    return sources_of(request)
+
+
+ApiSources: TypeAlias = Annotated[Sources, Depends(_sources)]
+
+
+async def refuse_repeated(request: Request) -> None:
+    """Check that no query parameter is given twice: which one is meant could not be told.
+
+    Raises:
+        Refusal: one is.
+    """
+    times = Counter(name for name, _ in request.query_params.multi_items())
+    if twice := next((name for name, number in times.items() if number > 1), None):
+        raise Refusal(400, "invalid-parameter", "Wrong parameter", f"{twice}: expected it once, found it twice")
+
+
+def cursor_of(number: int, place: int = 0) -> str:
+    """The cursor that goes on after (`number`, `place`)."""
+    return base64.urlsafe_b64encode(_CURSOR.pack(number, place)).rstrip(b"=").decode()
+
+
+def read_cursor(cursor: str | None) -> tuple[int, int] | None:
+    """What `cursor_of` was given; None without a cursor."""
+    if cursor is None:
+        return None
+    try:
+        number, place = _CURSOR.unpack(base64.urlsafe_b64decode(cursor + "=="))
+    except (NotBase64, ValueError) as error:  # pragma: no cover - the pattern lets nothing else through
+        raise Refusal(400, "invalid-parameter", "Wrong cursor", f"cursor: {error}") from None
+    return min(number, MAX_NS), min(place, MAX_NS)
+
+
+def page_of(found: Sequence[Found], limit: int, cursor: Callable[[Found], str]) -> tuple[Sequence[Found], str | None]:
+    """One page of what was `found`, and the cursor after its last item if more was found than `limit`.
+
+    Look for one more than the limit: only so is known whether there is a next page.
+    """
+    shown = found[:limit]
+    return shown, cursor(shown[-1]) if len(found) > limit else None

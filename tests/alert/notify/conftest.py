@@ -1,0 +1,3 @@
+from alert.notify.listening import server
+
+__all__ = ["server"]

@@ -1,3 +1,0 @@
-from alert.receivers.listening import server
-
-__all__ = ["server"]

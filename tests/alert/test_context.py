@@ -1,0 +1,110 @@
+"""What an alert says beside its value: since when, on how many traces, which to look at, and what changed."""
+
+from typing import Any
+
+import pytest
+
+from alert.loop_stage import Stage, rules
+from store.judged_traces import MINUTE_NS, START_NS, evaluation, trace_id
+from tracegrade.alert.message import lines
+from tracegrade.store.alerts import StoredAlert
+
+
+def fired(stage: Stage, minute: int) -> StoredAlert:
+    stage.step(minute)
+    (alert,) = stage.firing()
+    return alert
+
+
+def test_an_alert_says_where_to_look_and_what_changed(stage: Stage) -> None:
+    stage.receive(0, *["pass"] * 30, release="1.0")
+    stage.receive(70, "fail", "fail", release="1.1")
+    alert = fired(stage, 71)
+    assert alert.facts.worst == [trace_id(31), trace_id(30)]
+    assert alert.facts.changed == ["release 1.1 first seen at 2026-01-01 01:00 UTC"]
+
+
+@pytest.mark.parametrize(
+    ("alert", "good", "bad"),
+    [
+        ({"below": 0.9}, "pass", "fail"),
+        ({"below": 0.9, "of": "tool-call-order.score"}, "pass", "fail"),
+        ({"above": 0.1, "of": "not_evaluable"}, "pass", "not_evaluable"),
+        ({"above": 0.1, "of": "error"}, "fail", "error"),
+        ({"coverage": {"against": "6h"}}, "pass", "not_evaluable"),
+    ],
+)
+def test_it_says_since_when_and_on_how_many_traces(stage: Stage, alert: dict[str, Any], good: str, bad: str) -> None:
+    """Well for eight hours, then bad from minute 500 on."""
+    stage.rule_set = rules(alert | {"over": "2h", "min_samples": 10})
+    for minute in range(0, 500, 20):
+        stage.receive(minute, *[good] * 4)
+    for minute in range(500, 540, 4):
+        stage.receive(minute, *[bad] * 8)
+    found = fired(stage, 540)
+    assert found.facts.since_ns == START_NS + 500 * MINUTE_NS
+    # The window of coverage begins with a whole hour, here with minute 420; the others with minute 420 as well.
+    assert found.facts.traces == 4 * 4 + 8 * 10
+    assert "Found on 96 traces" in lines(found)
+    assert len(found.facts.worst) == 5
+
+
+def test_traces_of_other_releases_forms_and_evaluations_are_not_the_ones_to_look_at(stage: Stage) -> None:
+    stage.receive(0, "fail", release="2.0")
+    stage.receive(0, "fail", rule_hash="an earlier form")
+    stage.receive(0, "fail", "fail", release="1.0")
+    alert = fired(stage, 1)
+    assert alert.release == "1.0"
+    assert alert.facts.worst == [trace_id(3), trace_id(2)]
+
+
+def test_of_a_watched_evaluation_traces_that_fail_another_are_not_the_ones_to_look_at(stage: Stage) -> None:
+    stage.rule_set = rules({"below": 0.9, "of": "tool-call-order", "over": "10m", "min_samples": 2})
+    others = [evaluation(0, "pass"), evaluation(0, "fail", evaluation="budget")]
+    stage.receive(0, "fail", evaluations=others)
+    stage.receive(0, *["fail"] * 4)
+    assert fired(stage, 1).facts.worst == [trace_id(number) for number in (4, 3, 2, 1)]
+
+
+def test_incomplete_traces_are_looked_at_where_they_count(stage: Stage) -> None:
+    stage.rule_set = rules(incomplete="count")
+    stage.receive(0, "fail", "fail", complete=False)
+    alert = fired(stage, 1)
+    assert (alert.facts.traces, alert.facts.worst) == (2, [trace_id(1), trace_id(0)])
+
+
+def test_of_very_many_traces_only_the_latest_are_counted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegrade.alert.context._MOST_COUNTED", 3)
+    stage.receive(0, *["fail"] * 4)
+    assert "Found on at least 3 traces" in lines(fired(stage, 1))
+
+
+def test_another_version_of_tracegrade_is_named_where_it_began_to_judge(stage: Stage) -> None:
+    """Those before versions were kept, then two: the later is told, and only near the time when it began."""
+    stage.receive(0, *["pass"] * 30)
+    stage.receive(500, *["pass"] * 30, tracegrade="0.1.0")
+    stage.receive(1000, "fail", "fail", tracegrade="0.2.0+5b8e9d3c")
+    alert = fired(stage, 1001)
+    assert alert.facts.changed == [
+        "TraceGrade 0.2.0+5b8e9d3c instead of 0.1.0, first judged at 2026-01-01 16:00 UTC",
+    ]
+    assert "TraceGrade 0.2.0+5b8e9d3c instead of 0.1.0" in "\n".join(lines(alert))
+
+
+def test_the_first_version_that_is_known_is_told_too(stage: Stage) -> None:
+    stage.receive(0, *["pass"] * 30)
+    stage.receive(120, "fail", "fail", tracegrade="0.2.0")
+    changed = fired(stage, 121).facts.changed
+    assert changed == ["TraceGrade 0.2.0 instead of an earlier version, first judged at 2026-01-01 02:00 UTC"]
+
+
+def test_an_edited_text_is_no_change_of_the_rule(stage: Stage) -> None:
+    stage.receive(0, *["pass"] * 30)
+    stage.rule_set = rules(title="Said otherwise", level="critical")
+    stage.receive(120, "fail", "fail", level="critical")
+    assert fired(stage, 121).facts.changed == []
+    stage.rule_set = rules(scope="trace")
+    stage.receive(240, *["fail"] * 9)
+    stage.step(241)
+    (alert,) = [alert for alert in stage.firing() if alert.rule_hash == stage.rule_set.rules[0].hash]
+    assert alert.facts.changed == ["the rule was changed; this form first judged at 2026-01-01 04:00 UTC"]

@@ -1,0 +1,50 @@
+from dataclasses import fields
+from typing import Any
+
+import orjson
+import pytest
+
+from judged_records import summary_of
+from tracegrade.codec.packing import pack
+from tracegrade.codec.results import ResultError, decode_result, encode_result, new_result, unpack_summary
+from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Pair
+from tracegrade.model.tool_call import ToolCall, ToolError
+from tracegrade.model.trace_result import RunSummary, TraceSummary
+
+
+def _distinct(record: type, **given: Any) -> Any:
+    """A record of which no two fields are alike."""
+    return record(**{field.name: field.name for field in fields(record)} | given)
+
+
+def test_what_is_packed_comes_back_field_by_field() -> None:
+    call = _distinct(ToolCall, error=ToolError("timeout", "too late"))
+    subject = _distinct(JudgedSubject, missing=["root"])
+    pair = _distinct(Pair, subject=subject)
+    decision = _distinct(Decision, pair=pair, evaluations=[_distinct(Evaluation, pair=pair)])
+    shared = {name: getattr(subject, name) for name in ("tenant", "run", "trace_id", "revision", "close_reason")}
+    shared |= {name: getattr(subject, name) for name in ("complete", "missing", "release")}
+    trace = _distinct(
+        TraceSummary, **shared, resource={"a": 1}, runs=[_distinct(RunSummary)], members={b"\x01" * 16: 2}
+    )
+    result = new_result(trace, b"spans", [call], [decision])
+    assert decode_result(encode_result(result)) == result
+    assert unpack_summary(result.packed) == trace
+
+
+def test_a_summary_of_before_0008_says_no_version_and_of_a_run_what_was_known() -> None:
+    run = {"span_id": "00f067aa0ba902b7", "agent": "support", "parent_span_id": None, "session": None, "model": "m"}
+    earlier = summary_of().to_json() | {"runs": [run]}
+    del earlier["tracegrade"]
+    found = unpack_summary(pack(orjson.dumps([1, earlier, [], [], []])))
+    assert found == summary_of(runs=[RunSummary("00f067aa0ba902b7", "support", model="m")])
+
+
+def test_damaged_results_and_those_of_another_version_are_named() -> None:
+    for packed, said in ((b"?", "damaged"), (pack(b"[2]"), "version 2 found, expected 1"), (pack(b"[1]"), "cannot be")):
+        with pytest.raises(ResultError, match=said):
+            unpack_summary(packed)
+    with pytest.raises(ResultError, match="version 9 found, expected 2"):
+        decode_result(b"\x09\0\0\0\0")
+    with pytest.raises(ResultError, match="cannot be read"):
+        decode_result(b"\x02")

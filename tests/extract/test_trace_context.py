@@ -1,0 +1,109 @@
+from typing import Any
+
+from tracegrade.extract.extract import extract
+from tracegrade.extract.trace_context import ExtractionContext, SubjectContext
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.span import KIND_INTERNAL, STATUS_UNSET, Resource, Span
+from tracegrade.model.subject import Subject
+from tracegrade.model.trace import Trace
+
+_RESOURCE = Resource()
+
+
+def _span(number: int, parent: int, start: int, end: int, **attributes: Any) -> Span:
+    return Span(
+        trace_id=bytes(15) + b"\1",
+        span_id=number.to_bytes(8, "big"),
+        parent_span_id=parent.to_bytes(8, "big") if parent else b"",
+        name="",
+        kind=KIND_INTERNAL,
+        start_ns=start,
+        end_ns=end,
+        flags=0,
+        status_code=STATUS_UNSET,
+        status_message="",
+        attributes={key.replace("__", "."): value for key, value in attributes.items()},
+        events=[],
+        dropped_attributes_count=0,
+        scope="",
+        resource=_RESOURCE,
+    )
+
+
+def _agent(number: int, parent: int, start: int, end: int, **more: Any) -> Span:
+    return _span(
+        number, parent, start, end, gen_ai__operation__name="invoke_agent", gen_ai__agent__name=f"a{number}", **more
+    )
+
+
+def _chat(number: int, parent: int, start: int, **more: Any) -> Span:
+    return _span(number, parent, start, start + 1, gen_ai__operation__name="chat", **more)
+
+
+def _extraction(spans: list[Span]) -> Extraction:
+    trace = Trace(
+        trace_id=bytes(15) + b"\1",
+        tenant="default",
+        spans=spans,
+        close_reason="end_of_input",
+        missing=[],
+        revision=len(spans),
+    )
+    return extract(trace)
+
+
+def _context(spans: list[Span], kind: Any = "trace", run: int = 0) -> SubjectContext:
+    extraction = _extraction(spans)
+    subject = Subject(kind, "s", extraction.trace, extraction.runs[run], extraction.calls, "a", "")
+    return SubjectContext(ExtractionContext(extraction), subject)
+
+
+def test_the_tokens_of_model_calls_are_added_once() -> None:
+    spans = [
+        _agent(1, 0, 10, 100, gen_ai__usage__input_tokens=30, gen_ai__usage__output_tokens=12),  # the sum of its calls
+        _chat(2, 1, 20, gen_ai__usage__input_tokens=10, gen_ai__usage__output_tokens=2),
+        _chat(3, 1, 30, gen_ai__usage__input_tokens=20, gen_ai__usage__output_tokens=10),
+    ]
+    assert _context(spans).tokens() == 42
+    assert _context(spans[:1]).tokens() == 42
+    assert _context([_chat(1, 0, 10, llm__token_count__total=7)]).tokens() == 7
+    assert _context([_chat(1, 0, 10)]).tokens() is None
+
+
+def test_a_run_has_its_own_tokens_and_times() -> None:
+    spans = [
+        _agent(1, 0, 10, 100),
+        _chat(2, 1, 20, gen_ai__usage__input_tokens=1),
+        _agent(3, 1, 40, 60),
+        _chat(4, 3, 50, gen_ai__usage__input_tokens=5),
+    ]
+    outer, inner = _context(spans, "agent", 0), _context(spans, "agent", 1)
+    assert (outer.tokens(), inner.tokens(), _context(spans).tokens()) == (1, 5, 6)
+    assert (outer.duration_ns(), inner.duration_ns(), _context(spans).duration_ns()) == (90, 20, 90)
+
+
+def test_a_circle_of_parents_ends() -> None:
+    spans = [_chat(1, 2, 10, gen_ai__usage__input_tokens=1), _chat(2, 1, 20)]
+    assert _context(spans).tokens() in (None, 1)
+
+
+def test_the_tools_that_a_model_was_told_of() -> None:
+    told = '[{"type": "function", "name": "search", "parameters": {"required": ["q"]}}]'
+    spans = [_agent(1, 0, 10, 100), _chat(2, 1, 20, gen_ai__tool__definitions=told)]
+    assert _context(spans).tool_definitions() == {"search": {"required": ["q"]}}
+
+
+def test_what_a_trace_says_is_read_once_for_all_its_subjects() -> None:
+    trace = ExtractionContext(_extraction([_agent(1, 0, 10, 100), _chat(2, 1, 20)]))
+    assert trace.tool_definitions() is trace.tool_definitions()
+
+
+def test_of_runs_inside_each_other_each_has_the_tokens_of_its_own_calls() -> None:
+    depth = 50
+    spans = []
+    for number in range(1, depth + 1):
+        spans.append(_agent(number, number - 1, number, 1000 - number))
+        spans.append(_chat(depth + number, number, 200 + number, gen_ai__usage__input_tokens=number))
+    runs = [_context(spans, "agent", run).tokens() for run in range(depth)]
+    assert runs == list(range(1, depth + 1))
+    assert _context(spans).tokens() == sum(runs)

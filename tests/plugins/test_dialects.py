@@ -1,0 +1,168 @@
+"""Dialects that installed packages add: each test installs one into a folder of its own and starts an interpreter."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import packages
+from packages import run
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "extend" / "dialect.md").read_text(encoding="utf-8")
+(EXAMPLE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+(PROJECT,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+
+SPANS = [
+    {"name": "agent", "acme.kind": "agent", "acme.agent": "planner"},
+    {"name": "step", "acme.kind": "tool", "acme.tool": "find", "acme.args": '{"q": "x"}', "acme.result": "[1]"},
+]
+
+
+def install(folder: Path, source: str, entry_point: str = "", version: str = "1.2") -> None:
+    """A package with one module, acme_tracing, and the example's entry point unless another is given."""
+    ((group, members),) = tomllib.loads(PROJECT)["project"]["entry-points"].items()
+    value = entry_point or " = ".join(*members.items())
+    packages.install(folder, "acme-tracing", version, source, group, value)
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> str:
+    spans = [
+        {
+            "traceId": f"{1:032x}",
+            "spanId": f"{number:016x}",
+            **({"parentSpanId": f"{1:016x}"} if number > 1 else {}),
+            "name": span["name"],
+            "startTimeUnixNano": str(number),
+            "endTimeUnixNano": str(10 - number),
+            "attributes": [
+                {"key": key, "value": {"stringValue": value}} for key, value in span.items() if key != "name"
+            ],
+        }
+        for number, span in enumerate(SPANS, 1)
+    ]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"scope": {"name": "acme"}, "spans": spans}]}]}))
+    return str(path)
+
+
+def test_without_the_package_its_spans_are_not_read(tmp_path: Path, traces: str) -> None:
+    done = run(tmp_path, "-m", "tracegrade", "extract", traces)
+    assert done.stdout.splitlines()[0] == "no tool calls in 1 trace"
+    assert "no dialect knows 'step' with acme.args, acme.kind, acme.result, acme.tool." in done.stdout
+
+
+def test_the_example_reads_its_spans(tmp_path: Path, traces: str) -> None:
+    install(tmp_path / "site", EXAMPLE)
+    done = run(tmp_path / "site", "-m", "tracegrade", "extract", traces, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    trace = json.loads(done.stdout)
+    (call,) = trace["tool_calls"]
+    assert trace["agents"] == ["planner"]
+    assert (call["name"], call["arguments"], call["output"], call["dialect"]) == ("find", {"q": "x"}, [1], "acme")
+
+
+def test_the_library_reads_them_too(tmp_path: Path, traces: str) -> None:
+    install(tmp_path / "site", EXAMPLE)
+    program = """
+import sys, tracegrade
+from tracegrade.extract.extract import extract
+(trace,) = tracegrade.read_traces(sys.argv[1:])
+print([call.name for call in extract(trace).calls])
+"""
+    assert run(tmp_path / "site", "-c", program, traces).stdout == "['find']\n"
+
+
+def test_importing_loads_none(tmp_path: Path) -> None:
+    install(tmp_path / "site", "import nowhere")
+    program = (
+        "import sys, tracegrade.extract.extract, tracegrade.assemble.decode\nprint('importlib.metadata' in sys.modules)"
+    )
+    assert run(tmp_path / "site", "-c", program).stdout == "False\n"
+
+
+def test_its_own_keys_come_first_on_its_own_spans(tmp_path: Path) -> None:
+    install(tmp_path / "site", EXAMPLE)
+    program = """
+from extract.spans import make_trace
+from tracegrade import load_plugins
+from tracegrade.extract.extract import extract
+load_plugins()
+both = {"acme.tool": "own", "acme.args": '{"own": 1}', "gen_ai.tool.name": "other", "input.value": '{"other": 1}'}
+spans = [{"id": n, "attributes": {**both, **mark}} for n, mark in ((1, {"acme.kind": "tool"}), (2, {}))]
+print([(call.name, call.arguments) for call in extract(make_trace(spans)).calls])
+"""
+    program = f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r})\n" + program
+    assert run(tmp_path / "site", "-c", program).stdout == "[('own', {'own': 1}), ('other', {'other': 1})]\n"
+
+
+def test_name_and_version_are_part_of_the_settings_hash(tmp_path: Path) -> None:
+    for version in ("1.2", "1.3"):
+        install(tmp_path / version, EXAMPLE, version=version)
+    program = "from tracegrade.config import Config; print(Config().settings_hash)"
+    hashes = [run(folder, "-c", program).stdout for folder in (tmp_path, tmp_path / "1.2", tmp_path / "1.3")]
+    assert all(hashes)
+    assert len(set(hashes)) == 3
+
+
+OTHER_NAME = EXAMPLE.replace('name="acme"', 'name="other"')
+BROKEN = [
+    pytest.param("import nowhere", "acme_tracing:DIALECT", "cannot be imported: ModuleNotFoundError: ", id="import"),
+    pytest.param(EXAMPLE, "acme_tracing:DIALEKT", "cannot be imported: AttributeError: ", id="no such name"),
+    pytest.param("DIALECT = {}", "acme_tracing:DIALECT", "expected a tracegrade.extract.reading.Dialect", id="kind"),
+    pytest.param(OTHER_NAME, "acme_tracing:DIALECT", "found the name 'other'", id="another name"),
+    pytest.param(
+        EXAMPLE.replace('("acme.tool",)', '"acme.tool"'),
+        "acme_tracing:DIALECT",
+        "keys.tool_name: expected a tuple of non-empty texts, found 'acme.tool'",
+        id="a text for texts",
+    ),
+    pytest.param(
+        EXAMPLE.replace('frozenset({"acme.kind"})', "frozenset()"),
+        "acme_tracing:DIALECT",
+        "expected marks, the attribute keys by which its spans are known, found none",
+        id="no marks",
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "value", "found"), BROKEN)
+def test_a_package_that_cannot_be_used_stops_the_start_and_is_named(
+    tmp_path: Path, traces: str, source: str, value: str, found: str
+) -> None:
+    install(tmp_path / "site", source, f"acme = {value}")
+    done = run(tmp_path / "site", "-m", "tracegrade", "extract", traces)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"Error: entry point acme = {value} (tracegrade.dialects) of acme-tracing 1.2: ")
+    assert found in done.stderr
+    assert done.stderr.endswith("; fix or uninstall acme-tracing\n")
+
+
+@pytest.mark.parametrize("arguments", [["serve"], ["config", "check"], ["rules", "test", "builtin:demo"]], ids=" ".join)
+def test_no_other_command_starts_either(tmp_path: Path, arguments: list[str]) -> None:
+    install(tmp_path / "site", "import nowhere")
+    done = run(tmp_path / "site", "-m", "tracegrade", *arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: entry point acme = acme_tracing:DIALECT")
+
+
+def test_a_dialect_of_ours_cannot_be_replaced(tmp_path: Path, traces: str) -> None:
+    install(tmp_path / "site", EXAMPLE.replace('name="acme"', 'name="gen_ai"'), "gen_ai = acme_tracing:DIALECT")
+    done = run(tmp_path / "site", "-m", "tracegrade", "extract", traces)
+    assert "the name 'gen_ai' is taken by a dialect that TraceGrade has" in done.stderr
+
+
+def test_a_dialect_that_raises_costs_the_trace_the_dialects_of_packages_and_no_more(
+    tmp_path: Path, traces: str
+) -> None:
+    raising = EXAMPLE.replace('span.attributes.get("acme.kind")', 'span.attributes["x"]')
+    assert raising != EXAMPLE
+    install(tmp_path / "site", raising)
+    done = run(tmp_path / "site", "-m", "tracegrade", "extract", traces)
+    assert done.returncode == 0, done.stderr
+    assert "no tool calls in 1 trace" in done.stdout
+    assert "one of which raised KeyError: 'x' (" in done.stdout
+    assert "acme_tracing.py:" in done.stdout

@@ -1,0 +1,251 @@
+"""Evaluators that installed packages add: each test installs one into a folder of its own and starts an interpreter."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import packages
+from packages import run
+
+PAGE = (Path(__file__).parents[2] / "docs" / "extend" / "evaluator.md").read_text(encoding="utf-8")
+(EXAMPLE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+(PROJECT,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+(RULE,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+CALLS = [
+    {"name": "quote", "args": {"currency": "EUR"}},
+    {"name": "convert", "args": {"currency": "USD"}},
+    {"name": "pay", "args": {"currency": "EUR"}},
+]
+
+
+def install(folder: Path, source: str = EXAMPLE, entry_point: str = "", version: str = "2.0") -> None:
+    """A package with one module, acme_evaluators, and the example's entry point unless another is given."""
+    ((group, members),) = tomllib.loads(PROJECT)["project"]["entry-points"].items()
+    value = entry_point or " = ".join(*members.items())
+    packages.install(folder, "acme-evaluators", version, source, group, value)
+
+
+def evaluate(folder: Path, **case: Any) -> dict[str, Any]:
+    """The line that a case gives."""
+    case = {"evaluator": "same-argument", "criteria": {"argument": "currency"}, "calls": CALLS, **case}
+    done = run(folder, "-m", "tracegrade", "evaluate", "--batch", "-", stdin=json.dumps(case))
+    assert done.returncode in (0, 1), done.stderr
+    line: dict[str, Any] = json.loads(done.stdout)
+    return line
+
+
+def test_the_example_judges(tmp_path: Path) -> None:
+    install(tmp_path)
+    found = evaluate(tmp_path, threshold=0.6)
+    assert (found["outcome"], found["score"]) == ("pass", pytest.approx(2 / 3))
+    assert found["details"] == {"values": ["EUR", "USD", "EUR"]}
+    assert evaluate(tmp_path, criteria={"argument": "iban"})["outcome"] == "not_evaluable"
+    error = evaluate(tmp_path, criteria={"argumnt": "currency"})["error"]
+    assert error["type"] == "invalid_criteria"
+    assert "unknown key 'argumnt'; did you mean 'argument'?" in error["message"]
+
+
+def test_a_rule_names_it_and_the_schema_and_the_list_know_it(tmp_path: Path) -> None:
+    install(tmp_path)
+    (tmp_path / "rule.yaml").write_text(f"# yaml-language-server\nid: mixed-currencies\n{RULE}")
+    assert "1 rule, nothing wrong" in run(tmp_path, "-m", "tracegrade", "rules", "check", "rule.yaml").stdout
+    explained = run(tmp_path, "-m", "tracegrade", "rules", "explain", "mixed-currencies", "rule.yaml").stdout
+    assert "same-argument: Do all calls have the same value of an argument?" in explained
+    assert "a score from 0.9 on passes" in " ".join(explained.split())
+    listed = run(tmp_path, "-m", "tracegrade", "rules", "list", "--evaluators", "--format", "json").stdout
+    assert json.loads(listed.splitlines()[-1]) == {
+        "evaluator": "same-argument",
+        "judges": "Do all calls have the same value of an argument?",
+        "fields": ["evaluator", "name", "threshold", "matchers", "argument", "case_sensitive"],
+    }
+    schema = json.loads(run(tmp_path, "-m", "tracegrade", "rules", "schema").stdout)
+    (shape,) = [
+        shape
+        for shape in schema["properties"]["evaluate"]["items"]["oneOf"]
+        if shape["properties"]["evaluator"]["const"] == "same-argument"
+    ]
+    assert shape["required"] == ["evaluator", "argument"]
+
+
+def test_a_trace_is_judged_by_it(tmp_path: Path) -> None:
+    install(tmp_path)
+    program = """
+from extract.spans import make_trace
+from tracegrade import load_plugins
+from tracegrade.judge import judge
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
+load_plugins()
+rule = Rule.model_validate({"id": "mixed", "evaluate": [{"evaluator": "same-argument", "argument": "currency"}]})
+spans = [
+    {"id": n, "attributes": {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay",
+     **({"gen_ai.tool.call.arguments": '{"currency": "%s"}' % currency} if currency else {})}}
+    for n, currency in enumerate(CURRENCIES, 1)
+]
+(found,) = judge(make_trace(spans), RuleSet([rule])).evaluations
+print(found.evaluator, found.score, found.outcome)
+"""
+    program = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n" + program
+    for currencies, said in [(["EUR", "USD"], "0.5 fail"), (["EUR", "EUR"], "1.0 pass"), (["EUR", ""], "None not_ev")]:
+        done = run(tmp_path, "-c", program.replace("CURRENCIES", repr(currencies)))
+        assert done.stdout.startswith(f"same-argument {said}"), done.stderr
+
+
+def test_the_version_is_part_of_the_hash_of_the_rules_that_name_it_and_of_no_other(tmp_path: Path) -> None:
+    program = """
+from tracegrade import load_plugins
+from tracegrade.rule.rule import Rule
+load_plugins()
+item = {"evaluator": "same-argument", "argument": "currency"}
+own = {"evaluator": "tool-call-order", "tool_calls_order": ["a"]}
+one = {"id": "one", "evaluate": [own]}
+two = {"id": "two", "evaluate": [item]}
+three = {"id": "three", "cases": [{"id": "x", "match": {"prompt": "x"}, **item}]}
+print([Rule.model_validate(rule).hash for rule in (one, two, three)])
+"""
+    hashes = []
+    for version in ("2.0", "2.1", "2.1-again"):
+        install(tmp_path / version, version=version.removesuffix("-again"))
+        done = run(tmp_path / version, "-c", program)
+        assert done.returncode == 0, done.stderr
+        hashes.append(json.loads(done.stdout.replace("'", '"')))
+    first, second, again = hashes
+    assert second == again
+    assert [mine == other for mine, other in zip(first, second, strict=True)] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (
+            "0.5",
+            "ScoreError",
+        ),
+        ("Score(1.5)", "score: expected a number from 0 to 1, or None, found 1.5"),
+        ("Score(float('nan'))", "found nan"),
+        ("Score(1.0, {'a': {1}})", "expected details of JSON values"),
+        ("Score(1.0, {'a': '\\ud800'})", "expected details of JSON values"),
+        ("Score(1.0, {'a': 'x' * 70000})", "expected at most 65536 characters of details, found 700"),
+        ("Score(1.0, {}, None)", "explanation: expected a text, found NoneType"),
+        ("Score(1.0, [])", "details: expected an object, found list"),
+        ("1 / 0", "division by zero"),
+    ],
+)
+def test_what_is_no_score_is_an_error_of_that_evaluation(tmp_path: Path, result: str, said: str) -> None:
+    before = EXAMPLE.partition("    read = [call")[0]
+    install(tmp_path, before + f"    return {result}\n\n\n" + EXAMPLE[EXAMPLE.index("EVALUATOR = ") :])
+    found = evaluate(tmp_path)
+    assert (found["outcome"], found["score"]) == ("error", None)
+    assert said in f"{found['error']['type']}: {found['error']['message']}"
+
+
+def test_a_score_is_kept_as_json_says_it(tmp_path: Path) -> None:
+    before = EXAMPLE.partition("    read = [call")[0]
+    given = "Score(True, {'a': (1, {2: 'x'})}, 'Said.')"
+    install(tmp_path, before + f"    return {given}\n\n\n" + EXAMPLE[EXAMPLE.index("EVALUATOR = ") :])
+    found = evaluate(tmp_path)
+    assert (found["score"], found["details"]) == (1.0, {"a": [1, {"2": "x"}]})
+
+
+def _changed(old: str, new: str) -> str:
+    assert old in EXAMPLE
+    return EXAMPLE.replace(old, new)
+
+
+BROKEN = [
+    pytest.param("import nowhere", "", "cannot be imported: ModuleNotFoundError: ", id="import"),
+    pytest.param(EXAMPLE, "same-argument = acme_evaluators:NONE", "cannot be imported: AttributeError", id="no member"),
+    pytest.param("EVALUATOR = len", "", "expected a tracegrade.evaluate.evaluator.Evaluator, found", id="kind"),
+    pytest.param(_changed('name="same-', 'name="other-'), "", "found the name 'other-argument'", id="other name"),
+    pytest.param(
+        _changed('"same-argument"', '"Same"'),
+        "Same = acme_evaluators:EVALUATOR",
+        "name: expected lower-case words joined by '-', found 'Same'",
+        id="form of the name",
+    ),
+    pytest.param(
+        _changed('"same-argument"', '"budget"'),
+        "budget = acme_evaluators:EVALUATOR",
+        "the name 'budget' is taken by an evaluator that TraceGrade has",
+        id="name of ours",
+    ),
+    pytest.param(
+        EXAMPLE,
+        "same-argument = acme_evaluators:EVALUATOR\n[tracegrade.evaluators]\nsame_argument = acme_evaluators:EVALUATOR",
+        "expected an evaluator of the entry point's name",
+        id="second entry point",
+    ),
+    pytest.param(_changed("Criteria=Criteria", "Criteria=dict"), "", "Criteria: expected a class derived", id="model"),
+    pytest.param(_changed("    argument: str", "    threshold: str"), "", "is a field of every item", id="item field"),
+    pytest.param(
+        _changed("    case_sensitive:", "    argument:"), "", "is a field of both Criteria and Settings", id="both"
+    ),
+    pytest.param(
+        _changed("Settings=Settings", "Settings=Criteria"),
+        "",
+        "Criteria and Settings are one class, Criteria; expected a class for each",
+        id="one class",
+    ),
+    pytest.param(
+        _changed("case_sensitive: bool = True", "case_sensitive: bool"),
+        "",
+        "expected a default for every setting, found none for 'case_sensitive'",
+        id="setting without default",
+    ),
+    pytest.param(_changed('({"arguments"})', '({"args"})'), "", "reads: expected a frozenset of arguments", id="reads"),
+    pytest.param(
+        _changed("score=score", "score=score, attributes='a.b'"),
+        "",
+        "attributes: expected a frozenset of non-empty texts, found 'a.b'",
+        id="attributes",
+    ),
+    pytest.param(_changed("score=score", "score=None"), "", "score: expected a function, found None", id="function"),
+    pytest.param(_changed("summary=", "summary='' and "), "", "summary: expected a sentence", id="summary"),
+]
+
+
+@pytest.mark.parametrize(("source", "entry_point", "found"), BROKEN)
+def test_a_package_that_cannot_be_used_stops_the_start_and_is_named(
+    tmp_path: Path, source: str, entry_point: str, found: str
+) -> None:
+    install(tmp_path, source, entry_point)
+    done = run(tmp_path, "-m", "tracegrade", "rules", "check", "builtin:demo")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "(tracegrade.evaluators) of acme-evaluators 2.0: " in done.stderr
+    assert found in done.stderr
+    assert done.stderr.endswith("; fix or uninstall acme-evaluators\n")
+
+
+@pytest.mark.parametrize("arguments", [["serve"], ["config", "check"], ["rules", "schema"]], ids=" ".join)
+def test_no_other_command_that_judges_starts_either(tmp_path: Path, arguments: list[str]) -> None:
+    install(tmp_path, "import nowhere")
+    done = run(tmp_path, "-m", "tracegrade", *arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: entry point same-argument = acme_evaluators:EVALUATOR")
+
+
+def test_packages_are_not_looked_for_until_somebody_asks(tmp_path: Path) -> None:
+    install(tmp_path, "import nowhere")
+    done = run(tmp_path, "-c", "import sys, tracegrade.evaluate, tracegrade.evaluate.registry\nprint('nowhere')")
+    assert (done.returncode, done.stdout) == (0, "nowhere\n")
+    program = "import sys, tracegrade, tracegrade.evaluate\nprint('importlib.metadata' in sys.modules)"
+    assert run(tmp_path, "-c", program).stdout == "False\n"
+
+
+def test_pip_installs_the_example(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling", reason="hatchling, which builds the example's wheel, is not installed")
+    source, site = tmp_path / "source", tmp_path / "site"
+    source.mkdir()
+    (source / "acme_evaluators.py").write_text(EXAMPLE)
+    (source / "pyproject.toml").write_text(PROJECT)
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-build-isolation", "--target", str(site)]
+    done = subprocess.run([*pip, str(source)], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert evaluate(site)["score"] == pytest.approx(2 / 3)

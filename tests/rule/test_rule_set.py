@@ -1,0 +1,54 @@
+from typing import Any
+
+import pytest
+
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
+
+
+def rule_of(rule_id: str, **fields: Any) -> Rule:
+    evaluate = [{"evaluator": "tool-call-order", "tool_calls_order": ["a"]}]
+    return Rule.model_validate({"id": rule_id, "evaluate": evaluate, **fields})
+
+
+def test_the_hash_does_not_depend_on_the_order_in_which_rules_were_read() -> None:
+    assert RuleSet([rule_of("a"), rule_of("b")]).hash == RuleSet([rule_of("b"), rule_of("a")]).hash
+
+
+def test_the_hash_changes_with_any_rule() -> None:
+    sets = [[], [rule_of("a")], [rule_of("b")], [rule_of("a"), rule_of("b")], [rule_of("a", level="low")]]
+    assert len({RuleSet(rules).hash for rules in sets}) == len(sets)
+
+
+def test_attributes_of_all_clauses_are_read_and_those_that_other_clauses_need() -> None:
+    rules = [
+        rule_of("a", match={"attributes": {"tenant.tier": "gold"}}),
+        rule_of("b", unless={"attributes": {"test": True}}),
+    ]
+    assert RuleSet(rules).attributes_read == {
+        "tenant.tier",
+        "test",
+        "service.name",
+        "service.version",
+        "deployment.environment.name",
+        "deployment.environment",
+    }
+
+
+@pytest.mark.parametrize("place", ["evaluate", "cases"])
+def test_attributes_that_only_an_evaluator_reads_are_read(place: str) -> None:
+    tokens = "gen_ai.usage.input_tokens"
+    assert tokens not in RuleSet([rule_of("a")]).attributes_read
+    item = {"id": "x", "match": {"prompt": "x"}} if place == "cases" else {}
+    assert (
+        tokens in RuleSet([rule_of("a", **{place: [{**item, "evaluator": "budget", "max_tokens": 9}]})]).attributes_read
+    )
+
+
+def test_a_rule_is_found_by_its_id() -> None:
+    rule_set = RuleSet([rule_of("a"), rule_of("b")])
+    assert len(rule_set) == 2
+    found = rule_set.rule("b")
+    assert found is not None
+    assert found.id == "b"
+    assert rule_set.rule("c") is None

@@ -1,0 +1,84 @@
+"""The schema for editors says the same as loading, as far as a schema can."""
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import yaml
+from yamlcore import CoreLoader
+
+from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.rule.schema import rule_schema
+
+VALIDATOR = jsonschema_rs.Draft202012Validator(rule_schema())
+MISTAKES = Path(__file__).parent / "mistakes"
+
+# What only loading sees: compiled patterns, matchers, names that must differ or exist, words with a meaning.
+BEYOND_A_SCHEMA = {
+    "alert_above_a_pass_rate",
+    "alert_below_of_errors",
+    "alert_on_the_score_of_a_rule",
+    "alert_resolved_below_its_bound",
+    "alert_of_an_evaluation_that_is_not_there",
+    "bad_expression_in_an_output",
+    "case_named_as_an_evaluation",
+    "cel_comparing_a_text_with_a_number",
+    "cel_of_an_unknown_function",
+    "cel_of_an_unknown_variable",
+    "cel_of_arguments_in_a_loop",
+    "cel_of_attributes_nobody_can_name",
+    "cel_that_does_not_compile",
+    "cel_that_is_no_question",
+    "cel_with_a_mistyped_operator",
+    "evaluation_called_pass_rate",
+    "false_positive_unknown",
+    "glob_without_closing_bracket",
+    "matcher_misspelt_in_an_argument",
+    "schema_that_leads_elsewhere",
+    "semantic_without_a_model",
+    "matcher_mixed_with_plain_keys",
+    "prompt_with_a_look_ahead",
+    "same_evaluation_name_twice",
+    "unknown_matcher_in_an_argument",
+    "unless_without_clauses",
+}
+# What is no plain YAML document in the first place.
+NOT_A_DOCUMENT = {"alias", "duplicate_key", "not_yaml", "two_documents_in_one_file", "threshold_not_a_number"}
+
+
+def rule_of(**fields: Any) -> dict[str, Any]:
+    return {"id": "one", "evaluate": [{"evaluator": "tool-call-order", "tool_calls_order": ["a"]}], **fields}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        rule_of(),
+        rule_of(match={"service": "a*", "tools": ["a"], "prompt": {"$regex": "x"}, "attributes": {"a": [1, True]}}),
+        rule_of(unless={"environment": "staging"}, sample=1, alert=[{"below": 0.9, "over": "1h"}]),
+        rule_of(alert=[{"drop": {"against": "7d"}}, {"drop": {"against": 0.9, "by": 0.05}, "sustained": "5m"}]),
+        rule_of(alert=[{"coverage": {"against": "7d"}}, {"above": 0.1, "of": "not_evaluable"}]),
+        rule_of(
+            evaluate=[{"evaluator": "tool-call-args", "tool_calls": [{"name": "a", "args": {"b": {"$regex": ""}}}]}]
+        ),
+        rule_of(evaluate=[{"evaluator": "tool-call-count", "tool_calls_count": {"a": ["<=", 3]}, "threshold": 0.5}]),
+        rule_of(evaluate=[{"evaluator": "tool-call-output", "tool_outputs": [{"name": "a", "output": None}]}]),
+    ],
+)
+def test_rules_fit(rule: dict[str, Any]) -> None:
+    VALIDATOR.validate(rule)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in sorted(MISTAKES.glob("*.yaml")) if path.stem not in NOT_A_DOCUMENT], ids=lambda p: p.stem
+)
+def test_mistakes_that_a_schema_can_see_do_not_fit(path: Path) -> None:
+    document = yaml.load(path.read_text(), Loader=CoreLoader)
+    assert VALIDATOR.is_valid(document) is (path.stem in BEYOND_A_SCHEMA)
+
+
+def test_there_is_one_shape_for_each_evaluator() -> None:
+    shapes = rule_schema()["properties"]["evaluate"]["items"]["oneOf"]
+    assert [shape["properties"]["evaluator"]["const"] for shape in shapes] == list(EVALUATORS)
+    assert all("default_evaluation_criteria" not in shape["properties"] for shape in shapes)

@@ -1,0 +1,72 @@
+from typing import Any
+
+import pytest
+
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.warnings import unknown_tools, warnings_of
+
+ORDER = {"evaluator": "tool-call-order", "tool_calls_order": ["a", "b"]}
+ONE = {"evaluator": "tool-call-order", "tool_calls_order": ["a"]}
+CASE = {"evaluator": "tool-case", "expected_tool": "a"}
+
+
+def rule(*evaluate: dict[str, Any], **fields: Any) -> Rule:
+    return Rule.model_validate({"id": "one", **({"evaluate": list(evaluate)} if evaluate else {}), **fields})
+
+
+@pytest.mark.parametrize(
+    ("of", "found"),
+    [
+        (rule(ONE, match={"prompt": "refund*"}), [(("match", "prompt"), "looks like a glob")]),
+        (rule(ONE, unless={"prompt": ["x", "[ab]c"]}), [(("unless", "prompt", 1), "looks like a glob")]),
+        (rule(ONE, match={"prompt": "What is the weather? And where?"}), []),
+        (rule(ONE, match={"prompt": {"$regex": "refund.*"}}), []),
+        (rule(ONE, match={"service": "shop-*"}), []),
+        (rule(ORDER, scope="tool-call"), [(("evaluate", 0, "tool_calls_order"), "2 calls are expected")]),
+        (rule(ORDER), []),
+        (rule(ONE, scope="tool-call"), []),
+        (
+            rule(ONE, scope="tool-call", match={"tools": ["b*"]}),
+            [(("evaluate", 0, "tool_calls_order", 0), "'a' is expected, and match.tools leaves its calls out")],
+        ),
+        (rule(ONE, scope="tool-call", match={"tools": ["a*"]}), []),
+        # Of a run, match.tools says that one of these was called, and leaves no other out.
+        (rule(ONE, match={"tools": ["b"]}), []),
+        (rule(ONE, unless={"tools": ["a"]}), [(("evaluate", 0, "tool_calls_order", 0), "unless.tools leaves out")]),
+        (rule(ONE, unless={"tools": ["a"], "service": "x"}), []),
+        (
+            rule(
+                cases=[
+                    {"id": "x", "match": {"prompt": "hello"}, **CASE},
+                    {"id": "y", "match": {"prompt": " hello "}, **CASE},
+                    {"id": "z", "match": {"prompt": "hello", "attributes": {"a": 1}}, **CASE},
+                ]
+            ),
+            [(("cases", 1, "match", "prompt"), "case 'x' has the same prompt")],
+        ),
+    ],
+)
+def test_what_looks_wrong_is_named_with_its_place(of: Rule, found: list[tuple[Any, str]]) -> None:
+    warnings = list(warnings_of(of))
+    assert [location for location, _ in warnings] == [location for location, _ in found]
+    assert all(part in said for (_, said), (_, part) in zip(warnings, found, strict=True))
+
+
+def test_a_tool_that_no_stored_trace_has_is_named_with_the_nearest() -> None:
+    of = rule(
+        {"evaluator": "tool-call-order", "tool_calls_order": ["find_order", "refnd"]},
+        {"evaluator": "tool-call-args", "tool_calls": [{"name": "ship_orders", "args": {}}]},
+        {"evaluator": "tool-call-count", "tool_calls_count": {"never": ["=", 0], "wanted": [">=", 1]}},
+        match={"tools": ["refund*", "reserve*"]},
+    )
+    stored = {"find_order", "refund", "ship_order"}
+    found = dict(unknown_tools(of, stored))
+    assert found == {
+        ("match", "tools", 1): "no stored trace calls 'reserve*'; expected one of find_order, refund, ship_order",
+        ("evaluate", 0, "tool_calls_order", 1): "no stored trace calls 'refnd'; did you mean 'refund'?",
+        ("evaluate", 1, "tool_calls", 0): "no stored trace calls 'ship_orders'; did you mean 'ship_order'?",
+        ("evaluate", 2, "tool_calls_count", "wanted"): (
+            "no stored trace calls 'wanted'; expected one of find_order, refund, ship_order"
+        ),
+    }
+    assert not list(unknown_tools(of, ()))

@@ -1,0 +1,171 @@
+"""Rules that change while traces are open, and rule files that change while the judge runs."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.harness import Content, agent_span, otlp_span, records, tool_span
+from tracegrade.assemble.closed_traces import ClosedTraces
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.config import RulesSettings
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.rule_sets import RuleSets
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.serve.rule_reload import RuleReload
+from tracegrade.telemetry.metrics import Telemetry
+
+RULE = """\
+id: {id}
+evaluate:
+  - {{evaluator: tool-call-order, tool_calls_order: [a, b]}}
+"""
+
+
+def rule_set(rule_id: str, **fields: Any) -> RuleSet:
+    evaluate = [{"evaluator": "tool-call-order", "tool_calls_order": ["create_order"]}]
+    return RuleSet([Rule.model_validate({"id": rule_id, "evaluate": evaluate, **fields})])
+
+
+def trace(number: int) -> list[Content]:
+    return [agent_span(number, 1), tool_span(number, 2, 1, "create_order")]
+
+
+class TestOpenTraces:
+    settings = TracesSettings(settle="5s", idle_timeout="9s", max_age="20s", reopen_for="30s")
+
+    def rules_of(self, judge: RecordJudge, batches: list[tuple[float, list[Content]]]) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        for record in records(batches):
+            for judged in judge.read(record):
+                number = int.from_bytes(judged.trace.trace_id, "big")
+                found.setdefault(number, []).extend(d.pair.rule_id for d in judged.judgement.decisions)
+        return found
+
+    def test_a_trace_is_judged_by_the_rules_in_force_when_it_began(self) -> None:
+        judge = RecordJudge(self.settings, rule_set("old"), ClosedTraces())
+        assert self.rules_of(judge, [(0, trace(1)[:1])]) == {}
+        judge.use(rule_set("new"))
+        late = [(1, trace(1)[1:]), (1, trace(2)), (20, trace(3))]
+        assert self.rules_of(judge, late) == {1: ["old"], 2: ["new"]}
+
+    def test_a_trace_that_is_opened_again_keeps_its_rules(self) -> None:
+        judge = RecordJudge(self.settings, rule_set("old"), ClosedTraces())
+        self.rules_of(judge, [(0, trace(1)[:1])])
+        judge.use(rule_set("new"))
+        assert self.rules_of(judge, [(10, trace(9)), (12, trace(1)[1:]), (30, trace(8))])[1] == ["old", "old"]
+
+    def test_an_edited_text_is_in_force_for_what_begins_after_it_and_opens_nothing(self) -> None:
+        """The level is on each result: of an open trace, the one that was in force when it began (promise 3)."""
+        before, after = rule_set("order", level="low"), rule_set("order", level="high", title="Said otherwise")
+        assert before.judgement_hash == after.judgement_hash
+        judge = RecordJudge(self.settings, before, ClosedTraces())
+        found: list[tuple[int, int, str, str]] = []
+
+        def read(batches: list[tuple[float, list[Content]]]) -> None:
+            for record in records(batches):
+                for judged in judge.read(record):
+                    number = int.from_bytes(judged.trace.trace_id, "big")
+                    pairs = [decision.pair for decision in judged.judgement.decisions]
+                    found.extend((number, judged.trace.revision, pair.level, pair.rule_hash) for pair in pairs)
+
+        read([(0, trace(1)), (1, trace(2)[:1])])
+        judge.use(after)
+        read([(2, trace(3)), (3, trace(2)[1:]), (20, [tool_span(1, 3, 1, "late")]), (40, trace(9))])
+        rule_hash = before.rules[0].hash
+        assert sorted(found) == [
+            (1, 2, "low", rule_hash),
+            (1, 3, "low", rule_hash),
+            (2, 2, "low", rule_hash),
+            (3, 2, "high", rule_hash),
+        ]
+
+    def test_what_comes_twice_is_known_though_other_attributes_are_read(self) -> None:
+        judge = RecordJudge(self.settings, rule_set("old"), ClosedTraces())
+        spans: list[Content] = [otlp_span(1, 1, None, tenant__tier="gold")]
+        self.rules_of(judge, [(0, spans)])
+        judge.use(rule_set("new", match={"attributes": {"tenant.tier": "gold"}}))
+        self.rules_of(judge, [(1, spans), (20, trace(2))])
+        assert judge.live.span_dispositions["duplicate", ""] == 1
+
+    def test_rules_that_nobody_can_need_any_more_are_forgotten(self) -> None:
+        known = RuleSets(self.settings, rule_set("old"))
+        for number in range(10):
+            known.use(rule_set(f"new-{number}"), number * 30 * 10**9)
+        assert len(known.known()) == 3
+
+
+class TestFiles:
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        (tmp_path / "one.rule.yaml").write_text(RULE.format(id="one"))
+        return tmp_path / "one.rule.yaml"
+
+    def numbers(self, telemetry: Telemetry) -> dict[str, list[float]]:
+        metrics = telemetry.snapshot()["metrics"]
+        return {
+            name.removeprefix("tracegrade.rules."): [value["value"] for value in values]
+            for name, values in metrics.items()
+            if name.startswith("tracegrade.rules.") and values
+        }
+
+    def test_a_changed_file_is_read_once(self, file: Path) -> None:
+        telemetry = Telemetry("judge")
+        reload = RuleReload(RulesSettings(paths=[str(file.parent)]), telemetry)
+        assert reload.look() is None
+        file.write_text(RULE.format(id="changed"))
+        found = reload.look()
+        assert found is not None
+        assert [rule.id for rule in found.rules] == ["changed"]
+        assert reload.look() is None
+        file.with_name("two.rule.yaml").write_text(RULE.format(id="two"))
+        assert reload.look() is reload.in_force
+        assert self.numbers(telemetry) == {"loaded": [2], "refused": [0], "reloads": [2]}
+
+    def test_experimental_rules_are_named_for_whoever_alerts_elsewhere(self, file: Path) -> None:
+        telemetry = Telemetry("judge")
+        file.write_text(RULE.format(id="one") + "\nstatus: experimental\n")
+        reload = RuleReload(RulesSettings(paths=[str(file.parent)]), telemetry)
+        (rule,) = reload.in_force.rules
+        assert telemetry.value("tracegrade.rules.experimental", rule="one", rule_hash=rule.hash[:8]) == 1
+        file.write_text(RULE.format(id="one") + "\nstatus: stable\n")
+        assert reload.look() is not None
+        assert telemetry.value("tracegrade.rules.experimental") == 0
+
+    def test_a_wrong_file_leaves_the_rules_in_force(self, file: Path, caplog: pytest.LogCaptureFixture) -> None:
+        telemetry = Telemetry("judge")
+        reload = RuleReload(RulesSettings(paths=[str(file.parent)]), telemetry)
+        before = reload.in_force
+        file.write_text("id: one\nevaluate: []\n")
+        with caplog.at_level(logging.ERROR):
+            assert reload.look() is None
+            assert reload.look() is None
+        [record] = caplog.records
+        assert f"{file}:2:1: evaluate: expected a list of at least 1, found an empty list" in record.getMessage()
+        assert reload.in_force is before
+        assert self.numbers(telemetry) == {"loaded": [1], "refused": [1], "reloads": [1]}
+        file.unlink()
+        assert reload.look() is None
+        file.write_text(RULE.format(id="one"))
+        assert reload.look() is None, "they are what was in force all the time"
+        assert self.numbers(telemetry)["refused"] == [0]
+
+    def test_what_looks_wrong_in_changed_rules_is_logged_once(
+        self, file: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        reload = RuleReload(RulesSettings(paths=[str(file.parent)]), Telemetry("judge"))
+        file.write_text(RULE.format(id="one") + 'match: {prompt: "refund*"}\n')
+        with caplog.at_level(logging.WARNING):
+            assert reload.look() is reload.in_force
+            assert reload.look() is None
+        [record] = caplog.records
+        assert record.levelno == logging.WARNING
+        assert record.getMessage().startswith(f"{file}:4:9: match.prompt: 'refund*' looks like a glob")
+
+    def test_wrong_rules_stop_the_start(self, file: Path) -> None:
+        file.write_text("id: [")
+        with pytest.raises(TraceGradeError, match="not YAML"):
+            RuleReload(RulesSettings(paths=[str(file)]), Telemetry("judge"))

@@ -1,0 +1,44 @@
+"""The site that the documentation is built to: without a warning, and whole without another host."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# What a browser fetches by itself, in pages and in style sheets.
+FETCHED = re.compile(
+    r"<(?:script|img|iframe|source|video|audio|embed|object|link)\b[^>]*?\b(?:src|href|data|srcset)=[\"']?(//|https?:)"
+    r"|@import\s+(?:url\()?[\"']?(//|https?:)|url\([\"']?(//|https?:)"
+)
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning_and_asks_no_other_host(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", str(ROOT / "docs"), str(tmp_path)]
+    done = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    pages = [*tmp_path.rglob("*.html"), *tmp_path.rglob("*.css")]
+    assert {"index.html", "settings.html", "furo.css"} <= {page.name for page in pages}
+    asking = [str(page) for page in pages if FETCHED.search(page.read_text(encoding="utf-8"))]
+    assert not asking
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<script src="https://x/a.js">',
+        '<link rel="stylesheet" href="//x/a.css">',
+        "@import 'https://x/a.css'",
+        "b {background: url(http://x/a.png)}",
+    ],
+)
+def test_what_asks_another_host_is_seen(text: str) -> None:
+    assert FETCHED.search(text)
+
+
+@pytest.mark.parametrize("text", ['<a href="https://x">', '<script src="_static/a.js">', "url(a.png)"])
+def test_links_that_people_follow_are_not_taken_for_it(text: str) -> None:
+    assert not FETCHED.search(text)

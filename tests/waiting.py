@@ -1,0 +1,28 @@
+"""Waiting for a condition: the one place where tests sleep. None waits for a time."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+WITHIN_S = 20.0
+
+
+def eventually(look: Callable[[], Any], what: str = "it", within_s: float = WITHIN_S, every_s: float = 0.005) -> Any:
+    """The first true value that `look` gives, asked every so often; fails after `within_s`."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if value := look():
+            return value
+        time.sleep(every_s)
+    raise AssertionError(f"waited {within_s} s for {what}")
+
+
+async def eventually_in_loop(look: Callable[[], Any], what: str = "it", within_s: float = WITHIN_S) -> Any:
+    """As `eventually`, while the other tasks of the loop go on."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if value := look():
+            return value
+        await asyncio.sleep(0.002)
+    raise AssertionError(f"waited {within_s} s for {what}")
