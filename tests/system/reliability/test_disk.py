@@ -237,8 +237,13 @@ def test_a_full_disk_is_refused_and_recovered_from(tmp_path: Path, report: Repor
         more = send(server, 10, 600)
         wait_until_stored(server, [*answered, *range(500, 500 + TRACES_PER_REQUEST), *more])
         eventually(lambda: is_ready(server), "readiness")
-        lines = [line for line in server.log.splitlines() if "disk_failing" in line]
-        assert [" is over" in line for line in lines] == [False, True], lines
+
+        def lines() -> list[str]:
+            return [line for line in server.log.splitlines() if "disk_failing" in line]
+
+        # What the process writes to its log arrives by a pipe, later than its answers do.
+        eventually(lambda: len(lines()) > 1, "the line that says that it is over")
+        assert [" is over" in line for line in lines()] == [False, True], lines()
         report(Row("disk full", refused, 0, 0, took_s, "refused with both retry trailers; health and metrics answered"))
 
 
