@@ -227,15 +227,15 @@ def _journal_bytes(folder: Path) -> int:
 def _replayed(selection: "Selection", output_format: str, by: str, judged: "Judged") -> "tuple[TraceKey, bytes] | None":
     """What is shown of `judged`, if it is selected, by its key; packed, since all is held to the end."""
     from tracegrade.codec.packing import pack
-    from tracegrade.pipeline.judged import JudgedClosing, evaluations_of
+    from tracegrade.pipeline.judged import JudgedTrace, evaluations_of
 
     if not selection.takes(judged):
         return None
     evaluations = evaluations_of(judged)
-    is_trace = isinstance(judged, JudgedClosing)
+    is_trace = isinstance(judged, JudgedTrace)
     replayed = Replayed(
         is_trace,
-        (judged.trace if isinstance(judged, JudgedClosing) else judged.session).complete,
+        (judged.trace if isinstance(judged, JudgedTrace) else judged.session).complete,
         [
             tuple(_rule_outcome(decision, by))
             for decision in judged.decisions

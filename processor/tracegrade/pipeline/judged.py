@@ -1,4 +1,4 @@
-"""What comes of closed traces and of sessions, in the order in which it comes."""
+"""Closed traces and sessions with their judgements, in the order in which they were judged."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -11,8 +11,12 @@ from tracegrade.model.trace import Trace
 
 
 @dataclass(slots=True)
-class JudgedClosing:
-    """One closed trace and its judgement; ``sequence`` counts results from 1."""
+class JudgedTrace:
+    """One closed trace with all its spans, and its judgement; ``sequence`` counts results from 1.
+
+    It stays inside the pipeline. `pipeline.trace_result` packs it into a `model.trace_result.TraceResult`, the record
+    that leaves the judge: that one holds a summary and encoded spans instead of the trace itself.
+    """
 
     sequence: int
     trace: Trace
@@ -20,7 +24,7 @@ class JudgedClosing:
 
     @property
     def key(self) -> TraceKey:
-        """What results of a higher revision replace these by."""
+        """The key by which the results of a higher revision replace these: tenant and trace id."""
         return self.trace.tenant, self.trace.trace_id
 
     @property
@@ -31,7 +35,7 @@ class JudgedClosing:
 
 @dataclass(slots=True)
 class JudgedSession:
-    """One session, as it stood, and its decisions."""
+    """One session as it was when it was judged, and its decisions; inside the pipeline only, as `JudgedTrace`."""
 
     sequence: int
     session: Session
@@ -39,11 +43,11 @@ class JudgedSession:
 
     @property
     def key(self) -> TraceKey:
-        """What results of a higher revision replace these by: a trace id of its own."""
+        """The key by which later results replace these: tenant, and a trace id made from the session's id."""
         return self.session.tenant, session_trace_id(self.session.tenant, self.session.id)
 
 
-Judged: TypeAlias = JudgedClosing | JudgedSession
+Judged: TypeAlias = JudgedTrace | JudgedSession
 
 
 def evaluations_of(judged: Judged) -> list[Evaluation]:

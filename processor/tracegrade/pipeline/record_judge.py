@@ -16,7 +16,7 @@ from tracegrade.model.extraction import Extraction
 from tracegrade.model.trace import Trace
 from tracegrade.pipeline.extracted_traces import ExtractedTraces
 from tracegrade.pipeline.heartbeat import Heartbeat
-from tracegrade.pipeline.judged import Judged, JudgedClosing, ResultNumbers
+from tracegrade.pipeline.judged import Judged, JudgedTrace, ResultNumbers
 from tracegrade.pipeline.record_intake import RecordIntake
 from tracegrade.pipeline.rule_sets import RuleSets
 from tracegrade.pipeline.session_judge import SessionJudge
@@ -134,7 +134,7 @@ class RecordJudge:
                 key = (trace.tenant, trace.trace_id)
                 self._closed.add(key, ClosedTrace.of(trace), self._numbers.last + 1)
                 self._extracted.forget(key)  # in a lower revision, under rules for sessions
-            yield JudgedClosing(self._numbers.next(), trace, judgement)
+            yield JudgedTrace(self._numbers.next(), trace, judgement)
 
     def _judgement(self, trace: Trace, rule_set: RuleSet) -> Judgement:
         self._judge.working(trace.trace_id)

@@ -23,7 +23,7 @@ from tracegrade.document.yaml_text import read
 from tracegrade.extract.extract import claim
 from tracegrade.model.evaluation import Evaluation, Outcome
 from tracegrade.otlp.file import read_sources
-from tracegrade.pipeline.judged import Judged, JudgedClosing, evaluations_of
+from tracegrade.pipeline.judged import Judged, JudgedTrace, evaluations_of
 from tracegrade.pipeline.replay import replay_sources
 from tracegrade.rule.load import builtin_rules, tests_path
 from tracegrade.rule.rule import Rule
@@ -109,7 +109,7 @@ class _Proof:
         self._dialects.setdefault(outcome, set()).update(
             claimed[0].name
             for item in judged
-            if isinstance(item, JudgedClosing)
+            if isinstance(item, JudgedTrace)
             for span in item.trace.spans
             if (claimed := claim(span)) is not None and claimed[1] != "other"
         )

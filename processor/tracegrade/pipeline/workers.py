@@ -28,7 +28,7 @@ from tracegrade.codec.kept_spans import decode_spans, encode_spans
 from tracegrade.judge import judge
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.trace import Trace
-from tracegrade.pipeline.judged import Judged, JudgedClosing
+from tracegrade.pipeline.judged import Judged, JudgedTrace
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.tool_aliases import ToolAliases
@@ -85,12 +85,12 @@ def shown_by_workers(judged: Iterable[Judged], job: ReplayJob[T], rule_set: Rule
             if workers is None and spans_here >= SPANS_HERE:
                 workers = stack.enter_context(_Workers(jobs, job))
             if workers is None or not workers.are_ready():
-                if isinstance(item, JudgedClosing):
+                if isinstance(item, JudgedTrace):
                     spans_here += len(item.trace.spans)
                 if (shown := judge_here.shown(item)) is not None:
                     yield shown
                 continue
-            if isinstance(item, JudgedClosing):
+            if isinstance(item, JudgedTrace):
                 batch.add_trace(item.trace)
             else:
                 batch.shown.append(job.show(item))
@@ -112,9 +112,9 @@ class _TraceJudge(Generic[T]):
 
     def shown(self, item: Judged) -> T | None:
         """What is shown of `item`; judges it first when it is a trace."""
-        if isinstance(item, JudgedClosing):
+        if isinstance(item, JudgedTrace):
             judgement = judge(item.trace, self._rule_set, run=self._job.run, tool_name=self._tool_name)
-            item = JudgedClosing(item.sequence, item.trace, judgement)
+            item = JudgedTrace(item.sequence, item.trace, judgement)
         return self._job.show(item)
 
     def shown_of_packed(self, packed: _Packed) -> T | None:
@@ -123,7 +123,7 @@ class _TraceJudge(Generic[T]):
         kept = decode_spans(blob)
         trace = replace(trace, spans=kept.spans, replaced=kept.replaced, log_records=kept.log_records)
         judgement = judge(trace, self._rule_set, run=self._job.run, tool_name=self._tool_name)
-        return self._job.show(JudgedClosing(0, trace, judgement))
+        return self._job.show(JudgedTrace(0, trace, judgement))
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.signal import Signal
 from tracegrade.pipeline.heartbeat import Heartbeat
-from tracegrade.pipeline.judged import Judged, JudgedClosing
+from tracegrade.pipeline.judged import Judged, JudgedTrace
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.trace_result import result_of
 from tracegrade.serve.hand_over import HandOver
@@ -54,7 +54,7 @@ class ResultsWriter:
                 if self._hand_over.stopping.wait(_RETRY_S):
                     return False
         self._hand_over.recent.add(batch, end)
-        spans = sum(len(item.trace.spans) for item in judged if isinstance(item, JudgedClosing))
+        spans = sum(len(item.trace.spans) for item in judged if isinstance(item, JudgedTrace))
         self._unstored.append((end, judged[-1].sequence, spans))
         self._unstored_spans += spans
         return True
