@@ -24,10 +24,10 @@ from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
 from tracegrade.serve.offline import run_deletion_offline
 from tracegrade.store.alerts import open_alerts
-from tracegrade.store.filter import Filter
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import open_store
 from tracegrade.store.rates import rates
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.schema import traces as traces_table
 
@@ -154,7 +154,7 @@ def test_a_session_goes_with_all_its_traces_and_others_stay(tmp_path: Path, stor
     assert carry_out(kept, Choice(session=SESSION)).trace_count == 2
     engine = open_store(kept.config.store_url, read_only=True)
     with engine.connect() as connection:
-        assert [head.trace_id for head in trace_heads(connection, Filter(), 10)] == [id_of(2).hex()]
+        assert [head.trace_id for head in trace_heads(connection, ResultFilter(), 10)] == [id_of(2).hex()]
         assert len(connection.execute(select(traces_table.c.number)).all()) == 1  # and no session
         (alert,) = open_alerts(connection)
         assert alert.facts.worst == [id_of(2).hex()]
@@ -166,8 +166,8 @@ def test_rates_are_of_what_is_left(tmp_path: Path, store_url: str) -> None:
     carry_out(kept, Choice(), id_of(1))
     engine = open_store(kept.config.store_url, read_only=True)
     with engine.connect() as connection:
-        left = results(connection, Filter(), 100)
-        counted = rates(connection, Filter(), evaluation=None, count_incomplete=True)
+        left = results(connection, ResultFilter(), 100)
+        counted = rates(connection, ResultFilter(), evaluation=None, count_incomplete=True)
         assert sum(r.judged + r.not_evaluable + r.errors for r in counted if r.evaluation) == len(left) > 0
     engine.dispose()
 

@@ -15,7 +15,7 @@ from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged, trace_i
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store import schema
 from tracegrade.store.delete import delete_everywhere
-from tracegrade.store.filter import Filter
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.retention import delete_older
 from tracegrade.store.write import StoreWriter
 
@@ -108,7 +108,7 @@ _times = st.builds(
 )
 
 filters = st.builds(
-    Filter,
+    ResultFilter,
     rule=_maybe(*RULES, "unknown"),
     rule_hash=_maybe("old"),
     evaluation=_maybe("order"),

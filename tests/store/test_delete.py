@@ -13,9 +13,9 @@ from tracegrade.store.delete import (
     traces_of_session,
     traces_of_user,
 )
-from tracegrade.store.filter import Filter
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import open_store, reading
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.write import StoreWriter
 
@@ -38,13 +38,13 @@ def test_no_byte_of_a_deleted_trace_is_left_in_file_or_log(sqlite: Engine, tmp_p
         writer.write([judged(25, revision=3)])  # the row that holds it is replaced before anybody asks
     other = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}", read_only=True)  # keeps the log from going by itself
     with other.connect() as connection:
-        assert len(trace_heads(connection, Filter(), 100)) == 50
+        assert len(trace_heads(connection, ResultFilter(), 100)) == 50
     assert files_with(tmp_path, b"the-marker")
     assert delete_everywhere(sqlite, [id_of(25)]) == DeletedRows(traces=1, evaluations=1)
     overwrite_deleted(sqlite)
     assert files_with(tmp_path, b"the-marker") == []
     with other.connect() as connection:
-        assert [int(head.trace_id, 16) for head in trace_heads(connection, Filter(), 100)] == [
+        assert [int(head.trace_id, 16) for head in trace_heads(connection, ResultFilter(), 100)] == [
             number for number in reversed(range(50)) if number != 25
         ]
     other.dispose()
@@ -60,7 +60,7 @@ def test_a_trace_goes_in_every_tenant_and_run(engine: Engine) -> None:
     StoreWriter(engine).write([judged(1), judged(1, tenant="other"), judged(1, run="experiment")])
     assert delete_everywhere(engine, [id_of(1)]).traces == 3
     with reading(engine) as connection:
-        assert results(connection, Filter(), 9) == []
+        assert results(connection, ResultFilter(), 9) == []
 
 
 def test_traces_are_found_by_session_by_user_and_by_time(engine: Engine) -> None:

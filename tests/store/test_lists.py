@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Engine
 from store.any_store import SERVICES, filled, filters
 from store.plain_sql import sql_heads, sql_results, sql_sessions
 from tracegrade.store import results as results_module
-from tracegrade.store.filter import Filter
 from tracegrade.store.heads import NEWEST, count_heads, session_heads, trace_heads
 from tracegrade.store.open import reading
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import newest_of_each, results
 from tracegrade.store.session_sums import session_sums
 
@@ -40,53 +40,57 @@ def followed(page: Callable[[Item | None], list[Item]], limit: int) -> list[Item
     return found
 
 
-def held(connection: Connection, wanted: Filter, limit: int) -> None:
-    """Hold every list that takes `wanted` to plain SQL."""
-    found = followed(lambda last: results(connection, wanted, limit, before=last and (last.number, last.place)), limit)
-    assert [(result.number, result.place) for result in found] == sql_results(connection, wanted)
-    heads = followed(lambda last: trace_heads(connection, wanted, limit, before=last.number if last else NEWEST), limit)
-    assert [head.number for head in heads] == sql_heads(connection, wanted)
-    sessions = followed(
-        lambda last: session_heads(connection, wanted, limit, before=last.head.number if last else NEWEST), limit
+def held(connection: Connection, result_filter: ResultFilter, limit: int) -> None:
+    """Hold every list that takes `result_filter` to plain SQL."""
+    found = followed(
+        lambda last: results(connection, result_filter, limit, before=last and (last.number, last.place)), limit
     )
-    assert [item.head.number for item in sessions] == sql_heads(connection, wanted, sessions=True)
-    if wanted.asks_for_results:
-        assert count_heads(connection, wanted, limit) == min(limit, len(heads))
-        assert count_heads(connection, wanted, limit, sessions=True) == min(limit, len(sessions))
+    assert [(result.number, result.place) for result in found] == sql_results(connection, result_filter)
+    heads = followed(
+        lambda last: trace_heads(connection, result_filter, limit, before=last.number if last else NEWEST), limit
+    )
+    assert [head.number for head in heads] == sql_heads(connection, result_filter)
+    sessions = followed(
+        lambda last: session_heads(connection, result_filter, limit, before=last.head.number if last else NEWEST), limit
+    )
+    assert [item.head.number for item in sessions] == sql_heads(connection, result_filter, sessions=True)
+    if result_filter.asks_for_results:
+        assert count_heads(connection, result_filter, limit) == min(limit, len(heads))
+        assert count_heads(connection, result_filter, limit, sessions=True) == min(limit, len(sessions))
     else:
         sums = followed(
-            lambda last: session_sums(connection, wanted, limit, before=last.number if last else NEWEST), limit
+            lambda last: session_sums(connection, result_filter, limit, before=last.number if last else NEWEST), limit
         )
-        assert [(item.id, item.tenant, item.trace_count) for item in sums] == sql_sessions(connection, wanted)
+        assert [(item.id, item.tenant, item.trace_count) for item in sums] == sql_sessions(connection, result_filter)
 
 
 @_examples
 @given(
     seed=st.integers(0, 2**32),
     traces=st.integers(0, 120),
-    wanted=st.lists(filters, min_size=1, max_size=6),
+    result_filter=st.lists(filters, min_size=1, max_size=6),
     limit=st.integers(1, 7) | st.just(1000),
     searched_series=st.sampled_from([1000, 0]),
 )
 def test_every_list_gives_what_plain_sql_gives(
-    engine: Engine, seed: int, traces: int, wanted: list[Filter], limit: int, searched_series: int
+    engine: Engine, seed: int, traces: int, result_filter: list[ResultFilter], limit: int, searched_series: int
 ) -> None:
     filled(engine, seed, traces)
     with pytest.MonkeyPatch.context() as patched, reading(engine) as connection:
         patched.setattr(results_module, "_MAX_SEARCHED_SERIES", searched_series)
-        for some in (Filter(), Filter(service=SERVICES[-1]), *wanted):
+        for some in (ResultFilter(), ResultFilter(service=SERVICES[-1]), *result_filter):
             held(connection, some, limit)
 
 
 @_examples
-@given(seed=st.integers(0, 2**32), traces=st.integers(0, 100), wanted=filters, limit=st.integers(1, 20))
+@given(seed=st.integers(0, 2**32), traces=st.integers(0, 100), result_filter=filters, limit=st.integers(1, 20))
 def test_of_each_group_the_newest_result_is_found(
-    engine: Engine, seed: int, traces: int, wanted: Filter, limit: int
+    engine: Engine, seed: int, traces: int, result_filter: ResultFilter, limit: int
 ) -> None:
     filled(engine, seed, traces)
     with reading(engine) as connection:
         first = {}
-        for result in results(connection, wanted, 10_000):
+        for result in results(connection, result_filter, 10_000):
             first.setdefault((result.rule_id, result.agent), result)
-        found = newest_of_each(connection, wanted, lambda row: (row.rule_id, row.agent), limit)
+        found = newest_of_each(connection, result_filter, lambda row: (row.rule_id, row.agent), limit)
     assert found == list(first.values())[:limit]

@@ -21,10 +21,10 @@ from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.model.trace_result import RunSummary, TraceResult
 from tracegrade.store import migrations, schema
 from tracegrade.store.alerts import save_alert
-from tracegrade.store.filter import Filter
 from tracegrade.store.open import StoreError, open_store, reading
 from tracegrade.store.rates import rates
 from tracegrade.store.read import stored_traces
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.write import StoreWriter
 
 pytestmark = pytest.mark.slow
@@ -109,7 +109,7 @@ def test_a_store_of_any_earlier_version_is_brought_up_to_date_and_read(
     said = f": bringing tables of version {version} up to date ({VERSIONS[-1]})"
     assert [said in message for message in caplog.messages] == ([] if version == VERSIONS[-1] else [True, False])
     with reading(engine) as connection:
-        (rate,) = rates(connection, Filter())
+        (rate,) = rates(connection, ResultFilter())
         by_minute = select(func.sum(schema.counts.c.score_squares)).where(schema.counts.c.minutes == 1)
         squares = connection.execute(by_minute).scalar_one()
         by_day = select(func.sum(schema.counts.c.score_squares)).where(schema.counts.c.minutes == schema.DAY_MINUTES)
@@ -119,7 +119,7 @@ def test_a_store_of_any_earlier_version_is_brought_up_to_date_and_read(
     assert squares == (1.25 if version < "0003" else 1.0625)
     StoreWriter(engine).write([judged(2, "pass", revision=3), judged(4)])
     with reading(engine) as connection:
-        (rate,) = rates(connection, Filter())
+        (rate,) = rates(connection, ResultFilter())
     assert (rate.passed, rate.failed, rate.not_evaluable) == (3, 0, 1), "a revision takes back what was counted before"
     engine.dispose()
     for arguments in (["results", "list"], ["results", "stats"], ["results", "export"], ["traces", "list"]):

@@ -13,8 +13,8 @@ from sqlalchemy.exc import OperationalError
 from store.judged_traces import judged
 from tracegrade.model.session import TURN
 from tracegrade.store import migrations, schema
-from tracegrade.store.filter import Filter
 from tracegrade.store.open import StoreError, StoreUnavailable, checkpoint, open_store, reading
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.write import StoreWriter
 
@@ -42,7 +42,7 @@ def test_opening_again_keeps_what_is_stored(engine: Engine) -> None:
     StoreWriter(engine).write([judged(1)])
     again = open_store(engine.url.render_as_string(hide_password=False))
     with reading(again) as connection:
-        assert len(results(connection, Filter(), 10)) == 1
+        assert len(results(connection, ResultFilter(), 10)) == 1
     again.dispose()
 
 
@@ -120,9 +120,9 @@ def test_a_reader_sees_what_is_stored_while_a_writer_is_at_work(engine: Engine) 
     with engine.begin() as writing:
         writing.execute(text("DELETE FROM traces"))
         with reading(reader) as connection:
-            assert len(results(connection, Filter(), 10)) == 1
+            assert len(results(connection, ResultFilter(), 10)) == 1
         with reading(engine) as connection:
-            assert len(results(connection, Filter(), 10)) == 1
+            assert len(results(connection, ResultFilter(), 10)) == 1
     reader.dispose()
 
 
@@ -151,7 +151,7 @@ def test_an_engine_serves_several_threads(engine: Engine) -> None:
         thread.join()
     assert failures == []
     with reading(engine) as connection:
-        assert len(results(connection, Filter(), 100)) == 30
+        assert len(results(connection, ResultFilter(), 100)) == 30
 
 
 def test_after_a_checkpoint_one_file_holds_everything(sqlite: Engine, tmp_path: Path) -> None:
@@ -161,5 +161,5 @@ def test_after_a_checkpoint_one_file_holds_everything(sqlite: Engine, tmp_path: 
     copy.write_bytes((tmp_path / "tracegrade.db").read_bytes())
     reader = open_store(url(copy), read_only=True)
     with reading(reader) as connection:
-        assert len(results(connection, Filter(), 10)) == 1
+        assert len(results(connection, ResultFilter(), 10)) == 1
     reader.dispose()

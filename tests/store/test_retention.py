@@ -3,9 +3,9 @@ from sqlalchemy import Engine, select, text
 from store.judged_traces import MINUTE_NS, START_NS, judged
 from tracegrade.store import schema
 from tracegrade.store.blocks import CHUNK_TRACES
-from tracegrade.store.filter import Filter
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.retention import delete_older
 from tracegrade.store.write import StoreWriter
@@ -13,7 +13,7 @@ from tracegrade.store.write import StoreWriter
 
 def numbers(engine: Engine) -> list[int]:
     with reading(engine) as connection:
-        return [int(head.trace_id, 16) for head in trace_heads(connection, Filter(), 100)]
+        return [int(head.trace_id, 16) for head in trace_heads(connection, ResultFilter(), 100)]
 
 
 def test_older_traces_go_with_all_their_rows(engine: Engine) -> None:
@@ -54,7 +54,7 @@ def test_what_is_left_is_found_by_time(engine: Engine) -> None:
         pass
     writer.write([judged(7)])
     with reading(engine) as connection:
-        assert len(results(connection, Filter(since_ns=START_NS + 6 * MINUTE_NS), 10)) == 1
+        assert len(results(connection, ResultFilter(since_ns=START_NS + 6 * MINUTE_NS), 10)) == 1
 
 
 def test_an_empty_store_has_nothing_to_delete(engine: Engine) -> None:

@@ -9,7 +9,6 @@ from sqlalchemy import Engine, select
 from store.judged_traces import evaluation, judged, trace_id
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.trace_result import RunSummary, TraceResult
-from tracegrade.store.filter import Filter
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading
 from tracegrade.store.rates import rates
@@ -21,6 +20,7 @@ from tracegrade.store.read import (
     stored_traces,
     traces_of,
 )
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.schema import EVERY_TRACE, counts, series
 from tracegrade.store.write import StoreWriter
@@ -50,16 +50,18 @@ def test_the_latest_revision_replaces_the_earlier_ones_wherever_the_trace_was(
 ) -> None:
     writer.write([session(1, "fail", 4, [1])])
     with reading(engine) as connection:
-        found = [(found.subject_kind, found.outcome) for found in results(connection, Filter(), 10)]
+        found = [(found.subject_kind, found.outcome) for found in results(connection, ResultFilter(), 10)]
         assert sorted(found) == [("agent", "pass"), ("agent", "pass"), ("session", "pass")]
-        (rate,) = rates(connection, Filter(rule="checkout-order"), evaluation="tool-call-order", count_incomplete=True)
+        (rate,) = rates(
+            connection, ResultFilter(rule="checkout-order"), evaluation="tool-call-order", count_incomplete=True
+        )
         assert (rate.passed, rate.failed) == (3, 0)
 
 
 def test_a_session_that_goes_on_counts_as_incomplete_until_it_ends(engine: Engine, writer: StoreWriter) -> None:
     def counted() -> tuple[int, int]:
         with reading(engine) as connection:
-            (rate,) = rates(connection, Filter(), evaluation="tool-call-order")
+            (rate,) = rates(connection, ResultFilter(), evaluation="tool-call-order")
             return rate.passed, rate.incomplete
 
     assert counted() == (2, 1)
@@ -69,7 +71,7 @@ def test_a_session_that_goes_on_counts_as_incomplete_until_it_ends(engine: Engin
 
 def test_a_session_is_no_trace_and_no_traffic(engine: Engine, writer: StoreWriter) -> None:
     with reading(engine) as connection:
-        assert [int(head.trace_id, 16) for head in trace_heads(connection, Filter(), 10)] == [2, 1]
+        assert [int(head.trace_id, 16) for head in trace_heads(connection, ResultFilter(), 10)] == [2, 1]
         assert [int(stored.trace.trace_id, 16) for stored in newest_traces(connection, 10)] == [2, 1]
         traffic = select(counts.c.passed).join(series, series.c.number == counts.c.series)
         of_minutes = traffic.where(series.c.rule_id == EVERY_TRACE, counts.c.minutes == 1)

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import Engine
 
 from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged
-from tracegrade.store.filter import Filter
 from tracegrade.store.open import reading
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.trends import Sums, names_of, traffic, trends
 from tracegrade.store.write import StoreWriter
 
@@ -34,7 +34,7 @@ def filled(sqlite: Engine) -> Engine:
 
 def test_outcomes_are_added_up_by_rule(filled: Engine) -> None:
     with reading(filled) as connection:
-        found = trends(connection, Filter(), ["rule_id"])
+        found = trends(connection, ResultFilter(), ["rule_id"])
     assert found == {
         ("checkout-order",): {0: Sums(1, 2, 1, 1, 1, 1.0, 2.0)},
         ("another",): {0: Sums(1, 0, 0, 0, 0, 10.0, 0.0)},
@@ -45,14 +45,14 @@ def test_outcomes_are_added_up_by_rule(filled: Engine) -> None:
 
 def test_incomplete_traces_count_where_their_rule_says_so(filled: Engine) -> None:
     with reading(filled) as connection:
-        found = trends(connection, Filter(), ["rule_id"], counting_incomplete=["checkout-order"])
+        found = trends(connection, ResultFilter(), ["rule_id"], counting_incomplete=["checkout-order"])
     assert found["checkout-order",][0] == Sums(1, 3, 1, 1, 0, 1.0, 3.0)
 
 
 def test_steps_begin_at_whole_ones(filled: Engine) -> None:
     with reading(filled) as connection:
-        found = trends(connection, Filter(rule="checkout-order"), [], step_minutes=60)
-        some = Filter(rule="checkout-order", since_ns=START_NS, until_ns=START_NS + 3 * MINUTE_NS)
+        found = trends(connection, ResultFilter(rule="checkout-order"), [], step_minutes=60)
+        some = ResultFilter(rule="checkout-order", since_ns=START_NS, until_ns=START_NS + 3 * MINUTE_NS)
         by_minute = trends(connection, some, [], step_minutes=1)
     assert {step: (sums.passed, sums.failed) for step, sums in found[()].items()} == {
         START // 60: (1, 1),
@@ -67,30 +67,32 @@ def test_each_minute_is_in_its_own_step_however_long_the_window(sqlite: Engine, 
     StoreWriter(sqlite).write([judged(minute) for minute in came])
     days_ns = 3 * 1440 * MINUTE_NS
     with reading(sqlite) as connection:
-        window = Filter(since_ns=START_NS - days_ns, until_ns=START_NS + days_ns)
+        window = ResultFilter(since_ns=START_NS - days_ns, until_ns=START_NS + days_ns)
         found = traffic(connection, window, step_minutes=step_minutes)
     assert found == Counter((START + minute) // step_minutes for minute in came)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "keys"),
+    ("result_filter", "keys"),
     [
-        (Filter(), {("shop", "support", "1.0"), ("shop", "billing", "1.0"), ("bank", "support", "1.0")}),
-        (Filter(service="bank"), {("bank", "support", "1.0")}),
-        (Filter(agent="billing"), {("shop", "billing", "1.0")}),
-        (Filter(release="2.0"), set()),
-        (Filter(rule="nobody"), set()),
-        (Filter(run="an experiment"), set()),
+        (ResultFilter(), {("shop", "support", "1.0"), ("shop", "billing", "1.0"), ("bank", "support", "1.0")}),
+        (ResultFilter(service="bank"), {("bank", "support", "1.0")}),
+        (ResultFilter(agent="billing"), {("shop", "billing", "1.0")}),
+        (ResultFilter(release="2.0"), set()),
+        (ResultFilter(rule="nobody"), set()),
+        (ResultFilter(run="an experiment"), set()),
     ],
 )
-def test_filters_choose_and_names_are_told_apart(filled: Engine, wanted: Filter, keys: set[tuple[str, ...]]) -> None:
+def test_filters_choose_and_names_are_told_apart(
+    filled: Engine, result_filter: ResultFilter, keys: set[tuple[str, ...]]
+) -> None:
     with reading(filled) as connection:
-        assert trends(connection, wanted, ["service", "agent", "release"]).keys() == keys
+        assert trends(connection, result_filter, ["service", "agent", "release"]).keys() == keys
 
 
 def test_traffic_counts_traces_whatever_judges_them(filled: Engine) -> None:
     with reading(filled) as connection:
-        assert traffic(connection, Filter()) == {0: 6}
-        assert traffic(connection, Filter(service="bank", rule="nobody")) == {0: 1}
+        assert traffic(connection, ResultFilter()) == {0: 6}
+        assert traffic(connection, ResultFilter(service="bank", rule="nobody")) == {0: 1}
         assert names_of(connection, "service") == ["bank", "shop"]
         assert names_of(connection, "release") == ["1.0"]

@@ -11,10 +11,10 @@ from sqlalchemy import Engine, text
 from judged_records import tool_call_of
 from store.judged_traces import START_NS, evaluation, judged, tool_call, trace_id
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.store.filter import Filter
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.rates import rates
 from tracegrade.store.read import stored_traces
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import full_evaluations, results
 from tracegrade.store.write import StoreWriter
 
@@ -29,9 +29,9 @@ def row_counts(engine: Engine) -> list[int]:
 def content(engine: Engine) -> tuple[object, ...]:
     """Everything that may be asked of the store, without the numbers that depend on the order of writing."""
     with reading(engine) as connection:
-        found = results(connection, Filter(), 1000)
+        found = results(connection, ResultFilter(), 1000)
         evaluations = sorted(full_evaluations(connection, found), key=lambda item: (item.subject.trace_id, item.id))
-        return evaluations, rates(connection, Filter(), evaluation=None), row_counts(engine)
+        return evaluations, rates(connection, ResultFilter(), evaluation=None), row_counts(engine)
 
 
 def test_everything_delivered_comes_back(engine: Engine) -> None:
@@ -69,8 +69,8 @@ def test_a_higher_revision_replaces_all_rows_of_the_lower(engine: Engine) -> Non
     writer.write([judged(1, "fail", revision=3, supersedes=2)])
     assert row_counts(engine) == [1, 1, 1, 1]
     with reading(engine) as connection:
-        assert [result.outcome for result in results(connection, Filter(), 10)] == ["fail"]
-        (rate,) = rates(connection, Filter())
+        assert [result.outcome for result in results(connection, ResultFilter(), 10)] == ["fail"]
+        (rate,) = rates(connection, ResultFilter())
     assert (rate.passed, rate.failed) == (0, 1)
 
 
@@ -120,8 +120,8 @@ def test_tenants_and_runs_are_kept_apart(engine: Engine) -> None:
     StoreWriter(engine).write([judged(1), judged(1, "fail", tenant="other"), judged(1, "fail", run="tuning")])
     assert row_counts(engine)[0] == 3
     with reading(engine) as connection:
-        assert [item.outcome for item in results(connection, Filter(tenant="default"), 10)] == ["pass"]
-        assert [item.outcome for item in results(connection, Filter(run="tuning"), 10)] == ["fail"]
+        assert [item.outcome for item in results(connection, ResultFilter(tenant="default"), 10)] == ["pass"]
+        assert [item.outcome for item in results(connection, ResultFilter(run="tuning"), 10)] == ["fail"]
 
 
 def test_a_batch_that_fails_stores_nothing(engine: Engine) -> None:
@@ -133,7 +133,7 @@ def test_a_batch_that_fails_stores_nothing(engine: Engine) -> None:
     assert row_counts(engine) == [0, 0, 0, 0]
     writer.write([judged(1)])
     with reading(engine) as connection:
-        assert len(results(connection, Filter(), 10)) == 1, "series numbers given out in vain were forgotten"
+        assert len(results(connection, ResultFilter(), 10)) == 1, "series numbers given out in vain were forgotten"
 
 
 def test_values_beyond_what_a_column_holds_are_stored(engine: Engine) -> None:
@@ -157,7 +157,7 @@ def test_numbers_of_deleted_traces_that_are_given_out_again_are_found_by_time(en
     for number in (2, 3):
         since_ns = START_NS + number * 60_000_000_000
         with reading(engine) as connection:
-            found = results(connection, Filter(since_ns=since_ns, until_ns=since_ns + 1), 10)
+            found = results(connection, ResultFilter(since_ns=since_ns, until_ns=since_ns + 1), 10)
         assert [item.trace_id for item in found] == [trace_id(number)]
 
 

@@ -31,11 +31,11 @@ from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store import schema
 from tracegrade.store.alerts import open_alerts
-from tracegrade.store.filter import Filter
 from tracegrade.store.history import SeriesHistory, Window, total
 from tracegrade.store.open import StoreError, open_store, reading
 from tracegrade.store.present_hashes import earlier_hashes, present_hashes
 from tracegrade.store.read import newest_traces
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.rule_texts import rule_versions
 from tracegrade.store.trends import trends
@@ -136,10 +136,10 @@ def test_two_spellings_of_a_rule_are_one_and_results_keep_what_they_carried(fold
             "unknown": "unknown",
         }
         assert [item.text_hash for item in rule_versions(connection, CHECKED)] == [CORRECTED, TYPO]
-        by_hash = trends(connection, Filter(rule=CHECKED), ["rule_hash"])
+        by_hash = trends(connection, ResultFilter(rule=CHECKED), ["rule_hash"])
         assert {key: found[0].judged for key, found in by_hash.items()} == {(now,): 17}
         for rule_hash in (TYPO, CORRECTED, now):
-            assert len(results(connection, Filter(rule_hash=rule_hash), 100)) == 17
+            assert len(results(connection, ResultFilter(rule_hash=rule_hash), 100)) == 17
         carried = connection.execute(text(f"SELECT DISTINCT rule_hash FROM results WHERE rule_id = '{CHECKED}'"))
         assert set(carried.scalars()) == {TYPO, CORRECTED}
         history = SeriesHistory(connection, {now})
@@ -204,7 +204,7 @@ def test_results_that_were_not_yet_delivered_go_on_where_those_before_them_are(f
     now = rule_of(folder.rule_set, CHECKED).hash
     with reading(engine) as connection:
         assert connection.execute(select(schema.series.c.number)).scalars().all() == before
-        by_hash = trends(connection, Filter(rule=CHECKED), ["rule_hash"])
+        by_hash = trends(connection, ResultFilter(rule=CHECKED), ["rule_hash"])
     assert {key: found[0].judged for key, found in by_hash.items()} == {(now,): 17}
 
 
@@ -216,7 +216,7 @@ def test_the_same_results_delivered_to_an_empty_store_once_its_rules_are_known_c
             connection.execute(schema.metadata.tables[table].delete())
     StoreWriter(engine).write(folder.judged())
     with reading(engine) as connection:
-        by_hash = trends(connection, Filter(rule=CHECKED), ["rule_hash"])
+        by_hash = trends(connection, ResultFilter(rule=CHECKED), ["rule_hash"])
     assert [key for key in by_hash] == [(rule_of(folder.rule_set, CHECKED).hash,)]
 
 
@@ -229,7 +229,7 @@ def test_a_rule_whose_text_is_gone_or_cannot_be_read_stays_as_it_was(folder: Fol
     engine = open_store(folder.url)
     with reading(engine) as connection:
         known = present_hashes(connection, [TYPO, CORRECTED, SIGNED])
-        by_hash = trends(connection, Filter(), ["rule_id", "rule_hash"])
+        by_hash = trends(connection, ResultFilter(), ["rule_id", "rule_hash"])
     engine.dispose()
     now = rule_of(folder.rule_set, CHECKED).hash
     assert known == {TYPO: TYPO, CORRECTED: now, SIGNED: SIGNED}
@@ -273,7 +273,7 @@ def test_the_same_store_on_postgresql_is_brought_up_to_date(folder: Folder) -> N
     source.dispose()
     engine = open_store(POSTGRESQL)
     with reading(engine) as connection:
-        by_hash = trends(connection, Filter(rule=CHECKED), ["rule_hash"])
+        by_hash = trends(connection, ResultFilter(rule=CHECKED), ["rule_hash"])
         carried = set(connection.execute(text(f"SELECT rule_hash FROM results WHERE rule_id = '{CHECKED}'")).scalars())
         rules = list(folder.rule_set.rules)
         earlier_ones = earlier_hashes(connection, {rule.hash for rule in rules})

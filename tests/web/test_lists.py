@@ -26,8 +26,8 @@ from tracegrade.cli import main
 from tracegrade.config import Config
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert, save_alert
-from tracegrade.store.filter import Filter
 from tracegrade.store.open import open_store, reading
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.web.app import build_app
 from tracegrade.web.view import FILTERS, iso_text
 from web.calls import call
@@ -113,14 +113,17 @@ def _evaluation_ids(connection: Connection, found: list[tuple[int, int]]) -> lis
     return [by_address[address] for address in found]
 
 
-def _given(wanted: Filter, *names: str) -> tuple[Filter, dict[str, Any]]:
+def _given(result_filter: ResultFilter, *names: str) -> tuple[ResultFilter, dict[str, Any]]:
     """A filter of these fields alone, as parameters too; an empty one cannot be asked for in an address."""
-    fields = {name: getattr(wanted, name) or None for name in names}
-    return Filter(since_ns=wanted.since_ns, until_ns=wanted.until_ns, **fields), {**fields, **_times(wanted)}
+    fields = {name: getattr(result_filter, name) or None for name in names}
+    return ResultFilter(since_ns=result_filter.since_ns, until_ns=result_filter.until_ns, **fields), {
+        **fields,
+        **_times(result_filter),
+    }
 
 
-def _times(wanted: Filter) -> dict[str, int | None]:
-    return {"since": wanted.since_ns, "until": wanted.until_ns}
+def _times(result_filter: ResultFilter) -> dict[str, int | None]:
+    return {"since": result_filter.since_ns, "until": result_filter.until_ns}
 
 
 def _written(time_ns: int | None) -> str | None:
@@ -131,11 +134,13 @@ def _written(time_ns: int | None) -> str | None:
 
 
 @_examples
-@given(seed=_seeds, traces=_traces, wanted=filters, limit=st.integers(1, 60))
-def test_the_api_lists_what_plain_sql_gives(shown: Shown, seed: int, traces: int, wanted: Filter, limit: int) -> None:
+@given(seed=_seeds, traces=_traces, result_filter=filters, limit=st.integers(1, 60))
+def test_the_api_lists_what_plain_sql_gives(
+    shown: Shown, seed: int, traces: int, result_filter: ResultFilter, limit: int
+) -> None:
     filled(shown.engine, seed, traces)
     with reading(shown.engine) as connection:
-        for some in (Filter(), wanted):
+        for some in (ResultFilter(), result_filter):
             chosen, given = _given(some, "rule", "outcome", "service", "agent", "release", "session")
             listed = shown.api("/traces", limit=limit, **given)
             assert [item["trace_id"] for item in listed] == _ids(connection, sql_heads(connection, chosen))
@@ -149,17 +154,17 @@ def test_the_api_lists_what_plain_sql_gives(shown: Shown, seed: int, traces: int
             for name in {item["id"] for item in listed}:
                 whole = call(shown.app, "GET", f"/api/v1/sessions/{name}").json["items"]
                 for item in whole:
-                    numbers = sql_heads(connection, Filter(session=name, tenant=item["tenant"]))
+                    numbers = sql_heads(connection, ResultFilter(session=name, tenant=item["tenant"]))
                     assert [head["trace_id"] for head in item["traces"]] == _ids(connection, numbers)
 
 
 @_examples
-@given(seed=_seeds, traces=_traces, wanted=filters)
-def test_the_page_lists_what_plain_sql_gives(shown: Shown, seed: int, traces: int, wanted: Filter) -> None:
+@given(seed=_seeds, traces=_traces, result_filter=filters)
+def test_the_page_lists_what_plain_sql_gives(shown: Shown, seed: int, traces: int, result_filter: ResultFilter) -> None:
     filled(shown.engine, seed, traces)
     since, until = START_NS, START_NS + 10**12
     with reading(shown.engine) as connection:
-        for some in (Filter(), wanted):
+        for some in (ResultFilter(), result_filter):
             chosen, given = _given(replace(some, since_ns=None, until_ns=None), *FILTERS, "outcome")
             given |= {"since": iso_text(since), "until": iso_text(until)}
             for address, sessions in (("/traces", False), ("/sessions", True)):
@@ -168,13 +173,13 @@ def test_the_page_lists_what_plain_sql_gives(shown: Shown, seed: int, traces: in
 
 
 @_examples
-@given(seed=_seeds, traces=_traces, wanted=filters, limit=st.integers(1, 200))
+@given(seed=_seeds, traces=_traces, result_filter=filters, limit=st.integers(1, 200))
 def test_the_command_line_lists_what_plain_sql_gives(
-    shown: Shown, seed: int, traces: int, wanted: Filter, limit: int
+    shown: Shown, seed: int, traces: int, result_filter: ResultFilter, limit: int
 ) -> None:
     filled(shown.engine, seed, traces)
     with reading(shown.engine) as connection:
-        for some in (Filter(), wanted):
+        for some in (ResultFilter(), result_filter):
             # A command line holds no NUL, and times to the microsecond.
             times = {name: None if value is None else value // 1000 * 1000 for name, value in _times(some).items()}
             service = some.service and some.service.replace("\0", "\N{REPLACEMENT CHARACTER}")

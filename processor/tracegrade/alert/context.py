@@ -11,11 +11,11 @@ from sqlalchemy import ColumnElement, Connection, Select, func, select
 
 from tracegrade.rule.alert import SCORE, UNJUDGED, watched_evaluation
 from tracegrade.store.alerts import Facts, StoredAlert
-from tracegrade.store.filter import Filter
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.history import SeriesHistory, Window
 from tracegrade.store.present_hashes import present_hash
 from tracegrade.store.read import stored_traces
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, counts, series
 
@@ -107,7 +107,7 @@ def _judged_and_traces(history: SeriesHistory, alert: StoredAlert, window: Windo
 def _traces(connection: Connection, alert: StoredAlert, window: Window) -> Facts:
     """The facts with the number of traces with results, and the ids of the worst ones, lowest scores first."""
     outcome = alert.of if alert.of in UNJUDGED else "not_evaluable" if alert.kind == "coverage" else "fail"
-    wanted = replace(
+    result_filter = replace(
         _place(alert),
         rule=alert.rule_id,
         rule_hash=alert.rule_hash,
@@ -117,8 +117,8 @@ def _traces(connection: Connection, alert: StoredAlert, window: Window) -> Facts
         since_ns=window.since_ns,
         complete=None if window.count_incomplete else True,
     )
-    latest = results(connection, wanted, _MOST_COUNTED)
-    bad = results(connection, replace(wanted, outcome=outcome), _LOOKED_AT)
+    latest = results(connection, result_filter, _MOST_COUNTED)
+    bad = results(connection, replace(result_filter, outcome=outcome), _LOOKED_AT)
     bad.sort(key=lambda result: 0.0 if result.score is None else result.score)
     return replace(
         alert.facts,
@@ -163,9 +163,9 @@ def _models(connection: Connection, alert: StoredAlert, since_ns: int) -> Iterat
 
 
 def _models_of(connection: Connection, alert: StoredAlert, since_ns: int, until_ns: int) -> set[str]:
-    wanted = replace(_place(alert), since_ns=since_ns, until_ns=until_ns)
+    result_filter = replace(_place(alert), since_ns=since_ns, until_ns=until_ns)
     found = set()
-    for head in trace_heads(connection, wanted, _MODELS_OF):
+    for head in trace_heads(connection, result_filter, _MODELS_OF):
         for stored in stored_traces(connection, bytes.fromhex(head.trace_id)):
             if stored.trace.tenant == alert.tenant:
                 found |= {run.model for run in stored.trace.runs if run.agent == alert.agent}
@@ -176,8 +176,8 @@ def _place_of(alert: StoredAlert) -> tuple[str, str, str, str | None]:
     return alert.tenant, alert.service, alert.agent, alert.release
 
 
-def _place(alert: StoredAlert) -> Filter:
-    return Filter(tenant=alert.tenant, service=alert.service)
+def _place(alert: StoredAlert) -> ResultFilter:
+    return ResultFilter(tenant=alert.tenant, service=alert.service)
 
 
 def _first_seen(column: ColumnElement[Any]) -> Select[Any]:

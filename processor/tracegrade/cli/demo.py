@@ -115,9 +115,9 @@ def _run_agent(endpoints: dict[str, str], config: "Config", once: bool) -> bool:
 
 
 def _wait_until_judged(config: "Config", trace_ids: set[str]) -> bool:
-    from tracegrade.store.filter import Filter
     from tracegrade.store.heads import trace_heads
     from tracegrade.store.open import StoreError, open_store
+    from tracegrade.store.result_filter import ResultFilter
 
     deadline_s = time.monotonic() + _JUDGED_WITHIN_S
     while time.monotonic() < deadline_s:
@@ -127,7 +127,7 @@ def _wait_until_judged(config: "Config", trace_ids: set[str]) -> bool:
             time.sleep(0.1)
             continue
         with engine.connect() as connection:
-            stored = {head.trace_id for head in trace_heads(connection, Filter(), limit=10 * len(trace_ids))}
+            stored = {head.trace_id for head in trace_heads(connection, ResultFilter(), limit=10 * len(trace_ids))}
         engine.dispose()
         if trace_ids <= stored:
             return True

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tracegrade.model.evaluation import Evaluation
-    from tracegrade.store.filter import Filter
     from tracegrade.store.rates import Rate
+    from tracegrade.store.result_filter import ResultFilter
     from tracegrade.store.results import Result
     from tracegrade.store.trends import Sums
 
@@ -79,18 +79,18 @@ def list_(
     by: str | None,
     since: int | None,
     until: int | None,
-    **wanted: Any,
+    **filters: Any,
 ) -> None:
     """List evaluations, the newest first; with --by, group by group.
 
     JSON: one evaluation per line, with every field and value.
     """
-    from tracegrade.store.filter import Filter
     from tracegrade.store.open import reading_store
+    from tracegrade.store.result_filter import ResultFilter
     from tracegrade.store.results import full_evaluations, results
 
     with reading_store(settings.store_url) as connection:
-        found = results(connection, Filter(since_ns=since, until_ns=until, **wanted), limit + 1)
+        found = results(connection, ResultFilter(since_ns=since, until_ns=until, **filters), limit + 1)
         more, found = len(found) > limit, found[:limit]
         if by is not None:
             found.sort(key=lambda result: _group(result, by))
@@ -144,7 +144,7 @@ def _group(result: "Result", by: str) -> str:
 @reading_options
 @reports_errors
 def export(
-    settings: ReadSettings, output_format: str, since: int | None, until: int | None, output: IO[str], **wanted: Any
+    settings: ReadSettings, output_format: str, since: int | None, until: int | None, output: IO[str], **filters: Any
 ) -> None:
     """Write all evaluations that the options select, the newest first, with every field and value.
 
@@ -153,11 +153,11 @@ def export(
     """
     import csv
 
-    from tracegrade.store.filter import Filter
     from tracegrade.store.open import reading_store
+    from tracegrade.store.result_filter import ResultFilter
 
     with reading_store(settings.store_url) as connection:
-        rows = _all_results(connection, Filter(since_ns=since, until_ns=until, **wanted))
+        rows = _all_results(connection, ResultFilter(since_ns=since, until_ns=until, **filters))
         if output_format == "jsonl":
             for evaluation in rows:
                 output.write(printable_json(json_text(evaluation.to_json())) + "\n")
@@ -170,12 +170,12 @@ def export(
             table.writerow(row.values())
 
 
-def _all_results(connection: "Connection", wanted: "Filter") -> "Iterator[Evaluation]":
-    """All evaluations that `wanted` selects, a few in memory at a time."""
+def _all_results(connection: "Connection", result_filter: "ResultFilter") -> "Iterator[Evaluation]":
+    """All evaluations that `result_filter` selects, a few in memory at a time."""
     from tracegrade.store.results import full_evaluations, results
 
     before = None
-    while found := results(connection, wanted, _EXPORTED_AT_A_TIME, before=before):
+    while found := results(connection, result_filter, _EXPORTED_AT_A_TIME, before=before):
         yield from full_evaluations(connection, found)
         before = (found[-1].number, found[-1].place)
 
@@ -271,7 +271,7 @@ def _detail_lines(details: dict[str, Any], indent: str) -> list[str]:
 @format_option
 @reports_errors
 def stats(
-    settings: ReadSettings, output_format: str, since: int | None, until: int | None, by: str | None, **wanted: Any
+    settings: ReadSettings, output_format: str, since: int | None, until: int | None, by: str | None, **filters: Any
 ) -> None:
     """Show how often rules and their evaluations pass, by service.
 
@@ -284,11 +284,11 @@ def stats(
     """
     from dataclasses import asdict
 
-    from tracegrade.store.filter import Filter
     from tracegrade.store.open import reading_store
     from tracegrade.store.rates import rates
+    from tracegrade.store.result_filter import ResultFilter
 
-    chosen = Filter(since_ns=since, until_ns=until, **wanted)
+    chosen = ResultFilter(since_ns=since, until_ns=until, **filters)
     if by is not None:
         _show_by(settings, chosen, by, output_format)
         return
@@ -319,7 +319,7 @@ def _counted(found: "Rate | Sums") -> list[object]:
     ]
 
 
-def _show_by(settings: ReadSettings, chosen: "Filter", by: str, output_format: str) -> None:
+def _show_by(settings: ReadSettings, chosen: "ResultFilter", by: str, output_format: str) -> None:
     """Outcomes of whole rules, one line for each rule, agent, service or release."""
     from dataclasses import asdict
 

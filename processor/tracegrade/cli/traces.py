@@ -76,17 +76,17 @@ def _filters(function: Callable[..., None]) -> Callable[..., None]:
 @format_option
 @reports_errors
 def list_(
-    settings: ReadSettings, output_format: str, limit: int, since: int | None, until: int | None, **wanted: Any
+    settings: ReadSettings, output_format: str, limit: int, since: int | None, until: int | None, **filters: Any
 ) -> None:
     """List traces, the last judged first."""
     from dataclasses import asdict
 
-    from tracegrade.store.filter import Filter
     from tracegrade.store.heads import trace_heads
     from tracegrade.store.open import reading_store
+    from tracegrade.store.result_filter import ResultFilter
 
     with reading_store(settings.store_url) as connection:
-        found = trace_heads(connection, Filter(since_ns=since, until_ns=until, **wanted), limit + 1)
+        found = trace_heads(connection, ResultFilter(since_ns=since, until_ns=until, **filters), limit + 1)
     more, found = len(found) > limit, found[:limit]
     if output_format == "json":
         print_json({key: value for key, value in asdict(head).items() if key != "number"} for head in found)
@@ -172,7 +172,7 @@ def export(
     since: int | None,
     until: int | None,
     output: IO[str],
-    **wanted: Any,
+    **filters: Any,
 ) -> None:
     """Write traces as OTLP/JSON, one request a line, as the collector's file exporter does.
 
@@ -181,17 +181,17 @@ def export(
     Exit code 1: a trace that was named is not in the store.
     """
     from tracegrade.otlp.json import to_json
-    from tracegrade.store.filter import Filter
     from tracegrade.store.heads import trace_heads
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
+    from tracegrade.store.result_filter import ResultFilter
 
     unknown, more = [], False
     # By id, of which tenants; None for all that have it.
     chosen: dict[bytes, set[str] | None] = dict.fromkeys(trace_ids)
     with reading_store(settings.store_url) as connection:
         if not trace_ids:
-            heads = trace_heads(connection, Filter(since_ns=since, until_ns=until, **wanted), limit + 1)
+            heads = trace_heads(connection, ResultFilter(since_ns=since, until_ns=until, **filters), limit + 1)
             more = len(heads) > limit
             for head in heads[:limit]:
                 tenants = chosen.setdefault(bytes.fromhex(head.trace_id), set())

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select
 
 from tracegrade.codec.json_text import storable
-from tracegrade.store.filter import Filter
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import ALERT_STATES, alerts, silences
 
 AlertState: TypeAlias = Literal["pending", "firing", "resolved"]
@@ -130,7 +130,7 @@ def recent_alerts(
     ended_after_ns: int,
     limit: int | None = None,
     *,
-    wanted: Filter | None = None,
+    result_filter: ResultFilter | None = None,
     firing: bool = False,
 ) -> list[StoredAlert]:
     """The alerts that fire or are pending now, or were resolved at or after `ended_after_ns`; latest start first.
@@ -139,30 +139,30 @@ def recent_alerts(
         connection: on the store.
         ended_after_ns: ns since 1970 UTC.
         limit: how many of these, the latest.
-        wanted: only of this rule, service, agent, release and tenant; an alert over all releases is of each.
+        result_filter: only of this rule, service, agent, release and tenant; an alert over all releases is of each.
         firing: only what fires now.
     """
     query = select(alerts).where(or_(alerts.c.state != _RESOLVED, alerts.c.ends_ns >= ended_after_ns))
     if firing:
         query = query.where(alerts.c.state == _FIRING)
-    if wanted is not None:
-        query = query.where(*_of_alerts(wanted))
+    if result_filter is not None:
+        query = query.where(*_of_alerts(result_filter))
     query = query.order_by(alerts.c.starts_ns.desc(), alerts.c.fingerprint).limit(limit)
     return [_alert(row) for row in connection.execute(query)]
 
 
-def _of_alerts(wanted: Filter) -> Iterator[ColumnElement[bool]]:
+def _of_alerts(result_filter: ResultFilter) -> Iterator[ColumnElement[bool]]:
     for column, value in (
-        (alerts.c.rule_id, wanted.rule),
-        (alerts.c.service, wanted.service),
-        (alerts.c.agent, wanted.agent),
-        (alerts.c.tenant, wanted.tenant),
+        (alerts.c.rule_id, result_filter.rule),
+        (alerts.c.service, result_filter.service),
+        (alerts.c.agent, result_filter.agent),
+        (alerts.c.tenant, result_filter.tenant),
     ):
         if value is not None:
             yield column == storable(value)
-    if wanted.release is not None:
+    if result_filter.release is not None:
         of_all = and_(alerts.c.release.is_(None), alerts.c.kind == "coverage")
-        yield or_(alerts.c.release == storable(wanted.release), of_all)
+        yield or_(alerts.c.release == storable(result_filter.release), of_all)
 
 
 def save_alert(connection: Connection, alert: StoredAlert) -> None:

@@ -12,8 +12,8 @@ import orjson
 from sqlalchemy import ColumnElement, Connection, Select, select
 
 from tracegrade.store.arrivals import number_range
-from tracegrade.store.filter import Filter, of_traces
 from tracegrade.store.parts import in_parts
+from tracegrade.store.result_filter import ResultFilter, of_traces
 from tracegrade.store.results import matching
 from tracegrade.store.schema import OUTCOMES, traces
 
@@ -54,42 +54,48 @@ class SessionHead:
     members: int
 
 
-def trace_heads(connection: Connection, wanted: Filter, limit: int, *, before: int = NEWEST) -> list[TraceHead]:
-    """The newest traces that `wanted` selects, at most `limit`; `before` continues after that number.
+def trace_heads(
+    connection: Connection, result_filter: ResultFilter, limit: int, *, before: int = NEWEST
+) -> list[TraceHead]:
+    """The newest traces that `result_filter` selects, at most `limit`; `before` continues after that number.
 
-    Of `wanted`, rule, evaluation, outcome, agent and release hold when one result of the trace has them all.
+    Of `result_filter`, rule, evaluation, outcome, agent and release hold when one result of the trace has them all.
     """
-    return [_head(row) for row in _rows(connection, wanted, IS_TRACE, limit, before)]
+    return [_head(row) for row in _rows(connection, result_filter, IS_TRACE, limit, before)]
 
 
-def session_heads(connection: Connection, wanted: Filter, limit: int, *, before: int = NEWEST) -> list[SessionHead]:
-    """The newest sessions that `wanted` selects by their own results, as `trace_heads` lists traces."""
-    rows = _rows(connection, wanted, _IS_SESSION, limit, before)
+def session_heads(
+    connection: Connection, result_filter: ResultFilter, limit: int, *, before: int = NEWEST
+) -> list[SessionHead]:
+    """The newest sessions that `result_filter` selects by their own results, as `trace_heads` lists traces."""
+    rows = _rows(connection, result_filter, _IS_SESSION, limit, before)
     return [SessionHead(_head(row), sum(map(bool, orjson.loads(row.members)))) for row in rows]
 
 
-def count_heads(connection: Connection, wanted: Filter, most: int, *, sessions: bool = False) -> int:
-    """How many traces, or sessions, with results that `wanted` selects, counted up to `most`. O(counted)."""
+def count_heads(connection: Connection, result_filter: ResultFilter, most: int, *, sessions: bool = False) -> int:
+    """How many traces, or sessions, with results that `result_filter` selects, counted up to `most`. O(counted)."""
     found = 0
-    for _ in matching(connection, wanted, _IS_SESSION if sessions else IS_TRACE):
+    for _ in matching(connection, result_filter, _IS_SESSION if sessions else IS_TRACE):
         found += 1
         if found >= most:
             break
     return found
 
 
-def _rows(connection: Connection, wanted: Filter, kind: ColumnElement[bool], limit: int, before: int) -> list[Any]:
-    query = _heads().where(kind, *of_traces(wanted), traces.c.number < before).order_by(traces.c.number.desc())
-    if wanted.asks_for_results:
+def _rows(
+    connection: Connection, result_filter: ResultFilter, kind: ColumnElement[bool], limit: int, before: int
+) -> list[Any]:
+    query = _heads().where(kind, *of_traces(result_filter), traces.c.number < before).order_by(traces.c.number.desc())
+    if result_filter.asks_for_results:
         numbers: list[int] = []
-        for found in matching(connection, wanted, kind, before=(before, 0)):
+        for found in matching(connection, result_filter, kind, before=(before, 0)):
             numbers.append(found[0][0].number)
             if len(numbers) >= limit:
                 break
         parts = (query.where(traces.c.number.in_(some)) for some in in_parts(numbers))
         return [row for part in parts for row in connection.execute(part)]
-    if wanted.since_ns is not None or wanted.until_ns is not None:
-        bounds = number_range(connection, wanted.since_ns, wanted.until_ns)
+    if result_filter.since_ns is not None or result_filter.until_ns is not None:
+        bounds = number_range(connection, result_filter.since_ns, result_filter.until_ns)
         if bounds is None:
             return []
         query = query.where(traces.c.number.between(*bounds))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, func, select
 
-from tracegrade.store.filter import Filter, of_series
+from tracegrade.store.result_filter import ResultFilter, of_series
 from tracegrade.store.schema import COUNTED_MINUTES, DAY_MINUTES, EVERY_TRACE, MINUTE_NS, WHOLE_RULE, counts, series
 
 _HOUR = 60
@@ -49,19 +49,23 @@ class Rate:
 
 
 def rates(
-    connection: Connection, wanted: Filter, *, evaluation: str | None = WHOLE_RULE, count_incomplete: bool = False
+    connection: Connection,
+    result_filter: ResultFilter,
+    *,
+    evaluation: str | None = WHOLE_RULE,
+    count_incomplete: bool = False,
 ) -> list[Rate]:
     """Outcomes by tenant, rule, evaluation and service, in that order.
 
     Args:
         connection: on the store.
-        wanted: which series; its times are widened to whole minutes of the traces' last spans. What only single
+        result_filter: which series; its times are widened to whole minutes of the traces' last spans. What only single
             results say is not looked at: ``trace_id``, ``session``, ``outcome``, ``complete``.
         evaluation: an evaluation's name, ``WHOLE_RULE`` for rules as a whole, None for both.
         count_incomplete: count incomplete traces as well.
     """
     matching = select(series.c.number).where(
-        series.c.rule_id != EVERY_TRACE, *of_series(replace(wanted, evaluation=evaluation))
+        series.c.rule_id != EVERY_TRACE, *of_series(replace(result_filter, evaluation=evaluation))
     )
     names = matching.with_only_columns(
         series.c.number, series.c.probability, series.c.tenant, series.c.rule_id, series.c.evaluation, series.c.service
@@ -76,7 +80,7 @@ def rates(
         .group_by(counts.c.series, counts.c.complete)
     )
     found: dict[tuple[str, str, str, str], Rate] = {}
-    for minutes, first, last in stretches(wanted.since_ns, wanted.until_ns, DAY_MINUTES):
+    for minutes, first, last in stretches(result_filter.since_ns, result_filter.until_ns, DAY_MINUTES):
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
         for number, complete, passed, failed, not_evaluable, errors, score_sum in connection.execute(stretch):
             probability, key = keys[number]

@@ -113,8 +113,8 @@ _SESSIONS = select(traces.c.judged).where(traces.c.run == "live")
 
 def newest_traces(connection: Connection, limit: int, *, sessions: bool = False) -> Iterator[TraceResult]:
     """The newest traces, or sessions, judged live, newest first, at most `limit`; a few in memory at a time."""
-    is_wanted = traces.c.members.is_not(None) if sessions else traces.c.members.is_(None)
-    query = select(traces.c.judged, traces.c.spans).where(traces.c.run == "live", is_wanted)
+    is_of_kind = traces.c.members.is_not(None) if sessions else traces.c.members.is_(None)
+    query = select(traces.c.judged, traces.c.spans).where(traces.c.run == "live", is_of_kind)
     query = query.order_by(traces.c.number.desc())
     for judged, spans in connection.execute(query.limit(limit).execution_options(yield_per=64)):
         yield unpack_result(judged, bytes(spans))

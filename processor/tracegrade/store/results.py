@@ -14,8 +14,8 @@ from tracegrade.codec.results import unpack_result
 from tracegrade.model.evaluation import Evaluation
 from tracegrade.store.arrivals import number_range
 from tracegrade.store.blocks import block_ranges
-from tracegrade.store.filter import Filter, of_series, of_traces
 from tracegrade.store.parts import in_parts
+from tracegrade.store.result_filter import ResultFilter, of_series, of_traces
 from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE, series, traces
 
 # Blocks are looked up by so many series; results of more are near whichever way one looks.
@@ -48,14 +48,16 @@ class Result:
     time: int
 
 
-def results(connection: Connection, wanted: Filter, limit: int, *, before: Address | None = None) -> list[Result]:
-    """The newest results that `wanted` selects, at most `limit`; `before` continues after that (number, place).
+def results(
+    connection: Connection, result_filter: ResultFilter, limit: int, *, before: Address | None = None
+) -> list[Result]:
+    """The newest results that `result_filter` selects, at most `limit`; `before` continues after that (number, place).
 
     Of each block of traces that holds any, newest first, until there are enough: it takes as long in a full store as
     in an empty one; O(blocks read).
     """
     found: list[_Found] = []
-    for some in matching(connection, wanted, before=before):
+    for some in matching(connection, result_filter, before=before):
         found += some
         if len(found) >= limit:
             break
@@ -63,22 +65,22 @@ def results(connection: Connection, wanted: Filter, limit: int, *, before: Addre
 
 
 def newest_of_each(
-    connection: Connection, wanted: Filter, group_of: Callable[[Any], tuple[str, ...]], limit: int
+    connection: Connection, result_filter: ResultFilter, group_of: Callable[[Any], tuple[str, ...]], limit: int
 ) -> list[Result]:
     """The newest result of each group, newest first, at most `limit`.
 
     Args:
         connection: on the store.
-        wanted: which results.
+        result_filter: which results.
         group_of: the group of a row of ``series``.
         limit: how many groups; each is one search, however many results the others have.
     """
-    query = select(series).where(series.c.evaluation != WHOLE_RULE, *of_series(wanted))
+    query = select(series).where(series.c.evaluation != WHOLE_RULE, *of_series(result_filter))
     left = {row.number: group_of(row) for row in connection.execute(query)}
     found: list[_Found] = []
     before = None
     while left and len(found) < limit:
-        some = next(_search(connection, wanted, left, before=before), None)
+        some = next(_search(connection, result_filter, left, before=before), None)
         if some is None:
             break
         row, place, item = some[0]
@@ -105,37 +107,37 @@ _Found: TypeAlias = tuple[Any, int, list[Any]]  # the row of a trace, the place 
 
 def matching(
     connection: Connection,
-    wanted: Filter,
+    result_filter: ResultFilter,
     *conditions: ColumnElement[bool],
     before: Address | None = None,
 ) -> Iterator[list[_Found]]:
-    """The results that `wanted` selects, newest first, those of one trace together; of no trace that has none.
+    """The results that `result_filter` selects, newest first, those of one trace together; of no trace that has none.
 
     `conditions` are further ones on the rows of ``traces``, such as to be no session's.
     """
-    return _search(connection, wanted, _series(connection, wanted), *conditions, before=before)
+    return _search(connection, result_filter, _series(connection, result_filter), *conditions, before=before)
 
 
 def _search(
     connection: Connection,
-    wanted: Filter,
+    result_filter: ResultFilter,
     chosen: Collection[int] | None,
     *conditions: ColumnElement[bool],
     before: Address | None,
 ) -> Iterator[list[_Found]]:
     """`matching` among the `chosen` series; None when that is all of them."""
-    outcomes = range(len(OUTCOMES)) if wanted.outcome is None else (OUTCOMES.index(wanted.outcome),)
-    bounds = number_range(connection, wanted.since_ns, wanted.until_ns)
+    outcomes = range(len(OUTCOMES)) if result_filter.outcome is None else (OUTCOMES.index(result_filter.outcome),)
+    bounds = number_range(connection, result_filter.since_ns, result_filter.until_ns)
     if bounds is None or (chosen is not None and not chosen):
         return
     low, high = bounds
     if before is not None:
         high = min(high, before[0])
-    query = select(*(traces.c[name] for name in _MATCHED)).where(*of_traces(wanted), *conditions)
+    query = select(*(traces.c[name] for name in _MATCHED)).where(*of_traces(result_filter), *conditions)
     query = query.where(traces.c.number.between(bindparam("first"), bindparam("last")))
     query = query.order_by(traces.c.number.desc())
-    if wanted.trace_id is not None:
-        ranges = _numbers_of(connection, wanted.trace_id, low, high)
+    if result_filter.trace_id is not None:
+        ranges = _numbers_of(connection, result_filter.trace_id, low, high)
     else:
         few = chosen is not None and len(chosen) <= _MAX_SEARCHED_SERIES
         searched = list(chosen) if chosen is not None and few else [EVERY_SERIES]
@@ -161,11 +163,11 @@ def _numbers_of(connection: Connection, trace_id: bytes, low: int, high: int) ->
         yield number, number
 
 
-def _series(connection: Connection, wanted: Filter) -> list[int] | None:
-    """The numbers of the series that `wanted` selects; None when that is all of them."""
+def _series(connection: Connection, result_filter: ResultFilter) -> list[int] | None:
+    """The numbers of the series that `result_filter` selects; None when that is all of them."""
     query = select(series.c.number).where(series.c.evaluation != WHOLE_RULE)
     everything = connection.execute(select(func.count()).select_from(query.subquery())).scalar_one()
-    numbers = list(connection.execute(query.where(*of_series(wanted))).scalars())
+    numbers = list(connection.execute(query.where(*of_series(result_filter))).scalars())
     return None if len(numbers) == everything else numbers
 
 

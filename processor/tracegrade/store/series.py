@@ -108,12 +108,12 @@ class SeriesNumbers:
         return found
 
 
-def _stored_number(connection: Connection, wanted: Series) -> int:
-    key = wanted.key
+def _stored_number(connection: Connection, searched: Series) -> int:
+    key = searched.key
     found: int | None = connection.execute(select(series.c.number).where(series.c.key == key)).scalar()
     if found is None:
         found = connection.execute(select(func.coalesce(func.max(series.c.number), 0) + 1)).scalar_one()
         # Results that an earlier version judged may come late: delivered after an upgrade.
-        known_as = present_hash(connection, wanted.rule_hash)
-        connection.execute(insert(series).values(number=found, key=key, present_hash=known_as, **wanted._asdict()))
+        known_as = present_hash(connection, searched.rule_hash)
+        connection.execute(insert(series).values(number=found, key=key, present_hash=known_as, **searched._asdict()))
     return found

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
-from tracegrade.store.filter import Filter, of_traces
 from tracegrade.store.heads import IS_TRACE
+from tracegrade.store.result_filter import ResultFilter, of_traces
 from tracegrade.store.schema import traces
 
 
@@ -23,10 +23,10 @@ class SessionSums:
     number: int
 
 
-def session_sums(connection: Connection, wanted: Filter, limit: int, *, before: int) -> list[SessionSums]:
+def session_sums(connection: Connection, result_filter: ResultFilter, limit: int, *, before: int) -> list[SessionSums]:
     """The sessions whose latest trace has a number below `before`, the latest first, at most `limit`.
 
-    Of `wanted`, what the trace itself says counts: service, tenant, session and times. O(traces).
+    Of `result_filter`, what the trace itself says counts: service, tenant, session and times. O(traces).
     """
     last = func.max(traces.c.number)
     query = select(
@@ -38,7 +38,7 @@ def session_sums(connection: Connection, wanted: Filter, limit: int, *, before: 
         func.min(traces.c.start_ns),
         func.max(traces.c.end_ns),
         last,
-    ).where(traces.c.session.is_not(None), IS_TRACE, *of_traces(wanted))
+    ).where(traces.c.session.is_not(None), IS_TRACE, *of_traces(result_filter))
     query = query.group_by(traces.c.session, traces.c.tenant).having(last < before)
     return [
         SessionSums(row[0], row[1], *map(int, row[2:]))

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, func, literal_column, select, text
 
-from tracegrade.store.filter import Filter, of_series
 from tracegrade.store.rates import stretches
+from tracegrade.store.result_filter import ResultFilter, of_series
 from tracegrade.store.schema import COUNTED_MINUTES, DAY_MINUTES, EVERY_TRACE, MINUTE_NS, WHOLE_RULE, counts, series
 
 Dimension: TypeAlias = Literal["tenant", "rule_id", "rule_hash", "service", "agent", "release"]
@@ -75,7 +75,7 @@ class Sums:
 
 def trends(
     connection: Connection,
-    wanted: Filter,
+    result_filter: ResultFilter,
     by: Sequence[Dimension],
     *,
     step_minutes: int | None = None,
@@ -85,51 +85,51 @@ def trends(
 
     Args:
         connection: on the store.
-        wanted: which series; its times are widened to whole minutes of the traces' last spans. What only single
+        result_filter: which series; its times are widened to whole minutes of the traces' last spans. What only single
             results say is not looked at: ``trace_id``, ``session``, ``outcome``, ``complete``.
         by: what a key consists of; what is not known is "".
         step_minutes: the length of a step; a step's number is its start in minutes since 1970, over this. None: all
             is one step, 0.
         counting_incomplete: the rules of which incomplete traces count.
     """
-    return _added_up(connection, wanted, by, step_minutes, counting_incomplete, series.c.rule_id != EVERY_TRACE)
+    return _added_up(connection, result_filter, by, step_minutes, counting_incomplete, series.c.rule_id != EVERY_TRACE)
 
 
-def traffic(connection: Connection, wanted: Filter, *, step_minutes: int | None = None) -> dict[int, int]:
+def traffic(connection: Connection, result_filter: ResultFilter, *, step_minutes: int | None = None) -> dict[int, int]:
     """How many traces arrived, whichever rules judge them, by step as in `trends`; by service and tenant only."""
-    origin = Filter(
-        service=wanted.service,
-        tenant=wanted.tenant,
-        run=wanted.run,
-        since_ns=wanted.since_ns,
-        until_ns=wanted.until_ns,
+    origin = ResultFilter(
+        service=result_filter.service,
+        tenant=result_filter.tenant,
+        run=result_filter.run,
+        since_ns=result_filter.since_ns,
+        until_ns=result_filter.until_ns,
     )
     found = _added_up(connection, origin, (), step_minutes, (), series.c.rule_id == EVERY_TRACE)
     return {step: sums.passed + sums.incomplete for step, sums in found.get((), {}).items()}
 
 
-def fails_by(connection: Connection, wanted: Filter, group_of: Callable[[Any], Key]) -> Counter[Key]:
+def fails_by(connection: Connection, result_filter: ResultFilter, group_of: Callable[[Any], Key]) -> Counter[Key]:
     """How many evaluations failed by group, of incomplete traces too; `group_of` a row of ``series``. As `trends`."""
-    conditions = (series.c.evaluation != WHOLE_RULE, *of_series(wanted))
+    conditions = (series.c.evaluation != WHOLE_RULE, *of_series(result_filter))
     groups = {row.number: group_of(row) for row in connection.execute(select(series).where(*conditions))}
     query = select(counts.c.series, func.sum(counts.c.failed)).group_by(counts.c.series)
     query = query.where(counts.c.series.in_(select(series.c.number).where(*conditions)), counts.c.failed > 0)
     found: Counter[Key] = Counter()
-    for minutes, first, last in stretches(wanted.since_ns, wanted.until_ns, DAY_MINUTES):
+    for minutes, first, last in stretches(result_filter.since_ns, result_filter.until_ns, DAY_MINUTES):
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
         for number, failed in connection.execute(stretch):
             found[groups[number]] += int(failed)
     return found
 
 
-def begins_ns(connection: Connection, wanted: Filter) -> int | None:
-    """The first minute within the times of `wanted` in which something is counted, results or traces; None without."""
-    chosen = select(series.c.number).where(*of_series(replace(wanted, evaluation=WHOLE_RULE)))
-    first = (wanted.since_ns or 0) // MINUTE_NS
+def begins_ns(connection: Connection, result_filter: ResultFilter) -> int | None:
+    """The first minute in the times of `result_filter` with counted results or traces; None when there is none."""
+    chosen = select(series.c.number).where(*of_series(replace(result_filter, evaluation=WHOLE_RULE)))
+    first = (result_filter.since_ns or 0) // MINUTE_NS
     for minutes in reversed(COUNTED_MINUTES):  # the first day, in it the first hour, in that the first minute
         query = select(counts.c.minute).where(counts.c.minutes == minutes, counts.c.minute > first - minutes)
-        if wanted.until_ns is not None:
-            query = query.where(counts.c.minute <= (wanted.until_ns - 1) // MINUTE_NS)
+        if result_filter.until_ns is not None:
+            query = query.where(counts.c.minute <= (result_filter.until_ns - 1) // MINUTE_NS)
         query = query.where(counts.c.series.in_(chosen)).order_by(counts.c.minute)
         found = connection.execute(query.limit(1)).scalar()
         if found is None:
@@ -140,13 +140,13 @@ def begins_ns(connection: Connection, wanted: Filter) -> int | None:
 
 def _added_up(
     connection: Connection,
-    wanted: Filter,
+    result_filter: ResultFilter,
     by: Sequence[Dimension],
     step_minutes: int | None,
     counting_incomplete: Collection[str],
     rules: ColumnElement[bool],
 ) -> dict[Key, dict[int, Sums]]:
-    conditions = (rules, *of_series(replace(wanted, evaluation=WHOLE_RULE)))
+    conditions = (rules, *of_series(replace(result_filter, evaluation=WHOLE_RULE)))
     keys = [func.coalesce(series.c[_COLUMNS.get(name, name)], "") for name in by]
     named = connection.execute(
         select(series.c.number, series.c.rule_id, series.c.probability, *keys).where(*conditions)
@@ -162,7 +162,7 @@ def _added_up(
     found: dict[Key, dict[int, Sums]] = {}
     # No row may count minutes of two steps.
     longest = max(minutes for minutes in COUNTED_MINUTES if step_minutes is None or step_minutes % minutes == 0)
-    for minutes, first, last in stretches(wanted.since_ns, wanted.until_ns, longest):
+    for minutes, first, last in stretches(result_filter.since_ns, result_filter.until_ns, longest):
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
         for number, start, complete, *row in connection.execute(stretch):
             counts_all, probability, key = rows[number]

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from tracegrade.store.filter import Filter
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import Result, full_evaluations, newest_of_each
 from tracegrade.store.trends import fails_by
 
@@ -19,10 +19,10 @@ class Failure:
     times: int
 
 
-def failures(connection: Connection, wanted: Filter, limit: int) -> list[Failure]:
-    """The newest fails among what `wanted` lets through, one for each evaluation at each agent, at most `limit`."""
-    found = newest_of_each(connection, replace(wanted, outcome="fail"), _group, limit)
-    times = fails_by(connection, wanted, _group)
+def failures(connection: Connection, result_filter: ResultFilter, limit: int) -> list[Failure]:
+    """The newest fails that `result_filter` selects, one for each evaluation at each agent, at most `limit`."""
+    found = newest_of_each(connection, replace(result_filter, outcome="fail"), _group, limit)
+    times = fails_by(connection, result_filter, _group)
     # Each has its values: a connection reads all at one moment.
     full = full_evaluations(connection, found)
     return [

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from tracegrade.store.filter import Filter
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import MINUTE_NS, OUTCOMES
 
 # What can be chosen: minutes, minutes a step, and how it is called.
@@ -80,10 +80,10 @@ class View:
     chosen: dict[str, str]
 
     @property
-    def filter(self) -> Filter:
+    def result_filter(self) -> ResultFilter:
         """What is read."""
         chosen = self.chosen.get
-        return Filter(
+        return ResultFilter(
             rule=chosen("rule"),
             outcome=chosen("outcome"),
             service=chosen("service"),

@@ -12,8 +12,8 @@ from tracegrade.codec.results import decode_result, encode_result
 from tracegrade.deliver.sink import DONE, Delivery
 from tracegrade.deliver.sinks.sql import SqlSink
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.store.filter import Filter
 from tracegrade.store.open import open_store, reading
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.write import StoreWriter
 
@@ -35,7 +35,7 @@ def deliver(sink: SqlSink, *batches: list[TraceResult]) -> list[Delivery]:
 
 def stored(engine: Engine) -> list[int]:
     with reading(engine) as connection:
-        return sorted(int(result.trace_id, 16) for result in results(connection, Filter(), 100))
+        return sorted(int(result.trace_id, 16) for result in results(connection, ResultFilter(), 100))
 
 
 def broken(number: int) -> TraceResult:

@@ -9,9 +9,9 @@ from end_to_end.server import Server, export, running
 from deletion.kept import id_of, secret_trace
 from pipeline.harness import agent_span, payload, spans_of, tool_span
 from tracegrade.cli import main
-from tracegrade.store.filter import Filter
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import StoreError, open_store, reading
+from tracegrade.store.result_filter import ResultFilter
 from waiting import eventually
 
 SECRET = "the-marker-that-must-go"
@@ -29,7 +29,7 @@ def traces(server: Server) -> set[str]:
     except StoreError:
         return set()  # the judge is starting
     with reading(engine) as connection:
-        found = {head.trace_id for head in trace_heads(connection, Filter(), 10)}
+        found = {head.trace_id for head in trace_heads(connection, ResultFilter(), 10)}
     engine.dispose()
     return found
 

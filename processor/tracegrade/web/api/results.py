@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from tracegrade.store.filter import Filter
 from tracegrade.store.rates import rates
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import full_evaluations, results
 from tracegrade.store.schema import MINUTE_NS
 from tracegrade.store.trends import DIMENSIONS, trends
@@ -128,9 +128,9 @@ def list_results(sources: ApiSources, query: Annotated[ResultsQuery, Query()]) -
     """Evaluations that all the parameters choose, in pages."""
     trace_id = None if query.trace_id is None else bytes.fromhex(query.trace_id)
     chosen = query.model_dump(include={"rule", "outcome", "service", "agent", "release", "session"})
-    wanted = Filter(trace_id=trace_id, since_ns=query.since, until_ns=query.until, **chosen)
+    result_filter = ResultFilter(trace_id=trace_id, since_ns=query.since, until_ns=query.until, **chosen)
     with sources.store() as connection:
-        found = results(connection, wanted, query.limit + 1, before=read_cursor(query.cursor))
+        found = results(connection, result_filter, query.limit + 1, before=read_cursor(query.cursor))
         shown, after = page_of(found, query.limit, lambda result: cursor_of(result.number, result.place))
         items = [evaluation.to_json() for evaluation in full_evaluations(connection, shown)]
     return ExactJson({"items": items, "next": after})
@@ -141,9 +141,9 @@ def list_rates(sources: ApiSources, query: Annotated[RatesQuery, Query()]) -> Ex
     """Pass rates of rules and of their evaluations, as `tracegrade results stats` shows them."""
     since_ns, until_ns = _window(query)
     chosen = query.model_dump(include={"rule", "service", "agent", "release"})
-    wanted = Filter(since_ns=since_ns, until_ns=until_ns, **chosen)
+    result_filter = ResultFilter(since_ns=since_ns, until_ns=until_ns, **chosen)
     with sources.store() as connection:
-        found = rates(connection, wanted, evaluation=None)
+        found = rates(connection, result_filter, evaluation=None)
     return ExactJson({"items": [{**asdict(rate), "pass_rate": rate.pass_rate} for rate in found]})
 
 
@@ -159,7 +159,7 @@ def list_trends(sources: ApiSources, query: Annotated[TrendsQuery, Query()]) -> 
     with sources.store() as connection:
         found = trends(
             connection,
-            Filter(since_ns=since_ns, until_ns=until_ns, **chosen),
+            ResultFilter(since_ns=since_ns, until_ns=until_ns, **chosen),
             (DIMENSIONS[query.by],),
             step_minutes=step_minutes,
             counting_incomplete=counting,

@@ -7,9 +7,9 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from tracegrade.model.session import session_trace_id
-from tracegrade.store.filter import Filter
 from tracegrade.store.heads import NEWEST, trace_heads
 from tracegrade.store.read import stored_traces
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.session_sums import session_sums
 from tracegrade.web.api.documents import Document, EvaluationDocument, ExactJson, Page, TraceDocument
 from tracegrade.web.api.openapi import problems
@@ -76,7 +76,7 @@ def list_sessions(sources: ApiSources, query: Annotated[SessionsQuery, Query()])
     with sources.store() as connection:
         found = session_sums(
             connection,
-            Filter(service=query.service, since_ns=query.since, until_ns=query.until),
+            ResultFilter(service=query.service, since_ns=query.since, until_ns=query.until),
             query.limit + 1,
             before=NEWEST if after is None else after[0],
         )
@@ -90,9 +90,9 @@ def show_session(sources: ApiSources, session_id: PathName, query: NoParameters)
     """The traces of a session, and what was judged of it as a whole."""
     items = []
     with sources.store() as connection:
-        of_tenants = session_sums(connection, Filter(session=session_id), _MOST_TENANTS, before=NEWEST)
+        of_tenants = session_sums(connection, ResultFilter(session=session_id), _MOST_TENANTS, before=NEWEST)
         for tenant in sorted(found.tenant for found in of_tenants):
-            heads = trace_heads(connection, Filter(session=session_id, tenant=tenant), _MOST_TRACES)
+            heads = trace_heads(connection, ResultFilter(session=session_id, tenant=tenant), _MOST_TRACES)
             own = stored_traces(connection, session_trace_id(tenant, session_id))
             judged = [item for stored in own if stored.trace.tenant == tenant for item in stored.evaluations]
             items.append(

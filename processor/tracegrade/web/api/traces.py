@@ -8,9 +8,9 @@ from pydantic import Field
 
 from tracegrade.history.stored_json import stored_json
 from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs
-from tracegrade.store.filter import Filter
 from tracegrade.store.heads import NEWEST, TraceHead, trace_heads
 from tracegrade.store.read import stored_traces
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.web.api.documents import (
     Document,
     EvaluationDocument,
@@ -186,7 +186,7 @@ def list_traces(sources: ApiSources, query: Annotated[TracesQuery, Query()]) -> 
     with sources.store() as connection:
         found = trace_heads(
             connection,
-            Filter(since_ns=query.since, until_ns=query.until, **chosen),
+            ResultFilter(since_ns=query.since, until_ns=query.until, **chosen),
             query.limit + 1,
             before=NEWEST if after is None else after[0],
         )

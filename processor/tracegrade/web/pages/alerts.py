@@ -38,7 +38,7 @@ def show(request: Request) -> Response:
     """Alerts that fire, are pending, or were resolved within the range shown."""
     sources, view = sources_of(request), view_of(request, FILTERS)
     with sources.store() as connection:
-        found = recent_alerts(connection, view.window.since_ns, wanted=view.filter)
+        found = recent_alerts(connection, view.window.since_ns, result_filter=view.result_filter)
         silences = stored_silences(connection, time.time_ns())
         choices = filter_choices(connection, sources.rule_set())
     by_state = {state: [alert for alert in found if alert.state == state] for state in _STATES}

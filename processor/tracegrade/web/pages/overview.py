@@ -64,22 +64,22 @@ def show(request: Request) -> Response:
     counting = [rule.id for rule in rule_set.rules if rule.incomplete == "count"]
     of_sessions = _is_of_sessions(rule_set, view)
     with sources.store() as connection:
-        charted = view.window.charted(begins_ns(connection, view.filter), time.time_ns())
+        charted = view.window.charted(begins_ns(connection, view.result_filter), time.time_ns())
         found = trends(
             connection,
-            view.filter,
+            view.result_filter,
             ["rule_id", "service", "agent", "release"],
             step_minutes=charted.step_minutes,
             counting_incomplete=counting,
         )
-        came = traffic(connection, view.filter, step_minutes=charted.step_minutes)
+        came = traffic(connection, view.result_filter, step_minutes=charted.step_minutes)
         # What comes is counted by service and tenant alone; what else is chosen, only results say of a trace.
         chosen = None
-        if view.filter.asks_for_results:
-            chosen = count_heads(connection, view.filter, _MOST_COUNTED + 1, sessions=of_sessions)
-        alerts = recent_alerts(connection, view.window.until_ns, wanted=view.filter, firing=True)
+        if view.result_filter.asks_for_results:
+            chosen = count_heads(connection, view.result_filter, _MOST_COUNTED + 1, sessions=of_sessions)
+        alerts = recent_alerts(connection, view.window.until_ns, result_filter=view.result_filter, firing=True)
         changes = {rule_id: since_ns for rule_id, (_, since_ns) in judgements(connection).items()}
-        failed = failures(connection, view.filter, _FAILURES)
+        failed = failures(connection, view.result_filter, _FAILURES)
         choices = filter_choices(connection, rule_set)
     by_rule: dict[str, dict[int, Sums]] = {}
     by_place: dict[tuple[str, ...], Sums] = {}

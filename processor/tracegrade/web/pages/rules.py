@@ -52,7 +52,7 @@ def show_all(request: Request) -> Response:
     rules = sources.rule_set().rules
     counting = [rule.id for rule in rules if rule.incomplete == "count"]
     with sources.store() as connection:
-        found = trends(connection, view.filter, ["rule_id"], counting_incomplete=counting)
+        found = trends(connection, view.result_filter, ["rule_id"], counting_incomplete=counting)
         changes = {rule_id: since_ns for rule_id, (_, since_ns) in judgements(connection).items()}
         choices = _choices(connection, sources.rule_set())
     sums = {rule_id: steps.get(0, Sums()) for (rule_id,), steps in found.items()}
@@ -65,15 +65,17 @@ def show(request: Request) -> Response:
     sources, view = sources_of(request), view_of(request, _FILTERS)
     rule_id = request.path_params["rule_id"]
     rule = sources.rule_set().rule(rule_id)
-    wanted = View(view.path, view.window, {**view.chosen, "rule": rule_id}).filter
+    result_filter = View(view.path, view.window, {**view.chosen, "rule": rule_id}).result_filter
     counting = [rule_id] if rule is not None and rule.incomplete == "count" else []
     with sources.store() as connection:
-        charted = view.window.charted(begins_ns(connection, wanted), time.time_ns())
+        charted = view.window.charted(begins_ns(connection, result_filter), time.time_ns())
         texts = rule_versions(connection, rule_id)
-        by_hash = trends(connection, wanted, ["rule_hash"], counting_incomplete=counting)
-        over_time = trends(connection, wanted, [], step_minutes=charted.step_minutes, counting_incomplete=counting)
-        failed = failures(connection, wanted, _FAILURES)
-        alerts = recent_alerts(connection, 0, _ALERTS, wanted=wanted)
+        by_hash = trends(connection, result_filter, ["rule_hash"], counting_incomplete=counting)
+        over_time = trends(
+            connection, result_filter, [], step_minutes=charted.step_minutes, counting_incomplete=counting
+        )
+        failed = failures(connection, result_filter, _FAILURES)
+        alerts = recent_alerts(connection, 0, _ALERTS, result_filter=result_filter)
         choices = _choices(connection, sources.rule_set())
     if rule is None and not texts and not by_hash:
         raise HTTPException(404, f"No rule {rule_id!r} is in force, and none of that id has results here.")

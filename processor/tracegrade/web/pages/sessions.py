@@ -40,7 +40,7 @@ def show_all(request: Request) -> Response:
     sources, view = sources_of(request), view_of(request, (*FILTERS, "outcome"))
     before = number_of(request, "before", NEWEST)
     with sources.store() as connection:
-        found = session_heads(connection, view.filter, _AT_A_TIME + 1, before=before)
+        found = session_heads(connection, view.result_filter, _AT_A_TIME + 1, before=before)
         choices = filter_choices(connection, sources.rule_set()) | {"outcome": list(OUTCOMES)}
     shown = found[:_AT_A_TIME]
     return page(

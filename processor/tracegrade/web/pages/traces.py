@@ -18,7 +18,7 @@ def show(request: Request) -> Response:
     sources, view = sources_of(request), view_of(request, (*FILTERS, "outcome"))
     before = number_of(request, "before", NEWEST)
     with sources.store() as connection:
-        found = trace_heads(connection, view.filter, _AT_A_TIME + 1, before=before)
+        found = trace_heads(connection, view.result_filter, _AT_A_TIME + 1, before=before)
         choices = filter_choices(connection, sources.rule_set()) | {"outcome": list(OUTCOMES)}
     heads = found[:_AT_A_TIME]
     return page(

@@ -1,0 +1,76 @@
+"""Filters of results and traces, and the SQL conditions that they mean."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, func, select
+
+from tracegrade.codec.json_text import storable
+from tracegrade.store.schema import rule_texts, series, traces
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultFilter:
+    """A filter of results or traces: every field that is set must match. Times are ns since 1970 UTC, end excluded."""
+
+    rule: str | None = None
+    rule_hash: str | None = None
+    evaluation: str | None = None
+    outcome: str | None = None
+    service: str | None = None
+    agent: str | None = None
+    release: str | None = None
+    session: str | None = None
+    trace_id: bytes | None = None
+    complete: bool | None = None
+    since_ns: int | None = None
+    until_ns: int | None = None
+    tenant: str | None = None
+    run: str = "live"
+
+    @property
+    def asks_for_results(self) -> bool:
+        """Whether it selects traces by their results."""
+        asked = (self.rule, self.rule_hash, self.evaluation, self.agent, self.release, self.outcome)
+        return any(value is not None for value in asked)
+
+
+def of_series(result_filter: ResultFilter) -> list[ColumnElement[bool]]:
+    """SQL conditions on the series that `result_filter` selects; ``outcome`` and times belong to single results."""
+    conditions = _equal(
+        (series.c.run, result_filter.run),
+        (series.c.tenant, result_filter.tenant),
+        (series.c.rule_id, result_filter.rule),
+        (series.c.evaluation, result_filter.evaluation),
+        (series.c.service, result_filter.service),
+        (series.c.agent, result_filter.agent),
+        (series.c.release, result_filter.release),
+    )
+    if result_filter.rule_hash is not None:  # several hashes may name one rule that judges alike
+        known = select(rule_texts.c.rule_hash).where(rule_texts.c.text_hash == result_filter.rule_hash).limit(1)
+        conditions.append(series.c.present_hash == func.coalesce(known.scalar_subquery(), result_filter.rule_hash))
+    return conditions
+
+
+def of_traces(result_filter: ResultFilter) -> list[ColumnElement[bool]]:
+    """SQL conditions on the rows of traces and sessions that `result_filter` selects, as far as these rows can tell."""
+    conditions = _equal(
+        (traces.c.run, result_filter.run),
+        (traces.c.tenant, result_filter.tenant),
+        (traces.c.service, result_filter.service),
+        (traces.c.session, result_filter.session),
+        (traces.c.trace_id, result_filter.trace_id),
+    )
+    if result_filter.complete is not None:
+        conditions.append(traces.c.complete.is_(result_filter.complete))
+    if result_filter.since_ns is not None:
+        conditions.append(traces.c.first_received_ns >= result_filter.since_ns)
+    if result_filter.until_ns is not None:
+        conditions.append(traces.c.first_received_ns < result_filter.until_ns)
+    return conditions
+
+
+def _equal(*pairs: tuple[ColumnElement[object], object]) -> list[ColumnElement[bool]]:
+    """The conditions that each column equals its value as stored; none for a value of None."""
+    return [
+        column == (storable(value) if isinstance(value, str) else value) for column, value in pairs if value is not None
+    ]
