@@ -8,7 +8,7 @@ from jsonschema_rs import Draft202012Validator
 from yaml import safe_load
 
 from tracegrade.config import Config, load_config, settings_schema
-from tracegrade.document.validate import FileError
+from tracegrade.document.problem import FileError
 from tracegrade.otlp.exporter_settings import ExporterSettings
 
 EXAMPLE = Path(__file__).parents[1] / "deploy" / "config.example.yaml"

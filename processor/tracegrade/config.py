@@ -16,17 +16,10 @@ from pydantic import AfterValidator, Field, PrivateAttr
 
 from tracegrade.alert.settings import AlertsSettings
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.document.validate import (
-    Document,
-    Duration,
-    FileError,
-    FileModel,
-    Location,
-    Problem,
-    dotted,
-    validate,
-    write_durations,
-)
+from tracegrade.document.document import Document
+from tracegrade.document.file_model import Duration, FileModel, write_durations
+from tracegrade.document.problem import FileError, Location, Problem, dotted
+from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import parse, read
 from tracegrade.journal.settings import JournalSettings
 from tracegrade.otlp.exporter_settings import ExporterSettings

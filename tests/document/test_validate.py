@@ -4,17 +4,11 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
+from tracegrade.document.document import Document
 from tracegrade.document.duration import duration_text
-from tracegrade.document.validate import (
-    Document,
-    Duration,
-    FileError,
-    FileModel,
-    Problem,
-    did_you_mean,
-    dotted,
-    validate,
-)
+from tracegrade.document.file_model import Duration, FileModel
+from tracegrade.document.problem import FileError, Problem, did_you_mean, dotted
+from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import parse, read
 
 

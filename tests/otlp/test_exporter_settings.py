@@ -1,6 +1,7 @@
 import pytest
 
-from tracegrade.document.validate import FileError, validate
+from tracegrade.document.problem import FileError
+from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import parse
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.exporter_settings import ExporterSettings

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tracegrade.document.validate import FileError
+from tracegrade.document.problem import FileError
 from tracegrade.rule.load import builtin_rules, load_rules
 
 MISTAKES = sorted((Path(__file__).parent / "mistakes").glob("*.yaml"))

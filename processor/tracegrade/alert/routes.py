@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from tracegrade.alert.labels import Labels, matches
-from tracegrade.document.validate import FileModel
+from tracegrade.document.file_model import FileModel
 
 if TYPE_CHECKING:  # whoever reads settings does not wait for SQL
     from tracegrade.store.alerts import StoredAlert

@@ -9,7 +9,7 @@ from tracegrade.alert.links import TRACE_ID, Links
 from tracegrade.alert.mute import Maintenance
 from tracegrade.alert.routes import Route
 from tracegrade.display import without_secrets
-from tracegrade.document.validate import Duration, FileModel
+from tracegrade.document.file_model import Duration, FileModel
 from tracegrade.rule.mistakes import mistake, refuse
 
 

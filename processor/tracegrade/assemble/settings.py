@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import InitErrorDetails
 
 from tracegrade.document.duration import duration_text
-from tracegrade.document.validate import Duration, FileModel
+from tracegrade.document.file_model import Duration, FileModel
 from tracegrade.rule.mistakes import mistake, refuse
 from tracegrade.rule.patterns import Names
 from tracegrade.rule.tool_aliases import check_aliases

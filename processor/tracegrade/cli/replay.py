@@ -172,7 +172,7 @@ def _check_gate(bounds: Bounds, rule_set: "RuleSet", *, needless: bool) -> None:
     Raises:
         UsageError: a bound without a gate, or a required rule that never counts.
     """
-    from tracegrade.document.validate import did_you_mean
+    from tracegrade.document.problem import did_you_mean
 
     if not bounds.is_gate and (needless or bounds.required):
         raise click.UsageError("--min-results, --require and --level need --fail-under or --fail-under-overall")

@@ -43,7 +43,7 @@ def is_place(name: str) -> bool:
 
 def rules_of_id(rule_set: "RuleSet", name: str) -> "list[Rule]":
     """The rules of that id; one that is not there is a usage error, which names a near one."""
-    from tracegrade.document.validate import did_you_mean
+    from tracegrade.document.problem import did_you_mean
 
     chosen = [rule for rule in rule_set.rules if rule.id == name]
     if not chosen:

@@ -192,7 +192,7 @@ def _evaluator_rows() -> list[dict[str, Any]]:
 
 def _field_rows(name: str) -> list[dict[str, Any]]:
     """The fields of one evaluator, with what the schema of rule files says of them."""
-    from tracegrade.document.validate import did_you_mean
+    from tracegrade.document.problem import did_you_mean
     from tracegrade.evaluate.registry import evaluators
     from tracegrade.plugins.installed import load_plugins
     from tracegrade.rule.evaluation_spec import field_meanings

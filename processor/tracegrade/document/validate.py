@@ -1,132 +1,18 @@
-"""YAML files of ours: checked against a pydantic model, every mistake with its line and column.
+"""Documents checked against a pydantic model: every mistake with its line and column.
 
 Turns pydantic's errors into ``file:line:column: key.path: message``. What reads and writes YAML is `yaml_text`: the
 evaluators, whose parameters these models are, do without.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from collections.abc import Mapping
+from typing import Any, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError, WithJsonSchema
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from tracegrade.document.duration import DURATION, duration_s, duration_text
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.document.document import Document
+from tracegrade.document.problem import FileError, Location, Problem, did_you_mean
 from tracegrade.model.json_value import JsonValue
-
-Location = tuple[str | int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One mistake in one file; ``line`` and ``column`` count from 1."""
-
-    path: str
-    line: int
-    column: int
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}:{self.column}: {self.message}"
-
-
-class FileError(TraceGradeError):
-    """One or more mistakes in YAML files; ``str()`` gives one ``file:line:column: message`` a line."""
-
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = list(problems)
-        super().__init__("\n".join(map(str, self.problems)))
-
-
-class FileModel(BaseModel):
-    """Base of everything a YAML file may hold: frozen, unknown keys refused, no guessing between types."""
-
-    # Deferred: of the many models there are, one process uses few.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True, defer_build=True)
-
-
-Duration = Annotated[
-    float,
-    BeforeValidator(duration_s),
-    PlainSerializer(duration_text, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": f"^{DURATION.pattern}$", "examples": ["30s", "500ms", "1h30m"]}),
-]
-
-
-def write_durations(part: Any) -> None:
-    """Write the defaults in a JSON Schema as one would write them in a file."""
-    if isinstance(part, list):
-        for item in part:
-            write_durations(item)
-    elif isinstance(part, dict):
-        types = [option.get("type") for option in (part, *part.get("anyOf", ()))]
-        if "string" in types and isinstance(default := part.get("default"), float):
-            part["default"] = duration_text(default)
-        for item in part.values():
-            write_durations(item)
-
-
-class Document:
-    """One parsed YAML file: its value, and where each part of it stands."""
-
-    def __init__(self, path: str, value: JsonValue, marks: Mapping[Location, tuple[int, int]]) -> None:
-        self.path = path
-        self.value = value
-        self._marks = marks
-
-    def position(self, location: Location) -> tuple[int, int]:
-        """Line and column (from 1) of the deepest part of `location` that the file holds."""
-        known = tuple(part for part in location)
-        while known and known not in self._marks:
-            known = known[:-1]
-        return self._marks.get(known, (1, 1))
-
-    def rename_key(self, mapping: Location, old: str, new: str) -> Problem | None:
-        """Read the key `old` of the mapping at `mapping` as `new`, which is what it is called now.
-
-        Returns:
-            A warning that names both; None when the file does not hold `old` there.
-
-        Raises:
-            FileError: the file holds both keys.
-        """
-        holder: JsonValue = self.value
-        for part in mapping:
-            try:
-                holder = holder[part]  # type: ignore[index]
-            except (KeyError, IndexError, TypeError):
-                return None
-        if not isinstance(holder, dict) or old not in holder:
-            return None
-        if new in holder:
-            raise FileError(
-                [self.problem((*mapping, old), f"is the old name of {new!r}, and both are there; keep one")]
-            )
-        warning = self.problem((*mapping, old), f"is now called {new!r}; the old name still works, please rename it")
-        holder[new] = holder.pop(old)
-        depth = len(mapping)
-        self._marks = {
-            (*mapping, new, *place[depth + 1 :]) if place[: depth + 1] == (*mapping, old) else place: mark
-            for place, mark in self._marks.items()
-        }
-        return warning
-
-    def problem(self, location: Location, message: str) -> Problem:
-        """A `Problem` at `location`, its message led by the dotted path of the key."""
-        line, column = self.position(location)
-        path = dotted(location)
-        return Problem(self.path, line, column, f"{path}: {message}" if path else message)
-
-
-def dotted(location: Location) -> str:
-    """``("a", 0, "b")`` as ``a[0].b``."""
-    text = ""
-    for part in location:
-        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else str(part))
-    return text
-
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -257,11 +143,3 @@ def _keys(model: type[BaseModel]) -> list[str]:
 def _names(name: str, field: FieldInfo) -> list[str]:
     """How a file may call a field: its alias first, where it has one."""
     return [field.alias, name] if field.alias else [name]
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` when one of `known` is near `name`, else the list of them when it is short."""
-    names = sorted(known)
-    if close := get_close_matches(name, names, n=1, cutoff=0.6):
-        return f"; did you mean {close[0]!r}?"
-    return f"; expected one of {', '.join(names)}" if 0 < len(names) <= 12 else ""

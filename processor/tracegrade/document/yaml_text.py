@@ -19,7 +19,8 @@ try:
 except ImportError:  # PyYAML without libyaml: the same language, slower
     _Loader = CoreLoader
 
-from tracegrade.document.validate import Document, FileError, Location, Problem
+from tracegrade.document.document import Document
+from tracegrade.document.problem import FileError, Location, Problem
 from tracegrade.model.json_value import JsonValue
 
 _PLAIN_COLLECTIONS = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})

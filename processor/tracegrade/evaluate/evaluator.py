@@ -9,7 +9,8 @@ from pydantic import (
     ValidationError,
 )
 
-from tracegrade.document.validate import Document, problems
+from tracegrade.document.document import Document
+from tracegrade.document.validate import problems
 from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls
 from tracegrade.evaluate.criteria.compile import LITERAL, MATCHERS
 from tracegrade.evaluate.criteria.parameters import NotedSettings, ParameterModel

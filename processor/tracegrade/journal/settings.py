@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tracegrade.document.validate import Duration, FileModel
+from tracegrade.document.file_model import Duration, FileModel
 
 _MIB = 1024 * 1024
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from tracegrade.display import without_secrets
-from tracegrade.document.validate import Duration, FileModel
+from tracegrade.document.file_model import Duration, FileModel
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.retry import RetrySettings

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pydantic import Field, model_validator
 
 from tracegrade.document.duration import duration_text
-from tracegrade.document.validate import Duration, FileModel
+from tracegrade.document.file_model import Duration, FileModel
 
 
 class RetrySettings(FileModel):

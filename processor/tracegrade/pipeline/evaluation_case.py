@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracegrade.document.validate import did_you_mean
+from tracegrade.document.problem import did_you_mean
 from tracegrade.evaluate.compare.case_scoring import overall
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence, Score

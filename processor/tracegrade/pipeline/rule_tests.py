@@ -18,7 +18,10 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, RootModel, Tag
 
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.document.validate import Document, FileError, FileModel, Problem, did_you_mean, validate
+from tracegrade.document.document import Document
+from tracegrade.document.file_model import FileModel
+from tracegrade.document.problem import FileError, Problem, did_you_mean
+from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import read
 from tracegrade.extract.extract import claim
 from tracegrade.model.evaluation import Evaluation, Outcome

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from tracegrade.document.validate import Duration, FileModel
+from tracegrade.document.file_model import Duration, FileModel
 
 _MIB = 1024 * 1024
 

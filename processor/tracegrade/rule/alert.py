@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from tracegrade.document.duration import duration_text
-from tracegrade.document.validate import Duration, FileModel
+from tracegrade.document.file_model import Duration, FileModel
 from tracegrade.rule.mistakes import mistake, refuse
 
 AlertKind: TypeAlias = Literal["below", "above", "drop", "coverage"]

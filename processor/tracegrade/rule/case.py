@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import BaseModel, Field, GetJsonSchemaHandler, PlainSerializer, PlainValidator, ValidationError
 from pydantic_core import InitErrorDetails
 
-from tracegrade.document.validate import FileModel
+from tracegrade.document.file_model import FileModel
 from tracegrade.rule.evaluation_spec import EvaluationSpec, item_shapes, read_item
 from tracegrade.rule.mistakes import mistake, mistakes_of, refuse
 from tracegrade.rule.patterns import AttributeValues, Patterns, Prompts

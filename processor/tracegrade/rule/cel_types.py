@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from tracegrade.document.validate import did_you_mean
+from tracegrade.document.problem import did_you_mean
 from tracegrade.rule.cel_syntax import (
     Call,
     Choice,

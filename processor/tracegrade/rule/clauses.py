@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from tracegrade.document.validate import FileModel
+from tracegrade.document.file_model import FileModel
 from tracegrade.rule.cel import Cel
 from tracegrade.rule.patterns import AttributeValues, Names, Patterns, Prompts
 

@@ -9,7 +9,8 @@ from pydantic import BaseModel, Field, GetJsonSchemaHandler, PlainSerializer, Pl
 from pydantic_core import InitErrorDetails
 
 from tracegrade.display import json_text
-from tracegrade.document.validate import FileModel, did_you_mean
+from tracegrade.document.file_model import FileModel
+from tracegrade.document.problem import did_you_mean
 from tracegrade.evaluate.criteria.compile import LITERAL, MATCHERS
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.registry import evaluators

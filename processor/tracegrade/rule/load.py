@@ -5,7 +5,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from tracegrade.document.validate import Document, FileError, Problem, did_you_mean, validate
+from tracegrade.document.document import Document
+from tracegrade.document.problem import FileError, Problem, did_you_mean
+from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import read
 from tracegrade.evaluate.criteria import semantic
 from tracegrade.plugins.installed import load_plugins

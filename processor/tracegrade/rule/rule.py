@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from tracegrade.document.validate import FileModel
+from tracegrade.document.file_model import FileModel
 from tracegrade.evaluate import registry
 from tracegrade.evaluate.criteria import semantic
 from tracegrade.model.json_value import JsonValue

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, TypeVar
 
-from tracegrade.document.validate import Problem
+from tracegrade.document.problem import Problem
 from tracegrade.rule.clauses import RESOURCE_ATTRIBUTES
 from tracegrade.rule.rule import Rule
 

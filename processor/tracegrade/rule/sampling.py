@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
-from tracegrade.document.validate import FileModel
+from tracegrade.document.file_model import FileModel
 
 
 class Sample(FileModel):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tracegrade.document.validate import write_durations
+from tracegrade.document.file_model import write_durations
 from tracegrade.rule.rule import Rule
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"

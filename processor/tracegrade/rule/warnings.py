@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import TypeAlias
 
-from tracegrade.document.validate import Location, did_you_mean
+from tracegrade.document.problem import Location, did_you_mean
 from tracegrade.evaluate.criteria.expected_count import ExpectedCount
 from tracegrade.model.agent_run import normalised_prompt
 from tracegrade.model.json_value import JsonValue

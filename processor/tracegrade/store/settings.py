@@ -3,7 +3,7 @@
 from pydantic import Field, field_serializer
 
 from tracegrade.display import without_secrets
-from tracegrade.document.validate import Duration, FileModel
+from tracegrade.document.file_model import Duration, FileModel
 
 
 class StoreSettings(FileModel):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tracegrade.document.validate import dotted
+from tracegrade.document.problem import dotted
 from tracegrade.evaluate.criteria.data_flow import ANY_TOOL
 from tracegrade.evaluate.criteria.expected import Difference, LookedAt, Lookup
 from tracegrade.evaluate.json_values import excerpt

@@ -7,7 +7,7 @@ A new matcher is a class beside its like (`text_matchers`, `value_matchers`), an
 
 from collections.abc import Iterable, Mapping
 
-from tracegrade.document.validate import did_you_mean
+from tracegrade.document.problem import did_you_mean
 from tracegrade.evaluate.criteria.expected import (
     Expected,
     ExpectedList,

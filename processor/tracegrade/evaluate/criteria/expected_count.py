@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from tracegrade.document.validate import did_you_mean
+from tracegrade.document.problem import did_you_mean
 
 _OPERATORS: dict[str, Callable[[int, int], bool]] = {
     "=": operator.eq,

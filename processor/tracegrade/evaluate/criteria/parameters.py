@@ -15,7 +15,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from tracegrade.document.validate import FileModel
+from tracegrade.document.file_model import FileModel
 from tracegrade.evaluate.criteria.compile import takes_matchers
 from tracegrade.evaluate.criteria.data_flow import FromMatcher
 from tracegrade.evaluate.criteria.expected import Criterion, every_part

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from tracegrade.document.validate import did_you_mean
+from tracegrade.document.problem import did_you_mean
 from tracegrade.evaluate.criteria.expected import Expected, LiteralValue, MatcherError, Path
 from tracegrade.evaluate.criteria.matcher import Compile, Matcher, read_options, refuse_argument
 from tracegrade.evaluate.json_values import excerpt

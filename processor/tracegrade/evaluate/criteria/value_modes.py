@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self, TypeAlias
 
 from pydantic import Field, PlainSerializer, WithJsonSchema, model_validator
 
-from tracegrade.document.validate import did_you_mean, dotted
+from tracegrade.document.problem import did_you_mean, dotted
 from tracegrade.evaluate.criteria.compile import compile_expected
 from tracegrade.evaluate.criteria.expected import (
     Criterion,

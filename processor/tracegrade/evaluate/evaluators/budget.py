@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tracegrade.document.validate import Duration
+from tracegrade.document.file_model import Duration
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score

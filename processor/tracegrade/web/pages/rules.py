@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.document.validate import FileError
+from tracegrade.document.problem import FileError
 from tracegrade.document.yaml_text import dumped, read
 from tracegrade.rule.explained import paragraphs
 from tracegrade.rule.load import tests_path

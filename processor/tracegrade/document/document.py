@@ -1,0 +1,58 @@
+"""A parsed YAML file: its value, and the line and column of every part."""
+
+from collections.abc import Mapping
+
+from tracegrade.document.problem import FileError, Location, Problem, dotted
+from tracegrade.model.json_value import JsonValue
+
+
+class Document:
+    """One parsed YAML file: its value, and where each part of it stands."""
+
+    def __init__(self, path: str, value: JsonValue, marks: Mapping[Location, tuple[int, int]]) -> None:
+        self.path = path
+        self.value = value
+        self._marks = marks
+
+    def position(self, location: Location) -> tuple[int, int]:
+        """Line and column (from 1) of the deepest part of `location` that the file holds."""
+        known = tuple(part for part in location)
+        while known and known not in self._marks:
+            known = known[:-1]
+        return self._marks.get(known, (1, 1))
+
+    def rename_key(self, mapping: Location, old: str, new: str) -> Problem | None:
+        """Read the key `old` of the mapping at `mapping` as `new`, which is what it is called now.
+
+        Returns:
+            A warning that names both; None when the file does not hold `old` there.
+
+        Raises:
+            FileError: the file holds both keys.
+        """
+        holder: JsonValue = self.value
+        for part in mapping:
+            try:
+                holder = holder[part]  # type: ignore[index]
+            except (KeyError, IndexError, TypeError):
+                return None
+        if not isinstance(holder, dict) or old not in holder:
+            return None
+        if new in holder:
+            raise FileError(
+                [self.problem((*mapping, old), f"is the old name of {new!r}, and both are there; keep one")]
+            )
+        warning = self.problem((*mapping, old), f"is now called {new!r}; the old name still works, please rename it")
+        holder[new] = holder.pop(old)
+        depth = len(mapping)
+        self._marks = {
+            (*mapping, new, *place[depth + 1 :]) if place[: depth + 1] == (*mapping, old) else place: mark
+            for place, mark in self._marks.items()
+        }
+        return warning
+
+    def problem(self, location: Location, message: str) -> Problem:
+        """A `Problem` at `location`, its message led by the dotted path of the key."""
+        line, column = self.position(location)
+        path = dotted(location)
+        return Problem(self.path, line, column, f"{path}: {message}" if path else message)

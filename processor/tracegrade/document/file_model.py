@@ -1,0 +1,35 @@
+"""What the pydantic models of YAML files are made from: their base class, and the type of durations."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+
+from tracegrade.document.duration import DURATION, duration_s, duration_text
+
+
+class FileModel(BaseModel):
+    """Base of everything a YAML file may hold: frozen, unknown keys refused, no guessing between types."""
+
+    # Deferred: of the many models there are, one process uses few.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True, defer_build=True)
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(duration_s),
+    PlainSerializer(duration_text, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": f"^{DURATION.pattern}$", "examples": ["30s", "500ms", "1h30m"]}),
+]
+
+
+def write_durations(part: Any) -> None:
+    """Write the defaults in a JSON Schema as one would write them in a file."""
+    if isinstance(part, list):
+        for item in part:
+            write_durations(item)
+    elif isinstance(part, dict):
+        types = [option.get("type") for option in (part, *part.get("anyOf", ()))]
+        if "string" in types and isinstance(default := part.get("default"), float):
+            part["default"] = duration_text(default)
+        for item in part.values():
+            write_durations(item)
