@@ -33,8 +33,6 @@ from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.sampling import sample_point
 
-# Scores are sums of fractions: 0.1 + 0.2 must reach a threshold of 0.3.
-PASS_TOLERANCE = 1e-9
 NOTHING_SET_ASIDE: Mapping[tuple[str, str], str] = {}
 
 
@@ -284,20 +282,14 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, gated: bool) -> Evaluatio
         score = evaluator.evaluate(evidence, spec.criteria, spec.settings)
         if gated and evaluator.reads and (why := doubt(evaluator, spec.criteria, spec.settings, evidence)) is not None:
             other = evaluator.evaluate(evidence.given_doubt(), spec.criteria, spec.settings)
-            if _outcome(score, spec) != _outcome(other, spec):
+            if score.outcome(spec.threshold) != other.outcome(spec.threshold):
                 return pair.unscored(spec, "not_evaluable", why)
     except EvaluatorError as error:
         return pair.unscored(spec, "error", f"{error.type}: {error}")
     except (Exception, SystemExit) as bug:  # in one evaluator: takes no other along, and is named in the result
         return pair.unscored(spec, "error", f"{type(bug).__name__}: {bug}".removesuffix(": "))
-    outcome = _outcome(score, spec)
+    outcome = score.outcome(spec.threshold)
     return pair.evaluation(spec, outcome, score.explanation if outcome == "not_evaluable" else "", score)
-
-
-def _outcome(score: Score, spec: EvaluationSpec) -> Outcome:
-    if score.score is None:
-        return "not_evaluable"
-    return "pass" if score.score >= spec.threshold - PASS_TOLERANCE else "fail"
 
 
 def _combine(evaluations: list[Evaluation]) -> tuple[Outcome, list[Evaluation], str]:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from conformance.vector_table import VECTOR_ROWS, VectorRow
 from tracegrade.cli import main
-from tracegrade.pipeline.evaluation_case import judge_case
+from tracegrade.judge_case import judge_case
 
 OWN_VECTORS = Path(__file__).parent / "vectors"
 

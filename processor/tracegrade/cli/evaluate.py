@@ -12,7 +12,7 @@ from tracegrade.display import json_text
 from tracegrade.model.errors import TraceGradeError
 
 if TYPE_CHECKING:
-    from tracegrade.pipeline.evaluation_case import Verdict
+    from tracegrade.judge_case import CaseResult
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -82,26 +82,26 @@ def command(
 
 
 def _judge_one(case: dict[str, Any], output_format: str) -> None:
-    from tracegrade.pipeline.evaluation_case import judge_case
+    from tracegrade.judge_case import judge_case
 
-    verdict = judge_case(case)
-    if verdict.error_type is not None:
-        raise _UsageError(f"{verdict.error_type}: {verdict.explanation}")
+    result = judge_case(case)
+    if result.error_type is not None:
+        raise _UsageError(f"{result.error_type}: {result.explanation}")
     if output_format == "json":
-        print_json([verdict.to_json()])
+        print_json([result.to_json()])
         return
-    details = [(key, json_text(value)) for key, value in verdict.details.items()]
-    rows: list[tuple[str, object]] = [("outcome", outcome_text(verdict.outcome))]
-    rows += [] if verdict.score is None else [("score", verdict.score)]
-    print_table("", (case["evaluator"], ""), [*rows, ("explanation", verdict.explanation), *details])
+    details = [(key, json_text(value)) for key, value in result.details.items()]
+    rows: list[tuple[str, object]] = [("outcome", outcome_text(result.outcome))]
+    rows += [] if result.score is None else [("score", result.score)]
+    print_table("", (case["evaluator"], ""), [*rows, ("explanation", result.explanation), *details])
 
 
 def _judge_batch(lines: Iterable[bytes], defaults: dict[str, Any]) -> None:
-    print_json(verdict.to_json() for verdict in _verdicts(lines, defaults))
+    print_json(result.to_json() for result in _results(lines, defaults))
 
 
-def _verdicts(lines: Iterable[bytes], defaults: dict[str, Any]) -> "Iterator[Verdict]":
-    from tracegrade.pipeline.evaluation_case import Verdict, judge_case
+def _results(lines: Iterable[bytes], defaults: dict[str, Any]) -> "Iterator[CaseResult]":
+    from tracegrade.judge_case import CaseResult, judge_case
 
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -109,7 +109,9 @@ def _verdicts(lines: Iterable[bytes], defaults: dict[str, Any]) -> "Iterator[Ver
         try:
             case = _parse(line)
         except ValueError as error:
-            yield Verdict(None, "error", explanation=f"line {number} is not JSON: {error}", error_type="invalid_case")
+            yield CaseResult(
+                None, "error", explanation=f"line {number} is not JSON: {error}", error_type="invalid_case"
+            )
         else:
             yield judge_case({**defaults, **case} if isinstance(case, dict) else case)
 

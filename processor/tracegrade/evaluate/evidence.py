@@ -3,12 +3,16 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
+from tracegrade.model.evaluation import Outcome
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
 
 CallPart: TypeAlias = Literal["arguments", "output"]
 Justification: TypeAlias = tuple[dict[str, JsonValue], str]
 Fact = TypeVar("Fact")
+
+# Scores are sums of fractions: 0.1 + 0.2 must reach a threshold of 0.3.
+_PASS_TOLERANCE = 1e-9
 
 
 class TraceContext(Protocol):
@@ -105,6 +109,12 @@ class Score:
         self._details: dict[str, JsonValue] = {} if details is None else details
         self._explanation = explanation
         self._justify = justify
+
+    def outcome(self, threshold: float) -> Outcome:
+        """Pass from `threshold` on, else fail; not_evaluable without a score."""
+        if self.score is None:
+            return "not_evaluable"
+        return "pass" if self.score >= threshold - _PASS_TOLERANCE else "fail"
 
     @property
     def details(self) -> dict[str, JsonValue]:

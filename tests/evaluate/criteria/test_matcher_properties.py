@@ -125,7 +125,7 @@ def test_results_are_the_same_for_any_hash_seed() -> None:
     program = """
 import hashlib, json, sys
 from pathlib import Path
-from tracegrade.pipeline.evaluation_case import judge_case
+from tracegrade.judge_case import judge_case
 said = hashlib.sha256()
 for path in sorted(Path(sys.argv[1]).glob("*.json")):
     for case in json.loads(path.read_text())["cases"]:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tracegrade.evaluate.compare.score_band import score_band
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.evaluators.tool_call_accuracy import band
 
 
 def _reference(*calls: Any) -> dict[str, Any]:
@@ -117,8 +117,8 @@ def test_wrong_settings_are_refused(score: Any, settings: Any, message: str) -> 
 
 @given(st.floats(0, 1))
 def test_bands_cover_every_score(value: float) -> None:
-    lower = {"excellent": 0.9, "good": 0.7, "moderate": 0.5, "poor": 0.0}[band(value)]
-    upper = {"excellent": 1.1, "good": 0.9, "moderate": 0.7, "poor": 0.5}[band(value)]
+    lower = {"excellent": 0.9, "good": 0.7, "moderate": 0.5, "poor": 0.0}[score_band(value)]
+    upper = {"excellent": 1.1, "good": 0.9, "moderate": 0.7, "poor": 0.5}[score_band(value)]
     assert lower <= value < upper
 
 

@@ -23,6 +23,7 @@ from tracegrade.evaluate.compare.assignment import Matches, in_step, most_pairs,
 from tracegrade.evaluate.compare.call_by_call import CompiledNames
 from tracegrade.evaluate.compare.differences import listed_differences, origins_of, paths_of
 from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
+from tracegrade.evaluate.compare.score_band import score_band
 from tracegrade.evaluate.criteria.expected import Difference, ExpectedObject, differences
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.reference_call import ReferenceCall
@@ -32,8 +33,6 @@ from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.wording import MAX_LISTED, all_of, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
-
-Band: TypeAlias = Literal["excellent", "good", "moderate", "poor"]
 
 Arguments: TypeAlias = dict[str, JsonValue]
 # How well the arguments of a call made fit, from 0 to 1.
@@ -98,15 +97,6 @@ class Settings(ParameterModel):
     ] = 0.8
 
 
-def band(score: float) -> Band:
-    """The score in a word: excellent from 0.9, good from 0.7, moderate from 0.5, else poor."""
-    if score >= 0.9:
-        return "excellent"
-    if score >= 0.7:
-        return "good"
-    return "moderate" if score >= 0.5 else "poor"
-
-
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     references = criteria.reference_tool_calls
     if not references:
@@ -147,7 +137,7 @@ def _score_of(taken_by: Sequence[int | None], calls: int, uncalled: list[str], f
         "precision": precision,
         "recall": recall,
         "matched": [position in takers for position in range(min(calls, MAX_LISTED))],
-        "band": band(score),
+        "band": score_band(score),
         "differences": found,
     }
     return Score(score, details, _explain(matched, calls, references, uncalled, found))

@@ -1,10 +1,10 @@
-"""One case of ``tracegrade evaluate``: JSON as a person or a file of conformance vectors writes it, judged.
+"""One case of ``tracegrade evaluate`` judged: JSON as a person or a file of conformance vectors writes it.
 
 A case is ``{id, evaluator, config, criteria, calls | spans}``, and optionally ``threshold``, ``matchers``, ``gate``,
 ``prompt``, ``final_answer``, ``definitions`` (tool to JSON Schema), ``duration`` (seconds) and
 ``tokens``. A conformance case is taken as it is: ``expected`` for criteria, ``actual`` for calls,
-underscored evaluator names; and a case of an evaluator of another system, whose question is also told in our words
-(``unified``), is judged by `trajectory`. This is where raw spans meet extraction and calls meet evaluators.
+and evaluator names with underscores. A case for another system's evaluator that also has ``unified``, the same question
+as settings of `trajectory`, is judged by `trajectory`. Spans go through extraction first; calls go to the evaluator.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -13,9 +13,9 @@ from typing import Any
 
 from tracegrade.document.problem import did_you_mean
 from tracegrade.evaluate.compare.case_scoring import overall
+from tracegrade.evaluate.compare.score_band import score_band
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence, Score
-from tracegrade.evaluate.evaluators.tool_call_accuracy import band
 from tracegrade.evaluate.gate import gate
 from tracegrade.evaluate.registry import evaluators
 from tracegrade.extract.extract import extract
@@ -26,7 +26,6 @@ from tracegrade.model.span import KIND_INTERNAL, STATUS_UNSET, Resource, Span
 from tracegrade.model.tool_call import ToolCall, ToolError, ValueStatus
 from tracegrade.model.trace import Trace
 
-PASS_TOLERANCE = 1e-9
 _NS_PER_S = 1_000_000_000
 # Under which names other systems' criteria have the calls, or only their names.
 _OTHER_CALLS = ("tool_calls", "expected_trajectory", "expected_tools", "tool_names", "steps")
@@ -44,8 +43,8 @@ class CaseError(TraceGradeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What came of one case, as its line of output says it."""
+class CaseResult:
+    """The result of one case, as its line of output says it."""
 
     id: JsonValue
     outcome: Outcome
@@ -67,20 +66,20 @@ class Verdict:
         }
 
 
-def judge_case(case: object) -> Verdict:
-    """Judge one case; whatever is wrong with it is a verdict with outcome error."""
+def judge_case(case: object) -> CaseResult:
+    """Judge one case; whatever is wrong with it is a result with outcome error."""
     case_id = case.get("id") if isinstance(case, dict) else None
     try:
         if not isinstance(case, dict):
             raise CaseError("invalid_case", "expected an object {id, evaluator, config, criteria, calls | spans}")
         return _judge(case_id, case)
     except (CaseError, EvaluatorError) as error:
-        return Verdict(case_id, "error", explanation=str(error), error_type=error.type)
-    except Exception as error:  # a bug in one evaluator must not take the rest of a batch along; its line names it
-        return Verdict(case_id, "error", explanation=f"crashed: {error}", error_type=type(error).__name__)
+        return CaseResult(case_id, "error", explanation=str(error), error_type=error.type)
+    except Exception as error:  # a bug in one evaluator must not end the batch; this case's line names it
+        return CaseResult(case_id, "error", explanation=f"crashed: {error}", error_type=type(error).__name__)
 
 
-def _judge(case_id: JsonValue, case: Mapping[str, Any]) -> Verdict:
+def _judge(case_id: JsonValue, case: Mapping[str, Any]) -> CaseResult:
     threshold = case.get("threshold", 1.0)
     if not isinstance(threshold, int | float) or isinstance(threshold, bool) or not 0 <= threshold <= 1:
         raise CaseError("invalid_case", f"threshold: expected a number from 0 to 1, found {threshold!r}")
@@ -93,15 +92,12 @@ def _judge(case_id: JsonValue, case: Mapping[str, Any]) -> Verdict:
     formula = _OF_SCORES.get(hyphened) if isinstance(case.get("actual"), dict) else None
     score = formula(case["actual"]) if formula is not None else _evaluate(hyphened, case)
     if isinstance(score, str):
-        return Verdict(case_id, "not_evaluable", explanation=score)
-    if score.score is None:
-        return Verdict(case_id, "not_evaluable", None, score.details, score.explanation)
-    outcome: Outcome = "pass" if score.score >= threshold - PASS_TOLERANCE else "fail"
-    return Verdict(case_id, outcome, score.score, score.details, score.explanation)
+        return CaseResult(case_id, "not_evaluable", explanation=score)
+    return CaseResult(case_id, score.outcome(threshold), score.score, score.details, score.explanation)
 
 
 def _in_our_words(case: Mapping[str, Any]) -> dict[str, Any]:
-    """The case as one of `trajectory`: the settings it tells of, and the expected calls whatever they are called."""
+    """The case as one of `trajectory`: settings from ``unified``, and the expected calls under any of their names."""
     expected = case.get("expected")
     criteria = expected if isinstance(expected, dict) else {}
     calls = next((criteria[key] for key in _OTHER_CALLS if key in criteria), None)
@@ -127,19 +123,19 @@ def _evaluate(name: str, case: Mapping[str, Any]) -> Score | str:
 
 
 def _interpreted(actual: Mapping[str, Any]) -> Score:
-    """A bare score and the band it falls into: what `tool-call-accuracy` says in ``details.band``."""
+    """A score without calls, and its band, as in ``details.band`` of `tool-call-accuracy`."""
     score = _number(actual, "score")
-    word = band(score)
-    return Score(score, {"band": word}, f"The score is {word}.")
+    band = score_band(score)
+    return Score(score, {"band": band}, f"The score is {band}.")
 
 
 def _weighed(actual: Mapping[str, Any]) -> Score:
-    """The scores of a tool and of its parameters, weighed as `overall-score` does."""
+    """The scores of a tool and of its parameters, weighed as for a tool-calling test case."""
     param = None if actual.get("param_score") is None else _number(actual, "param_score")
     return Score(overall(_number(actual, "tool_score"), param), {}, "The weighed scores of tool and parameters.")
 
 
-# What can be asked about scores instead of calls.
+# What a case can ask about scores instead of calls.
 _OF_SCORES: dict[str, Callable[[Mapping[str, Any]], Score]] = {
     "score-interpretation": _interpreted,
     "overall-score": _weighed,
@@ -165,10 +161,10 @@ def _evidence(case: Mapping[str, Any]) -> Evidence:
     actual = case.get("actual")
     if isinstance(actual, dict) and "output" in actual:
         return Evidence([], _text(case, "prompt"), actual["output"])
-    return Evidence(_calls(case), _text(case, "prompt"), case.get("final_answer"), _Told(case))
+    return Evidence(_calls(case), _text(case, "prompt"), case.get("final_answer"), _CaseContext(case))
 
 
-class _Told:
+class _CaseContext:
     """What a case says beside the calls: ``definitions`` by tool, ``duration`` in seconds, ``tokens``."""
 
     def __init__(self, case: Mapping[str, Any]) -> None:
