@@ -162,6 +162,14 @@ def test_what_fires_is_a_metric(stage: Stage) -> None:
     assert stage.telemetry.value("tracegrade.alerts.firing", rule="checkout-order") == 0
 
 
+def test_a_first_notification_is_a_rise_from_0(engine: Engine) -> None:
+    stage = Stage(engine)
+    found = stage.telemetry.snapshot()["metrics"]["tracegrade.alerts.notifications"]
+    assert [(point["labels"], point["value"]) for point in found] == [
+        ({"receiver": "pager", "outcome": outcome}, 0) for outcome in ("sent", "failed")
+    ]
+
+
 def test_a_store_that_refuses_is_asked_again(stage: Stage) -> None:
     stage.receive(0, "fail", "fail")
     with stage.engine.begin() as connection:

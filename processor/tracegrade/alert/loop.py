@@ -70,6 +70,9 @@ class AlertLoop:
         self._interval_ns = int(self._settings.interval * _NS)
         self._failures: dict[str, int] = defaultdict(int)  # in a row, by channel
         self._not_before_ns: dict[str, int] = {}  # by channel, after failures
+        for name in self._names:
+            for outcome in ("sent", "failed"):  # a first failure is a rise from 0
+                telemetry.add("tracegrade.alerts.notifications", 0, receiver=name, outcome=outcome)
 
     async def run(self, stop: asyncio.Event) -> None:
         """A step each interval, or less often where steps are costly, until `stop` is set."""

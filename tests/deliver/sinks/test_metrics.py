@@ -1,9 +1,15 @@
 import asyncio
+import time
 import tracemalloc
 from dataclasses import replace
 
-from tracegrade.deliver.sink import DONE
-from tracegrade.deliver.sinks.metrics import MetricsSink
+import pytest
+from sqlalchemy import create_engine
+
+from tracegrade.deliver.sink import DONE, SinkContext
+from tracegrade.deliver.sinks.metrics import MetricsSink, open_sinks
+from tracegrade.store.open import open_store
+from tracegrade.store.write import StoreWriter
 from tracegrade.telemetry.metrics import Telemetry
 
 
@@ -49,6 +55,65 @@ def test_first_revisions_count_by_outcome_and_their_scores_are_recorded(judged):
     assert telemetry.value("tracegrade.decisions", rule="checkout-order", kind="evaluated") == 2
     assert telemetry.value("tracegrade.decisions", rule="checkout-order", kind="not_evaluable") == 1
     assert revisions(telemetry) == {}
+
+
+def points(telemetry, name):
+    return telemetry.snapshot()["metrics"].get(name, [])
+
+
+def outcomes(telemetry):
+    return {point["labels"]["outcome"]: point["value"] for point in points(telemetry, "tracegrade.evaluations")}
+
+
+def test_what_only_fails_passes_0_times(judged):
+    telemetry = Telemetry("judge")
+    sink = MetricsSink(telemetry)
+    deliver(sink, judged({"outcome": "fail", "score": None}))
+    assert outcomes(telemetry) == {"pass": 0, "fail": 1, "not_evaluable": 0, "error": 0}
+    [scores] = points(telemetry, "tracegrade.evaluation.score")
+    assert (sum(scores["counts"]), scores["sum"]) == (0, 0)
+    deliver(sink, judged({"outcome": "fail", "score": 0.5}))
+    assert outcomes(telemetry) == {"pass": 0, "fail": 2, "not_evaluable": 0, "error": 0}
+
+
+@pytest.fixture
+def store(tmp_path):
+    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    yield engine
+    engine.dispose()
+
+
+def context(store, telemetry, tmp_path):
+    return SinkContext(store, telemetry, tmp_path, "here", {}, False)
+
+
+def test_after_a_restart_what_is_known_is_there_with_0_before_its_first_result(judged, store, tmp_path):
+    now_ns = time.time_ns()
+    old_ns = now_ns - 9 * 86_400 * 1_000_000_000
+    recent = judged({}, trace_id="aa" * 16, last_received_ns=now_ns)
+    StoreWriter(store).write([recent, judged({"agent": "gone"}, trace_id="bb" * 16, last_received_ns=old_ns)])
+    telemetry = Telemetry("judge")
+    [sink] = open_sinks(context(store, telemetry, tmp_path))
+    assert outcomes(telemetry) == {"pass": 0, "fail": 0, "not_evaluable": 0, "error": 0}
+    [scores] = points(telemetry, "tracegrade.evaluation.score")
+    assert scores["labels"] == {
+        "rule": "checkout-order",
+        "rule_hash": "01234567",
+        "evaluation": "tool-call-order",
+        "agent": "support",
+        "service": "shop",
+    }
+    deliver(sink, recent)
+    assert outcomes(telemetry) == {"pass": 1, "fail": 0, "not_evaluable": 0, "error": 0}
+
+
+def test_a_store_that_cannot_be_read_keeps_no_result_from_being_counted(judged, tmp_path):
+    telemetry = Telemetry("judge")
+    empty = create_engine("sqlite://")
+    [sink] = open_sinks(context(empty, telemetry, tmp_path))
+    empty.dispose()
+    deliver(sink, judged({}))
+    assert outcomes(telemetry)["pass"] == 1
 
 
 def test_a_higher_revision_counts_only_what_it_changed(judged):

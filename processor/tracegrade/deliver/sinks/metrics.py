@@ -1,26 +1,39 @@
 """Results as our own metrics: scores, outcomes, decisions, and what later revisions changed."""
 
+import logging
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from time import time_ns
+from typing import Any, get_args
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from tracegrade.deliver.sink import DONE, Delivery, SinkContext
 from tracegrade.journal.retention import WhenFull
-from tracegrade.model.evaluation import Decision
+from tracegrade.model.evaluation import Decision, Outcome
 from tracegrade.model.trace_result import TraceResult
+from tracegrade.store.open import reading
+from tracegrade.store.recent_series import SeriesNames, recent_series
 from tracegrade.telemetry.metrics import Telemetry
+
+logger = logging.getLogger(__name__)
 
 _MOST_REMEMBERED = 100_000  # outcomes; about 30 MB
 _MAX_NAMED = 1000  # pairs of an agent and a service
 _LONGEST_NAMED = 256
 _UNKNOWN = "unknown"
 _OTHER = "other"
+_OUTCOMES = get_args(Outcome)
+_KNOWN_FOR_NS = 7 * 86_400 * 1_000_000_000  # what had no results for as long begins anew
 
 Key = tuple[str, ...]
 
 
 class MetricsSink:
     """Fills `Telemetry`, each series once a batch.
+
+    What has one outcome has all of them, 0 where nothing came: where everything fails, the rate of passes is 0 and not
+    absent. What the store knows from the last days is there before its first result (`begin`).
 
     First revisions count; of a later one only what it changed is added, to ``tracegrade.revisions``, whose ``from`` is
     ``unknown`` when the earlier outcome is no longer (or, after a restart, not yet) in memory. The store is exact.
@@ -36,6 +49,12 @@ class MetricsSink:
         self._telemetry = telemetry
         self._earlier = _EarlierOutcomes(most_remembered)
         self._named: set[tuple[str, str]] = set()
+        self._begun: set[Key] = set()
+
+    def begin(self, known: Iterable[SeriesNames]) -> None:
+        """Export `known` with 0 each, so that the first result after a start is seen as a rise."""
+        for *rule, agent, service in known:
+            self._begin((*rule, *self._named_as(agent, service)))
 
     async def deliver(self, batch: Sequence[TraceResult]) -> Delivery:
         """Count the batch; never fails."""
@@ -74,9 +93,19 @@ class MetricsSink:
             if score is not None:
                 scores[key] += [float(score)] * amount
         for (*labels, outcome), amount in outcomes.items():
+            self._begin(tuple(labels))
             self._telemetry.add("tracegrade.evaluations", amount, **_labels(*labels), outcome=outcome)
         for key, values in scores.items():
             self._telemetry.observe("tracegrade.evaluation.score", values, **_labels(*key))
+
+    def _begin(self, key: Key) -> None:
+        if key in self._begun:
+            return
+        self._begun.add(key)
+        labels = _labels(*key)
+        for outcome in _OUTCOMES:
+            self._telemetry.add("tracegrade.evaluations", 0, **labels, outcome=outcome)
+        self._telemetry.observe("tracegrade.evaluation.score", [], **labels)
 
     def _named_as(self, agent: str, service: str) -> tuple[str, str]:
         named = agent, service
@@ -90,7 +119,13 @@ class MetricsSink:
 
 def open_sinks(context: SinkContext) -> list[MetricsSink]:
     """The one into our own metrics, which is always there."""
-    return [MetricsSink(context.telemetry)]
+    sink = MetricsSink(context.telemetry)
+    try:
+        with reading(context.store) as connection:
+            sink.begin(recent_series(connection, time_ns() - _KNOWN_FOR_NS, _MAX_NAMED))
+    except SQLAlchemyError as error:  # they begin with their first result then
+        logger.warning("metrics do not begin with what the store knows: %s", error)
+    return [sink]
 
 
 class _EarlierOutcomes:

@@ -1,0 +1,32 @@
+from sqlalchemy import Engine
+
+from store.judged_traces import MINUTE_NS, START_NS, judged
+from tracegrade.store.open import reading
+from tracegrade.store.recent_series import recent_series
+from tracegrade.store.write import StoreWriter
+
+DAY_NS = 24 * 60 * MINUTE_NS
+
+
+def of_service(name: str) -> tuple[str, str, str, str, str]:
+    return ("checkout-order", "0123456789abcdef", "tool-call-order", "support", name)
+
+
+def received(day: int) -> dict[str, int]:
+    return {"first_received_ns": START_NS + day * DAY_NS, "last_received_ns": START_NS + day * DAY_NS}
+
+
+def test_the_latest_come_first_and_neither_old_ones_nor_those_of_replays_come(engine: Engine) -> None:
+    days = {"old": 0, "first": 3, "last": 5}
+    traces = [judged(number, service=name, **received(days[name])) for number, name in enumerate(days)]
+    StoreWriter(engine).write([*traces, judged(9, service="replayed", run="replay", **received(5))])
+    with reading(engine) as connection:
+        assert recent_series(connection, START_NS + DAY_NS, 10) == [of_service("last"), of_service("first")]
+        assert recent_series(connection, START_NS, 1) == [of_service("last")]
+        assert recent_series(connection, START_NS + 5 * DAY_NS + MINUTE_NS, 9) == [of_service("last")], "the whole day"
+
+
+def test_releases_and_tenants_of_a_series_are_one(engine: Engine) -> None:
+    StoreWriter(engine).write([judged(1), judged(2, release="2.0"), judged(3, tenant="other")])
+    with reading(engine) as connection:
+        assert recent_series(connection, START_NS, 10) == [of_service("shop")]
