@@ -203,16 +203,16 @@ def test_no_more_is_kept_than_the_bound(folder: DataFolder, monkeypatch: pytest.
 
 def test_it_is_a_condition_while_something_is_set_aside(folder: DataFolder) -> None:
     conditions = Conditions()
-    folder.set_aside.tell(conditions)
+    folder.set_aside.report(conditions)
     assert conditions.current() == []
     record = set_second_aside(folder)
-    folder.set_aside.tell(conditions)
+    folder.set_aside.report(conditions)
     (condition,) = conditions.current()
     assert condition.name == "record_set_aside"
     assert condition.message == f"the record at {record.position} (2 spans): hung"
     folder.set_aside.ask_to_retry(record.position)
     folder.set_aside.retry(lambda entry: None)
-    folder.set_aside.tell(conditions)
+    folder.set_aside.report(conditions)
     assert conditions.current() == []
 
 

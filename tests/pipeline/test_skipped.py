@@ -142,10 +142,10 @@ def test_what_one_judge_passed_over_is_not_counted_again_for_the_next(tmp_path: 
 def test_a_judge_is_behind_when_it_stays_so_or_loses_something() -> None:
     behind = JudgeBehind()
     mib = 1024 * 1024
-    assert [behind.told(100 * mib) is None for _ in range(10)] == [True] * 9 + [False]
-    assert behind.told(10 * mib) is not None
-    assert behind.told(1 * mib) is None
+    assert [behind.condition(100 * mib) is None for _ in range(10)] == [True] * 9 + [False]
+    assert behind.condition(10 * mib) is not None
+    assert behind.condition(1 * mib) is None
     behind.lost = True
-    told = behind.told(9 * mib)
-    assert told is not None
-    assert "is being deleted" in told
+    condition = behind.condition(9 * mib)
+    assert condition is not None
+    assert "is being deleted" in condition

@@ -366,16 +366,16 @@ class _Results:
         """Keep the results in some messages, by call id and name ("" where no message shows the request)."""
         assert self._by_id is not None
         names: dict[str | None, str] = {}
-        told: dict[tuple[str, str], ShownResult] = {}
+        results: dict[tuple[str, str], ShownResult] = {}
         for message in messages:
             for call in message.calls:
                 names[call.call_id] = short_name(call.name)
             for result in message.results:
                 if result.call_id is not None:
                     key = (result.call_id, names.get(result.call_id, ""))
-                    if key not in told or _says_more(result, told[key]):
-                        told[key] = result
-        for key, result in told.items():
+                    if key not in results or _says_more(result, results[key]):
+                        results[key] = result
+        for key, result in results.items():
             self._by_id.setdefault(key, {}).setdefault(run, result)
 
     def _of_kind(self, kind: SpanKind) -> list[Node]:

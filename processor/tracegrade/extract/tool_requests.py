@@ -117,7 +117,7 @@ def _complete_output(chat: Node, added: Sequence[Message], ids: Set[str | None] 
     outputs = chat.outputs()
     if calls := [call for message in said for call in message.calls]:
         known = [call for message in outputs for call in message.calls]
-        if (better := _as_told(known, calls)) is not None:
+        if (better := _as_shown_later(known, calls)) is not None:
             text = next((message.text for message in (*outputs, *said) if message.text), "")
             placed = (call._replace(path=f"0/{place}") for place, call in enumerate(better))
             outputs = [Message("assistant", text, tuple(placed))]
@@ -136,29 +136,29 @@ def _placed(message: Message, position: int) -> Message:
     return Message("assistant", message.text, calls)
 
 
-def _as_told(known: Sequence[RequestedCall], told: Sequence[RequestedCall]) -> list[RequestedCall] | None:
-    """The calls of one turn as the history shows them; None where it adds nothing to the known ones."""
-    by_id: dict[str | None, RequestedCall] = {call.call_id: call for call in told if call.call_id is not None}
-    if len(by_id) == len(told) and by_id.keys() <= {call.call_id for call in known}:
+def _as_shown_later(known: Sequence[RequestedCall], shown: Sequence[RequestedCall]) -> list[RequestedCall] | None:
+    """The calls of one turn as a later history shows them; None where it adds nothing to the known ones."""
+    by_id: dict[str | None, RequestedCall] = {call.call_id: call for call in shown if call.call_id is not None}
+    if len(by_id) == len(shown) and by_id.keys() <= {call.call_id for call in known}:
         better = [by_id[call.call_id] if _is_wrong(call, by_id.get(call.call_id)) else call for call in known]
         return better if better != known else None
-    if len(known) == len(told) and not any(
-        one.name != other.name or _is_wrong(one, other) for one, other in zip(known, told, strict=True)
+    if len(known) == len(shown) and not any(
+        one.name != other.name or _is_wrong(one, other) for one, other in zip(known, shown, strict=True)
     ):
-        named = [one._replace(call_id=other.call_id or one.call_id) for one, other in zip(known, told, strict=True)]
+        named = [one._replace(call_id=other.call_id or one.call_id) for one, other in zip(known, shown, strict=True)]
         return named if named != known else None
-    return list(told)
+    return list(shown)
 
 
-def _is_wrong(call: RequestedCall, told: RequestedCall | None) -> bool:
+def _is_wrong(call: RequestedCall, shown: RequestedCall | None) -> bool:
     """Whether the history shows this call differently, with no less content."""
-    if told is None or call == told:
+    if shown is None or call == shown:
         return False
-    if call.name != told.name:
+    if call.name != shown.name:
         return True
-    if call.arguments == told.arguments:
+    if call.arguments == shown.arguments:
         return False
-    mine, its = decode(call.arguments), decode(told.arguments)
+    mine, its = decode(call.arguments), decode(shown.arguments)
     return (
         its.is_readable and (bool(its.value) or not mine.is_readable) and canonical(mine.value) != canonical(its.value)
     )

@@ -226,13 +226,13 @@ class SetAside:
         path = self._request(record)
         return path if path.exists() else None
 
-    def tell(self, conditions: Conditions) -> None:
-        """Begin or end the condition that says so."""
+    def report(self, conditions: Conditions) -> None:
+        """Begin the condition ``record_set_aside`` while something is set aside, else end it."""
         aside = self.load()
-        told = [f"the record at {record.position} ({record.what}): {record.reason}" for record in aside.waiting]
-        told += [f"trace {trace_id}: {reason}" for (trace_id, rule), reason in aside.pairs.items() if not rule]
-        more = f", and {len(told) - 1} more" if len(told) > 1 else ""
-        conditions.say("record_set_aside", f"{told[-1]}{more}" if told else None)
+        texts = [f"the record at {record.position} ({record.what}): {record.reason}" for record in aside.waiting]
+        texts += [f"trace {trace_id}: {reason}" for (trace_id, rule), reason in aside.pairs.items() if not rule]
+        more = f", and {len(texts) - 1} more" if len(texts) > 1 else ""
+        conditions.say("record_set_aside", f"{texts[-1]}{more}" if texts else None)
 
     def _kept(self, position: int) -> SetAsideRecord:
         for record in self.load().waiting:

@@ -51,7 +51,7 @@ class JudgeProgress:
         is_silent = is_silent and not conditions.holds("judge_down")
         conditions.say("judge_silent", "no sign of how it is" if is_silent else None)
         read_to = max(self._read_to(snapshot), self._journal.first)
-        conditions.say("judge_behind", self._behind.told(self._journal.end - read_to))
+        conditions.say("judge_behind", self._behind.condition(self._journal.end - read_to))
 
     def snapshots(self) -> list[dict[str, Any]]:
         """Both roles' metrics, in which promise 5's sums hold: what the judge has not read is counted by position."""

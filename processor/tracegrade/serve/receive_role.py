@@ -192,7 +192,7 @@ class ReceiveRole:
 
     async def _publish(self) -> None:
         self._progress.say_conditions(is_kept=self._with_judge)
-        self._folder.set_aside.tell(self._telemetry.conditions)
+        self._folder.set_aside.report(self._telemetry.conditions)
         self._folder.write_published(self._progress.snapshots())
 
     async def _retry_set_aside(self) -> None:

@@ -180,15 +180,15 @@ def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 class JudgeBehind:
-    """Whether the judge is behind for good, or for a moment only; asked once a second."""
+    """Whether the judge stays behind, or is so for a moment only; asked once a second."""
 
     def __init__(self) -> None:
-        self.lost = False  # since it was asked last, something was deleted that the judge had not read
+        self.lost = False  # since the last question, something was deleted that the judge had not read
         self._looks = 0
         self._is_behind = False
 
-    def told(self, lag_bytes: int) -> str | None:
-        """What to say of a judge that is so far behind; None for nothing."""
+    def condition(self, lag_bytes: int) -> str | None:
+        """The text of the condition ``judge_behind`` at this lag; None while it does not hold."""
         self._looks = self._looks + 1 if lag_bytes > _BEHIND_BYTES else 0
         if self.lost or self._looks >= _BEHIND_LOOKS:
             self._is_behind = True

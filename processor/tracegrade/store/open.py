@@ -68,7 +68,7 @@ def open_store(url: str, *, read_only: bool = False, updating: Callable[[], obje
     Args:
         url: SQLAlchemy's form: ``sqlite:///path`` or ``postgresql+psycopg://...``.
         read_only: take the store as it is, beside whoever writes it; else create it, or bring its tables up to date.
-        updating: told when tables that hold something are about to be brought up to date, which may take long.
+        updating: called before tables that hold something are about to be brought up to date, which may take long.
 
     Raises:
         StoreError: no such store (read-only), one written by an older (read-only) or a newer version, a driver that is
@@ -269,8 +269,8 @@ def _is_unreachable(error: Exception) -> bool:
     """Whether it is the way to a server that failed; what a server says of itself begins with FATAL."""
     if not isinstance(error, OperationalError) or isinstance(error.orig, sqlite3.Error):
         return False
-    told = str(error.orig)
-    return "FATAL" not in told or "starting up" in told or "shutting down" in told
+    message = str(error.orig)
+    return "FATAL" not in message or "starting up" in message or "shutting down" in message
 
 
 def _cause(error: Exception) -> str:

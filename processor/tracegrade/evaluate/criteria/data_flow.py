@@ -172,15 +172,15 @@ class FromMatcher(Matcher):
         """Where the calls stand that may be the source of a value of the call at `position`."""
         run = evidence.run
         places = run.once(Places)
-        surely, perhaps = places.before(None if position is None else evidence.calls[position])
+        certain, possible = places.before(None if position is None else evidence.calls[position])
         if self._which == "any":
-            return [*surely, *perhaps]
+            return [*certain, *possible]
         calls = run.once(_Run).of(source).calls
         if self._which == "first":
-            found = next((place for span in surely for place in _within(calls, span)[:1]), None)
-            return perhaps if found is None else _common(places.tied_with(found), surely)
-        found = next((place for span in reversed(surely) for place in _within(calls, span)[-1:]), None)
-        return [*perhaps, *(_common(places.tied_with(found), surely) if found is not None else ())]
+            found = next((place for span in certain for place in _within(calls, span)[:1]), None)
+            return possible if found is None else _common(places.tied_with(found), certain)
+        found = next((place for span in reversed(certain) for place in _within(calls, span)[-1:]), None)
+        return [*possible, *(_common(places.tied_with(found), certain) if found is not None else ())]
 
     def _unreadable(self, source: Source, evidence: "Evidence", position: int | None) -> str | None:
         if not source.tool:
@@ -190,8 +190,8 @@ class FromMatcher(Matcher):
             for place in _within(run.of(source).unreadable, span)[:1]:
                 return run.why_unreadable(source, place)
         if run.nameless and source.tool != ANY_TOOL:
-            surely, perhaps = evidence.run.once(Places).before(None if position is None else evidence.calls[position])
-            for span in (*surely, *perhaps):
+            certain, possible = evidence.run.once(Places).before(None if position is None else evidence.calls[position])
+            for span in (*certain, *possible):
                 for place in _within(run.nameless, span)[:1]:
                     return f"which tool an earlier call is of cannot be read (span {run.calls[place].span_id})"
         if evidence.trace_context is not None:

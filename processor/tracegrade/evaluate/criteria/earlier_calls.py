@@ -1,4 +1,4 @@
-"""Which calls of a run came before which, and what is seen in them, by their places in its order."""
+"""Which calls of a run came before which, by their places in its order."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -13,17 +13,17 @@ Span: TypeAlias = tuple[int, int]  # of places: from, up to
 
 
 class Before(NamedTuple):
-    """Where the calls stand that a call may have been told of: that came before, and that may have, being tied."""
+    """The places of the calls before a call: certainly before it, or possibly, as their order is not known (tied)."""
 
-    surely: Sequence[Span]
-    perhaps: Sequence[Span]
+    certain: Sequence[Span]
+    possible: Sequence[Span]
 
 
 class Places:
     """The order of a run's calls, as one of them sees it.
 
-    Calls that were made together with it came neither before nor after: the model had not seen what they gave. Of
-    those tied with it any may have come before.
+    Calls that the model made together with it came neither before nor after: the model had not seen their outputs.
+    Calls tied with it may have come before.
     """
 
     __slots__ = ("_calls", "_of", "_same_start", "_together")
@@ -39,17 +39,17 @@ class Places:
         self._same_start = _SameStarts(run.calls) if run.once(any_tied) else None
 
     def before(self, current: "ToolCall | None") -> Before:
-        """Where the calls stand that came, or may have come, before `current`; all, when it is None."""
+        """The places of the calls that came, or may have come, before `current`; all places when it is None."""
         if current is None:
             return Before([(0, len(self._calls))], ())
         last = self._of.get(id(current), len(self._calls))
-        perhaps: list[Span] = []
+        possible: list[Span] = []
         if self._same_start is not None and last < len(self._calls):
-            perhaps = self._same_start.tied_with(current, last, self._made_together(current))
-        return Before(_without(_without([(0, last)], self._made_together(current)), perhaps), perhaps)
+            possible = self._same_start.tied_with(current, last, self._made_together(current))
+        return Before(_without(_without([(0, last)], self._made_together(current)), possible), possible)
 
     def tied_with(self, place: int) -> list[Span]:
-        """Where the call at `place` stands, and those that are tied with it."""
+        """`place`, and the places of the calls that are tied with the call there."""
         call = self._calls[place]
         if self._same_start is None:
             return [(place, place + 1)]
@@ -71,7 +71,7 @@ class _SameStarts:
         self._spans = {key: _spans(some) for key, some in places.items() if len(some) > 1 or key[1] is _UNASKED}
 
     def tied_with(self, call: "ToolCall", place: int, together: Sequence[Span]) -> list[Span]:
-        """Where the calls stand that are tied with the one at `place`, ascending."""
+        """The places of the calls that are tied with the one at `place`, ascending."""
         if call.turn is None:
             return _without(self._spans.get((call.start_ns, _ALL), ()), [(place, place + 1)]) if call.start_ns else []
         of_turn = _without(self._spans.get((call.start_ns, call.turn), ()), together)

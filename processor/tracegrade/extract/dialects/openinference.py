@@ -88,19 +88,19 @@ def _complete_results(messages: list[Message], raw: JsonValue) -> None:
     sent = request.get("messages") if isinstance(request, dict) else request
     if not isinstance(sent, list):
         return
-    told = [result for message in read_messages(sent[-len(messages) :]) for result in message.results]
+    in_request = [result for message in read_messages(sent[-len(messages) :]) for result in message.results]
     shown = [result for message in messages for result in message.results]
-    if without_id and len(told) < len(shown):
+    if without_id and len(in_request) < len(shown):
         return
-    of_shown = dict(zip(map(id, shown), told[len(told) - len(shown) :], strict=False)) if without_id else {}
-    failed: set[str | None] = {result.call_id for result in told if result.failed and result.call_id is not None}
+    of_shown = dict(zip(map(id, shown), in_request[len(in_request) - len(shown) :], strict=False)) if without_id else {}
+    failed: set[str | None] = {result.call_id for result in in_request if result.failed and result.call_id is not None}
     for message in messages:
         message.results = tuple(_completed(result, of_shown.get(id(result)), failed) for result in message.results)
 
 
-def _completed(result: ShownResult, told: ShownResult | None, failed: set[str | None]) -> ShownResult:
-    if result.call_id is None and told is not None:
-        return result._replace(call_id=told.call_id, failed=told.failed)
+def _completed(result: ShownResult, in_request: ShownResult | None, failed: set[str | None]) -> ShownResult:
+    if result.call_id is None and in_request is not None:
+        return result._replace(call_id=in_request.call_id, failed=in_request.failed)
     return result._replace(failed=True) if result.call_id in failed else result
 
 

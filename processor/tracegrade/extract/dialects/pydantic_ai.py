@@ -38,8 +38,8 @@ def _is_refused(span: Span) -> bool:
     if stage is not None or span.status_code != STATUS_ERROR:
         return stage == "validation"
     # Before it said so itself, the result told the model what was wrong.
-    told = attributes.get(s.PYDANTIC_TOOL_RESPONSE, attributes.get(s.TOOL_CALL_RESULT))
-    return isinstance(told, str) and _VALIDATION_ERRORS.match(told) is not None
+    result = attributes.get(s.PYDANTIC_TOOL_RESPONSE, attributes.get(s.TOOL_CALL_RESULT))
+    return isinstance(result, str) and _VALIDATION_ERRORS.match(result) is not None
 
 
 def _outputs(span: Span) -> list[Message]:
