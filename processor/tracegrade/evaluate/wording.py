@@ -63,6 +63,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def agreeing(count: int, one: str, many: str) -> str:
+    """The form of a verb that goes with `count`: ``1 call has``, ``2 calls have``."""
+    return one if count == 1 else many
+
+
 def all_of(count: int, noun: str) -> str:
     """``The expected call was``, ``All 2 expected calls were``."""
     return f"The {noun} was" if count == 1 else f"All {count} {noun}s were"

@@ -9,7 +9,7 @@ from tracegrade.evaluate.compare.bipartite_matching import Fits, Matching
 from tracegrade.evaluate.criteria.expected_count import Count
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameComparison, NameTable, ToolName
-from tracegrade.evaluate.wording import listed
+from tracegrade.evaluate.wording import counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.tool_call import ToolCall
 
@@ -55,15 +55,15 @@ class Conditions(ParameterModel):
                 made[index] += 1
         for (name, count), number in zip(self.counts.items(), made, strict=True):
             if not count.holds(number):
-                yield f"{listed([name])} called {number} times, expected {count}"
+                yield f"{listed([name])} called {counted(number, 'time')}, expected {count}"
         steps = sum(1 for i, call in enumerate(calls) if not _is_together(call, calls[i - 1] if i else None))
         failed = sum(call.failed for call in calls)
-        numbers = (("calls", self.calls, len(calls)), ("failed calls", self.failed_calls, failed))
-        for what, expected, number in (*numbers, ("steps", self.steps, steps)):
+        numbers = (("call", self.calls, len(calls)), ("failed call", self.failed_calls, failed))
+        for noun, expected, number in (*numbers, ("step", self.steps, steps)):
             if expected is not None and not expected.holds(number):
-                if what == "steps" and _may_be(expected, steps, calls, groups):
+                if noun == "step" and _may_be(expected, steps, calls, groups):
                     continue
-                yield f"{number} {what}, expected {expected}"
+                yield f"{counted(number, noun)}, expected {expected}"
         for sequence in self.required:
             if not _occurs(sequence, names, comparison) and not _may_occur(sequence, names, groups, comparison):
                 yield f"required and not called: {_shown(sequence)}"

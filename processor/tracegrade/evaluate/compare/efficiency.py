@@ -12,7 +12,7 @@ from tracegrade.evaluate.compare.conditions import Groups
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import ToolName
 from tracegrade.evaluate.json_values import Identities, json_equal
-from tracegrade.evaluate.wording import listed
+from tracegrade.evaluate.wording import agreeing, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
@@ -75,7 +75,10 @@ class Efficiency(ParameterModel):
             "redundant_calls": len(redundant),
             "detours": len(detours),
         }
-        reasons = [f"{len(calls)} calls where {self.optimal_calls} are enough"] if factor < 1 else []
+        reasons = []
+        if factor < 1 and self.optimal_calls is not None:
+            enough = agreeing(self.optimal_calls, "is", "are")
+            reasons.append(f"{len(calls)} calls where {self.optimal_calls} {enough} enough")
         reasons += [f"called again: {listed(redundant)}"] if redundant and self.redundancy_penalty else []
         reasons += [f"detours: {listed(detours)}"] if detours else []
         text = f"Taken off for {'; '.join(reasons)}." if reasons else ""

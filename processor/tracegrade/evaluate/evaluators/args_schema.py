@@ -20,7 +20,7 @@ from tracegrade.evaluate.criteria.json_schema import JsonSchema, JsonSchemaError
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
-from tracegrade.evaluate.wording import counted, detailed, listed
+from tracegrade.evaluate.wording import agreeing, counted, detailed, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
@@ -127,10 +127,9 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     }
     if not judged:
         return Score(None, details, f"No schema is known of the tools that were called: {listed(unknown)}.")
-    text = f"{judged - invalid} of {counted(judged, 'call')} have valid arguments"
-    return Score(
-        (judged - invalid) / judged, details, f"{text}; not: {listed(invalid_names)}." if invalid else f"{text}."
-    )
+    valid = judged - invalid
+    text = f"{valid} of {counted(judged, 'call')} {agreeing(valid, 'has', 'have')} valid arguments"
+    return Score(valid / judged, details, f"{text}; not: {listed(invalid_names)}." if invalid else f"{text}.")
 
 
 def _errors(

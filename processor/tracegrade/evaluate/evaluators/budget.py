@@ -17,6 +17,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.semconv import TOKEN_USAGE
 
 _NS_PER_S = 1_000_000_000
+_SINGULAR = {"calls": "call", "retries": "retry", "errors": "error", "tokens": "token"}
 
 
 class Criteria(ParameterModel):
@@ -59,7 +60,11 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         return Score(None, {}, "There are no limits, so there is nothing to score.")
     details: dict[str, JsonValue] = {name: {"limit": limit, "used": used} for name, (limit, used) in limits.items()}
     known = {name: (limit, used) for name, (limit, used) in limits.items() if used is not None}
-    broken = [f"{used:g} {name} of {limit:g}" for name, (limit, used) in known.items() if used > limit]
+    broken = [
+        f"{used:g} {name if used != 1 else _SINGULAR.get(name, name)} of {limit:g}"
+        for name, (limit, used) in known.items()
+        if used > limit
+    ]
     if not broken and len(known) < len(limits):
         unknown = ", ".join(name for name in limits if name not in known)
         return Score(None, details, f"Not recorded: {unknown}.")

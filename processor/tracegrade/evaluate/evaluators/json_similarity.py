@@ -45,7 +45,7 @@ def _score(evidence: Evidence, criteria: OutputCriteria, settings: Settings) -> 
         return Score(score, details, "The lines of the answer are compared one by one.")
     matched, total = (1.0, 1) if sides.meets_matcher(work) else _compare(sides.expected, sides.decoded(), work)
     details |= {"matched_leaves": matched, "total_leaves": float(total)}
-    text = f"{matched:.2f} of {total} expected leaves match."
+    text = f"{matched:.2f} of {total} expected {'leaf matches' if total == 1 else 'leaves match'}."
     return Score(min(1.0, matched / total) if total else 1.0, details, text)
 
 

@@ -35,7 +35,7 @@ from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
-from tracegrade.evaluate.wording import counted, listed
+from tracegrade.evaluate.wording import agreeing, counted, listed
 from tracegrade.evaluate.work import Work
 
 _PENALTY = 0.1
@@ -93,7 +93,9 @@ def _chain(
     redundancy, detour = _PENALTY * len(again), _PENALTY * len(detours)
     score = max(0.0, min(1.0, completion * efficiency - redundancy - detour))
     reasons = [explain_case(criteria.expected_tool, last, params).rstrip(".") + " last"]
-    reasons += [f"{counted(len(chain), 'call')} where {criteria.optimal_hops} are enough"] if efficiency < 1 else []
+    if efficiency < 1:
+        enough = criteria.optimal_hops
+        reasons.append(f"{counted(len(chain), 'call')} where {enough} {agreeing(enough, 'is', 'are')} enough")
     reasons += [f"called again at once: {listed(again)}"] if again else []
     reasons += [f"detours: {listed(detours)}"] if detours else []
     details = {

@@ -21,7 +21,7 @@ from tracegrade.evaluate.criteria.reference_call import ReferenceCall
 from tracegrade.evaluate.evaluator import Evaluator, calls_named
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import Identities
-from tracegrade.evaluate.wording import listed
+from tracegrade.evaluate.wording import agreeing, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
@@ -80,7 +80,8 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         "recall": recall,
     }
     details |= looked_up(lookups[:MAX_DIFFERENCES])
-    text = f"{true_positives} calls are on both sides, of {predicted} made and {expected} expected"
+    text = f"{counted(true_positives, 'call')} {agreeing(true_positives, 'is', 'are')} on both sides"
+    text += f", of {predicted} made and {expected} expected"
     reasons = [f"not made so: {listed(unmatched)}"] if unmatched else []
     return Score(score, details, "; ".join([text, *reasons, *origins_of([details])]) + ".")
 

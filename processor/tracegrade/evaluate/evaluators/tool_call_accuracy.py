@@ -30,7 +30,7 @@ from tracegrade.evaluate.criteria.reference_call import ReferenceCall
 from tracegrade.evaluate.criteria.value_modes import ComparedValues
 from tracegrade.evaluate.evaluator import Evaluator, calls_named
 from tracegrade.evaluate.evidence import Evidence, Score
-from tracegrade.evaluate.wording import MAX_LISTED, all_of, counted, listed
+from tracegrade.evaluate.wording import MAX_LISTED, agreeing, all_of, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
@@ -216,7 +216,10 @@ def _differences(
 def _explain(matched: int, actual: int, references: int, uncalled: list[str], differ: list[JsonValue]) -> str:
     if matched == actual == references:
         return f"{all_of(references, 'reference call')} made, and no other."
-    reasons = [f"{matched} of {counted(actual, 'call')} and of {counted(references, 'reference call')} match"]
+    reasons = [
+        f"{matched} of {counted(actual, 'call')} and of {counted(references, 'reference call')} "
+        + agreeing(matched, "matches", "match")
+    ]
     reasons += [f"not called often enough: {listed(uncalled)}"] if uncalled else []
     reasons += [f"not as expected: {listed(paths_of(differ))}", *origins_of(differ)] if differ else []
     return "; ".join(reasons) + "."

@@ -1,0 +1,40 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tracegrade.evaluate.evaluator import Score
+
+_ONE = [("a", {"x": 1})]
+_TWO = [("a", {"x": 1}), ("a", {"x": 2})]
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "criteria", "settings", "calls", "explanation"),
+    [
+        ("budget", {"max_calls": 0}, {}, _ONE, "Over the limit: 1 call of 0."),
+        ("budget", {"max_calls": 0}, {}, _TWO, "Over the limit: 2 calls of 0."),
+        ("trajectory", {"counts": {"a": [">=", 2]}}, {}, _ONE, "a called 1 time, expected >="),
+        ("trajectory", {"counts": {"a": ["<", 2]}}, {}, _TWO, "a called 2 times, expected <"),
+        ("trajectory", {"calls": [">=", 2]}, {}, _ONE, "1 call, expected >="),
+        ("trajectory", {"calls": ["<", 2]}, {}, _TWO, "2 calls, expected <"),
+        ("trajectory", {}, {"efficiency": {"optimal_calls": 1}}, _TWO, "2 calls where 1 is enough"),
+        ("ragas-tool-call-f1", {"reference_tool_calls": _ONE}, {}, _TWO, "1 call is on both sides"),
+        ("ragas-tool-call-f1", {"reference_tool_calls": _TWO}, {}, _TWO, "2 calls are on both sides"),
+        ("tool-call-accuracy", {"reference_tool_calls": _ONE}, {}, _TWO, "and of 1 reference call matches."),
+        ("tool-call-accuracy", {"reference_tool_calls": _TWO}, {}, [*_TWO, "b"], "and of 2 reference calls match."),
+    ],
+)  # fmt: skip
+def test_nouns_and_verbs_agree_with_numbers(
+    score: Callable[..., Score],
+    evaluator: str,
+    criteria: dict[str, Any],
+    settings: dict[str, Any],
+    calls: list[Any],
+    explanation: str,
+) -> None:
+    calls_of = {
+        key: [{"name": name, "args": args} for name, args in value] if key == "reference_tool_calls" else value
+        for key, value in criteria.items()
+    }
+    assert explanation in score(evaluator, calls_of or None, calls, **settings).explanation
