@@ -26,6 +26,7 @@ from tracegrade.otlp.exporter_settings import ExporterSettings
 from tracegrade.receive.settings import Endpoint, ListenSettings, ReceiversSettings, is_loopback, split_endpoint
 from tracegrade.store.place import DATA_DIR, sqlite_url
 from tracegrade.store.settings import StoreSettings
+from tracegrade.telemetry.series_bound import MAX_SERIES
 
 _EXPORTER_NAME = re.compile(r"otlp(/[A-Za-z0-9_.-]+)?")
 
@@ -77,6 +78,12 @@ class TelemetrySettings(ListenSettings):
         "127.0.0.1:8888", description="host:port of /metrics, /healthz and /readyz; loopback by default"
     )
     export_interval: Duration = Field(60.0, gt=0, description="How often our metrics go to the exporters")
+    max_series: int = Field(
+        MAX_SERIES,
+        ge=100,
+        description="Most series in Prometheus that rules and senders name; beyond them metrics say `other`. One "
+        "evaluation of one agent at one service is 25",
+    )
 
 
 class WebSettings(ListenSettings):

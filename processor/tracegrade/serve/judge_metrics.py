@@ -8,6 +8,7 @@ from tracegrade.pipeline.judged import Judged, JudgedSession
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.telemetry.conditions import conditions_in
 from tracegrade.telemetry.metrics import Labels, Telemetry, series
+from tracegrade.telemetry.series_bound import MAX_SERIES
 
 MAX_SCOPES = 200
 MAX_SKIPPED = 100  # of which a snapshot tells; each is counted by the next one at the latest
@@ -16,11 +17,12 @@ MAX_SKIPPED = 100  # of which a snapshot tells; each is counted by the next one 
 class JudgeMetrics:
     """Fills the judge's ``telemetry``, from the judging thread, and writes its snapshot, from any."""
 
-    def __init__(self, folder: DataFolder) -> None:
-        """Begin with the conditions that held when an earlier judge ended."""
+    def __init__(self, folder: DataFolder, max_series: int = MAX_SERIES) -> None:
+        """Begin with the conditions that held when an earlier judge ended, but for what its own counting began."""
         self._folder = folder
-        self.telemetry = Telemetry(JUDGE)
-        self.telemetry.conditions.resume(conditions_in(folder.read_snapshot(JUDGE) or {}))
+        self.telemetry = Telemetry(JUDGE, max_series)
+        earlier = conditions_in(folder.read_snapshot(JUDGE) or {})
+        self.telemetry.conditions.resume(item for item in earlier if item.name != "too_many_series")
         self._skipped: list[tuple[int, int]] = []  # (from, to) that retention had deleted before it was read
         self._scopes: set[tuple[str, str]] = set()  # services and scopes that metrics name
 

@@ -54,7 +54,7 @@ class JudgeRole:
         """
         self._config = config
         self._folder = DataFolder(config.data_path)
-        self._metrics = JudgeMetrics(self._folder)
+        self._metrics = JudgeMetrics(self._folder, config.telemetry.max_series)
         self._rules = RuleReload(config.rules, self._metrics.telemetry)
         with ExitStack() as opened:
             self._results = self._open_results()

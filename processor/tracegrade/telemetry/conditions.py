@@ -69,6 +69,11 @@ KINDS: dict[str, Kind] = {
     "rules_refused": Kind(
         "the rule files have changed and are wrong; the old rules are in force", "'tracegrade rules check' says where"
     ),
+    "too_many_series": Kind(
+        "results have more rules, evaluations, agents and services than telemetry.max_series has room for; what does "
+        "not fit counts as other in metrics, and in metrics alone",
+        "set telemetry.max_series higher, or find out who puts ids into names; a restart forgets those of last week",
+    ),
     # The rest.
     "deletion_damaged": Kind(
         "a file that says what to delete, or what was deleted, is damaged",

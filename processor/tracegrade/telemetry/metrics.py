@@ -13,6 +13,7 @@ from time import time_ns
 from typing import Any, Literal
 
 from tracegrade.telemetry.conditions import Conditions
+from tracegrade.telemetry.series_bound import MAX_SERIES, Names, SeriesBound
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -26,6 +27,11 @@ class Metric:
     description: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
+
+    @property
+    def lines(self) -> int:
+        """How many series in Prometheus one of its own is: with the time of its creation, a histogram with buckets."""
+        return {"counter": 2, "gauge": 1, "histogram": len(self.buckets) + 4}[self.kind]
 
 
 _RESULT_LABELS = ("rule", "rule_hash", "evaluation", "agent", "service")
@@ -108,6 +114,16 @@ METRICS: dict[str, Metric] = {
         "Conditions that hold now; /healthz says since when, where and what to do",
         ("condition",),
     ),
+    "tracegrade.series": Metric(
+        "gauge",
+        "{series}",
+        "Series that are named by rules and senders, as Prometheus counts them; telemetry.max_series bounds them",
+    ),
+    "tracegrade.series.folded": Metric(
+        "gauge",
+        "{series}",
+        "Combinations of rule, evaluation, agent and service that count as other, over telemetry.max_series",
+    ),
     "tracegrade.rules.loaded": Metric("gauge", "{rule}", "Rules in force"),
     "tracegrade.rules.experimental": Metric(
         "gauge", "1", "1 for each rule in force that never alerts because it is experimental", ("rule", "rule_hash")
@@ -162,16 +178,31 @@ METRICS: dict[str, Metric] = {
 class Telemetry:
     """Counters, gauges and histograms of one process. Thread-safe; one lock a call, so call per batch.
 
-    ``conditions`` are what is wrong in it; a snapshot holds them, and their numbers as a metric.
+    ``conditions`` are what is wrong in it; a snapshot holds them, and their numbers as a metric. `max_series` bounds
+    the series whose names come from `fit`.
     """
 
-    def __init__(self, role: str) -> None:
+    def __init__(self, role: str, max_series: int = MAX_SERIES) -> None:
         self.role = role
         self.conditions = Conditions()
         self.started_ns = time_ns()
         self._lock = threading.Lock()
+        self.max_series = max_series
+        self._bound = SeriesBound(max_series)
         self._numbers: dict[str, dict[Labels, float]] = {}
         self._histograms: dict[str, dict[Labels, list[float]]] = {}
+
+    def fit(self, metric: str, cost: int, *names: Names) -> Names:
+        """The first of `names`, the most exact one, that there is room for (see `SeriesBound`).
+
+        The first time that something does not fit, a condition begins.
+        """
+        found = self._bound.fit(metric, cost, names)
+        if found is not names[0] and not self.conditions.holds("too_many_series"):
+            self.conditions.begin(
+                "too_many_series", f"there is room for {self.max_series:,} series; what does not fit counts as other"
+            )
+        return found
 
     def add(self, name: str, amount: float = 1, /, **labels: str) -> None:
         """Add to a counter."""
@@ -222,6 +253,9 @@ class Telemetry:
                 name: [{"labels": dict(key), "counts": cells[:-1], "sum": cells[-1]} for key, cells in values.items()]
                 for name, values in self._histograms.items()
             }
+        if self._bound.series:
+            numbers["tracegrade.series"] = [{"labels": {}, "value": self._bound.series}]
+            numbers["tracegrade.series.folded"] = [{"labels": {}, "value": self._bound.folded}]
         if by_name:
             numbers["tracegrade.conditions"] = [
                 {"labels": {"condition": name}, "value": number} for name, number in by_name.items()

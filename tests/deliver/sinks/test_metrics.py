@@ -10,7 +10,7 @@ from tracegrade.deliver.sink import DONE, SinkContext
 from tracegrade.deliver.sinks.metrics import MetricsSink, open_sinks
 from tracegrade.store.open import open_store
 from tracegrade.store.write import StoreWriter
-from tracegrade.telemetry.metrics import Telemetry
+from tracegrade.telemetry.metrics import METRICS, Telemetry
 
 
 def deliver(sink, *batch):
@@ -155,16 +155,39 @@ def test_traces_that_no_rule_judges_are_not_remembered(judged):
         tracemalloc.stop()
 
 
-def test_agents_without_end_are_counted_together(judged):
-    telemetry = Telemetry("judge")
+def test_agents_without_end_are_counted_together_by_rule(judged):
+    telemetry = Telemetry("judge", max_series=10 * 25)
     sink = MetricsSink(telemetry)
-    deliver(sink, judged({"agent": "x" * 300}), *[judged({"agent": f"agent-{number}"}) for number in range(1002)])
+    deliver(sink, judged({"agent": "x" * 300}), *[judged({"agent": f"agent-{number}"}) for number in range(12)])
     deliver(sink, judged({"agent": "agent-1"}))
     assert telemetry.value("tracegrade.evaluations", agent="agent-1") == 2
-    assert telemetry.value("tracegrade.evaluations", agent="agent-999") == 1
-    assert telemetry.value("tracegrade.evaluations", agent="agent-1001") == 0
-    assert telemetry.value("tracegrade.evaluations", agent="other", service="other") == 3
-    assert len(telemetry.snapshot()["metrics"]["tracegrade.evaluation.score"]) == 1001
+    assert telemetry.value("tracegrade.evaluations", agent="agent-11") == 0
+    assert telemetry.value("tracegrade.evaluations", agent="other", service="other", rule="checkout-order") == 6
+    assert telemetry.value("tracegrade.evaluations") == 14
+    assert len(points(telemetry, "tracegrade.evaluation.score")) == 8
+    assert points(telemetry, "tracegrade.series.folded") == [{"labels": {}, "value": 5}]
+
+
+def test_services_rules_and_what_they_decide_are_bounded_together(judged):
+    telemetry = Telemetry("judge", max_series=500)
+    sink = MetricsSink(telemetry)
+    names = [(f"rule-{number % 40}", f"service-{number}") for number in range(1200)]
+    for revision in (1, 2):
+        outcome = "pass" if revision == 1 else "fail"
+        changes = [{"rule_id": rule, "service": service, "outcome": outcome} for rule, service in names]
+        records = [decided(judged(change), "evaluated") for change in changes]
+        if revision == 2:
+            records = [replace(item, trace=replace(item.trace, supersedes=1, revision=2)) for item in records]
+        deliver(sink, *records)
+    metrics = telemetry.snapshot()["metrics"]
+    named = ("tracegrade.evaluations", "tracegrade.evaluation.score", "tracegrade.decisions", "tracegrade.revisions")
+    exported = sum(len(metrics[name]) * METRICS[name].lines for name in named)
+    of_others = 25 + 2 + 2
+    assert 480 < exported <= 500 + of_others
+    assert metrics["tracegrade.series"] == [{"labels": {}, "value": exported}]
+    assert telemetry.value("tracegrade.evaluations") == 1200
+    assert telemetry.value("tracegrade.decisions") == 1200
+    assert telemetry.conditions.holds("too_many_series")
 
 
 def test_outcomes_of_other_subjects_traces_and_cases_are_kept_apart(judged):

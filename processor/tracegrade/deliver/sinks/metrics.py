@@ -14,17 +14,19 @@ from tracegrade.model.evaluation import Decision, Outcome
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.open import reading
 from tracegrade.store.recent_series import SeriesNames, recent_series
-from tracegrade.telemetry.metrics import Telemetry
+from tracegrade.telemetry.metrics import METRICS, Telemetry
+from tracegrade.telemetry.series_bound import OTHER
 
 logger = logging.getLogger(__name__)
 
 _MOST_REMEMBERED = 100_000  # outcomes; about 30 MB
-_MAX_NAMED = 1000  # pairs of an agent and a service
-_LONGEST_NAMED = 256
+_LONGEST_NAMED = 256  # characters of an agent and its service
 _UNKNOWN = "unknown"
-_OTHER = "other"
 _OUTCOMES = get_args(Outcome)
 _KNOWN_FOR_NS = 7 * 86_400 * 1_000_000_000  # what had no results for as long begins anew
+
+# One rule's evaluation of one agent at one service.
+_COST = len(_OUTCOMES) * METRICS["tracegrade.evaluations"].lines + METRICS["tracegrade.evaluation.score"].lines
 
 Key = tuple[str, ...]
 
@@ -38,7 +40,7 @@ class MetricsSink:
     First revisions count; of a later one only what it changed is added, to ``tracegrade.revisions``, whose ``from`` is
     ``unknown`` when the earlier outcome is no longer (or, after a restart, not yet) in memory. The store is exact.
 
-    Senders name agents and services: beyond a thousand pairs of both, further ones count as ``other``.
+    Where there are more series than fit, agent and service count as ``other``, then everything does.
     """
 
     name = "metrics"
@@ -48,13 +50,12 @@ class MetricsSink:
     def __init__(self, telemetry: Telemetry, most_remembered: int = _MOST_REMEMBERED) -> None:
         self._telemetry = telemetry
         self._earlier = _EarlierOutcomes(most_remembered)
-        self._named: set[tuple[str, str]] = set()
         self._begun: set[Key] = set()
 
     def begin(self, known: Iterable[SeriesNames]) -> None:
         """Export `known` with 0 each, so that the first result after a start is seen as a rise."""
-        for *rule, agent, service in known:
-            self._begin((*rule, *self._named_as(agent, service)))
+        for names in known:
+            self._shown_as(*names)
 
     async def deliver(self, batch: Sequence[TraceResult]) -> Delivery:
         """Count the batch; never fails."""
@@ -70,9 +71,11 @@ class MetricsSink:
         self._count_evaluations(decisions)
         kinds = Counter([(decision.pair.rule_id, decision.kind) for decision in decisions])
         for (rule, kind), amount in kinds.items():
-            self._telemetry.add("tracegrade.decisions", amount, rule=rule, kind=kind)
+            shown = self._fitting_rule("tracegrade.decisions", rule, kind)
+            self._telemetry.add("tracegrade.decisions", amount, rule=shown, kind=kind)
         for (rule, before, after), amount in changes.items():
-            self._telemetry.add("tracegrade.revisions", amount, rule=rule, **{"from": before, "to": after})
+            shown = self._fitting_rule("tracegrade.revisions", rule, before, after)
+            self._telemetry.add("tracegrade.revisions", amount, rule=shown, **{"from": before, "to": after})
         return DONE
 
     async def close(self) -> None:
@@ -87,34 +90,35 @@ class MetricsSink:
             for pair in (decision.pair,)
             for e in decision.evaluations
         ]
-        for (*rule, agent, service, outcome, score), amount in Counter(found).items():
-            key = *rule, *self._named_as(agent, service)
+        for (*names, outcome, score), amount in Counter(found).items():
+            key = self._shown_as(*names)
             outcomes[*key, outcome] += amount
             if score is not None:
                 scores[key] += [float(score)] * amount
         for (*labels, outcome), amount in outcomes.items():
-            self._begin(tuple(labels))
             self._telemetry.add("tracegrade.evaluations", amount, **_labels(*labels), outcome=outcome)
         for key, values in scores.items():
             self._telemetry.observe("tracegrade.evaluation.score", values, **_labels(*key))
 
-    def _begin(self, key: Key) -> None:
-        if key in self._begun:
-            return
-        self._begun.add(key)
-        labels = _labels(*key)
-        for outcome in _OUTCOMES:
-            self._telemetry.add("tracegrade.evaluations", 0, **labels, outcome=outcome)
-        self._telemetry.observe("tracegrade.evaluation.score", [], **labels)
+    def _shown_as(self, rule: str, rule_hash: str, evaluation: str, agent: str, service: str) -> Key:
+        """The names by which it counts: its own where they fit. All outcomes of them are there from then on."""
+        if len(agent) + len(service) > _LONGEST_NAMED:
+            agent = service = OTHER
+        exact = rule, rule_hash[:8], evaluation, agent, service
+        if exact in self._begun:
+            return exact
+        rest = *exact[:3], OTHER, OTHER
+        key = self._telemetry.fit("tracegrade.evaluations", _COST, exact, rest, (OTHER,) * 5)
+        if key not in self._begun:
+            self._begun.add(key)
+            labels = _labels(*key)
+            for outcome in _OUTCOMES:
+                self._telemetry.add("tracegrade.evaluations", 0, **labels, outcome=outcome)
+            self._telemetry.observe("tracegrade.evaluation.score", [], **labels)
+        return key
 
-    def _named_as(self, agent: str, service: str) -> tuple[str, str]:
-        named = agent, service
-        if named in self._named:
-            return named
-        if len(self._named) >= _MAX_NAMED or len(agent) + len(service) > _LONGEST_NAMED:
-            return _OTHER, _OTHER
-        self._named.add(named)
-        return named
+    def _fitting_rule(self, metric: str, rule: str, *others: str) -> str:
+        return self._telemetry.fit(metric, METRICS[metric].lines, (rule, *others), (OTHER, *others))[0]
 
 
 def open_sinks(context: SinkContext) -> list[MetricsSink]:
@@ -122,7 +126,7 @@ def open_sinks(context: SinkContext) -> list[MetricsSink]:
     sink = MetricsSink(context.telemetry)
     try:
         with reading(context.store) as connection:
-            sink.begin(recent_series(connection, time_ns() - _KNOWN_FOR_NS, _MAX_NAMED))
+            sink.begin(recent_series(connection, time_ns() - _KNOWN_FOR_NS, context.telemetry.max_series // _COST))
     except SQLAlchemyError as error:  # they begin with their first result then
         logger.warning("metrics do not begin with what the store knows: %s", error)
     return [sink]
@@ -174,4 +178,4 @@ def _trace(judged: TraceResult) -> Key:
 
 
 def _labels(rule: str, rule_hash: str, evaluation: str, agent: str, service: str) -> dict[str, str]:
-    return {"rule": rule, "rule_hash": rule_hash[:8], "evaluation": evaluation, "agent": agent, "service": service}
+    return {"rule": rule, "rule_hash": rule_hash, "evaluation": evaluation, "agent": agent, "service": service}
