@@ -5,6 +5,7 @@ import json
 import sys
 import unicodedata
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import click
@@ -12,10 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from rich.console import Console
 
 from tracegrade.cli import output
-from tracegrade.cli.output import _broken, _unbroken, print_table, print_text, styled
+from tracegrade.cli.output import print_table, print_text, styled
 from tracegrade.display import json_text, printable, printable_json, printable_xml
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -83,16 +83,25 @@ def test_a_pipe_gets_every_column_whatever_its_terminal(shown: Shown) -> None:
     )
 )
 def test_a_table_that_fits_is_laid_out_as_one_that_does_not(cells: list[list[str]]) -> None:
-    lines = [[styled(cell) for cell in row] for row in cells]
-    text = _unbroken(lines, 200)
-    if any(not cell.isprintable() for row in cells for cell in row):
-        assert text is None
-        return
-    console = Console(width=200, file=io.StringIO())
-    with console.capture() as by_rich:
-        console.print(_broken("", lines, [False] * len(lines[0])))
-    assert f"{text}\n" == by_rich.get()
-    assert _unbroken(lines, max(map(cell_len, str(text).splitlines())) - 1) is None
+    text = _printed(cells)
+    _, _, below_title = _printed(cells, title="t").partition("\n")  # what has a title is always laid out by rich
+    assert text == below_title
+    if all(cell.isprintable() for row in cells for cell in row):
+        width = max(map(cell_len, text.splitlines()))
+        assert _printed(cells, width=width) == text
+        assert _printed(cells, width=width - 1) != text
+
+
+def _printed(cells: list[list[str]], *, title: str = "", width: int | None = None) -> str:
+    """The table as it is printed to a pipe, or to a terminal of `width` columns."""
+    output = io.StringIO()
+    with pytest.MonkeyPatch.context() as patched, redirect_stdout(output):
+        if width is not None:
+            patched.setattr(output, "isatty", lambda: True)
+            patched.setenv("COLUMNS", str(width))
+            patched.setenv("TERM", "xterm")
+        print_table(title, cells[0], cells[1:])
+    return click.unstyle(output.getvalue())
 
 
 @pytest.mark.parametrize("width", [80, 8])  # as one text, and broken

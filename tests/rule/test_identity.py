@@ -296,11 +296,18 @@ def _leaves(value: Any) -> Iterator[tuple[Any, Any, Any]]:
             yield value, key, inner
 
 
-def test_the_model_that_compares_meanings_is_part_of_the_rules_that_ask_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def _without_a_model_afterwards() -> Iterator[None]:
+    yield
+    semantic.use(None)
+
+
+@pytest.mark.usefixtures("_without_a_model_afterwards")
+def test_the_model_that_compares_meanings_is_part_of_the_rules_that_ask_it() -> None:
     meant = {"evaluator": "tool-call-args", "tool_calls": [{"name": "a", "args": {"note": {"$semantic": "a gift"}}}]}
     hashes = []
     for version in ("one", "two"):
-        monkeypatch.setattr(semantic, "_chosen", [_Model(version)])
+        semantic.use(_Model(version))
         hashes.append((rule(evaluate=[meant]).hash, rule().hash))
     assert hashes[0][0] != hashes[1][0]
     assert hashes[0][1] == hashes[1][1]
