@@ -153,13 +153,32 @@ def test_a_channel_that_is_away_does_not_keep_others_from_being_notified(engine:
     assert (told["away"].state, told["away"].tries, told["away"].error) == ("", 2, "answered 503")
 
 
-def test_what_fires_is_a_metric(stage: Stage) -> None:
+def firing_metric(stage: Stage) -> dict[tuple[str, ...], float]:
+    found = stage.telemetry.snapshot()["metrics"].get("tracegrade.alerts.firing", [])
+    names = ("rule", "service", "agent", "level")
+    return {tuple(point["labels"][name] for name in names): point["value"] for point in found}
+
+
+def test_what_fires_is_a_metric_by_service_agent_and_level(stage: Stage) -> None:
     stage.receive(0, "fail", "fail")
+    stage.receive(0, "fail", "fail", service="other-shop")
     stage.step(1)
-    assert stage.telemetry.value("tracegrade.alerts.firing", rule="checkout-order") == 1
+    of_shop = ("checkout-order", "shop", "support", "medium")
+    of_other = ("checkout-order", "other-shop", "support", "medium")
+    assert firing_metric(stage) == {of_shop: 1, of_other: 1}
     stage.receive(1, *["pass"] * 30)
     stage.step(2)
-    assert stage.telemetry.value("tracegrade.alerts.firing", rule="checkout-order") == 0
+    assert firing_metric(stage) == {of_shop: 0, of_other: 1}
+
+
+def test_what_fires_without_room_for_its_names_counts_as_other(stage: Stage) -> None:
+    stage.telemetry.fit("tracegrade.decisions", stage.telemetry.max_series - 1, ("a",), ("other",))
+    for service in ("one", "two", "three"):
+        stage.receive(0, "fail", "fail", service=service)
+    stage.step(1)
+    assert firing_metric(stage) == {("checkout-order", "other", "other", "medium"): 3}
+    stage.step(2)
+    assert firing_metric(stage) == {("checkout-order", "other", "other", "medium"): 3}
 
 
 def test_a_first_notification_is_a_rise_from_0(engine: Engine) -> None:

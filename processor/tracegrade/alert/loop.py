@@ -31,11 +31,13 @@ from tracegrade.store.alerts import (
 )
 from tracegrade.store.open import alone, reading
 from tracegrade.store.present_hashes import earlier_hashes
-from tracegrade.telemetry.metrics import Telemetry
+from tracegrade.telemetry.metrics import METRICS, Labels, Telemetry, series
+from tracegrade.telemetry.series_bound import OTHER
 
 logger = logging.getLogger(__name__)
 
 _NS = 1_000_000_000
+_FIRING = "tracegrade.alerts.firing"
 # A channel that was away is still notified of an alert that fired and ended meanwhile, but not of last week's.
 _NOTIFY_WITHIN_NS = 3600 * _NS
 # A channel that was notified that an alert fires is notified of its end, too, however late.
@@ -70,6 +72,7 @@ class AlertLoop:
         self._interval_ns = int(self._settings.interval * _NS)
         self._failures: dict[str, int] = defaultdict(int)  # in a row, by channel
         self._not_before_ns: dict[str, int] = {}  # by channel, after failures
+        self._counted_firing: tuple[Labels, ...] = ()
         for name in self._names:
             for outcome in ("sent", "failed"):  # a first failure is a rise from 0
                 telemetry.add("tracegrade.alerts.notifications", 0, receiver=name, outcome=outcome)
@@ -128,9 +131,22 @@ class AlertLoop:
                 for alert in checked.open
             ]
         self._save(before, replace(checked, open=now_open))
-        for rule_id in {alert.rule_id for alert in (*before, *now_open)}:
-            fire_now = sum(alert.rule_id == rule_id and alert.state == "firing" for alert in now_open)
-            self._telemetry.set("tracegrade.alerts.firing", fire_now, rule=rule_id)
+        self._count_firing(now_open)
+
+    def _count_firing(self, now_open: Sequence[StoredAlert]) -> None:
+        """Show how many alerts fire of each rule, service, agent and level; what has ended is 0."""
+        firing = dict.fromkeys(self._counted_firing, 0)
+        for alert in now_open:
+            if alert.state == "firing":
+                exact = (alert.rule_id, alert.service, alert.agent, alert.level)
+                rest, any_rule = ((rule, OTHER, OTHER, alert.level) for rule in (alert.rule_id, OTHER))
+                rule, service, agent, level = self._telemetry.fit(
+                    _FIRING, METRICS[_FIRING].lines, exact, rest, any_rule
+                )
+                key = series(_FIRING, rule=rule, service=service, agent=agent, level=level)
+                firing[key] = firing.get(key, 0) + 1
+        self._counted_firing = tuple(firing)
+        self._telemetry.replace({_FIRING: firing})
 
     def _save(self, before: Sequence[StoredAlert], checked: Checked) -> None:
         changed = [alert for alert in (*checked.open, *checked.resolved) if alert not in before]

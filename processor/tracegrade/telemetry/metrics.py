@@ -167,7 +167,12 @@ METRICS: dict[str, Metric] = {
         "counter", "{retry}", "Deliveries that failed and are repeated", ("sink", "reason")
     ),
     "tracegrade.sink.position": Metric("gauge", "By", "Position of a sink in the results journal", ("sink",)),
-    "tracegrade.alerts.firing": Metric("gauge", "{alert}", "Alerts that fire now", ("rule",)),
+    "tracegrade.alerts.firing": Metric(
+        "gauge",
+        "{alert}",
+        "Alerts that fire now; 0 for what fired since the start",
+        ("rule", "service", "agent", "level"),
+    ),
     "tracegrade.alerts.failed_checks": Metric("counter", "{check}", "Checks of alerts that failed and are repeated"),
     "tracegrade.alerts.notifications": Metric(
         "counter", "{notification}", "Notifications by outcome", ("receiver", "outcome")
