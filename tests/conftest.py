@@ -1,10 +1,15 @@
 """Options of the whole suite."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Tests start hundreds of processes: what the first compiles, the others read, also where the shell forbids to keep it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A busy machine is no fault of the code: tests that take long are found by pytest's own time-out.
 settings.register_profile("unhurried", deadline=None)

@@ -1,4 +1,8 @@
-"""Waiting for a condition: the one place where tests sleep. None waits for a time."""
+"""Waiting for a condition: the one place where tests sleep. None waits for a time.
+
+Between two looks a test sleeps at least twice as long as a look takes, so that dear ones leave the machine to what is
+waited for.
+"""
 
 import asyncio
 import time
@@ -11,10 +15,10 @@ WITHIN_S = 20.0
 def eventually(look: Callable[[], Any], what: str = "it", within_s: float = WITHIN_S, every_s: float = 0.005) -> Any:
     """The first true value that `look` gives, asked every so often; fails after `within_s`."""
     deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
+    while (begun := time.monotonic()) < deadline:
         if value := look():
             return value
-        time.sleep(every_s)
+        time.sleep(max(every_s, 2 * (time.monotonic() - begun)))
     raise AssertionError(f"waited {within_s} s for {what}")
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import yaml
+
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.model.trace import Trace
@@ -10,6 +12,14 @@ from tracegrade.model.trace import Trace
 TRACE_ID = bytes(15) + b"\x01"
 _STATUS = {"unset": 0, "ok": 1, "error": 2}
 _KINDS = {"internal": 1, "server": 2, "client": 3}
+# Ten times as quick as the one in Python, where PyYAML was built with it: cases are read a thousand times.
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_short_form(text: str) -> dict[str, Any]:
+    """What the YAML of a case says."""
+    read: dict[str, Any] = yaml.load(text, _Loader)
+    return read
 
 
 def make_trace(

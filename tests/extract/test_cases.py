@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extract.spans import make_trace
+from extract.spans import make_trace, read_short_form
 from tracegrade.extract.extract import extract
 from tracegrade.extract.registry import DIALECTS
 from tracegrade.model.extraction import Extraction
@@ -31,7 +31,7 @@ _CALL_DEFAULTS: dict[str, Any] = {
 @pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_spans_of_a_case_give_its_records(path: Path, request: pytest.FixtureRequest) -> None:
     text = path.read_text(encoding="utf-8")
-    case = yaml.safe_load(text)
+    case = read_short_form(text)
     found = records(extract(make_trace(case["spans"], log_records=case.get("log_records", ()))))
     if request.config.getoption("--update-golden"):
         head = text.partition("\nexpected:")[0]

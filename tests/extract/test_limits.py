@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from extract.spans import make_trace
+from extract.spans import make_trace, read_short_form
 from tracegrade.judge import judge
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.rule.rule import Rule
@@ -15,7 +14,7 @@ from tracegrade.rule.rule_set import RuleSet
 CASES = {
     f"{path.parent.name}/{path.stem}": case
     for path in sorted(Path(__file__).parent.glob("*/*.yaml"))
-    if "limit" in (case := yaml.safe_load(path.read_text(encoding="utf-8")))
+    if "limit" in (case := read_short_form(path.read_text(encoding="utf-8")))
 }
 
 

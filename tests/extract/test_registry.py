@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extract.spans import make_trace, span_id
+from extract.spans import make_trace, read_short_form, span_id
 from extract.test_cases import CASES, records
 from tracegrade.display import json_text
 from tracegrade.extract.extract import extract
@@ -22,7 +21,7 @@ from tracegrade.model.trace import Trace
 
 
 def read_case(path: Path) -> Trace:
-    case: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    case = read_short_form(path.read_text(encoding="utf-8"))
     return make_trace(case["spans"], log_records=case.get("log_records", ()))
 
 

@@ -55,6 +55,9 @@ def attributes(count: int) -> bytes:
     )
 
 
+ATTRIBUTES = attributes(25)
+
+
 def send(served: Any, signal: Signal, wire: bytes, encoding: str, media_type: str = "application/x-protobuf") -> Any:
     connection = http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=60)
     headers = {"Content-Type": media_type} | ({"Content-Encoding": encoding} if encoding else {})
@@ -257,21 +260,20 @@ def test_of_a_large_request_bad_spans_alone_are_rejected(journal: Any) -> None:
     assert journal.entries[0].items == 1998
 
 
-@pytest.mark.parametrize(
-    "wire",
-    [
-        pytest.param(request_of(*[span(number, attributes(25)) for number in range(1, 48_001)]), id="real spans"),
-        pytest.param(request_of(*[span(number) for number in range(1, 140_001)]), id="4 MiB of the smallest spans"),
-        pytest.param(request_of(span(1, field(5, b"x" * 60 * MIB))), id="one large text"),
-        pytest.param(
-            request_of(span(1, field(9, field(2, field(5, field(1, b"\x21" + b"12345678") * 160_000))))),
-            id="a hundred vectors",
-        ),
-        pytest.param(b"".join(request_of(span(number)) for number in range(1, 20_001)), id="20,000 resources"),
-    ],
-)
-def test_large_requests_of_spans_are_taken(serve: Serve, wire: bytes) -> None:
-    served = serve()
+LARGE: dict[str, Callable[[], bytes]] = {
+    "real spans": lambda: request_of(*[span(number, ATTRIBUTES) for number in range(1, 48_001)]),
+    "4 MiB of the smallest spans": lambda: request_of(*[span(number) for number in range(1, 140_001)]),
+    "one large text": lambda: request_of(span(1, field(5, b"x" * 60 * MIB))),
+    "a hundred vectors": lambda: request_of(
+        span(1, field(9, field(2, field(5, field(1, b"\x21" + b"12345678") * 160_000))))
+    ),
+    "20,000 resources": lambda: b"".join(request_of(span(number)) for number in range(1, 20_001)),
+}
+
+
+@pytest.mark.parametrize("what", LARGE)
+def test_large_requests_of_spans_are_taken(serve: Serve, what: str) -> None:
+    served, wire = serve(), LARGE[what]()
     assert len(wire) > 1_000_000
     assert send(served, Signal.TRACES, wire, "") == 200
     [entry] = served.journal.entries

@@ -72,7 +72,7 @@ def make(folder: Path) -> None:
 
     def cli(*command: str) -> str:
         shown = server.cli(*command, "--format", "json", "-c", str(server.config))
-        assert shown.returncode == 0, shown.stderr
+        assert shown.exit_code == 0, shown.stderr
         return shown.stdout
 
     def bad(trace: int) -> None:

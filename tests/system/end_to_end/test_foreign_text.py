@@ -75,7 +75,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def shown(server: Server, command: str, *options: str) -> str:
     ran = server.cli(*command.split(), *options, "-c", str(server.config))
-    assert ran.returncode in (0, 1), ran.stderr
+    assert ran.exit_code in (0, 1), ran.stderr
     return ran.stdout
 
 

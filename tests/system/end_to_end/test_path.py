@@ -98,17 +98,17 @@ def _check_events(logs: list[LogRecord], trace_ids: list[str]) -> None:
 def _check_command_line(server: Server, trace_ids: list[str]) -> None:
     data = ["--data-dir", str(server.data)]
     listed = server.cli("results", "list", *data, "--outcome", "fail", "--format", "json")
-    assert listed.returncode == 0, listed.stderr
+    assert listed.exit_code == 0, listed.stderr
     rows = [json.loads(line) for line in listed.stdout.splitlines()]
     assert {row["trace_id"] for row in rows} == {trace_ids[i] for i in (2, 4, 6)}
     table = server.cli("results", "list", *data)
     assert "order-steps-out-of-order" in table.stdout
     why = server.cli("why", trace_ids[2], "-c", str(server.config))
-    assert why.returncode == 0, why.stderr
+    assert why.exit_code == 0, why.stderr
     assert "order-steps-out-of-order" in why.stdout
     _check_live_equals_replay(server)
     replayed = server.cli("replay", "-c", str(server.config), "--fail-under", "0.99", "--min-results", "1")
-    assert replayed.returncode == 1, replayed.stderr
+    assert replayed.exit_code == 1, replayed.stderr
     assert "8 traces judged" in replayed.stdout
 
 

@@ -25,7 +25,7 @@ def test_nobody_else_can_read_a_file_of_the_data_folder(tmp_path: Path) -> None:
         config = str(server.config)
         eventually(lambda: server.cli("traces", "list", "-c", config).stdout.count("demo-shop"), "the trace")
         urlopen(server.endpoints["web"], timeout=30).close()  # its process is started by its first visitor
-        assert server.cli("traces", "delete", "--yes", "--session", "unknown", "-c", config).returncode == 1
+        assert server.cli("traces", "delete", "--yes", "--session", "unknown", "-c", config).exit_code == 1
         modes = {path.relative_to(tmp_path): path.stat().st_mode & 0o777 for path in server.data.rglob("*")}
     assert server.data.stat().st_mode & 0o777 == 0o700
     open_to_others = {str(path): f"{mode:o}" for path, mode in modes.items() if mode & 0o077}

@@ -73,7 +73,7 @@ def test_a_session_is_judged_over_a_restart_and_shown_once(server: Server, downs
     assert len(_json(server, "traces", "list")) == 2
     for command in (("why", OWN_ID), ("traces", "show", OWN_ID), ("results", "stats"), ("replay",)):
         result = server.cli(*command, "-c", str(server.config))
-        assert result.returncode == 0, result.stderr
+        assert result.exit_code == 0, result.stderr
 
     last = eventually(lambda: len(found := carriers(downstream)) >= 4 and found[-1], "its carriers")
     assert (last.trace_id.hex(), last.links[0].trace_id.hex()) == (OWN_ID, f"{2:032x}")
@@ -84,7 +84,7 @@ def test_a_session_is_judged_over_a_restart_and_shown_once(server: Server, downs
 
 def _json(server: Server, *arguments: str) -> list[str]:
     shown = server.cli(*arguments, "--format", "json", "-c", str(server.config))
-    assert shown.returncode == 0, shown.stderr
+    assert shown.exit_code == 0, shown.stderr
     return shown.stdout.splitlines()
 
 

@@ -23,7 +23,7 @@ def test_a_framework_that_nobody_reads_is_counted_and_named(tmp_path: Path) -> N
             found = {line["check"]: line for line in map(json.loads, done.stdout.splitlines())}
             if "unread spans" not in found:  # not in the store yet
                 return None
-            assert done.returncode == 1, done.stderr
+            assert done.exit_code == 1, done.stderr
             return found
 
         found = eventually(findings, "the stored trace")

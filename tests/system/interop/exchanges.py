@@ -83,7 +83,7 @@ def events_in(downstream: Downstream) -> Counter[bytes]:
 def failing_traces(server: Server) -> set[str]:
     """What ``tracegrade results list`` shows as failed."""
     listed = server.cli("results", "list", "--data-dir", str(server.data), "--outcome", "fail", "--format", "json")
-    assert listed.returncode == 0, listed.stderr
+    assert listed.exit_code == 0, listed.stderr
     return {json.loads(line)["trace_id"] for line in listed.stdout.splitlines()}
 
 
