@@ -23,6 +23,7 @@ _NOT_QUICK = (
     "upgrade",
     "library",
     "conformance",
+    "plugins",
     "web",
     "cli",
     "doctor",

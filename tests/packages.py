@@ -1,8 +1,11 @@
-"""Packages of others, installed into a folder, and an interpreter that finds them."""
+"""Packages of others, installed into a folder, and an interpreter that finds them: another one, or this one."""
 
+import importlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 
@@ -30,3 +33,18 @@ def run(folder: Path, *arguments: str, stdin: str = "") -> "subprocess.Completed
         check=False,
         timeout=60,
     )
+
+
+@contextmanager
+def found_here(folder: Path) -> Iterator[None]:
+    """This interpreter finds what is installed in `folder`, and forgets it: for packages that never come into force."""
+    loaded = set(sys.modules)
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for module in folder.glob("*.py"):
+            if module.stem not in loaded:
+                sys.modules.pop(module.stem, None)

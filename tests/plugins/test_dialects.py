@@ -1,4 +1,7 @@
-"""Dialects that installed packages add: each test installs one into a folder of its own and starts an interpreter."""
+"""Dialects that installed packages add: each test installs one into a folder of its own.
+
+What comes into force does so for the rest of a process: such tests start an interpreter.
+"""
 
 import json
 import re
@@ -9,6 +12,8 @@ import pytest
 
 import packages
 from packages import run
+from tracegrade.plugins.entry_points import PluginError
+from tracegrade.plugins.installed import load_plugins
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "extend" / "dialect.md").read_text(encoding="utf-8")
@@ -130,29 +135,36 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("source", "value", "found"), BROKEN)
-def test_a_package_that_cannot_be_used_stops_the_start_and_is_named(
-    tmp_path: Path, traces: str, source: str, value: str, found: str
-) -> None:
-    install(tmp_path / "site", source, f"acme = {value}")
-    done = run(tmp_path / "site", "-m", "tracegrade", "extract", traces)
+def test_a_package_that_cannot_be_used_is_named(tmp_path: Path, source: str, value: str, found: str) -> None:
+    install(tmp_path, source, f"acme = {value}")
+    told = refused(tmp_path)
+    assert told.startswith(f"entry point acme = {value} (tracegrade.dialects) of acme-tracing 1.2: ")
+    assert found in told
+    assert told.endswith("; fix or uninstall acme-tracing")
+
+
+def refused(folder: Path) -> str:
+    """What is said of the package in `folder`."""
+    load_plugins.cache_clear()
+    with packages.found_here(folder), pytest.raises(PluginError) as raised:
+        load_plugins()
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["extract", "no.json"], ["serve"], ["rules", "test", "builtin:demo"]], ids=" ".join
+)
+def test_no_command_that_reads_traces_starts_with_one(tmp_path: Path, arguments: list[str]) -> None:
+    install(tmp_path, "import nowhere")
+    done = run(tmp_path, "-m", "tracegrade", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"Error: entry point acme = {value} (tracegrade.dialects) of acme-tracing 1.2: ")
-    assert found in done.stderr
+    assert done.stderr.startswith("Error: entry point acme = acme_tracing:DIALECT")
     assert done.stderr.endswith("; fix or uninstall acme-tracing\n")
 
 
-@pytest.mark.parametrize("arguments", [["serve"], ["config", "check"], ["rules", "test", "builtin:demo"]], ids=" ".join)
-def test_no_other_command_starts_either(tmp_path: Path, arguments: list[str]) -> None:
-    install(tmp_path / "site", "import nowhere")
-    done = run(tmp_path / "site", "-m", "tracegrade", *arguments)
-    assert done.returncode == 2
-    assert done.stderr.startswith("Error: entry point acme = acme_tracing:DIALECT")
-
-
-def test_a_dialect_of_ours_cannot_be_replaced(tmp_path: Path, traces: str) -> None:
-    install(tmp_path / "site", EXAMPLE.replace('name="acme"', 'name="gen_ai"'), "gen_ai = acme_tracing:DIALECT")
-    done = run(tmp_path / "site", "-m", "tracegrade", "extract", traces)
-    assert "the name 'gen_ai' is taken by a dialect that TraceGrade has" in done.stderr
+def test_a_dialect_of_ours_cannot_be_replaced(tmp_path: Path) -> None:
+    install(tmp_path, EXAMPLE.replace('name="acme"', 'name="gen_ai"'), "gen_ai = acme_tracing:DIALECT")
+    assert "the name 'gen_ai' is taken by a dialect that TraceGrade has" in refused(tmp_path)
 
 
 def test_a_dialect_that_raises_costs_the_trace_the_dialects_of_packages_and_no_more(

@@ -1,4 +1,7 @@
-"""Evaluators that installed packages add: each test installs one into a folder of its own and starts an interpreter."""
+"""Evaluators that installed packages add: each test installs one into a folder of its own.
+
+What comes into force does so for the rest of a process: such tests start an interpreter.
+"""
 
 import json
 import re
@@ -12,6 +15,8 @@ import pytest
 
 import packages
 from packages import run
+from tracegrade.plugins.entry_points import PluginError
+from tracegrade.plugins.installed import load_plugins
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extend" / "evaluator.md").read_text(encoding="utf-8")
 (EXAMPLE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -32,22 +37,26 @@ def install(folder: Path, source: str = EXAMPLE, entry_point: str = "", version:
     packages.install(folder, "acme-evaluators", version, source, group, value)
 
 
-def evaluate(folder: Path, **case: Any) -> dict[str, Any]:
-    """The line that a case gives."""
-    case = {"evaluator": "same-argument", "criteria": {"argument": "currency"}, "calls": CALLS, **case}
-    done = run(folder, "-m", "tracegrade", "evaluate", "--batch", "-", stdin=json.dumps(case))
+def evaluate(folder: Path, *cases: dict[str, Any]) -> list[dict[str, Any]]:
+    """The lines that cases give, in their order; each changes or adds to the same."""
+    usual = {"evaluator": "same-argument", "criteria": {"argument": "currency"}, "calls": CALLS}
+    batch = "".join(json.dumps(usual | case) + "\n" for case in cases)
+    done = run(folder, "-m", "tracegrade", "evaluate", "--batch", "-", stdin=batch)
     assert done.returncode in (0, 1), done.stderr
-    line: dict[str, Any] = json.loads(done.stdout)
-    return line
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(lines) == len(cases)
+    return lines
 
 
 def test_the_example_judges(tmp_path: Path) -> None:
     install(tmp_path)
-    found = evaluate(tmp_path, threshold=0.6)
+    found, absent, misspelt = evaluate(
+        tmp_path, {"threshold": 0.6}, {"criteria": {"argument": "iban"}}, {"criteria": {"argumnt": "currency"}}
+    )
     assert (found["outcome"], found["score"]) == ("pass", pytest.approx(2 / 3))
     assert found["details"] == {"values": ["EUR", "USD", "EUR"]}
-    assert evaluate(tmp_path, criteria={"argument": "iban"})["outcome"] == "not_evaluable"
-    error = evaluate(tmp_path, criteria={"argumnt": "currency"})["error"]
+    assert absent["outcome"] == "not_evaluable"
+    error = misspelt["error"]
     assert error["type"] == "invalid_criteria"
     assert "unknown key 'argumnt'; did you mean 'argument'?" in error["message"]
 
@@ -84,18 +93,22 @@ from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 load_plugins()
 rule = Rule.model_validate({"id": "mixed", "evaluate": [{"evaluator": "same-argument", "argument": "currency"}]})
-spans = [
-    {"id": n, "attributes": {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay",
-     **({"gen_ai.tool.call.arguments": '{"currency": "%s"}' % currency} if currency else {})}}
-    for n, currency in enumerate(CURRENCIES, 1)
-]
-(found,) = judge(make_trace(spans), RuleSet([rule])).evaluations
-print(found.evaluator, found.score, found.outcome)
+for currencies in (["EUR", "USD"], ["EUR", "EUR"], ["EUR", ""]):
+    spans = [
+        {"id": n, "attributes": {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay",
+         **({"gen_ai.tool.call.arguments": '{"currency": "%s"}' % currency} if currency else {})}}
+        for n, currency in enumerate(currencies, 1)
+    ]
+    (found,) = judge(make_trace(spans), RuleSet([rule])).evaluations
+    print(found.evaluator, found.score, found.outcome)
 """
     program = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n" + program
-    for currencies, said in [(["EUR", "USD"], "0.5 fail"), (["EUR", "EUR"], "1.0 pass"), (["EUR", ""], "None not_ev")]:
-        done = run(tmp_path, "-c", program.replace("CURRENCIES", repr(currencies)))
-        assert done.stdout.startswith(f"same-argument {said}"), done.stderr
+    done = run(tmp_path, "-c", program)
+    assert done.stdout.splitlines() == [
+        "same-argument 0.5 fail",
+        "same-argument 1.0 pass",
+        "same-argument None not_evaluable",
+    ], done.stderr
 
 
 def test_the_version_is_part_of_the_hash_of_the_rules_that_name_it_and_of_no_other(tmp_path: Path) -> None:
@@ -121,37 +134,41 @@ print([Rule.model_validate(rule).hash for rule in (one, two, three)])
     assert [mine == other for mine, other in zip(first, second, strict=True)] == [True, False, False]
 
 
-@pytest.mark.parametrize(
-    ("result", "said"),
-    [
-        (
-            "0.5",
-            "ScoreError",
-        ),
-        ("Score(1.5)", "score: expected a number from 0 to 1, or None, found 1.5"),
-        ("Score(float('nan'))", "found nan"),
-        ("Score(1.0, {'a': {1}})", "expected details of JSON values"),
-        ("Score(1.0, {'a': '\\ud800'})", "expected details of JSON values"),
-        ("Score(1.0, {'a': 'x' * 70000})", "expected at most 65536 characters of details, found 700"),
-        ("Score(1.0, {}, None)", "explanation: expected a text, found NoneType"),
-        ("Score(1.0, [])", "details: expected an object, found list"),
-        ("1 / 0", "division by zero"),
-    ],
-)
-def test_what_is_no_score_is_an_error_of_that_evaluation(tmp_path: Path, result: str, said: str) -> None:
+GIVEN = {
+    # what a score function gives: a part of what is told
+    "0.5": "ScoreError",
+    "Score(1.5)": "score: expected a number from 0 to 1, or None, found 1.5",
+    "Score(float('nan'))": "found nan",
+    "Score(1.0, {'a': {1}})": "expected details of JSON values",
+    "Score(1.0, {'a': '\\ud800'})": "expected details of JSON values",
+    "Score(1.0, {'a': 'x' * 70000})": "expected at most 65536 characters of details, found 700",
+    "Score(1.0, {}, None)": "explanation: expected a text, found NoneType",
+    "Score(1.0, [])": "details: expected an object, found list",
+    "1 / 0": "division by zero",
+}
+KEPT = "Score(True, {'a': (1, {2: 'x'})}, 'Said.')"
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What is made of each thing that a score function can give: here one gives what its criteria say."""
+    folder = tmp_path_factory.mktemp("given")
     before = EXAMPLE.partition("    read = [call")[0]
-    install(tmp_path, before + f"    return {result}\n\n\n" + EXAMPLE[EXAMPLE.index("EVALUATOR = ") :])
-    found = evaluate(tmp_path)
+    install(folder, before + "    return eval(criteria.argument)\n\n\n" + EXAMPLE[EXAMPLE.index("EVALUATOR = ") :])
+    results = [*GIVEN, KEPT]
+    lines = evaluate(folder, *({"criteria": {"argument": result}} for result in results))
+    return dict(zip(results, lines, strict=True))
+
+
+@pytest.mark.parametrize("result", GIVEN)
+def test_what_is_no_score_is_an_error_of_that_evaluation(given: dict[str, dict[str, Any]], result: str) -> None:
+    found = given[result]
     assert (found["outcome"], found["score"]) == ("error", None)
-    assert said in f"{found['error']['type']}: {found['error']['message']}"
+    assert GIVEN[result] in f"{found['error']['type']}: {found['error']['message']}"
 
 
-def test_a_score_is_kept_as_json_says_it(tmp_path: Path) -> None:
-    before = EXAMPLE.partition("    read = [call")[0]
-    given = "Score(True, {'a': (1, {2: 'x'})}, 'Said.')"
-    install(tmp_path, before + f"    return {given}\n\n\n" + EXAMPLE[EXAMPLE.index("EVALUATOR = ") :])
-    found = evaluate(tmp_path)
-    assert (found["score"], found["details"]) == (1.0, {"a": [1, {"2": "x"}]})
+def test_a_score_is_kept_as_json_says_it(given: dict[str, dict[str, Any]]) -> None:
+    assert (given[KEPT]["score"], given[KEPT]["details"]) == (1.0, {"a": [1, {"2": "x"}]})
 
 
 def _changed(old: str, new: str) -> str:
@@ -212,23 +229,25 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("source", "entry_point", "found"), BROKEN)
-def test_a_package_that_cannot_be_used_stops_the_start_and_is_named(
-    tmp_path: Path, source: str, entry_point: str, found: str
-) -> None:
+def test_a_package_that_cannot_be_used_is_named(tmp_path: Path, source: str, entry_point: str, found: str) -> None:
     install(tmp_path, source, entry_point)
-    done = run(tmp_path, "-m", "tracegrade", "rules", "check", "builtin:demo")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "(tracegrade.evaluators) of acme-evaluators 2.0: " in done.stderr
-    assert found in done.stderr
-    assert done.stderr.endswith("; fix or uninstall acme-evaluators\n")
+    load_plugins.cache_clear()
+    with packages.found_here(tmp_path), pytest.raises(PluginError) as raised:
+        load_plugins()
+    assert "(tracegrade.evaluators) of acme-evaluators 2.0: " in str(raised.value)
+    assert found in str(raised.value)
+    assert str(raised.value).endswith("; fix or uninstall acme-evaluators")
 
 
-@pytest.mark.parametrize("arguments", [["serve"], ["config", "check"], ["rules", "schema"]], ids=" ".join)
-def test_no_other_command_that_judges_starts_either(tmp_path: Path, arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [["serve"], ["config", "check"], ["rules", "schema"], ["rules", "check", "builtin:demo"]], ids=" ".join
+)
+def test_no_command_that_judges_starts_with_one(tmp_path: Path, arguments: list[str]) -> None:
     install(tmp_path, "import nowhere")
     done = run(tmp_path, "-m", "tracegrade", *arguments)
-    assert done.returncode == 2
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Error: entry point same-argument = acme_evaluators:EVALUATOR")
+    assert done.stderr.endswith("; fix or uninstall acme-evaluators\n")
 
 
 def test_packages_are_not_looked_for_until_somebody_asks(tmp_path: Path) -> None:
@@ -248,4 +267,5 @@ def test_pip_installs_the_example(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-build-isolation", "--target", str(site)]
     done = subprocess.run([*pip, str(source)], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert evaluate(site)["score"] == pytest.approx(2 / 3)
+    (found,) = evaluate(site, {})
+    assert found["score"] == pytest.approx(2 / 3)
