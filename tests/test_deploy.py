@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from tracegrade.cli import main
 from tracegrade.config import Config
-from tracegrade.otlp.metrics import prometheus_name
+from tracegrade.otlp.prometheus import prometheus_name
 from tracegrade.serve.status import status_app
 from tracegrade.telemetry.metrics import METRICS
 

@@ -22,7 +22,7 @@ from tracegrade.evaluate.criteria.registry import MATCHERS_BY_WORD
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.extract.registry import DIALECTS
 from tracegrade.model.evaluation import Evaluation
-from tracegrade.otlp.metrics import prometheus_name
+from tracegrade.otlp.prometheus import prometheus_name
 from tracegrade.rule.load import load_rules
 from tracegrade.store.schema import metadata
 from tracegrade.telemetry.metrics import METRICS

@@ -22,7 +22,7 @@ from tracegrade.deliver import sinks
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.extract import dialects
 from tracegrade.extract.registry import DIALECTS, OURS
-from tracegrade.otlp.metrics import prometheus_name
+from tracegrade.otlp.prometheus import prometheus_name
 from tracegrade.rule.cel_types import VARIABLES, CelType
 from tracegrade.rule.evaluation_spec import ItemHead
 from tracegrade.rule.load import DEFAULT_RULES, load_rules

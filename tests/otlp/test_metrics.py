@@ -1,27 +1,9 @@
-import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
-from prometheus_client.parser import text_string_to_metric_families
 
-from tracegrade.otlp.metrics import export_request, prometheus_name, prometheus_page
+from otlp.metric_snapshots import every_metric
+from tracegrade.otlp.metrics import export_request
 from tracegrade.telemetry.metrics import METRICS, Telemetry
-
-RESULT = {"rule": "r", "rule_hash": "01234567", "evaluation": "e", "agent": 'a"\\\n', "service": "shop"}
-
-
-@pytest.fixture
-def snapshots():
-    """One of each role, both with the same counter."""
-    receive, judge = Telemetry("receive"), Telemetry("judge")
-    receive.add("tracegrade.receiver.requests", 5, signal="traces", transport="grpc", outcome="accepted", reason="")
-    receive.set("tracegrade.journal.size", 4096, journal="journal")
-    receive.add("tracegrade.journal.commits", 7, journal="journal")
-    judge.add("tracegrade.journal.commits", 3, journal="journal")
-    judge.observe("tracegrade.evaluation.score", [0.0, 0.5, 0.5, 1.0], **RESULT)
-    found = [receive.snapshot(), judge.snapshot()]
-    for number, snapshot in enumerate(found):
-        snapshot |= {"started_ns": 100 + number, "time_ns": 2_000_000_000 + number}
-    return found
 
 
 def exported(snapshots):
@@ -84,62 +66,6 @@ def test_the_same_snapshots_give_the_same_bytes_and_none_an_empty_request(snapsh
     assert export_request([], "i") == b""
 
 
-def page(snapshots, now_ns=3_000_000_000):
-    families = text_string_to_metric_families(prometheus_page(snapshots, now_ns).decode())
-    return {(sample.name, tuple(sorted(sample.labels.items()))): sample.value for f in families for sample in f.samples}
-
-
-def test_the_page_is_readable_and_tells_roles_apart(snapshots):
-    found = page(snapshots)
-    commits = {labels: value for (name, labels), value in found.items() if name == "tracegrade_journal_commits_total"}
-    assert commits == {
-        (("journal", "journal"), ("role", "receive")): 7,
-        (("journal", "journal"), ("role", "judge")): 3,
-    }
-    assert found["tracegrade_journal_size_bytes", (("journal", "journal"), ("role", "receive"))] == 4096
-
-
-def test_the_pages_histogram_is_cumulative_and_its_labels_are_escaped(snapshots):
-    found = page(snapshots)
-    series = tuple(sorted({**RESULT, "role": "judge"}.items()))
-    assert found["tracegrade_evaluation_score_count", series] == 4
-    assert found["tracegrade_evaluation_score_sum", series] == 2.0
-
-    def up_to(bound):
-        return found["tracegrade_evaluation_score_bucket", tuple(sorted({**dict(series), "le": bound}.items()))]
-
-    assert [up_to(bound) for bound in ("0.0", "0.4", "0.5", "0.99", "1.0", "+Inf")] == [1, 1, 3, 3, 4, 4]
-
-
-def test_the_page_says_how_old_each_snapshot_is(snapshots):
-    found = page(snapshots, now_ns=5_000_000_001)
-    assert found["tracegrade_snapshot_age_seconds", (("role", "receive"),)] == pytest.approx(3.0)
-    assert found["tracegrade_snapshot_age_seconds", (("role", "judge"),)] == 3.0
-
-
-def test_every_metric_there_is_comes_through_both_ways():
-    telemetry = Telemetry("receive")
-    for name, metric in METRICS.items():
-        values = dict.fromkeys(metric.labels, "x")
-        if metric.kind == "histogram":
-            telemetry.observe(name, [0.5], **values)
-        else:
-            (telemetry.add if metric.kind == "counter" else telemetry.set)(name, 1, **values)
-    _, _, metrics = exported([telemetry.snapshot()])
+def test_every_metric_there_is_comes_through():
+    _, _, metrics = exported([every_metric()])
     assert set(metrics) == set(METRICS)
-    names = {name for name, _ in page([telemetry.snapshot()])}
-    ending = {"counter": "_total", "gauge": "", "histogram": "_count"}
-    assert {prometheus_name(name, metric) + ending[metric.kind] for name, metric in METRICS.items()} <= names
-
-
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("tracegrade.journal.size", "tracegrade_journal_size_bytes"),
-        ("tracegrade.journal.corrupt_bytes", "tracegrade_journal_corrupt_bytes"),
-        ("tracegrade.receiver.requests", "tracegrade_receiver_requests"),
-        ("tracegrade.evaluation.score", "tracegrade_evaluation_score"),
-    ],
-)
-def test_names_on_the_page_have_the_unit_once(name, shown):
-    assert prometheus_name(name, METRICS[name]) == shown

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tracegrade.display import time_text
-from tracegrade.otlp.metrics import prometheus_page
+from tracegrade.otlp.prometheus import prometheus_page
 from tracegrade.telemetry.conditions import Condition, conditions_in
 
 Snapshots = Callable[[], list[dict[str, Any]]]

@@ -1,0 +1,8 @@
+import pytest
+
+from otlp.metric_snapshots import two_roles
+
+
+@pytest.fixture
+def snapshots():
+    return two_roles()
