@@ -12,6 +12,7 @@ import yaml
 from click.testing import CliRunner
 from starlette.routing import Route
 
+from otlp.metric_snapshots import INSTANCE
 from tracegrade.cli import main
 from tracegrade.config import Config
 from tracegrade.otlp.prometheus import prometheus_name
@@ -55,7 +56,7 @@ def test_the_collectors_batches_are_smaller_than_what_is_taken() -> None:
 def test_probes_ask_the_pages_that_there_are() -> None:
     (container,) = _read("kubernetes.example.yaml")["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    pages = {route.path for route in status_app(list).routes if isinstance(route, Route)}
+    pages = {route.path for route in status_app(list, INSTANCE).routes if isinstance(route, Route)}
     asked = {name: container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
     assert {get["path"] for get in asked.values()} <= pages
     assert {f"127.0.0.1:{ports[get['port']]}" for get in asked.values()} == {Config().telemetry.endpoint}

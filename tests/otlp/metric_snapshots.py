@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from tracegrade.otlp.metrics import Instance
 from tracegrade.telemetry.metrics import METRICS, Telemetry
 
+INSTANCE = Instance("instance-7", "1.2.3")
 RESULT = {"rule": "r", "rule_hash": "01234567", "evaluation": "e", "agent": 'a"\\\n', "service": "shop"}
 
 

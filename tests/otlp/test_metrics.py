@@ -1,13 +1,13 @@
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
 
-from otlp.metric_snapshots import every_metric
+from otlp.metric_snapshots import INSTANCE, every_metric
 from tracegrade.otlp.metrics import export_request
 from tracegrade.telemetry.metrics import METRICS, Telemetry
 
 
 def exported(snapshots):
-    [resource] = ExportMetricsServiceRequest.FromString(export_request(snapshots, "instance-7")).resource_metrics
+    [resource] = ExportMetricsServiceRequest.FromString(export_request(snapshots, INSTANCE)).resource_metrics
     [scope] = resource.scope_metrics
     return resource.resource, scope.scope, {metric.name: metric for metric in scope.metrics}
 
@@ -21,6 +21,7 @@ def test_the_request_says_who_it_is_from(snapshots):
     assert {item.key: item.value.string_value for item in resource.attributes} == {
         "service.name": "tracegrade",
         "service.instance.id": "instance-7",
+        "service.version": "1.2.3",
     }
     assert scope.name == "tracegrade"
 
@@ -62,8 +63,8 @@ def test_a_value_that_is_not_whole_is_a_double():
 
 
 def test_the_same_snapshots_give_the_same_bytes_and_none_an_empty_request(snapshots):
-    assert export_request(snapshots, "i") == export_request(snapshots, "i")
-    assert export_request([], "i") == b""
+    assert export_request(snapshots, INSTANCE) == export_request(snapshots, INSTANCE)
+    assert export_request([], INSTANCE) == b""
 
 
 def test_every_metric_there_is_comes_through():

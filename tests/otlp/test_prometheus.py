@@ -1,13 +1,13 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from otlp.metric_snapshots import RESULT, every_metric
+from otlp.metric_snapshots import INSTANCE, RESULT, every_metric
 from tracegrade.otlp.prometheus import prometheus_name, prometheus_page
 from tracegrade.telemetry.metrics import METRICS
 
 
 def page(snapshots, now_ns=3_000_000_000):
-    families = text_string_to_metric_families(prometheus_page(snapshots, now_ns).decode())
+    families = text_string_to_metric_families(prometheus_page(snapshots, INSTANCE, now_ns).decode())
     return {(sample.name, tuple(sorted(sample.labels.items()))): sample.value for f in families for sample in f.samples}
 
 
@@ -19,6 +19,11 @@ def test_the_page_is_readable_and_tells_roles_apart(snapshots):
         (("journal", "journal"), ("role", "judge")): 3,
     }
     assert found["tracegrade_journal_size_bytes", (("journal", "journal"), ("role", "receive"))] == 4096
+
+
+def test_the_page_says_whose_it_is(snapshots):
+    names = {"service_name": "tracegrade", "service_instance_id": "instance-7", "service_version": "1.2.3"}
+    assert page(snapshots)["target_info", tuple(sorted(names.items()))] == 1
 
 
 def test_the_pages_histogram_is_cumulative_and_its_labels_are_escaped(snapshots):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
+from otlp.metric_snapshots import INSTANCE
 from receive.conftest import FakeJournal, until_closed
 from tracegrade.config import TelemetrySettings, WebSettings
 from tracegrade.receive.access import guarded
@@ -154,10 +155,11 @@ class Servers:
         settings = TelemetrySettings.model_validate({"auth": {"tokens": ["a-token"]}})
         self.closed: list[str] = []
         self._servers: list[HttpServer] = []
+        status = status_app(lambda: [telemetry.snapshot()], INSTANCE)
         self.ports = {
             "receive": self._start(loop, build_app(bounds, 0.2, Ingest(FakeJournal(), telemetry, "me"))),
-            "status": self._start(loop, guarded(status_app(lambda: [telemetry.snapshot()]), "t", TelemetrySettings())),
-            "status with tokens": self._start(loop, guarded(status_app(lambda: []), "telemetry", settings)),
+            "status": self._start(loop, guarded(status, "t", TelemetrySettings())),
+            "status with tokens": self._start(loop, guarded(status_app(lambda: [], INSTANCE), "telemetry", settings)),
             "page": int(page.url.rpartition(":")[2]),
             "page with tokens": self._start(
                 loop, Access(PlainTextResponse("in"), WebSettings.model_validate({"auth": {"tokens": ["a-token"]}}))

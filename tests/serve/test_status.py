@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from otlp.metric_snapshots import INSTANCE
 from tracegrade.serve.status import status_app
 from tracegrade.telemetry.metrics import Telemetry
 from web.calls import call
@@ -9,7 +10,7 @@ from web.calls import call
 
 def answers(*roles: Telemetry) -> tuple[int, int, dict[str, Any]]:
     """Status codes of ``/healthz`` and ``/readyz``, and what both answer."""
-    app = status_app(lambda: [role.snapshot() for role in roles])
+    app = status_app(lambda: [role.snapshot() for role in roles], INSTANCE)
     health, ready = call(app, "GET", "/healthz"), call(app, "GET", "/readyz")
     shown: dict[str, Any] = health.json
     assert shown["status"] == ready.json["status"]

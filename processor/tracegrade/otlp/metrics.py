@@ -4,6 +4,7 @@ Both roles have their snapshot; ``role`` is an attribute of every point, so that
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -18,16 +19,27 @@ Snapshot = Mapping[str, Any]
 ROLE = "role"
 
 
-def export_request(snapshots: Sequence[Snapshot], instance_id: str) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """Whose metrics they are: the id of this instance, which its data folder holds, and the version that runs."""
+
+    id: str
+    version: str
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """Its resource attributes."""
+        return {"service.name": "tracegrade", "service.instance.id": self.id, "service.version": self.version}
+
+
+def export_request(snapshots: Sequence[Snapshot], instance: Instance) -> bytes:
     """The snapshots as one ``ExportMetricsServiceRequest``: cumulative since each process's start.
 
     Args:
         snapshots: what `Telemetry.snapshot` gave, one for each role.
-        instance_id: becomes ``service.instance.id``.
+        instance: becomes the resource.
     """
-    resource = attribute(RESOURCE_ATTRIBUTES, "service.name", "tracegrade") + attribute(
-        RESOURCE_ATTRIBUTES, "service.instance.id", instance_id
-    )
+    resource = b"".join(attribute(RESOURCE_ATTRIBUTES, key, value) for key, value in instance.attributes.items())
     metrics = [
         _metric(name, metric, found).SerializeToString(deterministic=True)
         for name, metric in METRICS.items()

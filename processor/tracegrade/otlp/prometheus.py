@@ -8,33 +8,37 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from prometheus_client import generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from tracegrade.otlp.metrics import ROLE, Snapshot, series_of
+from tracegrade.otlp.metrics import ROLE, Instance, Snapshot, series_of
 from tracegrade.telemetry.metrics import METRICS, Metric
 
 _UNIT_WORDS = {"By": "bytes", "s": "seconds"}
 
 
-def prometheus_page(snapshots: Sequence[Snapshot], now_ns: int) -> bytes:
+def prometheus_page(snapshots: Sequence[Snapshot], instance: Instance, now_ns: int) -> bytes:
     """The snapshots as Prometheus text, with the age of each: the judge's may have stopped coming.
 
     Args:
         snapshots: what `Telemetry.snapshot` gave, one for each role.
+        instance: becomes ``target_info``.
         now_ns: the time, ns since 1970 UTC.
     """
-    return generate_latest(_Page(snapshots, now_ns))
+    return generate_latest(_Page(snapshots, instance, now_ns))
 
 
 class _Page(Collector):
-    def __init__(self, snapshots: Sequence[Snapshot], now_ns: int) -> None:
+    def __init__(self, snapshots: Sequence[Snapshot], instance: Instance, now_ns: int) -> None:
         self._snapshots = snapshots
+        self._instance = instance
         self._now_ns = now_ns
 
     def collect(self) -> Iterator[Family]:
-        """Every metric that has a series, then the snapshots' ages."""
+        """Whose page it is, every metric that has a series, then the snapshots' ages."""
+        named = {key.replace(".", "_"): value for key, value in self._instance.attributes.items()}
+        yield InfoMetricFamily("target", "The resource of these metrics", named)
         for name, metric in METRICS.items():
             if found := list(series_of(name, self._snapshots)):
                 yield _family(name, metric, found)

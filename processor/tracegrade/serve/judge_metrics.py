@@ -6,6 +6,7 @@ from tracegrade.extract.unread import unread_spans
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.judged import Judged, JudgedSession
 from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.version import tracegrade_version
 from tracegrade.telemetry.conditions import conditions_in
 from tracegrade.telemetry.metrics import Labels, Telemetry, series
 from tracegrade.telemetry.series_bound import MAX_SERIES
@@ -21,6 +22,7 @@ class JudgeMetrics:
         """Begin with the conditions that held when an earlier judge ended, but for what its own counting began."""
         self._folder = folder
         self.telemetry = Telemetry(JUDGE, max_series)
+        self.telemetry.set("tracegrade.build_info", 1, version=tracegrade_version())
         earlier = conditions_in(folder.read_snapshot(JUDGE) or {})
         self.telemetry.conditions.resume(item for item in earlier if item.name != "too_many_series")
         self._skipped: list[tuple[int, int]] = []  # (from, to) that retention had deleted before it was read

@@ -24,8 +24,9 @@ from tracegrade.journal.retention import Consumer
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import OtlpClient
-from tracegrade.otlp.metrics import export_request
+from tracegrade.otlp.metrics import Instance, export_request
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
+from tracegrade.pipeline.version import tracegrade_version
 from tracegrade.receive.access import check_access, guarded
 from tracegrade.receive.certificate import server_context
 from tracegrade.receive.http_connection import Bounds
@@ -75,10 +76,11 @@ class ReceiveRole:
         self._deletions = Deletions(self._folder.path)
         self._progress = JudgeProgress(self._folder, self._journal, self._telemetry)
         self._unread = self._progress.unread
-        self._instance_id = self._folder.instance_id()
+        self._instance = Instance(self._folder.instance_id(), tracegrade_version())
+        self._telemetry.set("tracegrade.build_info", 1, version=self._instance.version)
         otlp = config.receivers.otlp
         self._ingest = Ingest(
-            self._unread, self._telemetry, self._instance_id, otlp.max_in_flight_bytes, otlp.max_request_messages
+            self._unread, self._telemetry, self._instance.id, otlp.max_in_flight_bytes, otlp.max_request_messages
         )
         self._clients: dict[str, OtlpClient] = {}
         judge_command = _role_command("judge", config, config_path)
@@ -149,7 +151,7 @@ class ReceiveRole:
         settings = self._config.telemetry
         endpoint = settings.endpoint
         tls = None if settings.tls is None else server_context("telemetry", settings.tls)
-        app = guarded(status_app(self._progress.snapshots), "telemetry", settings)
+        app = guarded(status_app(self._progress.snapshots, self._instance), "telemetry", settings)
         listening = bound_socket("telemetry", endpoint)
         listening.listen()  # now, and not once the server has started: whoever reads where it is may call at once
         server = HttpServer(app, Bounds(max_connections=100), tls)
@@ -171,7 +173,7 @@ class ReceiveRole:
             asyncio.create_task(_every(self._config.telemetry.export_interval, self._export_metrics, stop)),
         ]
         for name, settings in self._config.exporters.items():
-            self._clients[name] = OtlpClient(settings, self._instance_id)
+            self._clients[name] = OtlpClient(settings, self._instance.id)
             forwarder = Forwarder(
                 name,
                 settings,
@@ -258,7 +260,7 @@ class ReceiveRole:
 
     async def _export_metrics(self) -> None:
         snapshots = self._progress.snapshots()
-        payload = export_request(snapshots, self._instance_id)
+        payload = export_request(snapshots, self._instance)
         for name, client in self._clients.items():
             if self._config.exporters[name].takes(Signal.METRICS):
                 answer = await client.export(Signal.METRICS, payload)

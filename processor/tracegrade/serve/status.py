@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tracegrade.display import time_text
+from tracegrade.otlp.metrics import Instance
 from tracegrade.otlp.prometheus import prometheus_page
 from tracegrade.telemetry.conditions import Condition, conditions_in
 
@@ -24,11 +25,11 @@ REFUSES = 503
 _RECEIVES = "receive"
 
 
-def status_app(snapshots: Snapshots) -> Starlette:
-    """The three pages; `snapshots` gives the receive role's snapshot and, if there is one, the judge's."""
+def status_app(snapshots: Snapshots, instance: Instance) -> Starlette:
+    """The three pages of `instance`; `snapshots` gives those of receive and, if there is one, judge."""
 
     async def metrics(request: Request) -> Response:
-        return Response(prometheus_page(snapshots(), time.time_ns()), media_type=CONTENT_TYPE_LATEST)
+        return Response(prometheus_page(snapshots(), instance, time.time_ns()), media_type=CONTENT_TYPE_LATEST)
 
     async def healthz(request: Request) -> Response:
         return JSONResponse(_health(snapshots()))

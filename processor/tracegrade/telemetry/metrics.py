@@ -108,6 +108,7 @@ METRICS: dict[str, Metric] = {
     "tracegrade.traces.closed": Metric(
         "counter", "{trace}", "Closed traces by close reason", ("close_reason", "complete")
     ),
+    "tracegrade.build_info": Metric("gauge", "1", "1, with the version that runs, as results name it", ("version",)),
     "tracegrade.conditions": Metric(
         "gauge",
         "{condition}",
