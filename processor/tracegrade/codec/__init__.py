@@ -1,1 +1,1 @@
-"""Records to bytes and back: kept spans, and what was judged. The journal, the store and assembly hold the same."""
+"""Records to bytes and back: kept spans and results. The journal, the store and assembly hold the same bytes."""

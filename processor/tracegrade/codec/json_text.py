@@ -1,4 +1,4 @@
-"""JSON and text as they are stored: compact, quick, exact where orjson is not, and what every database takes."""
+"""JSON and text as they are stored: compact, fast, exact where orjson is not, and accepted by every database."""
 
 import json
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ import orjson
 
 
 def to_json(value: Any) -> bytes:
-    """`value` as JSON; `from_json` gives an equal one back.
+    """`value` as JSON; `from_json` gives an equal value back.
 
-    Integers beyond 64 bits and lone surrogates are beyond orjson. Text with them is written by the standard library
-    and led by a space, which JSON allows and orjson never writes, so that it is read by the standard library too.
+    orjson cannot write integers beyond 64 bits and lone surrogates. Values with them are written by the standard
+    library, after a space, which JSON allows and orjson never writes: so they are also read by the standard library.
     """
     try:
         return orjson.dumps(value)
@@ -20,14 +20,14 @@ def to_json(value: Any) -> bytes:
 
 
 def from_json(data: bytes) -> Any:
-    """What `to_json` was given."""
+    """The value that was given to `to_json`."""
     return json.loads(data) if data.startswith(b" ") else orjson.loads(data)
 
 
 def storable(text: str) -> str:
     """`text` as every database takes it: without NUL, which PostgreSQL refuses, and lone surrogates, which no UTF-8 is.
 
-    Only for what is searched by; ``judged`` keeps the text as it is.
+    Only for columns used in searches; ``judged`` keeps the text unchanged.
     """
     if text.isascii() and "\0" not in text:
         return text
@@ -38,7 +38,7 @@ def rows_to_json(rows: Sequence[Sequence[Any]]) -> str:
     """`rows` of plain values as JSON text, every text in them `storable`.
 
     Raises:
-        TypeError: a value is none that JSON has, or an integer beyond 64 bits.
+        TypeError: a value is not a JSON value, or is an integer beyond 64 bits.
     """
     try:
         data = orjson.dumps(rows)

@@ -1,7 +1,7 @@
 """The kept spans and log records of one trace as one compressed blob, and back.
 
-The blob is what lets a late span find its trace again, `why` match it again and the page draw it. All of it
-comes back equal. Resources, scopes and the trace id are written once: fewer bytes to compress.
+From the blob, a late span finds its trace again, `why` matches it again and the page draws it. Everything comes back
+equal. Resources, scopes and the trace id are written once, so that fewer bytes are compressed.
 """
 
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import TraceResult
 
 _VERSION_BYTE = b"\x03"
-# Among the attributes of a span in the blob, as it always was: no sender's attribute.
+# Stored among the attributes of a span in the blob, for compatibility; no sender uses this name.
 _UNREAD_KEYS = "tracegrade.unread_keys"
 _WITHOUT_FILTER_HASH = b"\x02"
 
 
 class KeptSpans(NamedTuple):
-    """What is kept of a trace."""
+    """The parts of a trace that are kept."""
 
     spans: list[Span]
     replaced: list[bytes]  # digests of replaced contents
@@ -39,7 +39,7 @@ class KeptSpansError(TraceGradeError):
 def encode_spans(
     spans: list[Span], replaced: list[bytes], log_records: Sequence[LogRecord] = (), filter_hash: str = ""
 ) -> bytes:
-    """Pack `spans`, the digests of replaced contents and the log records; the order of all is kept.
+    """Pack `spans`, the digests of replaced contents and the log records; their order is kept.
 
     Attribute values are decoded AnyValues: their integers fit 64 bits and their texts are UTF-8.
     """
@@ -91,7 +91,7 @@ def _event(event: SpanEvent) -> tuple[str, int, dict[str, JsonValue]]:
 
 
 def decode_spans(blob: bytes) -> KeptSpans:
-    """What `encode_spans` packed.
+    """The parts that `encode_spans` packed.
 
     Raises:
         KeptSpansError: `blob` is damaged or of another version.
@@ -115,7 +115,7 @@ def decode_spans(blob: bytes) -> KeptSpans:
 
 
 def trace_of(result: TraceResult) -> Trace:
-    """The trace as it was judged; not of a session, which has no spans of its own.
+    """The trace as it was judged; not for a session, which has no spans of its own.
 
     Raises:
         KeptSpansError: its spans are damaged, or were stored by another version.
@@ -154,7 +154,7 @@ def rebuilt_trace(
     last_position: int,
     closed_ns: int,
 ) -> Trace:
-    """The trace whose kept spans are in `blob`, and of which all else is known.
+    """The trace whose kept spans are in `blob`; its other fields are given.
 
     Raises:
         KeptSpansError: as `decode_spans`.
@@ -186,7 +186,7 @@ def _spans(
     shared = [Resource(attributes) for attributes in resources]
     from_hex = bytes.fromhex
     return [
-        # By place: named arguments take a third longer.
+        # By position: named arguments take a third longer.
         Span(
             trace_ids[trace],
             from_hex(span_id),

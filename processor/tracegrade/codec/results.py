@@ -1,8 +1,8 @@
 """The results of one trace as bytes, and back: in the results journal and in the store.
 
-Rows instead of objects: a key for each value would be half of the text. What all results of a subject share is written
-once. A record of the results journal is a `TraceResult.packed` and the kept spans behind it; the store has a column for
-each of the two.
+Rows instead of objects, as keys would be half of the text. Values that all results of a subject share are written once.
+A record of the results journal is a `TraceResult.packed` followed by the kept spans; the store has a column for each of
+the two.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _RECORD_VERSION = 2
 
 _SHARED = ("tenant", "run", "trace_id", "revision", "close_reason", "complete", "missing", "release")
 _ERROR = [field.name for field in fields(ToolCall)].index("error")
-# What every stored summary has, in the order of the fields; the rest, which comes last, is read one by one.
+# The fields that every stored summary has, in their order; the others come after them and are read one by one.
 _values_of = itemgetter(*[field.name for field in fields(TraceSummary)][:-2])
 _RUN = [field.name for field in fields(RunSummary)]
 
@@ -43,7 +43,7 @@ def decode_result(payload: bytes) -> TraceResult:
     """The result that `encode_result` wrote.
 
     Raises:
-        ResultError: the bytes are no such record.
+        ResultError: the bytes are not such a record.
     """
     try:
         version, length = _RECORD_HEAD.unpack_from(payload)
@@ -61,12 +61,12 @@ def decode_result(payload: bytes) -> TraceResult:
 
 
 def erased(payload: bytes) -> bytes:
-    """What stands in for a record that somebody asked to have deleted: as long, and without anything in it."""
+    """The bytes that replace a record whose deletion was requested: of the same length, without its content."""
     return bytes(len(payload))
 
 
 def is_erased(payload: bytes) -> bool:
-    """Whether this stands in for a deleted record."""
+    """Whether these bytes replace a deleted record."""
     return payload.startswith(b"\0")  # a record begins with its version
 
 
@@ -77,7 +77,7 @@ def new_result(trace: TraceSummary, spans: bytes, tool_calls: list[ToolCall], de
         trace: the trace or session as a whole.
         spans: its kept spans, packed.
         tool_calls: in their order.
-        decisions: in their order, with their evaluations; all of the one trace.
+        decisions: in their order, with their evaluations; all of this one trace.
     """
     subjects: list[JudgedSubject] = []
     rows = []
@@ -103,7 +103,7 @@ def new_result(trace: TraceSummary, spans: bytes, tool_calls: list[ToolCall], de
 
 
 def unpack_result(packed: bytes, spans: bytes) -> TraceResult:
-    """The result whose ``packed`` and ``spans`` these are.
+    """The result with this ``packed`` and these ``spans``.
 
     Raises:
         ResultError: `packed` is damaged or of another version.
@@ -119,7 +119,7 @@ def unpack_result(packed: bytes, spans: bytes) -> TraceResult:
 
 
 def unpack_summary(packed: bytes) -> TraceSummary:
-    """The summary alone of the result whose ``packed`` this is.
+    """Only the summary of the result with this ``packed``.
 
     Raises:
         ResultError: `packed` is damaged or of another version.
@@ -131,7 +131,7 @@ def unpack_summary(packed: bytes) -> TraceSummary:
 
 
 def with_runs(packed: bytes, runs: Sequence[RunSummary]) -> bytes:
-    """The ``packed`` of the same result, whose summary has these runs.
+    """The ``packed`` of the same result with these runs in its summary.
 
     Raises:
         ResultError: as `unpack_result`.
@@ -152,7 +152,7 @@ def _parts(packed: bytes) -> list[Any]:
 
 
 def _summary(found: dict[str, Any]) -> TraceSummary:
-    found.setdefault("tracegrade", "")  # results of before 0008 do not say
+    found.setdefault("tracegrade", "")  # results from before 0008 do not say
     runs = [RunSummary(*map(run.get, _RUN)) for run in found.get("runs", ())]
     members = found.get("members")
     if members is not None:
@@ -160,8 +160,8 @@ def _summary(found: dict[str, Any]) -> TraceSummary:
     return TraceSummary(*[*_values_of(found), runs, members])
 
 
-# In the order of the fields of the class, so that a row makes the object again. Written out, and for all at once: the
-# interpreter reads attributes three times as fast so as `operator.attrgetter` does.
+# In the order of the fields of the class, so that a row makes the object again. All attributes are written out, since
+# the interpreter reads them three times as fast as `operator.attrgetter` does.
 def _subject_rows(subjects: Sequence[JudgedSubject]) -> list[tuple[Any, ...]]:
     return [(s.kind, s.id, s.span_id, s.session, s.agent, s.service, s.time) for s in subjects]
 

@@ -1,8 +1,8 @@
-"""How many requests wait in the journal for an exporter.
+"""The number of requests that wait in the journal for an exporter.
 
-Counted by reading, so that ``accepted = sent + queued + failed + loop`` is a check and not a definition. Usually the
-records are counted as they are read for sending; only while sending is behind are they read a second time, ahead of
-it, for the count alone (they have just been written: no disk is involved).
+They are counted by reading, so that ``accepted = sent + queued + failed + loop`` is a check and not a definition.
+Usually records are counted when they are read for sending. Only while sending is behind, they are read once more, in
+advance, to be counted; since they have just been written, this does not read from the disk.
 """
 
 import sys
@@ -28,11 +28,11 @@ class Backlog:
 
     @property
     def requests(self) -> int:
-        """Counted and not taken yet."""
+        """The number of requests counted and not taken yet."""
         return self._waiting.total()
 
     def count(self, records: Iterable[Record], up_to: int = sys.maxsize) -> None:
-        """Count those of `records` (in journal order) that were not counted before and end by `up_to`."""
+        """Count the `records` (in journal order) that were not counted before and end at `up_to` or earlier."""
         for record in records:
             if self.counted_to < record.end <= up_to:
                 self.counted_to = record.end
@@ -44,7 +44,7 @@ class Backlog:
         self._waiting[signal] -= 1
 
     def replace(self, left: "Backlog") -> dict[Signal, int]:
-        """Retention deleted the oldest part: `left` is what it left. Returns how many are gone, by signal."""
+        """Retention deleted the oldest part and left `left`. Returns how many requests are gone, by signal."""
         gone = self._waiting - left._waiting
         self._waiting = left._waiting
         self.counted_to = max(self.counted_to, left.counted_to)

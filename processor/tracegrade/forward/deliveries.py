@@ -11,12 +11,12 @@ from tracegrade.journal.record import Record
 from tracegrade.otlp.client import MAX_IN_FLIGHT, ExporterSettings, Exports
 from tracegrade.otlp.retry import Backoff
 
-_FAILS_AFTER_S = 5.0  # what passes sooner is no condition
+_FAILS_AFTER_S = 5.0  # a failure that ends sooner makes no condition
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How time passes between attempts: a monotonic clock in seconds, a sleep, a source of numbers in [0, 1)."""
+    """The time between attempts: a monotonic clock in seconds, a sleep, and random numbers in [0, 1)."""
 
     now_s: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -24,7 +24,7 @@ class Waiting:
 
 
 class Deliveries:
-    """At most `MAX_IN_FLIGHT` of them at a time."""
+    """The requests under way, at most `MAX_IN_FLIGHT` at a time."""
 
     def __init__(
         self,
@@ -34,14 +34,15 @@ class Deliveries:
         waiting: Waiting,
         finished: Callable[[int], None],
     ) -> None:
-        """With none under way.
+        """Start without any.
 
         Args:
             settings: retrying.
             client: makes one attempt.
-            report: told what becomes of each.
-            waiting: how time passes.
-            finished: told the position of each request that is sent or given up; one that a stop interrupts is neither.
+            report: counts and logs how each ends.
+            waiting: clock, sleep and random numbers.
+            finished: called with the position of each request that is sent or given up, not of one that a stop
+                interrupts.
         """
         self._settings = settings
         self._client = client
@@ -54,7 +55,7 @@ class Deliveries:
         self._stopping = False
 
     async def wait_for_room(self) -> None:
-        """Return once one more may be begun, which the caller then does."""
+        """Wait until one more request may be begun; the caller then begins it."""
         await self._slots.acquire()
 
     def begin(self, group: asyncio.TaskGroup, record: Record) -> None:
@@ -64,7 +65,7 @@ class Deliveries:
         task.add_done_callback(self._ended)
 
     async def stop(self, within_s: float) -> None:
-        """Let attempts under way end within so many seconds; none is begun again."""
+        """Give the attempts under way this many seconds to end, and begin no other."""
         self._stopping = True
         for task in self._pauses:
             task.cancel()
@@ -79,7 +80,7 @@ class Deliveries:
         self._slots.release()
 
     async def _deliver(self, record: Record) -> None:
-        """Attempt until sent or given up; cancelled or stopped, the record stays unfinished."""
+        """Attempt until the record is sent or given up; when cancelled or stopped, it stays unfinished."""
         begun_s = self._waiting.now_s()
         backoff = Backoff(self._settings.retry_on_failure, begun_s, self._waiting.random)
         while True:
@@ -97,12 +98,12 @@ class Deliveries:
             if self._stopping:
                 return
             await self._pause(delay_s)
-        # No await since the answer was counted: a snapshot sees the request as queued or as finished, never as both.
+        # No await after the answer was counted: a snapshot sees the request as queued or as finished, never as both.
         self._report.finished(record.position)
         self._finished(record.position)
 
     async def _pause(self, delay_s: float) -> None:
-        """Wait; a stop need not wait for it."""
+        """Wait; a stop ends the wait."""
         task = asyncio.current_task()
         assert task is not None
         self._attempts.discard(task)

@@ -21,10 +21,10 @@ _MEASURE_EVERY_S = 1.0
 class Forwarder:
     """Sends every request of the journal to one peer, unchanged, and accounts for each.
 
-    In every snapshot taken when nothing is being received: requests accepted (of the signals that the exporter takes,
-    and counted from the position on) = sent + queued + failed by reason; loops are not journalled. The position moves
-    only up to the oldest request that is not finished, and a restart goes on there: nothing is left out, and what was
-    finished behind it, or in the fraction of a second before a kill, is sent again.
+    In every snapshot taken while nothing is being received: requests accepted (of the signals that the exporter takes,
+    counted from the position on) = sent + queued + failed by reason; loops are not journalled. The position moves up to
+    the oldest request that is not finished, and a restart begins there. So nothing is left out; requests that finished
+    after that position, or in the fraction of a second before a kill, are sent again.
     """
 
     def __init__(
@@ -43,12 +43,13 @@ class Forwarder:
         Args:
             name: the exporter's id, such as ``otlp`` or ``otlp/archive``: a metric label.
             settings: retrying, and which signals to take.
-            client: makes one attempt at a time for each request; whoever made it closes it.
-            reader: of the main journal; used from one thread, another one than the caller's.
-            position: this exporter's own.
+            client: makes one attempt at a time for each request; the caller closes it.
+            reader: of the main journal; used from one thread, which is not the caller's.
+            position: this exporter's own position file.
             telemetry: filled with ``tracegrade.exporter.*``.
             waiting: replaced in tests.
-            recent: the durable records from a position on, or None: then they are read. Call `wake` for more of them.
+            recent: gives the durable records from a position on, or None: then they are read from disk. Call `wake`
+                when there are more.
         """
         waiting = waiting or Waiting()
         self._settings = settings
@@ -64,18 +65,18 @@ class Forwarder:
 
     @property
     def queued(self) -> int:
-        """Requests read or counted and not finished."""
+        """The number of requests read or counted and not finished."""
         return self._backlog.requests + self._ledger.under_way
 
     def wake(self) -> None:
-        """There may be more in the journal; call it in the event loop. Without it, we look every second."""
+        """Look for more in the journal at once; called in the event loop. Without it, we look every second."""
         self._more.set()
 
     async def run(self) -> None:
         """Forward until `stop` is called.
 
         Raises:
-            ExceptionGroup: of what no retry helps against, such as ``OSError`` from the journal or the position file.
+            ExceptionGroup: errors that a retry does not cure, such as ``OSError`` from the journal or position file.
         """
         try:
             async with asyncio.TaskGroup() as group:
@@ -98,7 +99,7 @@ class Forwarder:
         self._stopping.set()
 
     async def measure(self) -> None:
-        """Count the backlog up to the durable end; done each second, and for whoever wants a sum that is exact now."""
+        """Count the backlog up to the durable end: once a second, and when an exact sum is asked for."""
         end = await self._source.end()
         if end > self._read_to:
             self._more.set()
@@ -106,7 +107,7 @@ class Forwarder:
             try:
                 records = await self._source.read(self._backlog.counted_to)
             except SegmentDeleted:
-                break  # reading for sending meets it too, and counts what is gone
+                break  # reading for sending meets this too, and counts what is gone
             if not records:
                 break
             self._backlog.count(records)
@@ -146,7 +147,7 @@ class Forwarder:
         return records
 
     async def _skip_to(self, first: int) -> None:
-        """Retention deleted what lay before `first`: count it as failed and go on from there."""
+        """Retention deleted everything before `first`: count it as failed and go on from there."""
         left = Backlog(self._settings, first)
         while left.counted_to < self._backlog.counted_to:
             records = await self._source.read(left.counted_to)

@@ -1,4 +1,4 @@
-"""Where an exporter reads from and how far it has got: files, used by one thread of their own."""
+"""The journal that an exporter reads and the position it has reached: files, used by a thread of their own."""
 
 import asyncio
 from collections.abc import Callable
@@ -53,7 +53,7 @@ class JournalSource:
         self._recent = recent
         self._committed = position.load()
         self.begin = reader.first() if self._committed is None else self._committed
-        # One thread, which keeps its calls in order too.
+        # One thread, so that calls also stay in order.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"forward-{name}")
 
     async def end(self) -> int:
@@ -64,19 +64,19 @@ class JournalSource:
         """The records from `position` on, from memory where they are recent.
 
         Raises:
-            SegmentDeleted: retention deleted what stood there.
+            SegmentDeleted: retention deleted the records there.
         """
         found = self._recent(position)
         return await self._in_thread(self._reader.read, position, _READ_BYTES) if found is None else found
 
     async def commit(self, position: int) -> None:
-        """Everything before `position` is done; nothing is written where that was known."""
+        """Everything before `position` is done; writes nothing if that was known."""
         if position != self._committed:
             await self._in_thread(self._position.commit, position)
             self._committed = position
 
     def close(self) -> None:
-        """Wait for what the thread does, and end it."""
+        """Wait until the thread has finished, and end it."""
         self._thread.shutdown()
 
     async def _in_thread(self, call: Callable[..., Result], *arguments: object) -> Result:

@@ -1,4 +1,4 @@
-"""Which part of the journal an exporter has finished; pure bookkeeping."""
+"""Keeps the account of which part of the journal an exporter has finished; pure."""
 
 
 class Ledger:
@@ -9,7 +9,7 @@ class Ledger:
         self._unfinished: dict[int, None] = {}  # positions, in journal order
 
     def take(self, position: int, end: int) -> None:
-        """The record from `position` to `end` is under way from now on; it lies behind all taken before."""
+        """The record from `position` to `end` is under way from now on; it comes after all taken before."""
         self._unfinished[position] = None
         self._taken_to = end
 
@@ -18,12 +18,12 @@ class Ledger:
         del self._unfinished[position]
 
     def pass_over(self, end: int) -> None:
-        """Everything up to `end` that was not taken needs no doing."""
+        """Nothing needs to be done about the records up to `end` that were not taken."""
         self._taken_to = end
 
     @property
     def position(self) -> int:
-        """Everything before it is finished: where the next start begins."""
+        """The position before which everything is finished; the next start begins there."""
         return next(iter(self._unfinished), self._taken_to)
 
     @property

@@ -1,4 +1,4 @@
-"""What becomes of an exporter's requests, told: metrics, a condition while it fails, a log line now and then."""
+"""Reports how an exporter's requests end: metrics, a condition while it fails, a log line now and then."""
 
 import logging
 from collections.abc import Callable
@@ -12,10 +12,10 @@ _QUIET_S = 60.0
 
 
 class Report:
-    """Of one exporter."""
+    """The report of one exporter."""
 
     def __init__(self, name: str, endpoint: str, telemetry: Telemetry, now_s: Callable[[], float]) -> None:
-        """With nothing to tell yet.
+        """Start with nothing to report.
 
         Args:
             name: the exporter's id, a metric label.
@@ -28,11 +28,11 @@ class Report:
         self._telemetry = telemetry
         self._now_s = now_s
         self._quiet_until_s: dict[str, float] = {}  # by kind of trouble
-        self._failing: set[int] = set()  # positions of requests that have been tried in vain for long
+        self._failing: set[int] = set()  # positions of requests that have failed for long
         self._gave_up_s: float | None = None  # when a request was given up last
 
     def queued(self, requests: int) -> None:
-        """So many requests are not finished."""
+        """Set the number of requests that are not finished."""
         self._telemetry.set("tracegrade.exporter.queued_requests", requests, exporter=self._name)
 
     def sent(self, signal: Signal, answer: Answer) -> None:
@@ -43,13 +43,13 @@ class Report:
             self._telemetry.add("tracegrade.exporter.rejected_items", answer.rejected, exporter=self._name, signal=word)
 
     def failed(self, signal: Signal, reason: str, requests: int = 1) -> None:
-        """So many requests will never be sent."""
+        """Count requests that will never be sent."""
         self._telemetry.add(
             "tracegrade.exporter.failed_requests", requests, exporter=self._name, signal=_word(signal), reason=reason
         )
 
     def deleted(self, begin: int, end: int) -> None:
-        """Retention deleted what stood from `begin` to `end` before it was sent."""
+        """Retention deleted the requests from `begin` to `end` before they were sent."""
         _log.warning(
             "exporter %s: retention deleted journal positions %d to %d before they were sent", self._name, begin, end
         )
@@ -62,7 +62,7 @@ class Report:
         self.failed(signal, answer.reason)
 
     def retries(self, position: int, signal: Signal, answer: Answer, *, for_long: bool) -> None:
-        """The request at `position` is tried again, for long by now or not."""
+        """The request at `position` is tried again; `for_long` says whether it has failed for long."""
         self._log(answer, "will try again")
         if for_long:
             self._failing.add(position)
@@ -76,7 +76,7 @@ class Report:
         self._failing.discard(position)
 
     def end_failing(self) -> None:
-        """The condition ends once nothing has been tried in vain for long, and nothing was given up of late."""
+        """End the condition once no request has failed for long, and none was given up lately."""
         of_late = self._gave_up_s is not None and self._now_s() - self._gave_up_s < _QUIET_S
         if not self._failing and not of_late:
             self._telemetry.conditions.end("exporter_failing", self._name)
@@ -86,7 +86,7 @@ class Report:
         self._telemetry.conditions.begin("exporter_failing", message, self._name)
 
     def _log(self, answer: Answer, outcome: str) -> None:
-        """Each kind of trouble now and then, not for every request that meets it."""
+        """Log each kind of trouble now and then, not for every request that meets it."""
         trouble = f"{answer.reason}, {outcome}"
         now_s = self._now_s()
         if now_s >= self._quiet_until_s.get(trouble, now_s):

@@ -1,1 +1,1 @@
-"""Work over what is stored: what was judged, looked at again; what came too late; a rule begun from a trace."""
+"""Work over stored results: what was judged, read again; what came too late; new rules made from a trace."""

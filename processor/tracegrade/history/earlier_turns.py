@@ -1,6 +1,6 @@
-"""What earlier turns of a trace's sessions called, where a value was to come from a call that its own run never made.
+"""Calls of earlier turns of a session, for values that should come from a call that the run itself did not make.
 
-Found when somebody looks: a result depends on its trace alone.
+They are found when a reader asks, not when judging: a result depends on its trace alone.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from tracegrade.model.evaluation import Evaluation
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.read import earlier_turns
 
-_MAX_TURNS = 50  # earlier traces of its sessions, the nearest
+_MAX_TURNS = 50  # the nearest earlier traces of its sessions
 
 
 class EarlierTurns:
@@ -27,7 +27,7 @@ class EarlierTurns:
         self._called: dict[str, str] | None = None
 
     def that_called(self, evaluation: Evaluation) -> list[str]:
-        """A sentence for each tool that this failed for want of, and that an earlier turn called."""
+        """A sentence for each tool whose call was missing here and was made in an earlier turn."""
         if evaluation.outcome != "fail" or evaluation.pair.subject.kind == "session":
             return []
         tools = dict.fromkeys(tool for item in _looked_up(evaluation.details) for tool in item.get("not_called", ()))
@@ -57,7 +57,7 @@ class EarlierTurns:
 
 
 def _looked_up(details: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the details say of values that were looked up: of single differences, or of all together."""
+    """The lookups of values in the details: of single differences, or of all together."""
     found = details.get("differences")
     differences = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
     return [*differences, details]

@@ -1,8 +1,7 @@
-"""A gate: may this go on, by how often each rule passed? Pure: results in, a verdict out.
+"""A gate: do the pass rates of the rules allow this change? Pure: results in, a decision out.
 
-Each stable rule answers for itself, so that many rules that pass do not hide one that fails. A rule with too few
-results neither passes nor fails: that cannot be told. Of all rules together, a fail counts first, then what cannot be
-told.
+Each stable rule is decided by itself, so that many rules that pass do not hide one that fails. A rule with too few
+results neither passes nor fails: the gate cannot tell. For all rules together, a fail counts first, then "cannot tell".
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -26,11 +25,11 @@ _WORST_FIRST: tuple[Word, ...] = ("fail", "cannot_tell", "pass", "not_gated")
 
 @dataclass(slots=True)
 class Tally:
-    """The outcomes of one rule, or of any group of (subject, rule) pairs; of a group, errors are no pass rate's.
+    """The outcomes of one rule, or of any group of (subject, rule) pairs; errors are in no pass rate.
 
-    ``passes`` and ``fails`` are estimates for all subjects: of a sample, each result stands for as many as its chance
-    of being kept says. All other numbers count results. ``incomplete`` counts those left out of all others, since their
-    traces are incomplete.
+    ``passes`` and ``fails`` are estimates for all subjects: in a sample, a result whose chance of being kept is 1/4
+    stands for 4 subjects. All other numbers count results. ``incomplete`` counts results that are in no other number, since
+    their traces are incomplete.
     """
 
     passed: int = 0
@@ -42,7 +41,7 @@ class Tally:
     fails: float = 0.0
 
     def add(self, outcome: Outcome, probability: float = 1.0) -> None:
-        """Count one more outcome, kept with that chance."""
+        """Count one more outcome, which was kept with this chance."""
         match outcome:
             case "pass":
                 self.passed += 1
@@ -62,7 +61,7 @@ class Tally:
 
     @property
     def subjects(self) -> int:
-        """How many subjects matched, whatever came of them."""
+        """The number of subjects that matched, with any outcome."""
         return self.results + self.not_evaluable + self.errors + self.incomplete
 
     @property
@@ -72,14 +71,14 @@ class Tally:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Where the true share lies, with a chance of 95 %; None without results."""
+        """The 95 % confidence interval of the pass rate; None without results."""
         rate = self.pass_rate
         return None if rate is None else wilson(rate * self.results, self.results, _ERROR)
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """One rule, and what came of it; of a rule that matched no subject, nothing."""
+    """One rule and its outcomes; a rule that matched no subject has none."""
 
     rule_id: str
     status: Status
@@ -89,14 +88,14 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a gate asks for; without ``each`` and ``overall`` there is none.
+    """What a gate requires; without ``each`` and ``overall`` there is no gate.
 
     Attributes:
         each: the least pass rate of each stable rule by itself.
         overall: the least pass rate over the outcomes of all rules together.
-        min_results: of fewer, ``each`` cannot tell.
-        level: rules below it do not count, for neither.
-        required: ids of rules of which it must be told.
+        min_results: with fewer results of a rule, ``each`` cannot tell.
+        level: rules below it count neither for ``each`` nor for ``overall``.
+        required: ids of rules for which the gate must be able to tell.
     """
 
     each: float | None = None
@@ -107,13 +106,13 @@ class Bounds:
 
     @property
     def is_gate(self) -> bool:
-        """Whether anything is asked for."""
+        """Whether anything is required."""
         return self.each is not None or self.overall is not None
 
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict:
-    """What the gate says of one rule; ``reason`` is why, "" where the numbers say it."""
+    """The gate's decision on one rule; ``reason`` says why, "" where the numbers do."""
 
     counted: Counted
     word: Word
@@ -143,7 +142,7 @@ class RuleVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a gate says: ``word`` of everything, ``reasons`` in sentences, and each rule by itself."""
+    """The decision of a gate: ``word`` on everything, ``reasons`` in sentences, and each rule by itself."""
 
     word: Word
     reasons: Sequence[str]
@@ -151,7 +150,7 @@ class Verdict:
 
 
 def judged_by(bounds: Bounds, rules: Iterable[Counted]) -> Verdict:
-    """What a gate says of rules, each of which is told of, in their order."""
+    """The decision of a gate on all `rules`, in their order."""
     of_rules = [_of_rule(bounds, counted) for counted in rules]
     if not bounds.is_gate:
         return Verdict("not_gated", (), of_rules)

@@ -1,4 +1,4 @@
-"""What came of a trace after it was judged for the last time, and was not judged: read from the journal."""
+"""Spans of a trace that arrived after its last judgement and were not judged: read from the journal."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,8 +33,8 @@ class LateArrival:
 def late_arrivals(folder: Path, stored: TraceResult, settings: TracesSettings, rule_set: RuleSet) -> list[LateArrival]:
     """What the journal in `folder` still holds of `stored` that came too late to be judged, in order of arrival.
 
-    The assembler itself says so: it is given the trace as it was stored, and reads what came since. A journal that
-    is not there, or was begun anew, holds nothing of it. About 1 s a GB of journal since then.
+    The assembler itself decides: it is given the trace as it was stored, and reads what came since. A journal that
+    is missing, or was begun again, holds nothing of it. Takes about 1 s for a GB of journal since then.
 
     Raises:
         KeptSpansError: the stored spans are damaged, or were stored by another version.
@@ -74,6 +74,6 @@ def _records_with(folder: Path, tenant: str, trace_id: bytes, position: int) -> 
             yield from (record for record in records if record.tenant == tenant and trace_id in record.payload)
             position = records[-1].end
     except SegmentDeleted:
-        pass  # by a receiver that runs beside us: what is left is younger than what was asked for
+        pass  # a receiver beside us deleted it: what is left is younger than what was asked for
     finally:
         reader.close()

@@ -1,7 +1,8 @@
-"""A new rule with its tests and traces, to begin from: an example, or a trace that was recorded.
+"""A new rule with its tests and traces, to start with: an example, or made from a recorded trace.
 
-The example says in which order two tools are called. From a trace: its calls, in their order, are what is expected, the
-trace passes, and a run of the same agent that calls nothing fails; where nothing was called it is the other way round.
+The example says in which order two tools are called. A rule from a trace expects the calls of that trace in their
+order: the trace passes, and a run of the same agent that calls nothing fails. From a trace without calls, it is the
+other way round.
 """
 
 import json
@@ -41,7 +42,7 @@ level: medium
 
 
 class NewRuleError(TraceGradeError):
-    """A rule cannot be made here; says why."""
+    """A rule cannot be made here; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ false_positives:
 
 
 def from_trace(rule_id: str, extraction: "Extraction", requests: Sequence[dict[str, JsonValue]]) -> Draft:
-    """A rule that expects what one trace did; `requests` are the trace as it will stand beside the rule."""
+    """A rule that expects the calls of one trace; `requests` are the trace as it will be written beside the rule."""
     service = extraction.trace.resource.service
     agent = next((run.agent for run in extraction.runs if run.calls), extraction.runs[0].agent)
     same = [run for run in extraction.runs if run.agent == agent]
@@ -124,7 +125,7 @@ def _outermost(runs: "Sequence[AgentRun]") -> "AgentRun":
 
 
 def _escaped(text: str) -> str:
-    """The glob of exactly this text."""
+    """The glob that matches exactly this text."""
     return "".join(f"[{character}]" if character in "*?[" else character for character in text)
 
 
@@ -154,7 +155,7 @@ def write(folder: Path, draft: Draft) -> list[Path]:
     ]
     files = {folder / "rule.yaml": draft.rule, folder / "tests.yaml": dumped(tests)}
     for name, _, _, requests in draft.traces:
-        # One request is laid out to be read; several stand one a line.
+        # One request is laid out to be read; several are one a line.
         one = len(requests) == 1
         files[traces / name] = "".join((laid_out(item) if one else json.dumps(item)) + "\n" for item in requests)
     schema = folder.parents[1] / SCHEMA
@@ -166,7 +167,7 @@ def write(folder: Path, draft: Draft) -> list[Path]:
 
 
 def laid_out(value: JsonValue, depth: int = 0) -> str:
-    """JSON as people read OTLP: indented, an attribute a line."""
+    """OTLP/JSON laid out for people: indented, one attribute a line."""
     inner, outer = "  " * (depth + 1), "  " * depth
     if isinstance(value, dict) and value and set(value) not in _SMALL:
         members = [f"{inner}{json.dumps(key)}: {laid_out(member, depth + 1)}" for key, member in value.items()]

@@ -1,4 +1,4 @@
-"""A stored trace or session, extracted again as it was when it was judged."""
+"""A stored trace or session, extracted again with the content that was judged."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ def extract_stored(stored: TraceResult, settings: TracesSettings) -> Extraction:
 
 
 def stored_session_of(connection: Connection, stored: TraceResult, settings: TracesSettings) -> Session:
-    """The session that `stored` holds the results of, made of its traces that are stored.
+    """The session whose results `stored` holds, made of its stored traces.
 
     Raises:
         KeptSpansError: as `extract_stored`.
@@ -37,6 +37,6 @@ def stored_session_of(connection: Connection, stored: TraceResult, settings: Tra
 
 
 def session_of(parts: Sequence[SessionPart], name: str, tenant: str, members: dict[bytes, int]) -> Session:
-    """A session of these parts, as clauses of rules see it."""
+    """A session of these parts, as the clauses of rules read it."""
     ordered, calls = joined(parts)
     return Session(name, tenant, ordered, calls, members, close_reason="", missing=[])

@@ -1,4 +1,4 @@
-"""Why a stored trace was judged as it was, or not at all: what ``tracegrade why`` and the page tell."""
+"""Why a stored trace was judged as it was, or not at all; shown by ``tracegrade why`` and the page."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class StoredJudgement:
 
 
 def read_judgement(connection: Connection, stored: TraceResult, settings: TracesSettings) -> StoredJudgement:
-    """The stored trace or session with all that `stored_pairs` and `derived_pairs` tell of it.
+    """The stored trace or session, with what `stored_pairs` and `derived_pairs` need to explain it.
 
     Raises:
         KeptSpansError: its spans are damaged, or were stored by another version.
@@ -52,7 +52,7 @@ def read_judgement(connection: Connection, stored: TraceResult, settings: Traces
 
 
 def stored_pairs(read: StoredJudgement) -> list[dict[str, Any]]:
-    """What was decided when the trace, and its sessions, were judged; and what is found in earlier turns only now."""
+    """The decisions made when the trace and its sessions were judged, and what earlier turns add to them now."""
     shown = ("evaluation", "case", "outcome", "score", "threshold", "explanation", "reason")
     return [
         {
@@ -74,7 +74,7 @@ def stored_pairs(read: StoredJudgement) -> list[dict[str, Any]]:
 
 
 def _looked_up(read: StoredJudgement, evaluation: Evaluation) -> dict[str, Any]:
-    """Where a value was to come from elsewhere and did not: what was looked up, and what earlier turns called."""
+    """For values that should come from elsewhere and did not: what was looked up, and what earlier turns called."""
     found = evaluation.details.get("differences") if evaluation.outcome == "fail" else None
     differences = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
     shown = {
@@ -85,7 +85,7 @@ def _looked_up(read: StoredJudgement, evaluation: Evaluation) -> dict[str, Any]:
 
 
 def derived_pairs(read: StoredJudgement, rule_set: RuleSet) -> list[dict[str, Any]]:
-    """What the rules in force say of the trace beyond what was stored: mostly which clause did not match."""
+    """What the rules in force say about the trace beyond what was stored: mostly which clause did not match."""
     decided = {
         (pair.rule_id, pair.subject.kind, pair.subject.id) for pair in [decision.pair for decision in read.decisions]
     }
