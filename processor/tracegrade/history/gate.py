@@ -28,8 +28,8 @@ class Tally:
     """The outcomes of one rule, or of any group of (subject, rule) pairs; errors are in no pass rate.
 
     ``passes`` and ``fails`` are estimates for all subjects: in a sample, a result whose chance of being kept is 1/4
-    stands for 4 subjects. All other numbers count results. ``incomplete`` counts results that are in no other number, since
-    their traces are incomplete.
+    stands for 4 subjects. All other numbers count results. ``incomplete`` counts results of incomplete traces, which
+    are in no other number.
     """
 
     passed: int = 0

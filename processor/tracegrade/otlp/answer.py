@@ -19,16 +19,16 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from tracegrade.model.signal import Signal
 
 PROTOBUF = "application/x-protobuf"
-_MAX_MESSAGE = 500  # characters of a peer's text that are worth keeping
+_MAX_MESSAGE = 500  # characters kept of a peer's text
 _RETRYABLE_CODES = {"cancelled", "deadline_exceeded", "aborted", "out_of_range", "unavailable", "data_loss"}
 _RETRYABLE_STATUSES = {429, 502, 503, 504}
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of one attempt.
+    """The result of one attempt.
 
-    ``kind``: sent, retry (later, not before ``retry_after_s`` when the peer asked for a delay) or failed (for good).
+    ``kind``: sent, retry (later; when the peer asked for a delay, not before ``retry_after_s``) or failed (for good).
     ``reason`` has low cardinality, "" when sent. ``rejected`` counts the items that the peer rejected by partial
     success: they are gone, and the request counts as sent. ``message`` is the peer's or the network's own text.
     """
@@ -41,7 +41,7 @@ class Answer:
 
 
 class Exports(Protocol):
-    """What `OtlpClient` does, for those who need no more of it."""
+    """The part of `OtlpClient` that most callers need."""
 
     async def export(self, signal: Signal, payload: bytes) -> Answer:
         """Make one attempt to deliver `payload`, an OTLP export request."""
@@ -49,9 +49,9 @@ class Exports(Protocol):
 
 
 def success(signal: Signal, body: bytes) -> Answer:
-    """The answer of a peer that took the request, with what it rejected of it.
+    """The answer of a peer that took the request, with the number of items that it rejected.
 
-    A body that is no export response says nothing: the status already said that the request was taken.
+    A body that is not an export response is ignored: the status already says that the request was taken.
     """
     if not body:
         return Answer("sent")
@@ -92,14 +92,14 @@ def grpc_failure(code: str, message: str, status_details: bytes | None) -> Answe
 
 
 def _retry_info(status_details: bytes) -> float | None:
-    """Seconds to wait by the status's RetryInfo, None without one."""
+    """The seconds to wait that RetryInfo in the status asks for; None without one."""
     try:
         for detail in Status.FromString(status_details).details:
             info = RetryInfo()
             if detail.Unpack(info):
                 delay: float = info.retry_delay.seconds + info.retry_delay.nanos / 1e9
                 return max(delay, 0.0)
-    except DecodeError:  # a trailer that is no status carries no delay
+    except DecodeError:  # a trailer that is not a status carries no delay
         pass
     return None
 
@@ -111,7 +111,7 @@ def http_answer(signal: Signal, status: int, headers: Mapping[str, str], body: b
         signal: what was sent.
         status: the HTTP status.
         headers: by name, in lower case.
-        body: as much of it as was read.
+        body: the part of it that was read.
         now_s: the time, seconds since 1970 UTC: a Retry-After may be a date.
     """
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -127,7 +127,7 @@ def http_answer(signal: Signal, status: int, headers: Mapping[str, str], body: b
 
 
 def _retry_after(value: str | None, now_s: float) -> float | None:
-    """Seconds to wait by a Retry-After header: whole seconds or a date; None when absent or unreadable."""
+    """The seconds that a Retry-After header asks to wait (a number or a date); None when absent or unreadable."""
     if value is None:
         return None
     if value.strip().isdecimal():
@@ -146,5 +146,5 @@ def _status_message(body: bytes) -> str:
 
 
 def _text(body: bytes) -> str:
-    """A body that is not protobuf, a proxy's page for one, as one line."""
+    """A body that is not protobuf, such as a proxy's page, as one line."""
     return " ".join(body[: 4 * _MAX_MESSAGE].decode("utf-8", "replace").split())[:_MAX_MESSAGE]

@@ -1,7 +1,7 @@
-"""Our own small OTLP client: sends payloads as they are, says what became of them, and never retries by itself.
+"""Our own small OTLP client: sends payloads unchanged, returns the result, and never retries by itself.
 
-SDK exporters take SDK spans and give up after ten seconds; originals must leave as the bytes that came, and wait in
-the journal for as long as it takes. Retrying is around this client (`tracegrade.otlp.retry`), counted by its callers.
+SDK exporters take SDK spans and give up after ten seconds. Originals must leave as the same bytes that came, and wait
+in the journal for as long as it takes. Callers of this client retry (`tracegrade.otlp.retry`) and count.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from tracegrade.semconv import INSTANCE_HEADER
 
 __all__ = ["MAX_IN_FLIGHT", "Answer", "ClientTls", "ExporterSettings", "Exports", "OtlpClient", "RetrySettings"]
 
-MAX_IN_FLIGHT = 10  # requests under way at a time by one exporter, the collector's sending_queue.num_consumers
+MAX_IN_FLIGHT = 10  # requests of one exporter under way at a time, as the collector's sending_queue.num_consumers
 
 
 class OtlpClient:
@@ -28,10 +28,10 @@ class OtlpClient:
 
         Args:
             settings: where to send and how.
-            instance_id: names this instance in every request, so that one that comes back is recognised.
+            instance_id: names this instance in every request, so that it recognises one that comes back.
 
         Raises:
-            TraceGradeError: a certificate or key file holds no such thing.
+            TraceGradeError: a certificate or key file does not hold a certificate or key.
         """
         headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
         headers |= {INSTANCE_HEADER: instance_id, "user-agent": f"tracegrade/{version('tracegrade')}"}
@@ -39,18 +39,18 @@ class OtlpClient:
         tls = settings.tls
         files = [path for path in (tls.ca_file, tls.cert_file, tls.key_file) if path is not None]
         what = f"exporter to {settings.endpoint}: tls"
-        # Connections are made anew when their files change: there is no exchanging a certificate under one.
+        # New connections are made when their files change: the certificate of an open one cannot be exchanged.
         self._transport = Reloading(what, files, lambda: _transport(settings, headers))
         self._old: set[asyncio.Task[None]] = set()
 
     async def export(self, signal: Signal, payload: bytes) -> Answer:
         """Make one attempt to deliver `payload`, an OTLP export request of `signal`, unchanged.
 
-        Raises nothing: every way it can go is an `Answer`. Being cancelled abandons the attempt.
+        Raises nothing: every result is an `Answer`. When cancelled, it abandons the attempt.
         """
         try:
             return await self._latest().export(signal, payload)
-        except Exception as error:  # no thread or memory left, a bug below: nothing that says the request is at fault
+        except Exception as error:  # no thread or memory left, or a bug below: the request is not at fault
             return Answer("retry", "client_error", message=repr(error))
 
     async def close(self) -> None:
@@ -77,7 +77,7 @@ def _transport(settings: ExporterSettings, headers: dict[str, str]) -> _Transpor
     if settings.protocol == "grpc":
         from tracegrade.otlp.grpc_client import GrpcClient
 
-        settings.tls_context()  # gRPC would find what is wrong only at its first call, and tell its own log
+        settings.tls_context()  # gRPC would notice what is wrong only at its first call, and only log it
         return GrpcClient(settings, headers)
     from tracegrade.otlp.http_client import HttpClient
 

@@ -1,8 +1,8 @@
-"""OTLP messages that we write ourselves: attributes encoded once, requests put together and kept small.
+"""OTLP messages that we write ourselves: attributes are encoded once, and requests are kept small.
 
-An encoded element of a repeated field may be appended to its encoded message, so what repeats from one message to the
-next (rule, agent, label) is encoded once and kept. The three signals' requests have the same frame: a list of
-resources, each with its list of scopes, each with its list of items.
+An encoded element of a repeated field may be appended to its encoded message. So values that repeat from message to
+message (rule, agent, label) are encoded once and kept. The requests of the three signals have the same structure: a
+list of resources, each with its list of scopes, each with its list of items.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ RESOURCE_ATTRIBUTES = 1  # field numbers of `attributes`
 LOG_RECORD_ATTRIBUTES = 6
 SPAN_ATTRIBUTES = 9
 
-# A peer's limit is 4 MiB at the least (gRPC libraries' default); an item larger than ours goes alone.
+# A peer's limit is at least 4 MiB (the default of gRPC libraries); an item larger than ours is sent alone.
 MAX_REQUEST_BYTES = 1024 * 1024
 
 LONGEST_KEPT = 200  # characters: longer texts rarely repeat, and a sender could fill the memory with them
@@ -37,7 +37,7 @@ def repeated(number: int, content: bytes) -> bytes:
 
 
 def head(number: int, size: int) -> bytes:
-    """What stands before `size` bytes that are one element of the field `number` (below 16)."""
+    """The tag and length before `size` bytes that are one element of the field `number` (below 16)."""
     if size < 0x80:
         return bytes((number << 3 | 2, size))
     if size < 0x4000:
@@ -56,7 +56,7 @@ def fixed64(number: int, value: int) -> bytes:
 
 
 def attribute(number: int, key: str, value: JsonValue) -> bytes:
-    """One attribute as an element of the field `number`; kept when it is likely to be wanted again."""
+    """One attribute as an element of the field `number`; kept when it is likely to be needed again."""
     if isinstance(value, str):
         return _kept(number, key, value) if len(value) <= LONGEST_KEPT else unkept_attribute(number, key, value)
     if isinstance(value, list | dict):
@@ -65,18 +65,18 @@ def attribute(number: int, key: str, value: JsonValue) -> bytes:
 
 
 def unkept_attribute(number: int, key: str, value: JsonValue) -> bytes:
-    """As `attribute`, for values that do not come again."""
+    """As `attribute`, for values that do not repeat."""
     name = _key(key) if len(key) <= LONGEST_KEPT else _key.__wrapped__(key)
     if isinstance(value, str):
         text = value.encode("utf-8", "replace")
         size, whole = len(text), len(name) + len(text) + 4
-        if whole < 0x80:  # by far the most: all lengths take one byte
+        if whole < 0x80:  # by far the most common: all lengths take one byte
             return bytes((number << 3 | 2, whole)) + name + bytes((0x12, size + 2, 0x0A, size)) + text
     return repeated(number, name + repeated(2, _encoded(value)))
 
 
 def recent_attribute(number: int, key: str, text: str) -> bytes:
-    """As `attribute`, for ids: what is said of one subject comes some times in a row, and then no more."""
+    """As `attribute`, for ids: those of one subject come several times in a row, and then never again."""
     return _recent(number, key, text) if len(text) <= LONGEST_KEPT else unkept_attribute(number, key, text)
 
 
@@ -134,7 +134,7 @@ def own_scope() -> bytes:
 
 @dataclass(slots=True)
 class Item:
-    """Encoded spans, log records or metrics under their encoded Resource; ``owner`` says whose they are."""
+    """Encoded spans, log records or metrics under their encoded Resource; ``owner`` numbers the record they are of."""
 
     owner: int
     resource: bytes
@@ -143,7 +143,7 @@ class Item:
 
 @dataclass(slots=True)
 class Request:
-    """One encoded export request, and the owners of what is in it."""
+    """One encoded export request, and the owners of its items."""
 
     payload: bytes
     owners: set[int] = field(default_factory=set)
@@ -168,7 +168,7 @@ def requests(items: Iterable[Item], max_bytes: int = MAX_REQUEST_BYTES) -> Itera
 
 
 def _parts(item: Item, max_bytes: int) -> Iterable[tuple[Item, int]]:
-    """The item, or its contents one by one when it is too large, with their sizes; neighbours share the resource."""
+    """The item with its size; when it is too large, its contents one by one. Neighbours share the resource."""
     resource_size = len(item.resource)
     size = resource_size + sum(map(len, item.contents))
     if size <= max_bytes:
@@ -177,7 +177,7 @@ def _parts(item: Item, max_bytes: int) -> Iterable[tuple[Item, int]]:
 
 
 def _request(batch: list[Item]) -> Request:
-    pieces: list[bytes] = []  # joined once: a request is large, and copying it at every level cost more than all else
+    pieces: list[bytes] = []  # joined once: copying a large request at every level would cost more than the rest
     for resource, neighbours in groupby(batch, _RESOURCE):
         under, scope = repeated(1, resource), [repeated(1, own_scope())]
         for item in neighbours:

@@ -60,7 +60,7 @@ def _header_names(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
         if name.lower() in _OWN_HEADERS:
             raise ValueError(f"header {name!r} is set by the exporter itself; remove it")
         if not (text := value.get_secret_value()).isascii() or not text.isprintable():
-            raise ValueError(f"the value of header {name!r} holds more than printable ASCII")  # never shown: a secret
+            raise ValueError(f"the value of header {name!r} holds more than printable ASCII")  # not shown: a secret
     return {name.lower(): value for name, value in headers.items()}
 
 
@@ -103,12 +103,12 @@ class ExporterSettings(FileModel):
         return host.strip("[]"), int(port)
 
     def tls_context(self) -> "SSLContext | None":
-        """Made of the files as they are now; None for plaintext.
+        """A context made from the files as they are now; None for plaintext.
 
         Raises:
-            TraceGradeError: they are not what they should be.
+            TraceGradeError: a file is missing, or is not a certificate or key.
         """
-        import ssl  # needed by the commands that send alone
+        import ssl  # only commands that send need it
 
         if self.tls.insecure or self.endpoint.startswith("http://"):
             return None
@@ -145,7 +145,7 @@ def _check_http(endpoint: str, tls: ClientTls) -> None:
     try:
         url = urlsplit(endpoint)
         whole = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
-    except ValueError:  # a port that is no number, brackets that do not close
+    except ValueError:  # a port that is not a number, or brackets that do not close
         whole = False
     if not whole or url.query or url.fragment or url.username is not None or re.search(r"\s", endpoint):
         scheme = "http" if tls.insecure else "https"

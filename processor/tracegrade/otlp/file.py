@@ -1,8 +1,8 @@
 """SOURCEs: OTLP requests read from files, folders and standard input, one request in memory at a time.
 
 A file holds OTLP/JSON (one request, or one per line: what the collector's file exporter writes) or OTLP protobuf (one
-request, or requests that are each led by their length as a varint), plain or in gzip or zstd. Which it is, is seen from
-its content, never from its name; except that a name decides between traces, logs and metrics where content cannot.
+request, or requests each after its length as a varint), plain or in gzip or zstd. The content decides which it is,
+never the name. Only between traces, logs and metrics the name decides, where the content cannot.
 """
 
 import gzip
@@ -24,18 +24,18 @@ from tracegrade.model.signal import Signal
 from tracegrade.otlp.json import OtlpJsonError, parse_document, read_request
 from tracegrade.otlp.request import REQUESTS, containers
 
-# No real request comes near it; a torn or foreign file asks for more, and must not be given the memory.
+# No real request comes near it; a torn or foreign file may ask for more, which must not be allocated.
 MAX_REQUEST_BYTES = 512 * 1024 * 1024
 
-# In a folder, other files are something else: expectations, notes, rule files.
+# Other files in a folder are not traces: expectations, notes, rule files.
 _SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".binpb", ".pb", ".bin", ".otlp"})
 _COMPRESSED_SUFFIXES = frozenset({".gz", ".zst"})
 
 _SIGNAL_KEYS = {"resourceSpans": Signal.TRACES, "resourceLogs": Signal.LOGS, "resourceMetrics": Signal.METRICS}
 _SIGNAL_WORDS = {"traces": Signal.TRACES, "spans": Signal.TRACES, "logs": Signal.LOGS, "metrics": Signal.METRICS}
 
-# `{`, then a key or the end. A length of 0x7b is also `{`, and 0x0a, the tag that follows it, also a newline; but then
-# a control character stands where a key would begin.
+# `{`, then a key or the end. A length of 0x7b is also `{`, and 0x0a, the tag after it, is also a newline; but then a
+# control character follows where a key would begin.
 _JSON_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{\s*(?:\"[^\x00-\x1f]|\}|\Z)")
 _HEAD_BYTES = 256
 
@@ -46,7 +46,7 @@ class SourceError(TraceGradeError):
 
 @dataclass(frozen=True, slots=True)
 class SourceRequest:
-    """One request: ``payload`` is its protobuf, as it stood in the file or made from its JSON.
+    """One request: ``payload`` is its protobuf, as in the file, or made from its JSON.
 
     ``origin`` is ``file:line`` or ``file@offset``, for messages. ``problems`` describes spans that were left out
     because a value in them had a wrong type (the first few; ``dropped`` counts all of them).
@@ -149,9 +149,9 @@ class _Rejoined(io.RawIOBase):
 
 
 class _Unzstd(io.RawIOBase):
-    """The content of zstd frames; unlike zstandard's own reader it notices a frame that ends too early."""
+    """The content of zstd frames; unlike zstandard's own reader, it notices a frame that ends too early."""
 
-    _CHUNK_BYTES = 1024  # a block of 4 bytes may stand for 128 KiB, so that this can become 32 MiB
+    _CHUNK_BYTES = 1024  # a block of 4 bytes may expand to 128 KiB, so that this can become 32 MiB
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -188,7 +188,7 @@ def _read_json(stream: BinaryIO, name: str, *, in_folder: bool) -> Iterator[Sour
     while first and not first.strip():
         number, first = number + 1, _read_line(stream, name, number + 1)
     if not _is_json(first) and not first.rstrip().endswith(b"}"):
-        # The first line is no value: one document over several lines.
+        # The first line is not a JSON value: one document over several lines.
         rest = stream.read(MAX_REQUEST_BYTES + 1)
         if len(rest) > MAX_REQUEST_BYTES:
             raise SourceError(f"{name}: expected one JSON request, or one a line; found neither in its first lines")
@@ -243,10 +243,10 @@ def _json_signal(document: JsonValue) -> Signal | None:
 
 
 def _read_protobuf(stream: BinaryIO, head: bytes, name: str) -> Iterator[SourceRequest]:
-    signal = None  # as the first request with items shows; one file holds one signal
+    signal = None  # known from the first request with items; one file holds one signal
     messages = _delimited(stream, name) if _is_delimited(head) else _single(stream, name)
     for offset, payload in messages:
-        if not payload:  # a request without anything in it
+        if not payload:  # an empty request
             continue
         origin = f"{name}@{offset}"
         if signal is None:
@@ -261,11 +261,11 @@ _FORMS = "alone in its file or led by its length as a varint"
 
 
 def _is_delimited(head: bytes) -> bool:
-    """Whether lengths lead the requests.
+    """Whether each request comes after its length.
 
-    A request begins with 0x0a, the tag of its only field. So any other first byte is a length; and 0x0a is one when a
-    whole request of that length follows: tag, length 8. In a lone request those two bytes would stand for an empty-ish
-    resource that begins with tag 0x08, which no resource entry has.
+    A request begins with 0x0a, the tag of its only field. So any other first byte is a length. And 0x0a is a length
+    when a whole request of that length follows: tag, length 8. In a single request, those two bytes would mean a
+    resource that begins with tag 0x08, which no resource has.
     """
     return head[:1] != b"\n" or head[1:3] == b"\n\x08"
 
@@ -312,10 +312,10 @@ def _signal_of_name(name: str) -> Signal | None:
 
 
 def _signal_of(payload: bytes, name: str, origin: str) -> Signal | None:
-    """The signal as which `payload` makes sense; None for a request without any item.
+    """The signal of `payload`; None for a request without any item.
 
-    The three requests have the same outer shape, and a field of an unexpected wire type parses as an unknown one. So
-    nearly every request parses as each of the three, and only the items tell.
+    The three requests have the same outer structure, and a field of an unexpected wire type parses as an unknown field.
+    So nearly every request parses as each of the three, and only the items decide.
     """
     requests = {signal: message for signal in REQUESTS if (message := _parsed(signal, payload)) is not None}
     if not requests:
@@ -352,7 +352,7 @@ def _has_times(span: Any) -> bool:
 
 
 _SAMPLE = 8
-# In this order: the ids of a span pass for a metric's name and description, seldom the other way round.
+# In this order: the ids of a span often look like a metric's name and description; the reverse is rare.
 _SENSE: tuple[tuple[Signal, Callable[[Any], bool]], ...] = (
     (Signal.TRACES, _has_ids_and_times),
     (Signal.LOGS, lambda record: bool(record.time_unix_nano or record.observed_time_unix_nano)),

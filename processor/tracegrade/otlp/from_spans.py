@@ -1,6 +1,6 @@
-"""Kept spans and log records as OTLP again: what was kept of them, to show, to move or to test rules with.
+"""Kept spans and log records as OTLP again, to show them, to move them or to test rules with them.
 
-Attributes that nobody reads were never kept, and what we noted ourselves is left out. Read again, the spans are equal.
+Attributes that nothing reads were never kept, and our own notes are left out. Read again, the spans are equal.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def _span(span: Span) -> OtlpSpan:
 
 
 def logs_request(records: Sequence[LogRecord]) -> ExportLogsServiceRequest:
-    """A request of `records`; what they say stands in their bodies, wherever it stood."""
+    """A request of `records`; their content is in their bodies, wherever it was before."""
     return ExportLogsServiceRequest(
         resource_logs=[
             ResourceLogs(

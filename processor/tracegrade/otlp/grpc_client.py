@@ -40,7 +40,7 @@ class GrpcClient:
         return success(signal, body)
 
     async def close(self, grace_s: float) -> None:
-        """Close the channel, and cancel what is under way after `grace_s` seconds."""
+        """Close the channel; calls under way are cancelled after `grace_s` seconds."""
         await self._channel.close(grace_s or None)
 
 
@@ -49,8 +49,8 @@ def _channel(settings: ExporterSettings, user_agent: str) -> Channel:
         ("grpc.primary_user_agent", user_agent),
         ("grpc.max_receive_message_length", _MAX_ANSWER_BYTES),
         ("grpc.max_send_message_length", -1),
-        ("grpc.enable_retries", 0),  # retrying is the caller's: it counts attempts and honours the server's delay
-        # A peer that is back is found soon: gRPC's own default grows to two minutes between connection attempts.
+        ("grpc.enable_retries", 0),  # the caller retries: it counts attempts and keeps to the server's delay
+        # To find a peer soon after it is back: by default, gRPC waits up to two minutes between connection attempts.
         ("grpc.initial_reconnect_backoff_ms", 500),
         ("grpc.min_reconnect_backoff_ms", 500),
         ("grpc.max_reconnect_backoff_ms", 5000),
@@ -67,7 +67,7 @@ def _channel(settings: ExporterSettings, user_agent: str) -> Channel:
 
 
 def _credentials(tls: ClientTls) -> grpc.ChannelCredentials:
-    # gRPC brings its own list of authorities; the system's, where there is one, also holds what the operator added.
+    # gRPC brings its own list of authorities; the system's list, where there is one, also has those the operator added.
     authorities = tls.ca_file or ssl.get_default_verify_paths().cafile
     return grpc.ssl_channel_credentials(
         root_certificates=Path(authorities).read_bytes() if authorities else None,

@@ -1,6 +1,6 @@
 """OTLP/HTTP out: protobuf bodies through urllib3, in a bounded pool of threads.
 
-Threads, because no asyncio HTTP client is among our dependencies and urllib3 already is; they mostly wait.
+Threads, because our dependencies include urllib3 and no asyncio HTTP client; the threads mostly wait.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from tracegrade.model.signal import Signal
 from tracegrade.otlp.answer import PROTOBUF, Answer, http_answer
 from tracegrade.otlp.exporter_settings import ExporterSettings
 
-_MAX_ANSWER_BYTES = 64 * 1024  # as the collector: enough for any status, and a proxy cannot fill our memory
+_MAX_ANSWER_BYTES = 64 * 1024  # as in the collector: enough for any status, and a proxy cannot fill our memory
 _GZIP_LEVEL = 1  # half the time of level 6 for a few per cent of the size
 
 
 class HttpClient:
-    """Kept-alive connections to one peer, at most ``connections`` requests at a time; more wait their turn."""
+    """Kept-alive connections to one peer; at most ``connections`` requests at a time, others wait their turn."""
 
     def __init__(self, settings: ExporterSettings, headers: dict[str, str], connections: int) -> None:
         self._base = settings.endpoint.rstrip("/")
@@ -49,20 +49,20 @@ class HttpClient:
             finally:
                 response.release_conn()
             if more:
-                response.close()  # nobody reads the rest: the connection cannot be used again
+                response.close()  # the rest stays unread, so the connection cannot be used again
         except LocationParseError as error:
             return Answer("failed", "endpoint", message=str(error))
         except HTTPError as error:
-            # urllib3 counts a refused connection among its time-outs.
+            # urllib3 makes a refused connection a kind of time-out.
             late = isinstance(error, TimeoutError) and not isinstance(error, NewConnectionError)
             return Answer("retry", "timeout" if late else "connection", message=str(error))
         names = {name.lower(): value for name, value in response.headers.items()}
         return http_answer(signal, response.status, names, text, time.time())
 
     async def close(self, grace_s: float) -> None:
-        """Let go of the connections; an attempt under way ends by its time-out, in its own thread.
+        """Close the connections; an attempt under way ends by its time-out, in its own thread.
 
-        With a grace, those that wait their turn are made as well.
+        With a grace period, attempts that wait their turn are also made.
         """
         self._threads.shutdown(wait=False, cancel_futures=grace_s == 0)
         self._pool.clear()
@@ -73,7 +73,7 @@ def _pool(settings: ExporterSettings, connections: int) -> urllib3.PoolManager:
     options: dict[str, Any] = {
         "num_pools": 1,
         "maxsize": connections,
-        "retries": False,  # no redirects either: a body of traces goes where it was told to go, or nowhere
+        "retries": False,  # no redirects either: traces go only to the endpoint in the settings
         "timeout": urllib3.Timeout(total=settings.timeout),
     }
     if url.scheme == "https":

@@ -1,11 +1,11 @@
-"""OTLP/JSON: to and from the protobuf messages, by one walk over tables built from the messages' descriptors.
+"""OTLP/JSON to and from protobuf messages, by one walk over tables built from the messages' descriptors.
 
 OTLP/JSON is not protobuf's own JSON mapping: trace and span ids are hexadecimal, enums are integers only, keys are
 lowerCamelCase only, and unknown keys are ignored. ``google.protobuf.json_format`` gets the first of these wrong
 without an error, so it is not used here.
 
-Source: opentelemetry-proto docs/specification.md, "JSON Protobuf Encoding"; the ProtoJSON page of protobuf.dev for all
-that it does not change.
+Source: opentelemetry-proto docs/specification.md, "JSON Protobuf Encoding"; for everything that it does not change, the
+ProtoJSON page of protobuf.dev.
 """
 
 import re
@@ -26,11 +26,11 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.request import REQUESTS
 
-# Messages within messages, the request itself included: what protobuf parsers take by default.
+# Levels of messages, the request itself included: the default limit of protobuf parsers.
 MAX_NESTING = 100
 _MAX_PROBLEMS = 5
 _ID_FIELDS = frozenset({"trace_id", "span_id", "parent_span_id"})
-# A mistake inside one of these costs that one, not the request.
+# A mistake inside one of these drops that one, not the request.
 _ITEMS = frozenset({("ScopeSpans", "spans")})
 
 
@@ -44,11 +44,11 @@ class OtlpJsonError(TraceGradeError):
 
 @dataclass(slots=True)
 class JsonRequest:
-    """A request as read.
+    """A request that was read.
 
     ``dropped`` spans had a value of a wrong type and are not in ``message``; ``problems`` describes the first few.
     ``snake_case_keys`` counts keys that would be known in lowerCamelCase: they were ignored, as the specification
-    wants, but whoever sent them has lost data.
+    requires, but their sender has lost data.
     """
 
     message: Message
@@ -101,11 +101,11 @@ def to_json(message: Message) -> dict[str, JsonValue]:
 
 
 class _BadValueError(Exception):
-    """A value that its field cannot take; the path is gathered, innermost first, while it travels outward."""
+    """A value that its field cannot take; its path is collected on the way out, innermost part first."""
 
     def __init__(self, message: str, *, fatal: bool = False) -> None:
         self.message = message
-        self.fatal = fatal  # costs the request even inside a span
+        self.fatal = fatal  # drops the request even inside a span
         self.path: list[str] = []
 
     def json_path(self) -> str:
@@ -145,13 +145,13 @@ def _fill(message: Any, table: _Table, value: Any, walk: JsonRequest, level: int
         if entry is None:
             if key in table.by_proto_name:
                 walk.snake_case_keys += 1
-        elif item is not None:  # null is unset
+        elif item is not None:  # null means unset
             try:
                 if entry.repeated:
                     _fill_repeated(getattr(message, entry.name), entry, item, walk, level + 1)
                 elif entry.table is not None:
                     part = getattr(message, entry.name)
-                    part.SetInParent()  # {} is a set, empty message
+                    part.SetInParent()  # {} is an empty message that is set
                     _fill(part, entry.table, item, walk, level + 1)
                 else:
                     setattr(message, entry.name, entry.read(item))
@@ -180,7 +180,7 @@ def _fill_repeated(container: Any, entry: _Field, items: Any, walk: JsonRequest,
 
 
 def _problem(span: Any, error: _BadValueError) -> str:
-    """A mistake inside one span; senders know their spans by id, not by place."""
+    """The text of a mistake inside one span; senders know their spans by id, not by position."""
     span_id = span.get("spanId") if type(span) is dict else None
     return f"span {_shown(span_id)}: {error.json_path()}: {error.message}"
 
@@ -188,8 +188,8 @@ def _problem(span: Any, error: _BadValueError) -> str:
 _TABLES: dict[str, _Table] = {}
 
 
-def _table(descriptor: Any) -> _Table:  # protobuf's two implementations share no type
-    """The table of a message type, built at its first use; AnyValue holds itself, so it is stored before it is full."""
+def _table(descriptor: Any) -> _Table:  # protobuf's two implementations have no common type
+    """The table of a message type, built at first use; stored before it is complete, as AnyValue contains itself."""
     table = _TABLES.get(descriptor.full_name)
     if table is None:
         table = _TABLES[descriptor.full_name] = _Table()
@@ -257,7 +257,7 @@ def _read_bytes(value: Any) -> bytes:
             return b64decode(
                 digits + "=" * (-len(digits) % 4), altchars=b"-_" if "-" in value or "_" in value else None
             )
-        except BinasciiError:  # a length that no base64 text has
+        except BinasciiError:  # no base64 text has this length
             pass
     raise _BadValueError(f"expected base64, found {_shown(value)}")
 
@@ -280,10 +280,10 @@ def _integer_reader(low: int, high: int) -> Callable[[Any], int]:
 
 
 def _is_whole(value: Any) -> bool:
-    """Whether a text or float is an integer that can be had exactly."""
+    """Whether a text or float is an integer that can be read exactly."""
     if type(value) is str:
         return _INTEGER.fullmatch(value) is not None
-    # orjson makes floats of integers beyond 64 bits, and -2**63 - 1 must not come back as its neighbour.
+    # orjson makes floats of integers beyond 64 bits, and -2**63 - 1 must not become its neighbour.
     return type(value) is float and abs(value) < 2**63 and value.is_integer()
 
 
@@ -342,7 +342,7 @@ _SCALARS: dict[int, tuple[Callable[[Any], Any], Callable[[Any], JsonValue]]] = {
     FieldDescriptor.TYPE_FIXED64: _UINT64,
 }
 
-# One escape of a JSON text at a time, so that the backslashes of "\\ud800" are not taken for an escape of its own.
+# One escape of a JSON text at a time, so that the backslashes of "\\ud800" are not taken for another escape.
 _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[^u])", re.DOTALL)
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
@@ -355,7 +355,7 @@ _NAMES: dict[type, str] = {dict: "an object", list: "a list", type(None): "null"
 
 
 def _shown(value: Any) -> str:
-    """`value` for an error message: its kind when it is large, never more than a few characters of it."""
+    """`value` for an error message: only its kind when it is large, at most a few characters of it."""
     if (name := _NAMES.get(type(value))) is not None:
         return name
     text = repr(value[:40]) if isinstance(value, str) else repr(value)

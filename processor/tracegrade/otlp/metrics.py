@@ -36,7 +36,7 @@ def export_request(snapshots: Sequence[Snapshot], instance: Instance) -> bytes:
     """The snapshots as one ``ExportMetricsServiceRequest``: cumulative since each process's start.
 
     Args:
-        snapshots: what `Telemetry.snapshot` gave, one for each role.
+        snapshots: from `Telemetry.snapshot`, one for each role.
         instance: becomes the resource.
     """
     resource = b"".join(attribute(RESOURCE_ATTRIBUTES, key, value) for key, value in instance.attributes.items())

@@ -1,10 +1,10 @@
-"""A large request as several small ones, and how many messages it holds: so that nobody decodes all of it at once.
+"""Divides a large request into small ones and counts its messages, so that it is never decoded as a whole.
 
-Two bytes make an empty message, and up to 160 bytes of memory once decoded: 64 MiB of them would be 5 GB, and as many
-Python objects for whoever walks them. A piece is a request of its own, with the resource and the scope of its items.
+Two bytes make an empty message, and up to 160 bytes of memory once decoded: 64 MiB of them would take 5 GB, and even
+more as Python objects. A piece is a request of its own, with the resource and the scope of its items.
 
-The three requests look alike here: field 1 of a request is what comes from one resource, field 2 of that is what comes
-from one scope, field 2 of that is an item (a span, a log record, a metric).
+The three requests have the same structure: field 1 of a request has the content of one resource, field 2 of that the
+content of one scope, field 2 of that is an item (a span, a log record, a metric).
 """
 
 from collections.abc import Iterator
@@ -24,31 +24,31 @@ from tracegrade.otlp.request import REQUESTS
 # into pieces of about the second size. Decoding 512 KiB of the smallest messages takes 25 ms and 40 MiB.
 WHOLE_BYTES = 1024 * 1024
 PIECE_BYTES = 512 * 1024
-# What cannot be divided, such as one span, and is larger than a piece, holds at most as many as a piece can. (Vectors
-# come as one message a number: 262,144 are 170 embeddings of 1,536.)
+# A part that cannot be divided, such as one span, and is larger than a piece, holds at most as many messages as a piece
+# can. (A vector has one message for each number: 262,144 are 170 embeddings of 1,536.)
 UNIT_MESSAGES = PIECE_BYTES // 2
-# Parts of a request that are walked one by one (resources, scopes, items) take so many bytes each, beyond the first
-# so many: the smallest span with its ids takes 30.
+# After the first `_FREE_PARTS`, parts of a request that are walked one by one (resources, scopes, items) must have this
+# many bytes each on average: the smallest span with its ids has 30.
 _BYTES_A_PART = 16
 _FREE_PARTS = 1000
-# A resource, or a scope, that is repeated in each of its pieces. What has a larger one is not divided.
+# The largest resource or scope that is repeated in each of its pieces. Content of a larger one is not divided.
 _MAX_REPEATED_BYTES = 32 * 1024
 
-# Fields looked at between two turns of the loop: some 20 ms.
+# Fields looked at between two turns of the loop: about 20 ms.
 _FIELDS_A_TURN = 50_000
 
 _LENGTH_DELIMITED = 2
 _RESOURCE, _SCOPE, _ITEMS = 0, 1, 2
-_CHILD = (1, 2, 2)  # the number of the field that holds what comes next, by level
+_CHILD = (1, 2, 2)  # the number of the field that holds the next level, by level
 
-# A head, and from where to where the request goes on behind it.
+# A head, and the start and end of the content that follows it.
 _Part: TypeAlias = tuple[bytes, int, int]
 _TURN: _Part = (b"", 0, 0)
 _Tables: TypeAlias = dict[int, Any]  # field number -> the same of the message in it
 
 
 class WireError(TraceGradeError):
-    """Bytes that are no protobuf message."""
+    """Bytes that are not a protobuf message."""
 
 
 class TooManyMessagesError(TraceGradeError):
@@ -56,12 +56,12 @@ class TooManyMessagesError(TraceGradeError):
 
 
 def parts_allowed(size: int) -> int:
-    """How many resources, scopes and items a request, or a piece, of `size` bytes may hold."""
+    """The number of resources, scopes and items that a request or piece of `size` bytes may hold."""
     return _FREE_PARTS + size // _BYTES_A_PART
 
 
 def too_many_parts(size: int) -> TooManyMessagesError:
-    """The error for more of them."""
+    """The error for more parts than allowed."""
     return TooManyMessagesError(
         f"{size} bytes with more than {parts_allowed(size)} resources, scopes and items (spans, log records, metrics) "
         f"in them, the bound: {_FREE_PARTS}, and one for each {_BYTES_A_PART} bytes; nothing of use is so small"
@@ -71,8 +71,8 @@ def too_many_parts(size: int) -> TooManyMessagesError:
 def pieces(signal: Signal, wire: bytes) -> Iterator[bytes]:
     """`wire`, a request of `signal`, as requests of about `PIECE_BYTES`, in its order; itself when it is small.
 
-    Decoded one after the other they hold what it holds. One item larger than a piece is a piece. An empty piece comes
-    where there was much to look at: time for others.
+    Together they hold the same items. One item larger than a piece is a piece. An empty piece comes after many fields
+    were looked at, so that the caller can do other work.
 
     Raises:
         TooManyMessagesError: its parts are too small, or an item holds more than `UNIT_MESSAGES` messages.
@@ -87,13 +87,13 @@ def pieces(signal: Signal, wire: bytes) -> Iterator[bytes]:
 
 
 def count_messages(signal: Signal, piece: bytes) -> int:
-    """How many messages, of any kind and depth, `piece` holds; too many by a few in a hundred.
+    """The number of messages, of any kind and depth, in `piece`; up to a few per cent too many.
 
     Raises:
         google.protobuf.message.DecodeError: not a request of `signal`.
     """
-    # By a class that knows of no field but messages: what is left when all else is thrown away is two bytes or a few
-    # more for each message.
+    # Parsed by a class that has only fields that are messages: without the other fields, each message has two bytes or
+    # a few more.
     outline = _outline_class(signal).FromString(piece)
     outline.DiscardUnknownFields()
     size: int = outline.ByteSize()
@@ -101,19 +101,19 @@ def count_messages(signal: Signal, piece: bytes) -> int:
 
 
 def _divided(wire: bytes, start: int, end: int, level: int, tables: _Tables) -> Iterator[_Part]:
-    """The message of `level` at `start`..`end`, in parts that are messages of that level."""
+    """The message of `level` at `start`..`end`, as several messages of that level."""
     child = _CHILD[level]
     repeated: list[bytes] = []
     runs: list[
         tuple[int, int, int]
-    ] = []  # neighbours that make a piece; a large one alone, with where it begins within
+    ] = []  # neighbours that make a piece; a large one alone, with the offset where it begins
     left = parts_allowed(end - start)
     run_start = run_end = -1
     position = start
     child_tag = child << 3 | _LENGTH_DELIMITED
     while position < end:
         field_start = position
-        # Most fields are such a child with a length of one byte or two: read here, without a call.
+        # Most fields are such a child, whose length takes one or two bytes: read here, without a call.
         if end - position > 2 and wire[position] == child_tag and wire[position + 2] < 128:
             length = wire[position + 1]
             inner = position + 2
@@ -148,7 +148,7 @@ def _divided(wire: bytes, start: int, end: int, level: int, tables: _Tables) -> 
     if run_end > 0:
         runs.append((run_start, run_end, 0))
     head = b"".join(repeated)
-    if level == _RESOURCE:  # fields that nobody knows; to be parsed once, as they may be malformed
+    if level == _RESOURCE:  # unknown fields; parsed once, as they may be malformed
         if head or not runs:
             yield head, 0, 0
         head = b""
@@ -171,7 +171,7 @@ def _divided(wire: bytes, start: int, end: int, level: int, tables: _Tables) -> 
 
 
 def _field(wire: bytes, position: int, end: int) -> tuple[int, int, int, int]:
-    """The field at `position`: its number, its wire type, where its content begins, where it ends."""
+    """The field at `position`: its number, its wire type, the start and the end of its content."""
     try:
         tag = wire[position]
         position += 1
@@ -226,7 +226,7 @@ def _as_varint(number: int) -> Iterator[int]:
 
 
 def _refuse_dense(wire: bytes, start: int, end: int, tables: _Tables) -> Iterator[_Part]:
-    """Refuse what is decoded whole, although it is large, when it holds too many messages; yields empty parts."""
+    """Refuse a large part that cannot be divided when it holds too many messages; yields empty parts."""
     size = end - start
     waiting = [(start, end, tables)]
     left = 2 * UNIT_MESSAGES
@@ -263,9 +263,9 @@ def _tables(signal: Signal) -> _Tables:
 
 @cache
 def _outline_class(signal: Signal) -> Any:
-    """The class of `signal`'s request without any field that is no message."""
+    """The class of `signal`'s request with only those fields that are messages."""
     request: Any = REQUESTS[signal].DESCRIPTOR
-    # A pool of its own: the default one has OTLP's classes under the same names.
+    # A separate pool: the default one has OTLP's classes under the same names.
     pool = DescriptorPool()
     added: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""What files hold (certificates, tokens), read again when they change, so that none of it needs a restart."""
+"""Content of files (certificates, tokens), read again when they change, so that a change needs no restart."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Reloading(Generic[Value]):
-    """The last good value of some files; one that cannot be used is logged, and changes nothing."""
+    """The last good value of some files; a value that cannot be used is logged, and changes nothing."""
 
     def __init__(
         self,
@@ -29,8 +29,8 @@ class Reloading(Generic[Value]):
         """Read the files for the first time; raises what `read` raises.
 
         Args:
-            what: what they are, for the log.
-            paths: looked at for changes (time, size, inode: what a renamed file or a changed link has anew).
+            what: the name of the content, for the log.
+            paths: checked for changes of time, size or inode; a renamed file or a changed link has another inode.
             read: reads and checks them all.
             now_s: for tests.
         """
@@ -38,13 +38,13 @@ class Reloading(Generic[Value]):
         self._paths = paths
         self._read = read
         self._now_s = now_s
-        # Before they are read: a file that is written meanwhile has changed.
+        # Taken before reading: a file that is written meanwhile then counts as changed.
         self._stamp = _stamp(paths)
         self._look_at_s = now_s() + LOOK_EVERY_S
         self.value = read()
 
     def look(self) -> bool:
-        """Read again what has changed, if the last look was a second ago; whether ``value`` is a new one."""
+        """Read changed files again, at most once a second. Returns whether ``value`` is new."""
         now_s = self._now_s()
         if now_s < self._look_at_s:
             return False

@@ -1,8 +1,8 @@
 """When to try again: the collector's exponential backoff, as a pure function of the time passed in.
 
 Source: the collector's ``exporterhelper`` (``retry_on_failure``) and the backoff it uses: each interval is spread by
-``randomization_factor``, then grows by ``multiplier`` up to ``max_interval``; a delay that the server asked for is the
-least that is waited; a wait that would end after ``max_elapsed_time`` is not begun.
+``randomization_factor``, then grows by ``multiplier`` up to ``max_interval``; the wait is
+never shorter than a delay that the server asked for; a wait that would end after ``max_elapsed_time`` is not begun.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,8 @@ class RetrySettings(FileModel):
     randomization_factor: float = Field(0.5, ge=0, le=1, description="Random part of each wait, as a share of it.")
     multiplier: float = Field(1.5, ge=1, description="Growth of the wait from one repetition to the next.")
     max_interval: Duration = Field(30.0, ge=0, description="The wait grows no further than this.")
-    # The collector gives up after 300 s. Our queue is the journal: what waits is bounded by its size, and whether
-    # it may be lost then is the exporter's `when_full`.
+    # The collector gives up after 300 s. Our queue is the journal: its size bounds what waits, and the exporter's
+    # `when_full` says whether requests may be lost then.
     max_elapsed_time: Duration = Field(0.0, ge=0, description="Give up after this long; 0s: never.")
 
     @model_validator(mode="after")
@@ -61,7 +61,7 @@ class Backoff:
 
         Args:
             now_s: the time, by the clock of `started_s`.
-            retry_after_s: the delay that the server asked for: never less is waited.
+            retry_after_s: the delay that the server asked for; the wait is never shorter.
 
         Returns:
             The delay, or None to give up.
