@@ -1,9 +1,9 @@
 """Traces that were closed and judged: a late span finds its trace again here.
 
-Recently closed ones are held in memory, until a store is known to hold them (live) or until they can no longer be
-reopened (replay, which has no store); beyond a number of spans the oldest of them as bytes. Older ones are looked up in
-the store, many ids in one query; in replay only when they closed is remembered, so that a span which comes too late
-opens no trace of its own there either.
+Recently closed traces are held in memory until a store is known to hold them (live), or until they can no longer be
+reopened (replay, which has no store). Beyond a number of spans, the oldest are held as bytes. Older traces are looked
+up in the store, many ids in one query. In replay only their closing times are remembered, so that a span that comes too
+late opens no new trace there either.
 """
 
 from collections import OrderedDict
@@ -19,14 +19,14 @@ from tracegrade.model.trace import Trace
 TraceKey = tuple[str, bytes]  # tenant, trace id
 
 DELETED = "deleted"
-"""Stands in `ClosedTrace.cut_by` of a trace that somebody had deleted: nothing of it is taken in again."""
+"""The value of `ClosedTrace.cut_by` for a deleted trace: nothing of it is taken in again."""
 SET_ASIDE = "set_aside"
 """Stands there for one that ended the judge: nothing of it is taken in."""
 
 
 @dataclass(slots=True)
 class ClosedTrace:
-    """What is needed to judge a closed trace again: its distinct spans and log records, how it was judged."""
+    """A closed trace as it is needed to judge it again: its distinct spans and log records, and how it was judged."""
 
     closed_ns: int
     revision: int
@@ -38,8 +38,8 @@ class ClosedTrace:
     first_position: int
     log_records: list[LogRecord] = field(default_factory=list)
     filter_hash: str = ""  # hash of the attribute filter of its spans
-    in_session: bool = False  # a session may go on for longer than the trace can be opened again
-    packed: bytes = b""  # all spans, digests and log records, which are then held nowhere else
+    in_session: bool = False  # a session may last longer than the time in which the trace can be reopened
+    packed: bytes = b""  # all spans, digests and log records; their lists are empty then
 
     @classmethod
     def of(cls, trace: Trace) -> "ClosedTrace":
@@ -58,21 +58,21 @@ class ClosedTrace:
         )
 
     def as_bytes(self) -> "ClosedTrace":
-        """It with its spans packed: itself, if they are."""
+        """The same with its spans packed; itself if they already are."""
         if self.packed:
             return self
         packed = encode_spans(self.spans, self.replaced, self.log_records, self.filter_hash)
         return replace(self, spans=[], replaced=[], log_records=[], packed=packed)
 
     def unpacked(self) -> "ClosedTrace":
-        """It with its spans as they were: itself, if they are."""
+        """The same with its spans unpacked; itself if they already are."""
         if not self.packed:
             return self
         kept = decode_spans(self.packed)
         return replace(self, spans=kept.spans, replaced=kept.replaced, log_records=kept.log_records, packed=b"")
 
     def trace(self, key: TraceKey) -> Trace:
-        """The trace as it was when it closed, but for why and when."""
+        """The trace as it was when it closed, without close reason and closing time."""
         tenant, trace_id = key
         return Trace(
             trace_id=trace_id,
@@ -92,7 +92,7 @@ class ClosedTrace:
 
 
 def missing_in(spans: Collection[Span]) -> list[str]:
-    """What a trace of these spans lacks, as `Trace.missing` names it."""
+    """The missing parts of a trace of these spans, as `Trace.missing` names them."""
     known = {span.span_id for span in spans}
     others = [span for span in spans if not span.is_local_root]
     missing = {span.parent_span_id for span in others}.difference(known)
@@ -100,19 +100,19 @@ def missing_in(spans: Collection[Span]) -> list[str]:
 
 
 class ClosedTraceLookup(Protocol):
-    """Finds closed traces that are not in memory: live in a store, in replay among those that were set apart."""
+    """Finds closed traces that are not in memory: in a store when live, among the kept ones in replay."""
 
     def __call__(self, keys: Iterable[TraceKey], /) -> Mapping[TraceKey, ClosedTrace]:
-        """Those of `keys` that are known."""
+        """The traces of those `keys` that are known."""
 
 
 def nothing_stored(keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
-    """The look-up of a run without a store."""
+    """The lookup of a run without a store."""
     return {}
 
 
 class ClosedTraces:
-    """Closed traces by (tenant, trace id), the memory in front of the store."""
+    """Closed traces by (tenant, trace id): a cache in front of the store."""
 
     def __init__(
         self,
@@ -122,15 +122,15 @@ class ClosedTraces:
         set_aside: Container[bytes] = (),
         max_unpacked_spans: int = 100_000,
     ) -> None:
-        """With nothing closed yet.
+        """Start with no closed trace.
 
         Args:
-            lookup: finds what is held here no longer.
-            max_held: so many traces are held at most.
-            deleted: ids of traces of which nothing is to be judged; not asked while it is empty. Of which something
-                came all the same is put into ``came_deleted``.
-            set_aside: ids of traces of which nothing is to be judged either; not asked while it is empty.
-            max_unpacked_spans: beyond so many spans, the traces that closed first are held as bytes.
+            lookup: finds traces that are no longer held here.
+            max_held: the largest number of traces held.
+            deleted: ids of traces that were deleted and are not judged again; not asked while it is empty. Traces of
+                which something came later are put into ``came_deleted``.
+            set_aside: ids of traces that are not judged because they are set aside; not asked while it is empty.
+            max_unpacked_spans: beyond this number of spans, the traces that closed first are held as bytes.
         """
         self.came_deleted: set[bytes] = set()
         self._deleted = deleted or None
@@ -138,14 +138,14 @@ class ClosedTraces:
         self._lookup = lookup
         self._max_held = max_held
         self._held: OrderedDict[TraceKey, tuple[int, ClosedTrace]] = OrderedDict()
-        self._expired: dict[TraceKey, int] = {}  # when it closed
+        self._expired: dict[TraceKey, int] = {}  # closing times, ns
         self._max_unpacked_spans = max_unpacked_spans
-        self._unpacked: OrderedDict[TraceKey, int] = OrderedDict()  # spans of those of `_held` that are no bytes yet
+        self._unpacked: OrderedDict[TraceKey, int] = OrderedDict()  # numbers of spans of those not packed
         self.unpacked_spans = 0
-        self.forgotten = 0  # closed traces let go because of `max_held`, which no store holds
+        self.forgotten = 0  # closed traces that were let go because of `max_held` and are in no store
 
     def add(self, key: TraceKey, closed: ClosedTrace, token: int = 0) -> None:
-        """Hold `closed`; `token` (growing) is what `release` will name once a store holds it."""
+        """Hold `closed` until `release` is called with this `token` (growing) or a higher one."""
         self._let_go(key)
         self._expired.pop(key, None)
         self._held[key] = (token, closed)
@@ -165,7 +165,7 @@ class ClosedTraces:
         self.unpacked_spans -= self._unpacked.pop(key, 0)
 
     def release(self, up_to_token: int) -> None:
-        """Let go of everything added with a token of at most `up_to_token`: a store holds it now."""
+        """Let go of everything added with a token up to `up_to_token`: a store holds it now."""
         while self._held:
             key, (token, _) = next(iter(self._held.items()))
             if token > up_to_token:
@@ -173,10 +173,10 @@ class ClosedTraces:
             self._let_go(key)
 
     def expire(self, before_ns: int) -> list[tuple[TraceKey, ClosedTrace]]:
-        """Remember only when it closed of what closed before `before_ns`, for runs without a store.
+        """Keep only the closing times of traces that closed before `before_ns`, for runs without a store.
 
         Returns:
-            The traces of sessions, which may go on: the look-up must find them from now on.
+            The traces of sessions, which may go on: the lookup must find these from now on.
         """
         in_sessions = []
         while self._held:

@@ -1,10 +1,11 @@
 """When a trace is due to close, and why.
 
-A trace closes on the first of: its end attribute; quiet for ``settle`` with a local root here and no parent missing;
-quiet for ``idle_timeout``; ``max_age`` since its first span. All times are receive times from the journal.
+A trace closes when the first of these happens: its end attribute came; it was quiet for ``settle``, with a local root
+and no parent missing; it was quiet for ``idle_timeout``; its first span is ``max_age`` old. All times are receive times
+from the journal.
 
-Source: the pair of quiet times is agent-shaped: agents wait for people and slow tools, so a fixed time from the first
-span (as tail sampling has it) closes them in the middle; Refinery and Tempo use quiet times for the same reason.
+Source: the two quiet times suit agents: they wait for people and slow tools, so a fixed time from the first span (as
+in tail sampling) would close their traces in the middle. Refinery and Tempo use quiet times for the same reason.
 """
 
 from collections.abc import Iterable
@@ -39,14 +40,14 @@ class Deadlines:
         )
 
     def due_ns(self, first_ns: int, last_ns: int, *, structurally_complete: bool, ended: bool) -> int:
-        """The time from which the trace is closed, if nothing more comes."""
+        """The time at which the trace is to be closed if nothing more comes."""
         if ended:
             return last_ns
         quiet = last_ns + (self.settle_ns if structurally_complete else self.idle_ns)
         return min(quiet, first_ns + self.max_age_ns)
 
     def reason(self, first_ns: int, last_ns: int, *, structurally_complete: bool, ended: bool) -> str:
-        """The close reason that belongs to `due_ns` of the same arguments."""
+        """The close reason for the `due_ns` of the same arguments."""
         if ended:
             return "end_attribute"
         quiet = last_ns + (self.settle_ns if structurally_complete else self.idle_ns)
@@ -58,8 +59,8 @@ class Deadlines:
 class Overrides:
     """Which of ``traces.overrides`` apply to a trace, and the deadlines that follow.
 
-    An override applies from the first span on that fits it, whatever comes before or after: what holds for a trace
-    depends on its set of spans, not on their order. Overrides are bits of an int, the first one the lowest.
+    An override applies once a span fits it, whatever comes before or after: so it depends on the trace's set of spans,
+    not on their order. Overrides are bits of an int; the first one is the lowest bit.
     """
 
     def __init__(self, settings: TracesSettings) -> None:

@@ -1,4 +1,4 @@
-"""Which of two contents of one span id is kept, and what makes contents the same (promise 2)."""
+"""Decides which of two contents of one span id is kept, and when contents are the same (promise 2)."""
 
 from dataclasses import replace
 from hashlib import blake2b
@@ -9,8 +9,8 @@ from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span, SpanEvent
 from tracegrade.semconv import EVENT_SEQUENCE
 
-# The digests of contents that lost to another are stored: unread keys stand in them where they always did, as if they
-# were an attribute.
+# Digests of replaced contents are stored. So unread keys stay in the digested content as if they were an attribute, as
+# they were in earlier versions.
 _UNREAD_KEYS = "tracegrade.unread_keys"
 
 
@@ -42,13 +42,13 @@ def _event(event: SpanEvent) -> list[object]:
 
 
 def digest(span: Span) -> bytes:
-    """16 bytes that stand for (span id, content)."""
+    """16 bytes that identify (span id, content)."""
     text = b"%s%d%s" % (span.span_id, span.end_ns, canonical_content(span))
     return blake2b(text, digest_size=16).digest()
 
 
 def is_same_otherwise_kept(one: Span, other: Span) -> bool:
-    """Whether two contents can be one span, of which other attributes and events were kept at another time."""
+    """Whether two contents can be one span that was decoded with different attribute filters."""
     return (
         replace(one, attributes=other.attributes, events=other.events, unread_keys=other.unread_keys) == other
         and (one.unread_keys is None or other.unread_keys is None or one.unread_keys == other.unread_keys)
@@ -58,7 +58,7 @@ def is_same_otherwise_kept(one: Span, other: Span) -> bool:
 
 
 def _events_of(one: Span, other: Span) -> list[SpanEvent]:
-    """The events of `one` by names that were kept of both: an event is kept whole, or not at all."""
+    """The events of `one` with names that were kept for both: an event is kept whole, or not at all."""
     names = {event.name for event in other.events}
     return [event for event in one.events if event.name in names]
 
@@ -71,7 +71,7 @@ def is_preferred(new: Span, old: Span) -> bool:
 
 
 def log_record_digest(record: LogRecord) -> bytes:
-    """16 bytes that stand for a log record: one that comes twice is one."""
+    """16 bytes that identify a log record, so that one that comes twice counts once."""
     text = orjson.dumps([record.span_id.hex(), record.scope, _event(record.event)], option=orjson.OPT_SORT_KEYS)
     return blake2b(text, digest_size=16).digest()
 

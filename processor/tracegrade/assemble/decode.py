@@ -1,7 +1,7 @@
-"""Bytes to spans and log records, keeping only the attributes that somebody reads.
+"""Bytes to spans and log records, keeping only the attributes that something reads.
 
-Touching an attribute costs more than parsing it (upb parses into C), so keys are filtered in C and only the values of
-those that are kept are touched.
+Reading an attribute in Python costs more than parsing it (upb parses into C). So keys are filtered in C, and only the
+values of kept keys are read.
 """
 
 import base64
@@ -21,22 +21,22 @@ from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.semconv import EVENT_NAME, LOG_BODY, MOVED_CONTENT, OWN_SCOPE
 
-# Distinct attribute keys are few; a sender that invents keys without end must not grow the memo for ever.
+# There are few distinct attribute keys; a sender that invents keys without end must not grow the memo for ever.
 _MAX_KNOWN_KEYS = 50_000
-# Nor the memo of their sets, which holds 5 MB at most.
+# The same for the memo of sets of keys, which takes at most 5 MB.
 _MAX_LEARNT_SETS = 1024
 _MAX_LEARNT_KEYS = 64
-# Names of attributes are short; what is longer is decided anew each time, so that the memos stay small.
+# Names of attributes are short; longer ones are decided again each time, so that the memos stay small.
 _LONGEST_LEARNT_KEY = 256
 _MAX_NOTED_KEYS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class AttributeFilter:
-    """Which attributes of a span decoding keeps: exact keys, key prefixes, event names (a kept event keeps them all).
+    """Which attributes of a span decoding keeps: by key, by key prefix, and all attributes of events with these names.
 
-    An event may as well be a log record. ``marks`` are the keys by which dialects know their spans: of a span without
-    any of them that looks like a tool call all the keys are noted (see `extract.unread`).
+    An event may also be a log record. ``marks`` are the keys by which dialects recognise their spans: all keys of a
+    span that has none of them and looks like a tool call are noted (see `extract.unread`).
     """
 
     attributes: frozenset[str]
@@ -46,13 +46,13 @@ class AttributeFilter:
 
     @property
     def hash(self) -> str:
-        """16 hex digits that change with what is kept."""
+        """16 hex digits that change when the filter keeps other attributes."""
         parts = (self.attributes, self.prefixes, self.events, self.marks)
         return blake2b(repr([sorted(part) for part in parts]).encode(), digest_size=8).hexdigest()
 
 
 class _Gate(dict[str, bool]):
-    """Whether an attribute key is kept; remembered for each key that has come."""
+    """Whether an attribute key is kept; remembered for each key that came."""
 
     def __init__(self, attribute_filter: AttributeFilter) -> None:
         self._filter = attribute_filter
@@ -67,7 +67,7 @@ class _Gate(dict[str, bool]):
 
 
 class _Chosen(NamedTuple):
-    """What a set of attribute keys says: which are kept; all of them, if no dialect knows such a span; its look."""
+    """What follows from a set of attribute keys: those kept; all of them if no dialect knows such a span; its look."""
 
     kept: tuple[str, ...]
     unmarked: tuple[str, ...] | None
@@ -75,10 +75,10 @@ class _Chosen(NamedTuple):
 
 
 class _Choice(dict[tuple[str, ...], _Chosen]):
-    """Which of a span's attribute keys are kept, sorted, learnt as they come: senders repeat few sets of keys.
+    """Which of a span's attribute keys are kept, sorted; remembered for each set, as senders repeat a few sets of keys.
 
-    Sorted, because the order in which a protobuf map is walked differs from process to process. The keys are shared by
-    all spans, and with whoever looks them up.
+    They are sorted because the order of a protobuf map differs from process to process. All spans, and all code that
+    looks keys up, share the same key objects.
     """
 
     def __init__(self, attribute_filter: AttributeFilter) -> None:
@@ -103,7 +103,7 @@ class Decoder:
 
     def __init__(self, attribute_filter: AttributeFilter) -> None:
         self.use(attribute_filter)
-        self.own_spans = 0  # spans of our own scope passed over so far
+        self.own_spans = 0  # spans of our own scope left out so far
         self.own_log_records = 0
 
     def use(self, attribute_filter: AttributeFilter) -> None:
@@ -117,7 +117,7 @@ class Decoder:
         Attributes are in order of their keys.
 
         Raises:
-            google.protobuf.message.DecodeError: not such a request. What was journalled was parsed before.
+            google.protobuf.message.DecodeError: not such a request. Everything journalled was parsed before.
         """
         request = KeyedRequest.FromString(payload)
         decoded: list[Span] = []
@@ -138,7 +138,7 @@ class Decoder:
         kept, unmarked, looks_like_tool = self._chosen[tuple(keyed)]
         for key in kept:
             value = keyed[key]
-            # Most values are non-empty texts: one access instead of two.
+            # Most values are non-empty texts; this reads them with one access instead of two.
             attributes[key] = value.string_value or json_value(value)
         if unmarked is not None and not (looks_like_tool or looks_like_a_tool(span.name)):
             unmarked = None
@@ -166,13 +166,13 @@ class Decoder:
         )
 
     def log_records(self, payload: bytes) -> list[LogRecord]:
-        """The log records of one ExportLogsServiceRequest that name a span, and are events that somebody reads.
+        """The log records of one ExportLogsServiceRequest that name a span and are events that something reads.
 
-        Those of our own scope are counted. The others are passed over after a look at their ids and their name, as
-        nearly all log records are.
+        Those of our own scope are counted. All others, nearly all log records, are left out after a look at their ids
+        and their name.
 
         Raises:
-            google.protobuf.message.DecodeError: not such a request. What was journalled was parsed before.
+            google.protobuf.message.DecodeError: not such a request. Everything journalled was parsed before.
         """
         decoded: list[LogRecord] = []
         for resource_logs in KeyedLogsRequest.FromString(payload).resource_logs:

@@ -1,7 +1,7 @@
-"""The requests with the attributes of their spans and log records keyed by name, as protobuf sees them.
+"""Request classes in which attributes of spans and log records are protobuf maps, keyed by name.
 
-On the wire a map is a list of entries with a key 1 and a value 2, which is what KeyValue is. Read as a map, names are
-walked and values looked up without a Python object for each attribute: that halves what decoding costs.
+On the wire, a map is a list of entries with a key 1 and a value 2, just as KeyValue. When it is read as a map, names
+are walked and values are looked up without a Python object for each attribute, which halves the cost of decoding.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import DESCRIPTOR as TRACE
 
 
 def _class(otlp: FileDescriptor, item_name: str, request_name: str) -> Any:
-    """TracesData or LogsData, which are the export requests by other names, of OTLP's own with one change."""
+    """OTLP's TracesData or LogsData, which are the export requests under other names, with one change."""
     file = FileDescriptorProto()
     otlp.CopyToProto(file)
     item = next(message for message in file.message_type if message.name == item_name)
@@ -28,7 +28,7 @@ def _class(otlp: FileDescriptor, item_name: str, request_name: str) -> Any:
     del entry.field[2:]
     attributes = next(field for field in item.field if field.name == "attributes")
     attributes.type_name = f".{file.package}.{item_name}.AttributesEntry"
-    # A pool of its own: the default one has OTLP's classes under the same names.
+    # A separate pool: the default one has OTLP's classes under the same names.
     pool = DescriptorPool()
     for dependency in (COMMON, RESOURCE):
         pool.AddSerializedFile(dependency.serialized_pb)
@@ -36,6 +36,6 @@ def _class(otlp: FileDescriptor, item_name: str, request_name: str) -> Any:
     return GetMessageClass(pool.FindMessageTypeByName(f"{file.package}.{request_name}"))
 
 
-# Of type Any: their classes are made here, and stubs know OTLP's only.
+# Of type Any: the classes are made here, and stubs know only OTLP's.
 KeyedRequest: Any = _class(TRACE, "Span", "TracesData")
 KeyedLogsRequest: Any = _class(LOGS, "LogRecord", "LogsData")

@@ -1,4 +1,4 @@
-"""One trace that is still open: its spans and log records, as objects; packed when they are many and no more come."""
+"""One trace that is still open: its spans and log records as objects, packed when they are many and no more come."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -19,14 +19,14 @@ class _Packed(NamedTuple):
 
 @dataclass(slots=True)
 class LiveTrace:
-    """The spans and log records of one trace so far, and what decides when it closes.
+    """The spans and log records of one trace so far, and the facts that decide when it closes.
 
-    Spans and log records that are packed are held as bytes; of each its key is left, with None for it.
+    Packed spans and log records are held as bytes; their keys stay, with None as value.
     """
 
-    first_ns: int  # when it opened, or opened again: max_age counts from here
+    first_ns: int  # when it was opened or reopened: max_age counts from here
     last_ns: int
-    first_position: int  # the first record that would have to be read again
+    first_position: int  # the first record that must be read again after a restart
     last_position: int
     rule_set: str
     deadlines: Deadlines
@@ -38,15 +38,15 @@ class LiveTrace:
     packed: tuple[_Packed, ...] = ()  # each holds fewer than the one before it
     local_roots: int = 0
     byte_count: int = 0
-    unjudged: int = 0  # distinct contents of spans that came since it was last judged
+    unjudged: int = 0  # distinct contents of spans that came after it was last judged
     unjudged_log_records: list[bytes] = field(default_factory=list)
     judged_revision: int | None = None
     cut_by: str | None = None
     ended: bool = False
-    kept_otherwise: bool = False  # other attributes were kept of its first spans than are of its next
-    overrides: int = 0  # those that apply to it, by what its spans say
+    kept_otherwise: bool = False  # its first spans were decoded with another attribute filter than its next
+    overrides: int = 0  # those that apply to it, decided by its spans
     queued_due_ns: int = 0  # due time of its earliest entry in the queue
-    counted: int = 0  # of the contents that all live traces hold unpacked, those that are this one's
+    counted: int = 0  # its part of `LiveTraces.unpacked`
 
     @property
     def revision(self) -> int:
@@ -80,11 +80,11 @@ class LiveTrace:
             self.unjudged_log_records.append(key)
 
     def is_known_log_record(self, record: LogRecord) -> bool:
-        """Whether this very log record was seen before."""
+        """Whether this same log record was seen before."""
         return log_record_digest(record) in self.log_records
 
     def is_known(self, span: Span) -> bool:
-        """Whether this very content was seen before."""
+        """Whether this same content was seen before."""
         if span.span_id not in self.spans:
             return False
         held = self._unpacked_span(span.span_id)
@@ -119,20 +119,20 @@ class LiveTrace:
         if held is None:
             self.unpack()
             held = self.spans[span_id]
-            assert held is not None  # what stands for a packed span, until it is unpacked
+            assert held is not None  # None stands for a packed span, until it is unpacked
         return held
 
     @property
     def unpacked(self) -> int:
-        """How many spans and log records are held as they are."""
+        """The number of spans and log records that are not packed."""
         held = len(self.spans) + len(self.log_records)
         return held - sum(packed.contents for packed in self.packed) if self.packed else held
 
     def pack(self) -> None:
-        """Hold as bytes what is not yet.
+        """Hold as bytes everything that is not packed yet.
 
-        What comes later is packed by itself, and with what was packed before once it is as much: each span is packed
-        as often as the trace doubles, and they never are in many pieces.
+        Later contents make a piece of their own, which is joined with the piece before it once it is as large. So each
+        span is packed once for each doubling of the trace, and there are never many pieces.
         """
         while self.packed and self.packed[-1].contents <= self.unpacked:
             self._unpack_last()
@@ -145,7 +145,7 @@ class LiveTrace:
             self.log_records = dict.fromkeys(self.log_records)
 
     def unpack(self) -> None:
-        """Hold everything as it is."""
+        """Hold everything as objects again."""
         while self.packed:
             self._unpack_last()
 

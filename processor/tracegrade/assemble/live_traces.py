@@ -7,14 +7,14 @@ span 2::
 
     0.0 s   span 2 comes    the trace is live; its parent is missing: due when it was idle, at 60.0
     1.0 s   span 1 comes    the local root is here and no parent is missing: due when it has settled, at 3.0
-    2.5 s   span 2 again    known, so a duplicate; but the trace was not quiet: due at 4.5
+    2.5 s   span 2 again    known, so a duplicate; but the trace is not quiet: due at 4.5
     4.5 s   nothing         closed as ``settled``, with 2 spans, in revision 2
     9.0 s   span 3 comes    found among the closed traces: live again with all 3 spans, due at 11.0
     11.0 s  nothing         closed again, in revision 3, which supersedes revision 2
     700 s   span 4 comes    later than ``reopen_for`` after that: counted ``too_late``, and opens no trace of its own
 
-The queue holds each live trace once, under a time at which it may be due. When that comes, the due time is worked out
-anew: when it is later by now, the entry is put back, so that a span that only delays it costs no entry.
+The queue holds each live trace once, under a time at which it may be due. At that time, the due time is computed again.
+If it is later now, the entry is put back; so a span that only delays the due time needs no new entry.
 """
 
 from collections import Counter, defaultdict
@@ -39,14 +39,14 @@ class LiveTraces:
     """All live traces of one judge, and the queue of their due times."""
 
     def __init__(self, settings: TracesSettings, closed: ClosedTraces, rule_set: str, filter_hash: str = "") -> None:
-        self.rule_set = rule_set  # hash of the rule set in force for traces that begin now
-        self.filter_hash = filter_hash  # hash of the attribute filter for spans that come now
+        self.rule_set = rule_set  # hash of the rule set for traces that begin now
+        self.filter_hash = filter_hash  # hash of the attribute filter of spans that come now
         self.span_dispositions: Dispositions = Counter()  # of spans, since the start
         self.open_spans = 0  # distinct contents not judged yet
         self.log_record_dispositions: Dispositions = Counter()
         self.open_log_records = 0
         self.unpacked = 0  # contents of live traces that are not packed
-        self.about_to_close: Callable[[bytes], object] = _nobody  # told the id of each trace whose time has come
+        self.about_to_close: Callable[[bytes], object] = _ignored  # called with the id of each trace that is due
         self._settings = settings
         self._overrides = Overrides(settings)
         self._deadlines = self._overrides.deadlines(0)
@@ -58,7 +58,7 @@ class LiveTraces:
         self._max_bytes = settings.max_mib_per_trace * 1024 * 1024
 
     def use(self, rule_set: str, filter_hash: str) -> None:
-        """Stamp traces that begin from now on with the hash of another rule set; open ones keep theirs."""
+        """Mark traces that begin from now on with the hash of another rule set; open traces keep theirs."""
         self.rule_set = rule_set
         if filter_hash != self.filter_hash:
             self.filter_hash = filter_hash
@@ -75,7 +75,7 @@ class LiveTraces:
     @property
     def oldest_position(self) -> int | None:
         """The first journal position that a live trace still needs, None when none is live."""
-        # Traces open in the order of the journal, so the one that opened first needs the first position.
+        # Traces open in journal order, so the trace that opened first needs the first position.
         return next((live.first_position for live in self._live.values()), None)
 
     def add(
@@ -86,11 +86,11 @@ class LiveTraces:
         Call `close_due(received_ns)` first: a trace due before this record came is closed before it.
 
         Args:
-            spans: of the record, any order, any number of traces.
-            tenant: whose they are.
+            spans: of the record, in any order, of any number of traces.
+            tenant: the owner of the spans.
             received_ns: the record's receive time.
             position: the record's first byte in the journal, and `end` the byte after it.
-            byte_count: the record's size, shared out evenly over its spans.
+            byte_count: the record's size, divided evenly among its spans.
         """
         self._add(
             spans,
@@ -109,7 +109,7 @@ class LiveTraces:
     ) -> None:
         """Take in the log records of one journal record, as `add` does spans.
 
-        A trace of which only log records came waits for its first span as long as a late span could reopen it.
+        A trace that has only log records waits for its first span for as long as a late span could reopen it.
         """
         self._add(
             records,
@@ -182,7 +182,7 @@ class LiveTraces:
         is_known: Callable[[LiveTrace, Content], bool],
         dispositions: Dispositions,
     ) -> list[Content]:
-        """The contents of `group` for which a closed trace is opened again; all others are counted."""
+        """The contents of `group` for which a closed trace is reopened; all others are counted."""
         new = [content for content in group if not is_known(live, content)]
         if duplicates := len(group) - len(new):
             dispositions["duplicate", ""] += duplicates
@@ -200,8 +200,8 @@ class LiveTraces:
         added = [span for span in group if live.add(span)]
         changed = self._override(live, added)
         if (end_attribute := live.deadlines.end_attribute) is not None:
-            # The end may have come before the span that says which attribute ends this trace; one that is open again
-            # was ended before, and settles.
+            # The end attribute may have come before the span that says which attribute that is. A reopened trace had
+            # its end before, and settles.
             asked = live.all_spans() if changed and live.judged_revision is None else added
             live.ended = live.ended or any(span.attributes.get(end_attribute) is True for span in asked)
         self.open_spans += len(added)
@@ -234,8 +234,8 @@ class LiveTraces:
         live.counted = unpacked
 
     def _pack_quiet_ones(self) -> None:
-        """Pack the longest quiet traces, until half of what may be unpacked is."""
-        # So many at a time, since finding them looks at every live trace.
+        """Pack the traces that were quiet for longest, until at most half of the allowed spans are unpacked."""
+        # Many at a time, since finding them looks at every live trace.
         for live in sorted((live for live in self._live.values() if live.counted), key=lambda live: live.last_ns):
             if self.unpacked <= self._settings.max_unpacked_spans // 2:
                 return
@@ -243,7 +243,7 @@ class LiveTraces:
             self._count_unpacked(live)
 
     def _override(self, live: LiveTrace, spans: list[Span]) -> bool:
-        """Note which overrides `spans` make apply; whether the deadlines changed."""
+        """Note which overrides apply because of `spans`. Returns whether the deadlines changed."""
         if not self._overrides:
             return False
         applying = live.overrides | self._overrides.applying(spans)
@@ -254,7 +254,7 @@ class LiveTraces:
         return True
 
     def _queue_due(self, key: TraceKey, live: LiveTrace) -> None:
-        # A later due time is found out when the entry comes up; only an earlier one needs an entry of its own.
+        # A later due time is noticed when the entry comes up; only an earlier one needs a new entry.
         due_ns = self._due_ns(live)
         if not live.queued_due_ns or due_ns < live.queued_due_ns:
             live.queued_due_ns = due_ns
@@ -268,14 +268,14 @@ class LiveTraces:
         )
 
     def close_due(self, now_ns: int) -> Iterator[Trace]:
-        """Close every live trace whose time has come.
+        """Close every live trace that is due.
 
         Args:
             now_ns: the time to judge by, ns since 1970 UTC; never earlier than the last call's.
 
         Returns:
-            Closed traces in order of their due times, those cut by a bound first. Each is closed, and unpacked, when it
-            is asked for; take all before anything else is added.
+            Closed traces in order of their due times, those cut by a bound first. Each is closed and unpacked when the
+            iterator reaches it; take all before adding anything else.
 
         Raises:
             ValueError: `now_ns` went backwards.
@@ -292,7 +292,7 @@ class LiveTraces:
             queued_ns, key = heappop(self._queue)
             live = self._live.get(key)
             if live is None or live.queued_due_ns != queued_ns:
-                continue  # closed meanwhile, or an earlier entry stands for it
+                continue  # it was closed meanwhile, or has an earlier entry
             due_ns = self._due_ns(live)
             if due_ns > now_ns:
                 live.queued_due_ns = due_ns
@@ -308,9 +308,9 @@ class LiveTraces:
             yield self._close(key, live, reason, due_ns)
 
     def close_all(self) -> Iterator[Trace]:
-        """Close what is still live because the input ended: first what is due by now, then the rest by age."""
+        """Close all live traces because the input ended: first those that are due, then the others by age."""
         yield from self.close_due(self._clock_ns)
-        # By their keys, so that none is held, unpacked as it then is, until the last of them is closed.
+        # By key, so that no closed trace, which is unpacked, is held until the last one is closed.
         for key in sorted(self._live, key=lambda key: (self._live[key].first_ns, key)):
             live = self._live[key]
             if live.spans:
@@ -340,7 +340,7 @@ class LiveTraces:
     def _close_over_bounds(self) -> None:
         settings = self._settings
         while len(self._live) > settings.max_live_traces or self._open_contents > settings.max_live_spans:
-            # A hundredth at a time: finding the longest quiet ones looks at every live trace.
+            # A hundredth at a time: finding the traces that were quiet for longest looks at every live trace.
             count = 1 + len(self._live) // 100
             for key in nsmallest(count, self._live, key=lambda key: (self._live[key].last_ns, key)):
                 self._cut(key, self._live[key], "memory")
@@ -378,5 +378,5 @@ class LiveTraces:
         )
 
 
-def _nobody(trace_id: bytes) -> None:
+def _ignored(trace_id: bytes) -> None:
     """Does nothing."""

@@ -1,10 +1,10 @@
 """Which traces make up a session, and when it has ended. Time is an argument, as for traces.
 
-A session is judged after each closing of one of its traces, as it stands, and once more when it ends: it was quiet for
-``session_quiet``, a span with the ``session_end_attribute`` came, or the input ended. A trace that closes later makes a
-further revision, and the session is open again. What is known of it is the ids and revisions of its traces; their
-spans are where closed traces are. Sessions that go on, and those that no store is known to hold yet, are held in
-memory; others are looked up.
+A session is judged each time one of its traces closes, with the traces so far, and once more when it ends: it was quiet
+for ``session_quiet``, a span with the ``session_end_attribute`` came, or the input ended. A trace that closes later
+makes a further revision, and the session is open again. A session has the ids and revisions of its traces; their spans
+are held as closed traces. Sessions that go on, and those that no store is known to hold yet, are in memory; others are
+looked up.
 """
 
 from collections import deque
@@ -28,10 +28,10 @@ NO_LONGER = b""
 
 @dataclass(slots=True)
 class KnownSession:
-    """What is known of a session: its traces and their revisions, when the last one closed, what was judged of it.
+    """A session: its traces and their revisions, when the last one closed, and which revision was judged.
 
-    A member's revision is 0 when the trace itself is not to be found. ``cut`` says that there were more than may be.
-    ``revision`` is the one judged last, None before that; ``ended`` says that it was judged as ended.
+    The revision of a trace is 0 when the trace itself is not found. ``cut`` says that there were more traces than the
+    bound. ``revision`` is the one judged last, None before that; ``ended`` says that it was judged as ended.
     """
 
     tenant: str
@@ -41,7 +41,7 @@ class KnownSession:
     cut: bool = False
     revision: int | None = None
     ended: bool = False
-    token: int = 0  # names the newest result of it, as in `ClosedTraces.add`
+    token: int = 0  # of its newest result, as in `ClosedTraces.add`
 
     @property
     def key(self) -> SessionKey:
@@ -54,9 +54,9 @@ class KnownSession:
         return [(self.tenant, trace_id) for trace_id in self.members if trace_id != NO_LONGER]
 
     def found(self, revisions: Mapping[TraceKey, int]) -> None:
-        """Note of which revision each trace is now: `revisions` has those that are still there.
+        """Note which revision each trace has now: `revisions` has those that are still stored.
 
-        After a kill or by retention that may be a lower one, or none.
+        After a kill, or because of retention, it may be lower, or the trace may be missing.
         """
         for key in self.traces:
             now = revisions.get(key, 0)
@@ -82,12 +82,12 @@ LookupSession = Callable[[SessionKey], KnownSession | None]
 
 
 def none_stored(key: SessionKey) -> KnownSession | None:
-    """The look-up of a run without a store."""
+    """The lookup of a run without a store."""
     return None
 
 
 class Sessions:
-    """All sessions that go on, and the queue of when they end."""
+    """All sessions that go on, and the queue of the times when they end."""
 
     def __init__(self, settings: TracesSettings, lookup: LookupSession = none_stored) -> None:
         self._lookup = lookup
@@ -100,7 +100,7 @@ class Sessions:
         self._queue: list[tuple[int, SessionKey]] = []
 
     def resume(self, going_on: Iterable[KnownSession]) -> None:
-        """Take up sessions that went on when an earlier process stopped."""
+        """Go on with sessions that were open when an earlier process stopped."""
         for session in going_on:
             self._known[session.key] = session
             self._queue_up(session)
@@ -115,7 +115,7 @@ class Sessions:
         return session
 
     def judged(self, session: KnownSession, *, ended: bool, token: int) -> None:
-        """Note that `session` was judged as it stands; `token` (growing) is what `release` will name."""
+        """Note that `session` was judged with the traces so far; `release` will name this `token` (growing)."""
         session.revision, session.ended, session.token = session_revision(session.members, ended=ended), ended, token
         self._known[session.key] = session
         self._unstored.append((token, session.key))
@@ -139,7 +139,7 @@ class Sessions:
                 continue
             due_ns = session.closed_ns + self._quiet_ns
             if due_ns > now_ns and len(self._open) <= self._max_open:
-                heappush(self._queue, (due_ns, key))  # it went on
+                heappush(self._queue, (due_ns, key))  # it went on meanwhile
                 continue
             del self._open[key]
             ended.append((session, "quiet" if due_ns <= now_ns else "memory"))
@@ -153,7 +153,7 @@ class Sessions:
         return [(session, "end_of_input") for session in rest]
 
     def release(self, up_to_token: int) -> None:
-        """Let go of ended sessions whose results have a token of at most `up_to_token`: a store holds them now."""
+        """Let go of ended sessions whose results have a token up to `up_to_token`: a store holds them now."""
         while self._unstored and self._unstored[0][0] <= up_to_token:
             token, key = self._unstored.popleft()
             session = self._known.get(key)

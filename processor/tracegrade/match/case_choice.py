@@ -1,22 +1,22 @@
-"""Which of a rule's cases a subject meets.
+"""Chooses which of a rule's cases a subject meets.
 
-The first of these that finds one chooses, and of several the first in the file:
+These ways are tried in order; the first that finds a case decides. Of several cases, it is the first in the file:
 
-1. the id in the attribute ``tracegrade.case.id`` or ``test.case.name``: then no other case is meant;
+1. the id in the attribute ``tracegrade.case.id`` or ``test.case.name``: with it, no other case is tried;
 2. ``attributes`` alone;
-3. the exact prompt, white space aside;
+3. the exact prompt, except for white space;
 4. a prompt's ``{$regex: ...}``;
-5. the prompt most like the subject's, letter case aside, from ``similarity`` on (as ``$similarity``; 1 for never).
+5. the most similar prompt, without regard to letter case, if at least ``similarity`` (as ``$similarity``; 1: never).
 
 Worked example, a rule of three cases: `paris` asks for the prompt "What's the weather in Paris?", `anywhere` for
 ``{$regex: "(?i)weather"}``, `vip` for the attribute ``tenant.tier: gold``.
 
 - A run whose span has ``tracegrade.case.id: anywhere`` meets `anywhere`, whatever its prompt.
-- A gold tenant's run meets `vip`: attributes alone are asked before prompts.
-- The prompt "What's  the weather in Paris?" meets `paris`: white space aside it is that prompt.
-- "Weather in Rome?" meets `anywhere`, by the expression.
-- "What's the wether in Paris?" meets `paris`: no expression finds it, and 27 of 28 characters agree.
-- A run whose prompt was not recorded may have met `paris` or `anywhere`: nobody can tell.
+- A gold tenant's run meets `vip`: attributes alone are tried before prompts.
+- The prompt "What's  the weather in Paris?" meets `paris`: except for white space, it is that prompt.
+- "Weather in Rome?" meets `anywhere`: its expression matches.
+- "What's the wether in Paris?" meets `paris`: no expression matches, and 27 of 28 characters are equal.
+- A run whose prompt was not recorded may meet `paris` or `anywhere`: which one is unknown.
 """
 
 from collections.abc import Iterable
@@ -24,11 +24,11 @@ from collections.abc import Iterable
 from tracegrade.match.facts import Facts
 from tracegrade.rule.case import CASE_ID_ATTRIBUTES, Case, Cases
 
-_LONGEST_COMPARED = 10_000  # characters of a prompt that is sought by likeness
+_LONGEST_COMPARED = 10_000  # characters of a prompt that is compared by similarity
 
 
 def choose(cases: Cases, facts: Facts) -> tuple[Case | None, bool]:
-    """The case that the subject meets; and, where there is none, whether its unread prompt could have told."""
+    """The case that the subject meets; and, without one, whether the prompt, which was not recorded, might decide."""
     named = next((value for name in CASE_ID_ATTRIBUTES if (value := facts.attribute(name)) is not None), None)
     if named is not None:
         return (cases.by_id.get(named) if isinstance(named, str) else None), False
@@ -43,7 +43,7 @@ def choose(cases: Cases, facts: Facts) -> tuple[Case | None, bool]:
 
 
 def _most_like(cases: Cases, prompt: str, facts: Facts) -> Case | None:
-    from rapidfuzz.distance import Levenshtein  # 40 ms, for the rules that have cases
+    from rapidfuzz.distance import Levenshtein  # takes 40 ms, and only rules with cases need it
 
     if len(prompt) > _LONGEST_COMPARED:
         return None

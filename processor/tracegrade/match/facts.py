@@ -1,4 +1,4 @@
-"""What clauses read of a subject, looked up once and shared by all rules."""
+"""The facts of a subject that clauses read, looked up once and shared by all rules."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -18,10 +18,10 @@ from tracegrade.rule.patterns import Patterns
 
 @dataclass(slots=True)
 class Facts:
-    """One subject as clauses see it; None is what was not recorded.
+    """One subject as clauses read it; None stands for what was not recorded.
 
     ``service`` is "" when the resource names none, as everywhere. ``attributes`` are the places where an attribute is
-    looked up, first found wins: the subject's span, the trace's root span, the resource of the subject's span.
+    looked up, in this order: the subject's span, the trace's root span, the resource of the subject's span.
     """
 
     service: str
@@ -47,7 +47,7 @@ class Facts:
         return next((place[name] for place in self.attributes if name in place), None)
 
     def match(self, clause: str, patterns: Patterns) -> bool:
-        """Whether a clause holds; `clause` is named as `Clauses.named` names it. An unread prompt never matches."""
+        """Whether a clause (a name from `Clauses.named`) holds. A prompt that was not recorded never matches."""
         match clause:
             case "tools":
                 return any(patterns.match(name) for name in self.tools)
@@ -60,14 +60,14 @@ class Facts:
                 return patterns.match(self.attribute(clause.removeprefix("attributes.")))
 
     def holds(self, expression: CelExpression) -> bool | str:
-        """Whether a CEL expression is true of the subject; a text says why that cannot be told."""
+        """Whether a CEL expression is true of the subject; a text says why this is unknown."""
         if self._context is None:
             self._context = CelContext(self.variables)
         return expression.holds(self._context, self._longest if expression.loops > 1 else 0)
 
     @property
     def variables(self) -> dict[str, Callable[[], JsonValue]]:
-        """What expressions see, as `cel_types.VARIABLES` says; each worked out when it is called."""
+        """The variables of expressions, as in `cel_types.VARIABLES`; each is computed when it is called."""
         return {
             "service": lambda: self.service,
             "environment": lambda: _text(self.environment),
@@ -85,7 +85,7 @@ class Facts:
 
     @property
     def _longest(self) -> int:
-        """The number of items in the longest list that an expression sees."""
+        """The number of items in the longest list that an expression can read."""
         lists = [value for place in self.attributes for value in place.values() if isinstance(value, list | dict)]
         return max(len(self.subject.calls), len(self.tools), *map(len, lists), 0)
 
@@ -110,12 +110,12 @@ def _trace_facts(subject: Subject) -> JsonValue:
 
 
 class FactReader:
-    """Reads the facts of subjects of one trace; what they share is looked up once."""
+    """Reads the facts of the subjects of one trace; shared facts are looked up once."""
 
     def __init__(self, trace: Trace) -> None:
         self._resource = trace.resource
         self._root = root = trace.root
-        # Found by hex id; the root is what is asked for most often, and then no other needs to be known.
+        # Found by hex id. Most often the root is asked for; then the other spans need not be indexed.
         self._spans: dict[str, Span] = {root.span_id.hex(): root} if root is not None else {}
         self._others: Iterable[Span] = trace.spans
 
@@ -135,7 +135,7 @@ class FactReader:
 
 
 def session_facts(session: Session, subject: Subject) -> Facts:
-    """The facts of a session: those of its first trace; attributes also of the others' roots, first found wins."""
+    """The facts of a session: those of its first trace. Attributes are looked up in the other traces' roots too."""
     traces = [part.trace for part in session.parts]
     resource = traces[0].resource
     roots = [root.attributes for trace in traces if (root := trace.root) is not None]

@@ -1,8 +1,8 @@
 """Finds the rules that may judge a subject without asking every rule.
 
-Each rule stands in one list: under the rarest values that one of its clauses asks for. A subject's values lead to
-those lists; the rules found there are then checked in full. So the cost of a subject grows with the rules that share
-its rarest value, not with the rules loaded.
+Each rule is in the list of one clause: the one whose values the fewest rules ask for. A subject's values lead to those
+lists; the rules found there are then checked in full. So the cost of a subject grows with the rules that share its
+rarest value, not with the rules loaded.
 """
 
 from collections import Counter
@@ -16,12 +16,12 @@ from tracegrade.rule.patterns import LONGEST_REMEMBERED, MEMO_SIZE, Patterns, Sc
 from tracegrade.rule.rule import SCOPES, Rule, RuleScope
 from tracegrade.rule.rule_set import RuleSet
 
-# A glob tells less than a value: it is chosen only over values that more rules share than this.
+# A glob selects less well than a value: it is chosen only over values that more rules share than this.
 _GLOB_WEIGHT = 16
 
 
 class Index:
-    """The rules of one scope, by what they ask for."""
+    """The rules of one scope, by the values that they ask for."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = rules
@@ -51,7 +51,7 @@ class Index:
     def candidates(self, facts: Facts) -> list[Rule]:
         """The rules that may match, each once, in the order given; no rule that matches is left out.
 
-        A rule that asks for a prompt is a candidate, too, when the prompt cannot be read: its answer is
+        A rule that asks for a prompt is also a candidate when the prompt cannot be read: its decision is then
         not_evaluable, not not_matched.
         """
         found = set(self._always)
@@ -60,7 +60,7 @@ class Index:
                 found.update(places.find(value))
             if clause == "prompt" and facts.prompt is None:
                 found.update(places.everything())
-        # Of the two, the shorter is gone through: a subject has few attributes, however many rules ask for.
+        # The intersection walks the shorter of the two: a subject has few attributes, even if rules ask for many.
         for name in set().union(*(place.keys() & self._attributes.keys() for place in facts.attributes)):
             found.update(self._attributes[name].find(facts.attribute(name)))
         return [self._rules[position] for position in sorted(found)]

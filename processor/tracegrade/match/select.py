@@ -18,12 +18,12 @@ from tracegrade.rule.rule_set import RuleSet
 UNREADABLE_PROMPT = "the prompt cannot be read, and a clause asks for it"
 
 
-@dataclass(slots=True)  # not frozen: that makes one in three times the time
+@dataclass(slots=True)  # not frozen: making a frozen one takes three times as long
 class Match:
-    """A rule that judges a subject; ``not_evaluable`` says why it cannot, None when it can.
+    """A rule that matches a subject; ``not_evaluable`` says why it cannot judge it, None when it can.
 
-    ``service`` is the subject's, as clauses read it. ``case`` is the case that it meets, ``no_case`` says why nobody
-    can tell which of the rule's it does.
+    ``service`` is the subject's, as clauses read it. ``case`` is the case that it meets; ``no_case`` says why it is
+    unknown which case of the rule that is.
     """
 
     rule: Rule
@@ -50,7 +50,7 @@ class Explanation:
 def match(rule_set: RuleSet, extraction: Extraction) -> list[Match]:
     """The pairs of rule and subject to evaluate, by scope (agent, trace, tool-call), subject and rule id.
 
-    The pairs of one subject follow each other, and share the one `Subject`. Sessions are matched by `match_session`.
+    The pairs of one subject follow each other and share one `Subject` object. Sessions are matched by `match_session`.
 
     Pairs that do not match are left out: `explain` names them. The cost grows with the rules that match.
     """
@@ -80,15 +80,15 @@ def _match(index: Index, facts: Facts, found: list[Match]) -> None:
 
 
 def explain(rule: Rule, extraction: Extraction) -> list[Explanation]:
-    """What becomes of every subject that the rule's scope has in this trace; empty when it has none.
+    """For every subject of the rule's scope in this trace, whether the rule judges it; empty when there is none.
 
-    A trace has no subject of scope session, which may go on in others: `explain_session`.
+    A trace has no subject of scope session, since a session may go on in other traces: see `explain_session`.
     """
     return next(explain_each([rule], extraction))[1]
 
 
 def explain_each(rules: Iterable[Rule], extraction: Extraction) -> Iterator[tuple[Rule, list[Explanation]]]:
-    """Each rule with what `explain` says of it; what is read of subjects is read once for all rules."""
+    """Each rule with its `explain`; the facts of subjects are read once for all rules."""
     reader = FactReader(extraction.trace)
     known: dict[RuleScope, list[Facts]] = {"session": []}
     for rule in rules:
@@ -98,7 +98,7 @@ def explain_each(rules: Iterable[Rule], extraction: Extraction) -> Iterator[tupl
 
 
 def explain_session(rule: Rule, session: Session) -> list[Explanation]:
-    """What becomes of `session` by a rule of that scope; empty for rules of another and for one without runs."""
+    """Whether the rule judges `session`; empty for a rule of another scope and for a session without runs."""
     if rule.scope != "session" or not session.parts:
         return []
     return [_explanation(rule, session_facts(session, _session_subject(session)))]
@@ -111,7 +111,7 @@ def _explanation(rule: Rule, facts: Facts) -> Explanation:
 
 @dataclass(slots=True)
 class _Met:
-    """How a subject stands to a rule; the fields as in `Explanation` and `Match`."""
+    """Whether a subject meets a rule; the fields are as in `Explanation` and `Match`."""
 
     clause: str | None
     not_evaluable: str | None = None
@@ -133,7 +133,7 @@ def _met(rule: Rule, facts: Facts) -> _Met:
 
 
 def unmatched(rule: Rule, facts: Facts) -> tuple[str | None, str | None]:
-    """Which of ``match`` and ``unless`` keeps the rule from judging the subject, if any; else why it cannot, if so."""
+    """The clause because of which the rule does not match, if any; else why the subject cannot be judged, if so."""
     unknown: str | None = None
     for clause, patterns in rule.match_clauses:
         if facts.match(clause, patterns):
@@ -156,7 +156,7 @@ def unmatched(rule: Rule, facts: Facts) -> tuple[str | None, str | None]:
 
 
 def _excluded(rule: Rule, cel: CelExpression | None, facts: Facts) -> bool | str:
-    """Whether all clauses of ``unless`` hold; a text says why that cannot be told."""
+    """Whether all clauses of ``unless`` hold; a text says why this is unknown."""
     unknown: bool | str = True
     for clause, patterns in rule.unless_clauses:
         if clause == "prompt" and facts.prompt is None:
