@@ -1,1 +1,1 @@
-"""The store: all SQL is here, and nowhere else."""
+"""The store. All SQL is here and nowhere else."""

@@ -1,4 +1,4 @@
-"""Alerts as they are stored: one row each time an alert fires, until long after it was resolved; and silences."""
+"""Stored alerts: one row each time an alert fires, kept until long after it was resolved; and silences."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -17,9 +17,9 @@ _FIRING, _RESOLVED = ALERT_STATES.index("firing"), ALERT_STATES.index("resolved"
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """The last notification of an alert to one channel: which state, and when.
+    """The last notification of an alert to one channel: its state and time.
 
-    ``tries`` failed since then, the last of them with ``error``.
+    Since then, ``tries`` attempts failed, the last one with ``error``.
     """
 
     state: str = ""
@@ -30,12 +30,13 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a notification says beside the value.
+    """What a notification says in addition to the value.
 
-    The value lies between ``low`` and ``high``. ``was`` is the baseline, None where there is only a bound, measured on
-    ``was_samples`` results (0: stated). ``chance``: how likely this is by chance. ``since_ns``: when it began, as far
-    as results tell. ``traces``: how many were looked at when it began to fire, 0 for unknown; ``more_traces``: that
-    is the least. ``worst``: ids of traces to look at. ``changed``: sentences on what changed near that time.
+    The value is between ``low`` and ``high``. ``was`` is the baseline, None where there is only a bound; it was
+    measured on ``was_samples`` results (0: stated). ``chance``: how likely this is by chance. ``since_ns``: when it
+    began, as far as results show. ``traces``: how many were looked at when it began to fire, 0 for unknown; with
+    ``more_traces`` there were at least so many. ``worst``: ids of traces to look at. ``changed``: sentences on what
+    changed near that time.
     """
 
     low: float = 0.0
@@ -55,8 +56,8 @@ class Facts:
 class StoredAlert:
     """One firing of one alert.
 
-    ``fingerprint`` (32 hex digits) is the same every time this alert of this series fires. ``of`` is what is watched,
-    ``value`` what was last seen of it, over ``samples`` results, against ``bound``.
+    ``fingerprint`` (32 hex digits) is the same every time this alert of this series fires. ``of`` names the watched
+    number, ``value`` is its last value, over ``samples`` results, compared with ``bound``.
     """
 
     fingerprint: str
@@ -83,12 +84,12 @@ class StoredAlert:
 
     @property
     def key(self) -> str:
-        """Identifies this firing; the same in every notification of it, repeated ones included."""
+        """Identifies this firing; the same in all its notifications, including repeated ones."""
         return f"{self.fingerprint}-{self.starts_ns // 1_000_000_000}"
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels by which alerts are grouped, silenced and told apart."""
+        """The labels by which alerts are grouped, silenced and distinguished."""
         return {
             "alertname": self.rule_id,
             "rule": self.rule_id,
@@ -100,7 +101,7 @@ class StoredAlert:
             "release": self.release or "",
             "tenant": self.tenant,
             "level": self.level,
-            "severity": self.level,  # what routes of Alertmanager and others usually look at
+            "severity": self.level,  # routes of Alertmanager and others usually read it
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -110,7 +111,7 @@ class StoredAlert:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """No channel is notified of alerts whose labels match all globs, from ``starts_ns`` up to ``ends_ns``."""
+    """From ``starts_ns`` up to ``ends_ns``, no channel is notified of alerts whose labels match all globs."""
 
     id: str
     labels: dict[str, str]
@@ -138,9 +139,9 @@ def recent_alerts(
     Args:
         connection: on the store.
         ended_after_ns: ns since 1970 UTC.
-        limit: how many of these, the latest.
-        result_filter: only of this rule, service, agent, release and tenant; an alert over all releases is of each.
-        firing: only what fires now.
+        limit: the largest number of them; the latest are given.
+        result_filter: only of this rule, service, agent, release and tenant; alerts over all releases are of each.
+        firing: only alerts that fire now.
     """
     query = select(alerts).where(or_(alerts.c.state != _RESOLVED, alerts.c.ends_ns >= ended_after_ns))
     if firing:
@@ -166,7 +167,7 @@ def _of_alerts(result_filter: ResultFilter) -> Iterator[ColumnElement[bool]]:
 
 
 def save_alert(connection: Connection, alert: StoredAlert) -> None:
-    """Store `alert` in place of what was stored of the same firing."""
+    """Store `alert`, replacing what was stored of the same firing."""
     fields = asdict(alert)
     fields["fingerprint"] = bytes.fromhex(alert.fingerprint)
     fields["state"] = ALERT_STATES.index(alert.state)
@@ -187,7 +188,7 @@ def stored_silences(connection: Connection, ended_after_ns: int) -> list[Silence
 
 
 def save_silence(connection: Connection, silence: Silence) -> None:
-    """Store a silence in place of one of the same id."""
+    """Store a silence, replacing one of the same id."""
     connection.execute(delete(silences).where(silences.c.id == silence.id))
     connection.execute(insert(silences).values(**asdict(silence)))
 

@@ -1,4 +1,4 @@
-"""Which trace numbers a time range may hold, from one row for each minute."""
+"""Finds which trace numbers a time range may hold, from one row for each minute."""
 
 from sqlalchemy import Connection, func, select
 
@@ -12,17 +12,17 @@ class Arrivals:
         self._bounds: dict[int, tuple[int, int]] = {}
 
     def add(self, first_received_ns: int, number: int) -> None:
-        """Note the trace stored under `number`; numbers grow within a batch."""
+        """Note the trace stored under `number`; numbers increase within a batch."""
         minute = first_received_ns // MINUTE_NS
         self._bounds[minute] = (self._bounds.get(minute, (number,))[0], number)
 
     def write(self, connection: Connection) -> None:
-        """Write what was noted: the stored ranges are widened."""
+        """Write the noted numbers: they widen the stored ranges."""
         mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
         connection.exec_driver_sql(
             f"INSERT INTO arrivals (minute, first_number, last_number) VALUES ({mark}, {mark}, {mark}) "
             "ON CONFLICT (minute) DO UPDATE SET "
-            # Numbers of deleted traces are given out again: a later one may be lower.
+            # Numbers of deleted traces are used again: a later trace may have a lower one.
             "first_number = CASE WHEN excluded.first_number < arrivals.first_number THEN excluded.first_number "
             "ELSE arrivals.first_number END, "
             "last_number = CASE WHEN excluded.last_number > arrivals.last_number THEN excluded.last_number "
@@ -34,7 +34,7 @@ class Arrivals:
 def number_range(connection: Connection, since_ns: int | None, until_ns: int | None) -> tuple[int, int] | None:
     """The lowest and highest number that a trace first received in this time may have; None when there is none."""
     query = select(func.min(arrivals.c.first_number), func.max(arrivals.c.last_number))
-    if since_ns is None and until_ns is None:  # any: two looks at an index instead of a row a minute
+    if since_ns is None and until_ns is None:  # any time: two index lookups instead of a row for each minute
         ends = (func.min(traces.c.number), func.max(traces.c.number))
         query = select(*(select(end).scalar_subquery() for end in ends))
     if since_ns is not None:

@@ -1,4 +1,4 @@
-"""Which blocks of traces hold results of a series: what a search reads instead of an index row for every result."""
+"""Notes which blocks of traces hold results of a series; searches read this, not an index row for each result."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -11,14 +11,14 @@ from tracegrade.store.schema import BLOCK_TRACES, CHUNK_BLOCKS, EVERY_SERIES, bl
 
 CHUNK_TRACES = CHUNK_BLOCKS * BLOCK_TRACES
 _WIDER = 8
-_MOST_CHUNKS = 4096  # fewer than a query may have parameters
+_MOST_CHUNKS = 4096  # less than the largest number of parameters of a query
 
 
 class Blocks:
     """The additions of one batch of writes to ``blocks``."""
 
     def __init__(self) -> None:
-        # By block, the (series, outcome) that it holds.
+        # By block, the (series, outcome) pairs in it.
         self._held: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
 
     def add(self, number: int, evaluations: Sequence[EvaluationRow]) -> None:
@@ -26,7 +26,7 @@ class Blocks:
         self._held[number // BLOCK_TRACES].update([(row[1], row[5]) for row in evaluations])
 
     def write(self, connection: Connection) -> None:
-        """Add what was noted to what is stored."""
+        """Add the notes to those stored."""
         bits: defaultdict[tuple[int, int, int], int] = defaultdict(int)
         for block, held in self._held.items():
             chunk, place = divmod(block, CHUNK_BLOCKS)
@@ -40,16 +40,17 @@ class Blocks:
 def block_ranges(
     connection: Connection, chosen: Sequence[int], outcomes: Sequence[int], low: int, high: int
 ) -> Iterator[tuple[int, int]]:
-    """Ranges of trace numbers within `low` to `high` that together hold all results of `chosen` series, newest first.
+    """Ranges of trace numbers from `low` to `high` that together hold all results of the `chosen` series, newest first.
 
-    They hold others as well: deleted and replaced traces stay noted. One query for ever more chunks finds the first,
-    in O(series x outcomes x chunks) time: a chunk is some thousand traces.
+    They hold other results too: deleted and replaced traces stay noted. Each query reads more chunks than the one
+    before it, in O(series x outcomes x chunks) time; a chunk is some thousand traces.
     """
     last, lowest, width = high // CHUNK_TRACES, low // CHUNK_TRACES, 1
     while last >= lowest:
         first = max(lowest, last - width + 1)
         query = select(blocks.c.chunk, blocks.c.held).where(
-            # Each by its number, so that every part of the key is looked up: between two, all series would be read.
+            # Each chunk by its number, so that every part of the key is looked up; a range of chunks would read all
+            # series.
             blocks.c.chunk.in_(range(first, last + 1)),
             blocks.c.series.in_(chosen),
             blocks.c.outcome.in_(outcomes),

@@ -1,4 +1,4 @@
-"""Outcomes added up by series, by the minute, the hour and the day, in the transaction that writes them."""
+"""Sums of outcomes by series and by minute, hour and day, written in the transaction that writes the results."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -34,9 +34,9 @@ class Sums:
         decisions: Sequence[DecisionRow],
         by: int = 1,
     ) -> None:
-        """Count the outcomes of one trace, and the trace in series `traffic`, or take them back with `by` = -1.
+        """Count the outcomes of one trace, and the trace in series `traffic`; with `by` = -1, subtract them.
 
-        A session is no traffic beside its traces: its `traffic` is None.
+        A session is not counted as traffic, since its traces are: its `traffic` is None.
         """
         sums = self._sums[last_received_ns // MINUTE_NS, bool(complete)]
         if traffic is not None:
@@ -52,7 +52,7 @@ class Sums:
                 sums[series][outcome] += by
 
     def take_back(self, connection: Connection, known: SeriesNumbers, numbers: Sequence[int]) -> None:
-        """Subtract the counts of the traces of `numbers`, which are about to be replaced."""
+        """Subtract the counts of the traces with these `numbers`, which will be replaced."""
         place = (traces.c.tenant, traces.c.run, traces.c.service, traces.c.members.is_not(None))
         columns = (traces.c.last_received_ns, traces.c.complete, traces.c.evaluations, traces.c.decisions)
         for tenant, run, service, is_session, last_received_ns, complete, evaluations, decisions in connection.execute(
@@ -62,7 +62,7 @@ class Sums:
             self.add(traffic, last_received_ns, complete, orjson.loads(evaluations), orjson.loads(decisions), by=-1)
 
     def write(self, connection: Connection) -> None:
-        """Add the sums to what is stored."""
+        """Add the sums to those stored."""
         sums = {
             (minute, series, complete): of_series
             for (minute, complete), by_series in self._sums.items()
@@ -83,7 +83,7 @@ def traffic_series(connection: Connection, known: SeriesNumbers, tenant: str, ru
 
 
 def _by(minutes: int, shorter: Mapping[_Place, list[float]]) -> dict[_Place, list[float]]:
-    """The sums of short stretches added up to stretches of this many minutes."""
+    """The sums of short periods added up to periods of this many minutes."""
     found: dict[_Place, list[float]] = {}
     for (minute, series, complete), sums in shorter.items():
         place = (minute - minute % minutes, series, complete)

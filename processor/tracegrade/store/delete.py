@@ -1,4 +1,4 @@
-"""Deletion of traces on request: every row that holds something of them, and every byte of these rows."""
+"""Deletion of traces on request: all rows that hold something of them, and all bytes of these rows."""
 
 from collections.abc import Callable, Collection, Iterator
 from itertools import islice
@@ -36,7 +36,7 @@ class DeletedRows(NamedTuple):
 
 
 def traces_of_session(connection: Connection, session: str) -> set[bytes]:
-    """The ids of all stored traces with a run of a session, whatever its tenant; looks at every stored trace."""
+    """The ids of all stored traces with a run of a session, of any tenant; looks at every stored trace."""
     query = select(traces.c.trace_id, traces.c.judged)
     found: set[bytes] = set()
     for trace_id, judged in connection.execute(query.execution_options(yield_per=64)):
@@ -62,7 +62,7 @@ def traces_of_user(connection: Connection, user: str, keys: Collection[str]) -> 
         try:
             kept = decode_spans(bytes(spans))
         except KeptSpansError:
-            continue  # damaged: whose it was cannot be told
+            continue  # damaged: its owner is unknown
         if any(is_users(span.attributes) or is_users(span.resource.attributes) for span in kept.spans):
             found.add(bytes(trace_id))
     return found
@@ -80,17 +80,17 @@ def traces_before(connection: Connection, before_ns: int) -> set[bytes]:
 
 
 def delete_everywhere(engine: Engine, trace_ids: Collection[bytes], alive: Alive = lambda: None) -> DeletedRows:
-    """Delete the traces of these ids, in every tenant and run: with their results, and those of their sessions.
+    """Delete the traces of these ids, in every tenant and run, with their results and the results of their sessions.
 
-    What they counted is taken back. A few hundred in one transaction, so that whoever writes waits for milliseconds.
+    Their counts are subtracted. A transaction deletes a few hundred, so that another writer waits only milliseconds.
 
     Args:
-        engine: a writer's.
-        trace_ids: the wire's bytes.
-        alive: called in between.
+        engine: opened for writing.
+        trace_ids: as bytes, as on the wire.
+        alive: called between two transactions.
 
     Raises:
-        SQLAlchemyError: the database refused; some may be deleted already.
+        SQLAlchemyError: the database refused; some traces may already be deleted.
     """
     deleted = DeletedRows()
     rest = iter(sorted(trace_ids))
@@ -135,7 +135,7 @@ def _delete(connection: Connection, trace_ids: list[bytes]) -> DeletedRows:
 
 
 def _forget_in_alerts(connection: Connection, trace_ids: Collection[bytes]) -> int:
-    """Remove the traces from the examples in alerts. Returns how many alerts named them."""
+    """Remove the traces from the examples in alerts. Returns the number of alerts that named them."""
     hex_ids = {trace_id.hex() for trace_id in trace_ids}
     changed = 0
     for fingerprint, starts_ns, facts in connection.execute(
@@ -150,10 +150,10 @@ def _forget_in_alerts(connection: Connection, trace_ids: Collection[bytes]) -> i
 
 
 def overwrite_deleted(engine: Engine, alive: Alive = lambda: None) -> None:
-    """Have no byte of deleted rows left in a SQLite file or its log; on PostgreSQL, have their room used again.
+    """Overwrite all bytes of deleted rows in a SQLite file and its log; on PostgreSQL, let their space be used again.
 
-    Within pages that are in use SQLite overwrites what is deleted at once (``secure_delete``). Free pages are filled
-    with zeros here, and the log is written back into the file and cut. O(free pages).
+    In pages that are in use, SQLite overwrites deleted content at once (``secure_delete``). Here, free pages are filled
+    with zeros, and the log is written back into the file and cut. O(free pages).
 
     Raises:
         OperationalError: readers held the log for too long; try again.
@@ -174,7 +174,7 @@ def overwrite_deleted(engine: Engine, alive: Alive = lambda: None) -> None:
 
 
 def _free_bytes(engine: Engine) -> Iterator[int]:
-    """The size of the free pages, in parts."""
+    """The number of bytes in free pages, in several parts."""
     with reading(engine) as connection:
         pages, size = (
             connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in ("freelist_count", "page_size")

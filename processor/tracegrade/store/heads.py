@@ -1,6 +1,6 @@
-"""Stored traces and sessions without their spans and results, newest first: in the order of closing and storing.
+"""Stored traces and sessions without their spans and results, newest first, in the order of closing and storing.
 
-A session has a row like a trace's. It is no trace: what lists one lists none of the other.
+A session has a row like a trace's, but lists of traces do not contain sessions, nor lists of sessions traces.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from tracegrade.store.result_filter import ResultFilter, of_traces
 from tracegrade.store.results import matching
 from tracegrade.store.schema import OUTCOMES, traces
 
-NEWEST = 2**63 - 1  # beyond the number of every trace
+NEWEST = 2**63 - 1  # higher than the number of every trace
 
 IS_TRACE = traces.c.members.is_(None)
 _IS_SESSION = traces.c.members.is_not(None)
@@ -43,12 +43,12 @@ class TraceHead:
     start_ns: int
     end_ns: int
     first_received_ns: int
-    outcomes: Mapping[str, int]  # how many evaluations had which outcome
+    outcomes: Mapping[str, int]  # the number of evaluations by outcome
 
 
 @dataclass(frozen=True, slots=True)
 class SessionHead:
-    """One stored session, whose head has the trace id of its own, and of how many traces it is made."""
+    """One stored session: its head, with the trace id of its own, and the number of its traces."""
 
     head: TraceHead
     members: int
@@ -59,7 +59,7 @@ def trace_heads(
 ) -> list[TraceHead]:
     """The newest traces that `result_filter` selects, at most `limit`; `before` continues after that number.
 
-    Of `result_filter`, rule, evaluation, outcome, agent and release hold when one result of the trace has them all.
+    Rule, evaluation, outcome, agent and release of `result_filter` must all be met by the same result of the trace.
     """
     return [_head(row) for row in _rows(connection, result_filter, IS_TRACE, limit, before)]
 
@@ -67,13 +67,13 @@ def trace_heads(
 def session_heads(
     connection: Connection, result_filter: ResultFilter, limit: int, *, before: int = NEWEST
 ) -> list[SessionHead]:
-    """The newest sessions that `result_filter` selects by their own results, as `trace_heads` lists traces."""
+    """The newest sessions that `result_filter` selects by their own results; otherwise as `trace_heads`."""
     rows = _rows(connection, result_filter, _IS_SESSION, limit, before)
     return [SessionHead(_head(row), sum(map(bool, orjson.loads(row.members)))) for row in rows]
 
 
 def count_heads(connection: Connection, result_filter: ResultFilter, most: int, *, sessions: bool = False) -> int:
-    """How many traces, or sessions, with results that `result_filter` selects, counted up to `most`. O(counted)."""
+    """The number of traces, or sessions, with results that `result_filter` selects, at most `most`. O(counted)."""
     found = 0
     for _ in matching(connection, result_filter, _IS_SESSION if sessions else IS_TRACE):
         found += 1

@@ -1,7 +1,7 @@
-"""What alerts look at: the outcomes of each series, by the minute and by the hour.
+"""The numbers that alerts look at: the outcomes of each series, by minute and by hour.
 
-A revision takes back what the one before it counted, in the transaction that stores it; so everything that is computed
-from these sums is corrected with them, and counts nothing twice.
+A revision subtracts the counts of the one before it, in the transaction that stores it. So everything computed from
+these sums is corrected too, and nothing counts twice.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ _COUNTED = tuple(
 
 
 class SeriesKey(NamedTuple):
-    """Whose outcomes: of one content of a rule, at one agent of one release of a service.
+    """A series of outcomes: one content of a rule, at one agent of one release of a service.
 
     ``evaluation`` is "" for the rule as a whole; ``rule_id`` is "" where traces are counted instead of results.
     """
@@ -34,10 +34,10 @@ class SeriesKey(NamedTuple):
 
 
 class Outcomes(NamedTuple):
-    """Outcomes added up: how many are stored, and (``all_``) of how many those are a sample.
+    """Sums of outcomes: how many are stored, and (``all_``) how many subjects those are a sample of.
 
-    A result that was kept with probability p stands for 1 / p of its kind. ``squares`` are the sums of squares of these
-    weights: n equal weights carry as much as n results, unequal ones less (Kish's effective sample size).
+    A result that was kept with probability p stands for 1 / p results. ``squares`` are the sums of squares of these
+    weights: n equal weights are worth n results, unequal weights less (Kish's effective sample size).
     """
 
     passed: int = 0
@@ -55,12 +55,12 @@ class Outcomes(NamedTuple):
 
     @property
     def judged(self) -> int:
-        """Passes and fails that are stored."""
+        """The number of stored passes and fails."""
         return self.passed + self.failed
 
     @property
     def results(self) -> int:
-        """Stored results of any outcome."""
+        """The number of stored results of any outcome."""
         return self.judged + self.not_evaluable + self.errors
 
 
@@ -81,8 +81,8 @@ def total(found: Iterable[Outcomes]) -> Outcomes:
 
 
 class Window(NamedTuple):
-    """What is looked at: ``evaluation`` is "" for rules as a whole; the minutes of both times are inside (``until_ns``
-    itself is not), ns since 1970 UTC; incomplete traces count as well, or not.
+    """A window of results: ``evaluation`` is "" for rules as a whole; it holds the minutes of both times (but not
+    ``until_ns`` itself), ns since 1970 UTC; ``count_incomplete`` says whether incomplete traces count.
     """
 
     evaluation: str
@@ -92,13 +92,13 @@ class Window(NamedTuple):
 
 
 class SeriesHistory:
-    """The outcomes of chosen series, judged live, as the store is at one moment; by rule id.
+    """The outcomes of chosen series, judged live, by rule id, as they are stored at one moment.
 
-    ``EVERY_TRACE`` in place of a rule id: how many traces each service sent, whatever judges them.
+    ``EVERY_TRACE`` in place of a rule id: the number of traces that each service sent, judged or not.
     """
 
     def __init__(self, connection: Connection, rule_hashes: Collection[str], service: str | None = None) -> None:
-        """Look up the series of the rules that go by these hashes now; of one service if it is named."""
+        """Look up the series of the rules that have these hashes now; of one service if it is named."""
         self._connection = connection
         chosen = select(series).where(series.c.run == "live", series.c.present_hash.in_({*rule_hashes, EVERY_TRACE}))
         if service is not None:
@@ -125,9 +125,9 @@ class SeriesHistory:
         return _by_rule({key: total(found) for key, found in parts.items() if any(map(any, found))})
 
     def bins(self, window: Window, by_minute: bool = False) -> dict[str, dict[SeriesKey, list[Bin]]]:
-        """As `sums`, by whole hours where they fit and by minutes at the ends; in order of time, empty ones left out.
+        """As `sums`, in bins of whole hours, and of minutes at both ends; in order of time, without empty bins.
 
-        A day is 24 to 83 rows a series, each some microseconds; `by_minute` it is up to 1440.
+        A day has 24 to 83 rows a series, each read in some microseconds; with `by_minute` it has up to 1440.
         """
         query = select(counts.c.series, counts.c.minute, *_COUNTED)
         parts: defaultdict[SeriesKey, defaultdict[tuple[int, int], list[Outcomes]]]
@@ -142,7 +142,7 @@ class SeriesHistory:
         return _by_rule({key: bins_of(places) for key, places in parts.items()})
 
     def minutes(self, window: Window) -> Iterator[tuple[int, int, Sequence[Any]]]:
-        """The number of a series, a minute, and what is counted there; by series, then in order of time."""
+        """The number of a series, a minute, and the counts there; by series, then in order of time."""
         query = select(counts.c.series, counts.c.minute, *map(func.sum, _COUNTED)).where(counts.c.minutes == 1)
         query = query.where(counts.c.minute.between(window.since_ns // MINUTE_NS, window.until_ns // MINUTE_NS))
         query = self._of_these(query, window).group_by(counts.c.series, counts.c.minute)
@@ -167,9 +167,9 @@ def bins_of(places: Mapping[tuple[int, int], Sequence[Outcomes]]) -> list[Bin]:
 
 
 def weighted(counted: Sequence[Any], weight: float) -> Outcomes:
-    """What is counted of one series, each of whose results stands for `weight` of its kind."""
+    """The outcomes of one series, in which each result stands for `weight` results."""
     passed, failed, not_evaluable, errors, scores, score_squares = counted
-    if min(passed, failed, not_evaluable, errors) < 0:  # retention took what a revision takes back
+    if min(passed, failed, not_evaluable, errors) < 0:  # retention deleted counts that a revision then subtracted
         passed, failed, not_evaluable, errors = (max(0, count) for count in counted[:4])
     return Outcomes(
         passed,

@@ -1,4 +1,4 @@
-"""Opens a store: a writer creates it or brings it up to date, a reader takes it as it is."""
+"""Opens a store: a writer creates or updates it, a reader takes it as it is."""
 
 import logging
 import sqlite3
@@ -17,8 +17,8 @@ from tracegrade.store.schema import VERSION
 
 logger = logging.getLogger(__name__)
 
-# 4 KiB pages: a trace fills one and a half, and its id, which is random, dirties one of the index; with 8 KiB, writing
-# costs a fifth more and the file is half as large again.
+# 4 KiB pages: a trace fills one and a half, and its random id changes one page of the index. With 8 KiB, writing costs
+# 20 % more and the file is 50 % larger.
 _PRAGMAS = (
     "page_size=4096",
     "journal_mode=WAL",
@@ -26,17 +26,18 @@ _PRAGMAS = (
     "busy_timeout=5000",
     "temp_store=MEMORY",
     "cache_size=-65536",
-    # A batch into a large store dirties a thousand pages, many of them the next one's too. Written back with each
-    # batch, as is SQLite's default, a trace takes half as long again (tests/system/bench/growth.py). 16 MiB of log.
+    # A batch changes a thousand pages of a large store, many of which the next batch changes too. With SQLite's
+    # default, which writes back with each batch, a trace takes 50 % longer (tests/system/bench/growth.py). 16 MiB of
+    # log.
     "wal_autocheckpoint=4000",
     "journal_size_limit=67108864",
-    # Overwrites what is deleted where the page is written anyway; `store.delete` sees to the rest when somebody asks.
+    # Overwrites deleted content in pages that are written anyway; `store.delete` does the rest on request.
     "secure_delete=FAST",
 )
 _CONNECT_TIMEOUT_S = 10
 _READS = "tracegrade_reads"
-# Assembly looks up every new trace id: through the map that takes 5 µs in a store of a million traces, half of what
-# reading pages takes.
+# Assembly looks up every new trace id: with a memory map this takes 5 µs in a store of a million traces, half of the
+# time of reading pages.
 _READ_PRAGMAS = ("busy_timeout=5000", "temp_store=MEMORY", "cache_size=-65536", "mmap_size=2147418112", "query_only=ON")
 
 
@@ -49,7 +50,7 @@ _UNREADABLE = {
     sqlite3.SQLITE_READONLY,
 }
 
-# Any number of ours.
+# An arbitrary number that only we use.
 _WRITE_LOCK = 0x7472_6163_6567
 _ALONE_LOCK = _WRITE_LOCK + 1
 
@@ -59,21 +60,21 @@ class StoreError(TraceGradeError):
 
 
 class StoreUnavailable(StoreError):
-    """A server that does not answer, or not yet, a file that cannot be read: a later attempt may succeed."""
+    """A server that does not answer (yet), or a file that cannot be read: a later attempt may succeed."""
 
 
 def open_store(url: str, *, read_only: bool = False, updating: Callable[[], object] | None = None) -> Engine:
     """An engine on the store at `url`.
 
     Args:
-        url: SQLAlchemy's form: ``sqlite:///path`` or ``postgresql+psycopg://...``.
-        read_only: take the store as it is, beside whoever writes it; else create it, or bring its tables up to date.
-        updating: called before tables that hold something are about to be brought up to date, which may take long.
+        url: in SQLAlchemy's form: ``sqlite:///path`` or ``postgresql+psycopg://...``.
+        read_only: read the store as it is, while another process may write it; else create it or update its tables.
+        updating: called before tables with content are updated, which may take long.
 
     Raises:
         StoreError: no such store (read-only), one written by an older (read-only) or a newer version, a driver that is
-            not installed, a database that refuses us.
-        StoreUnavailable: a database that does not answer, or a file that is there and cannot be read.
+            not installed, or a database that refuses the connection.
+        StoreUnavailable: a database that does not answer, or a file that exists and cannot be read.
     """
     parsed = _parse(url)
     try:
@@ -97,14 +98,14 @@ def open_store(url: str, *, read_only: bool = False, updating: Callable[[], obje
 
 
 def unavailable(url: str, error: SQLAlchemyError) -> StoreUnavailable | None:
-    """The error to raise when an open store fails in a way that may be gone at a later attempt, else None."""
+    """The error to raise when an open store fails in a way that may be over at a later attempt, else None."""
     found = _cannot_open(make_url(url), error)
     return found if isinstance(found, StoreUnavailable) else None
 
 
 def _cannot_open(url: URL, error: Exception) -> StoreError:
     if url.get_backend_name() == "sqlite":
-        # Where there is no file, the place for it is wrong.
+        # If there is no file, its path is wrong.
         is_temporary = bool(url.database) and Path(str(url.database)).is_file()
     else:
         is_temporary = _is_unreachable(error)
@@ -113,7 +114,7 @@ def _cannot_open(url: URL, error: Exception) -> StoreError:
 
 
 def is_unreadable(error: BaseException) -> bool:
-    """Whether SQLite cannot read or write its file: damaged, no database, read-only, a disk that fails."""
+    """Whether SQLite cannot read or write its file: damaged, not a database, read-only, or a failing disk."""
     cause = getattr(error, "orig", None) or error
     code = getattr(cause, "sqlite_errorcode", None)
     return code is not None and code & 0xFF in _UNREADABLE
@@ -121,7 +122,7 @@ def is_unreadable(error: BaseException) -> bool:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """A connection that only reads, all at one moment: it waits for no writer, and none waits for it."""
+    """A connection that only reads the state of one moment: it waits for no writer, and no writer waits for it."""
     options: dict[str, Any] = {_READS: True}
     if engine.dialect.name == "postgresql":
         options["isolation_level"] = "REPEATABLE READ"
@@ -131,7 +132,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def reading_store(url: str) -> Iterator[Connection]:
-    """A connection that only reads, on a store that is opened for it and let go after it; raises as `open_store`."""
+    """A connection that only reads, on a store that is opened for it and closed after it; raises as `open_store`."""
     engine = open_store(url, read_only=True)
     try:
         with reading(engine) as connection:
@@ -141,18 +142,18 @@ def reading_store(url: str) -> Iterator[Connection]:
 
 
 def one_at_a_time(connection: Connection) -> None:
-    """Wait until nobody else writes, and keep others waiting until this transaction ends."""
-    if connection.dialect.name == "postgresql":  # SQLite's transactions begin so
+    """Wait until no other process writes, and keep others waiting until this transaction ends."""
+    if connection.dialect.name == "postgresql":  # SQLite's transactions do this when they begin
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})"))
 
 
 @contextmanager
 def alone(engine: Engine) -> Iterator[bool]:
-    """Whether no other process is inside this, over the same store; the data folder's lock sees to it for SQLite."""
+    """Whether no other process is in here with the same store; for SQLite, the data folder's lock ensures it."""
     if engine.dialect.name != "postgresql":
         yield True
         return
-    # Outside of a transaction: it may be held for long, and ends with its connection.
+    # Outside of a transaction: the lock may be held for long, and ends with its connection.
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         held = bool(connection.execute(text(f"SELECT pg_try_advisory_lock({_ALONE_LOCK})")).scalar())
         try:
@@ -163,7 +164,7 @@ def alone(engine: Engine) -> Iterator[bool]:
 
 
 def checkpoint(engine: Engine) -> None:
-    """Write SQLite's log back into its file, so that one file is all there is; nothing to do elsewhere."""
+    """Write SQLite's log back into its file, so that there is only one file; does nothing for other databases."""
     if engine.dialect.name == "sqlite":
         connection = engine.raw_connection()
         try:
@@ -194,7 +195,7 @@ def _sqlite(url: URL, read_only: bool) -> Engine:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"{path.parent}: cannot be made: {error.strerror}") from None
-    # Transactions are ours, not the driver's: it would begin them late, and as readers that cannot become writers.
+    # We begin transactions, not the driver: it would begin them late, and as readers that cannot become writers.
     engine = create_engine(url, connect_args={"isolation_level": None, "check_same_thread": False})
 
     @event.listens_for(engine, "connect")
@@ -213,7 +214,7 @@ def _sqlite(url: URL, read_only: bool) -> Engine:
 def _postgresql(url: URL) -> Engine:
     options = {}
     if url.get_driver_name().startswith("psycopg") and "connect_timeout" not in url.query:
-        options["connect_timeout"] = _CONNECT_TIMEOUT_S  # libpq's own is for ever
+        options["connect_timeout"] = _CONNECT_TIMEOUT_S  # libpq's default is no limit
     try:
         return create_engine(url, pool_pre_ping=True, connect_args=options)
     except (ModuleNotFoundError, NoSuchModuleError) as error:
@@ -224,7 +225,7 @@ def _postgresql(url: URL) -> Engine:
 
 
 def _version(connection: Connection) -> str | None:
-    """The version of the tables, None without any."""
+    """The version of the tables; None without tables."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
@@ -232,7 +233,7 @@ def _version(connection: Connection) -> str | None:
 
 
 def _unfit(found: str | None, read_only: bool) -> str | None:
-    """Why tables of the version `found` are not taken, and what to do; None when they are."""
+    """Why tables of the version `found` are refused, and what to do; None when they are not."""
     if found is None:
         return "holds no TraceGrade results; 'tracegrade serve' makes a store" if read_only else None
     if found > VERSION:
@@ -249,7 +250,7 @@ def _unfit(found: str | None, read_only: bool) -> str | None:
 
 
 def _migrate(engine: Engine) -> None:
-    # Here, because it takes 0.15 s to import and most runs find their tables up to date.
+    # Imported here, because it takes 0.15 s, and in most runs the tables are up to date.
     from alembic import command
     from alembic.config import Config
 
@@ -266,7 +267,7 @@ def _shown(url: URL) -> str:
 
 
 def _is_unreachable(error: Exception) -> bool:
-    """Whether it is the way to a server that failed; what a server says of itself begins with FATAL."""
+    """Whether the connection to a server failed; a server's own messages begin with FATAL."""
     if not isinstance(error, OperationalError) or isinstance(error.orig, sqlite3.Error):
         return False
     message = str(error.orig)

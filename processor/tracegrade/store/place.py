@@ -1,4 +1,4 @@
-"""Where the store is when the settings name no database."""
+"""The place of the store when the settings name no database."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""By which hash a rule goes now, of those that results of it carry.
+"""The hash that a rule has now, for every hash that its results carry.
 
 Results that were stored before version 0008 carry the hash of the rule's text, which ``rule_texts`` keeps beside the
-rule's own. Apart from those texts: whoever only shows what is stored reads no rules.
+rule's own. In a module of its own, because code that only shows stored results needs no rules.
 """
 
 from collections.abc import Collection
@@ -12,7 +12,7 @@ from tracegrade.store.schema import rule_texts
 
 
 def present_hashes(connection: Connection, hashes: Collection[str]) -> dict[str, str]:
-    """The present hash of each rule in `hashes`, as results carry them; the same hash where no other is known."""
+    """The present hash for each of `hashes`, which results carry; the same hash where no other is known."""
     query = select(rule_texts.c.text_hash, rule_texts.c.rule_hash).where(rule_texts.c.text_hash.in_(list(hashes)))
     known = {text_hash: rule_hash for text_hash, rule_hash in connection.execute(query)}
     return {found: known.get(found, found) for found in hashes}
@@ -24,6 +24,6 @@ def present_hash(connection: Connection, rule_hash: str) -> str:
 
 
 def earlier_hashes(connection: Connection, hashes: Collection[str]) -> dict[str, str]:
-    """Earlier hashes of the rules `hashes`, each with its present hash."""
+    """The earlier hashes of the rules with these present `hashes`, each with its present hash."""
     query = select(rule_texts.c.text_hash, rule_texts.c.rule_hash).where(rule_texts.c.rule_hash.in_(list(hashes)))
     return {text_hash: rule_hash for text_hash, rule_hash in connection.execute(query)}

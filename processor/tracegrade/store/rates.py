@@ -1,4 +1,4 @@
-"""How often rules and evaluations pass, from the sums by minute, hour and day: quick over a year as over an hour."""
+"""How often rules and evaluations pass, from the sums by minute, hour and day: as fast over a year as over an hour."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from tracegrade.store.result_filter import ResultFilter, of_series
 from tracegrade.store.schema import COUNTED_MINUTES, DAY_MINUTES, EVERY_TRACE, MINUTE_NS, WHOLE_RULE, counts, series
 
 _HOUR = 60
-# A day's end, so that a window without one has no odd hours.
+# The end of a day, so that a window without an end has no single hours and minutes.
 _END_MINUTE = 2**31 // DAY_MINUTES * DAY_MINUTES
 _SUMMED = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.errors, counts.c.score_sum)
 
@@ -18,10 +18,10 @@ _SUMMED = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.er
 class Rate:
     """Outcomes of one rule (``evaluation`` is "") or of one of its evaluations, at one service of one tenant.
 
-    ``passes`` and ``fails`` are estimates for all subjects: of a sample, each result stands for as many as its chance
-    of being kept says. All other numbers count what is stored.
+    ``passes`` and ``fails`` are estimates for all subjects: in a sample, a result whose chance of being kept is 1/4
+    stands for 4 subjects. All other numbers count stored results.
 
-    Of complete traces only, unless incomplete ones were asked for; ``incomplete`` counts those left out.
+    Only complete traces count, unless incomplete ones were asked for; ``incomplete`` counts the results left out.
     """
 
     tenant: str
@@ -59,10 +59,10 @@ def rates(
 
     Args:
         connection: on the store.
-        result_filter: which series; its times are widened to whole minutes of the traces' last spans. What only single
-            results say is not looked at: ``trace_id``, ``session``, ``outcome``, ``complete``.
+        result_filter: selects series; its times are widened to whole minutes of the traces' last spans. Its fields on
+            single results are not used: ``trace_id``, ``session``, ``outcome``, ``complete``.
         evaluation: an evaluation's name, ``WHOLE_RULE`` for rules as a whole, None for both.
-        count_incomplete: count incomplete traces as well.
+        count_incomplete: count incomplete traces too.
     """
     matching = select(series.c.number).where(
         series.c.rule_id != EVERY_TRACE, *of_series(replace(result_filter, evaluation=evaluation))
@@ -103,9 +103,9 @@ def rates(
 
 
 def stretches(since_ns: int | None, until_ns: int | None, longest: int = _HOUR) -> list[tuple[int, int, int]]:
-    """The window as (minutes a row counts, first, last): whole hours where they fit, minutes at its ends.
+    """The window as (minutes of a row, first, last): whole hours where they fit, minutes at both ends.
 
-    A month is 720 rows a series, not 43,200; with days as the `longest`, 30, and hours and minutes at its ends.
+    A month has 720 rows a series, not 43,200; with days as the `longest`, 30, with hours and minutes at both ends.
     """
     first = 0 if since_ns is None else since_ns // MINUTE_NS
     end = _END_MINUTE if until_ns is None else (until_ns - 1) // MINUTE_NS + 1
@@ -113,7 +113,7 @@ def stretches(since_ns: int | None, until_ns: int | None, longest: int = _HOUR) 
 
 
 def _split(first: int, end: int, lengths: Sequence[int]) -> list[tuple[int, int, int]]:
-    """The minutes from `first` to before `end` in stretches of the last of `lengths`, and shorter at the ends."""
+    """The minutes from `first` to before `end` in periods of the last of `lengths`, and shorter ones at both ends."""
     if first >= end:
         return []
     *shorter, length = lengths

@@ -1,4 +1,4 @@
-"""Stored traces and sessions as a whole, by their ids, and what assembly asks about late spans.
+"""Stored traces and sessions as a whole, by their ids, and the closed traces that assembly asks for.
 
 `tracegrade.store.heads` lists traces and sessions, `tracegrade.store.results` results.
 """
@@ -18,7 +18,7 @@ from tracegrade.store.schema import traces
 
 
 def newest_number(connection: Connection) -> int:
-    """The number of the trace that was stored last, which grows with every closing; 0 in an empty store."""
+    """The number of the trace that was stored last, which increases with every closing; 0 in an empty store."""
     found: int = connection.execute(select(func.coalesce(func.max(traces.c.number), 0))).scalar_one()
     return found
 
@@ -28,7 +28,7 @@ _MAX_TURN_IDS = 500
 
 
 def stored_traces(connection: Connection, trace_id: bytes, *, run: str = "live") -> list[TraceResult]:
-    """The trace, or session, of that id with all its results: one for each tenant, [] when it is not stored."""
+    """The trace, or session, of this id with all its results: one for each tenant, [] when it is not stored."""
     query = (
         select(traces.c.judged, traces.c.spans)
         .where(traces.c.trace_id == trace_id, traces.c.run == run)
@@ -41,7 +41,7 @@ def stored_traces(connection: Connection, trace_id: bytes, *, run: str = "live")
 
 
 def sessions_of(connection: Connection, stored: TraceResult) -> list[TraceResult]:
-    """The sessions that a stored trace is part of, as far as they were judged."""
+    """The sessions that a stored trace is part of, if they were judged."""
     head = stored.trace
     found = []
     for name in stored.trace.sessions:
@@ -52,7 +52,7 @@ def sessions_of(connection: Connection, stored: TraceResult) -> list[TraceResult
 
 
 def traces_of(connection: Connection, stored: TraceResult) -> list[TraceResult]:
-    """A stored trace itself; of a session its traces, as far as they are stored."""
+    """A stored trace itself; for a session, those of its traces that are stored."""
     head, members = stored.trace, stored.trace.members
     if members is None:
         return [stored]
@@ -63,7 +63,7 @@ def traces_of(connection: Connection, stored: TraceResult) -> list[TraceResult]:
 def earlier_turns(connection: Connection, stored: TraceResult, limit: int) -> list[TraceResult]:
     """The traces of a stored trace's sessions that began before it, the latest first, at most `limit`.
 
-    Those of sessions that were judged; of the rest as far as they are among the latest `_MAX_TURNS_SEARCHED` traces.
+    All traces of sessions that were judged; of other sessions, those among the latest `_MAX_TURNS_SEARCHED` traces.
     """
     head = stored.trace
     ids = {trace_id for session in sessions_of(connection, stored) for trace_id in session.trace.members or ()}
@@ -95,7 +95,7 @@ def earlier_turns(connection: Connection, stored: TraceResult, limit: int) -> li
 
 
 def stored_session(connection: Connection, tenant: str, session_id: str) -> TraceSummary | None:
-    """The session of that id, if it was judged live."""
+    """The session of this id, if it was judged live."""
     own = session_trace_id(tenant, session_id)
     query = _SESSIONS.where(traces.c.trace_id == own, traces.c.tenant == tenant)
     judged = connection.execute(query).scalar()
@@ -121,9 +121,9 @@ def newest_traces(connection: Connection, limit: int, *, sessions: bool = False)
 
 
 def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> dict[tuple[str, bytes], Trace]:
-    """Those of `keys` (tenant, trace id) whose trace was judged live, in one query for each 500 of them.
+    """The traces of `keys` (tenant, trace id) that were judged live; one query for each 500 keys.
 
-    Their results are not read: why they closed and what they lacked is left out.
+    Their results are not read, so close reason and missing parts are empty.
 
     Raises:
         KeptSpansError: the spans of one are damaged, or were stored by another version.
@@ -131,7 +131,7 @@ def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> 
     found: dict[tuple[str, bytes], Trace] = {}
     mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
     for some in in_parts(keys):
-        # Through the driver: assembly asks this for every new trace, and Core takes 2 µs an id to write an IN list.
+        # Through the driver: assembly asks for every new trace, and SQLAlchemy takes 2 µs an id to write an IN list.
         marks = ", ".join([mark] * len(some))
         rows = connection.exec_driver_sql(
             "SELECT tenant, trace_id, closed_ns, first_received_ns, last_received_ns, first_position, revision, "

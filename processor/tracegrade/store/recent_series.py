@@ -1,4 +1,4 @@
-"""Which series have had results of late: what whoever counts them anew begins with."""
+"""The series with recent results: a counter of results starts with these after a restart."""
 
 from sqlalchemy import Connection, func, select
 
@@ -9,9 +9,9 @@ SeriesNames = tuple[str, str, str, str, str]
 
 
 def recent_series(connection: Connection, since_ns: int, most: int) -> list[SeriesNames]:
-    """What live results since the (UTC) day of `since_ns` are of: at most so many, those with the latest results first.
+    """The series of live results since the (UTC) day of `since_ns`, those with the latest results first.
 
-    It reads the sums by day: the cost grows with series and days, not with results.
+    It reads the sums by day, so the cost grows with series and days, not with results.
     """
     names = (series.c.rule_id, series.c.rule_hash, series.c.evaluation, series.c.agent, series.c.service)
     minute = since_ns // MINUTE_NS

@@ -1,4 +1,4 @@
-"""Filters of results and traces, and the SQL conditions that they mean."""
+"""Filters of results and traces, and their SQL conditions."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ class ResultFilter:
 
     @property
     def asks_for_results(self) -> bool:
-        """Whether it selects traces by their results."""
+        """Whether the filter selects traces by their results."""
         asked = (self.rule, self.rule_hash, self.evaluation, self.agent, self.release, self.outcome)
         return any(value is not None for value in asked)
 
@@ -70,7 +70,7 @@ def of_traces(result_filter: ResultFilter) -> list[ColumnElement[bool]]:
 
 
 def _equal(*pairs: tuple[ColumnElement[object], object]) -> list[ColumnElement[bool]]:
-    """The conditions that each column equals its value as stored; none for a value of None."""
+    """The conditions that each column equals its stored value; none for a value of None."""
     return [
         column == (storable(value) if isinstance(value, str) else value) for column, value in pairs if value is not None
     ]

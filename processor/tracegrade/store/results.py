@@ -1,6 +1,6 @@
-"""Stored results, newest first: in the order in which traces were closed and stored, within one the last first.
+"""Stored results, newest first: by the order in which traces were closed and stored; in one trace, the last first.
 
-Times choose whole traces, by first receive time, here as everywhere.
+Times select whole traces by first receive time, here as everywhere.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -18,11 +18,11 @@ from tracegrade.store.parts import in_parts
 from tracegrade.store.result_filter import ResultFilter, of_series, of_traces
 from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE, series, traces
 
-# Blocks are looked up by so many series; results of more are near whichever way one looks.
+# Blocks are looked up for at most this many series; results of more series are found soon without that.
 _MAX_SEARCHED_SERIES = 1000
 _MATCHED = ("number", "trace_id", "complete", "evaluations")
 
-Address: TypeAlias = tuple[int, int]  # the number of a trace, and the place of a result in it
+Address: TypeAlias = tuple[int, int]  # the number of a trace, and the position of a result in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ def results(
 ) -> list[Result]:
     """The newest results that `result_filter` selects, at most `limit`; `before` continues after that (number, place).
 
-    Of each block of traces that holds any, newest first, until there are enough: it takes as long in a full store as
-    in an empty one; O(blocks read).
+    Reads the blocks of traces that hold some, newest first, until there are enough. So it takes as long in a full store
+    as in an empty one; O(blocks read).
     """
     found: list[_Found] = []
     for some in matching(connection, result_filter, before=before):
@@ -73,7 +73,7 @@ def newest_of_each(
         connection: on the store.
         result_filter: which results.
         group_of: the group of a row of ``series``.
-        limit: how many groups; each is one search, however many results the others have.
+        limit: how many groups; each is one search, even if other groups have many results.
     """
     query = select(series).where(series.c.evaluation != WHOLE_RULE, *of_series(result_filter))
     left = {row.number: group_of(row) for row in connection.execute(query)}
@@ -91,18 +91,18 @@ def newest_of_each(
 
 
 def full_evaluations(connection: Connection, found: Sequence[Result]) -> list[Evaluation]:
-    """Each of `found` with its values, in their order."""
+    """The evaluation of each of `found` with its values, in their order."""
     judged: dict[int, list[Evaluation]] = {}
     for some in in_parts(list(dict.fromkeys(result.number for result in found))):
         for number, blob in connection.execute(
             select(traces.c.number, traces.c.judged).where(traces.c.number.in_(some))
         ):
             judged[number] = unpack_result(blob, b"").evaluations
-    # A trace that a higher revision or the retention took away between the two queries has no values to show.
+    # A trace that a higher revision or retention removed between the two queries has no values to show.
     return [judged[result.number][result.place] for result in found if result.number in judged]
 
 
-_Found: TypeAlias = tuple[Any, int, list[Any]]  # the row of a trace, the place of a result in it, and that
+_Found: TypeAlias = tuple[Any, int, list[Any]]  # the row of a trace, the position of a result in it, that result
 
 
 def matching(
@@ -111,9 +111,9 @@ def matching(
     *conditions: ColumnElement[bool],
     before: Address | None = None,
 ) -> Iterator[list[_Found]]:
-    """The results that `result_filter` selects, newest first, those of one trace together; of no trace that has none.
+    """The results that `result_filter` selects, newest first, a list for each trace that has any.
 
-    `conditions` are further ones on the rows of ``traces``, such as to be no session's.
+    `conditions` are further conditions on the rows of ``traces``, such as not to be a session's.
     """
     return _search(connection, result_filter, _series(connection, result_filter), *conditions, before=before)
 
@@ -125,7 +125,7 @@ def _search(
     *conditions: ColumnElement[bool],
     before: Address | None,
 ) -> Iterator[list[_Found]]:
-    """`matching` among the `chosen` series; None when that is all of them."""
+    """As `matching`, only in the `chosen` series; None for all series."""
     outcomes = range(len(OUTCOMES)) if result_filter.outcome is None else (OUTCOMES.index(result_filter.outcome),)
     bounds = number_range(connection, result_filter.since_ns, result_filter.until_ns)
     if bounds is None or (chosen is not None and not chosen):
@@ -164,7 +164,7 @@ def _numbers_of(connection: Connection, trace_id: bytes, low: int, high: int) ->
 
 
 def _series(connection: Connection, result_filter: ResultFilter) -> list[int] | None:
-    """The numbers of the series that `result_filter` selects; None when that is all of them."""
+    """The numbers of the series that `result_filter` selects; None for all series."""
     query = select(series.c.number).where(series.c.evaluation != WHOLE_RULE)
     everything = connection.execute(select(func.count()).select_from(query.subquery())).scalar_one()
     numbers = list(connection.execute(query.where(*of_series(result_filter))).scalars())

@@ -14,8 +14,8 @@ _NONE_LEFT = 2**63 - 1
 def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> int:
     """Delete traces first received before `before_ns`, with their results; the oldest first.
 
-    One short transaction, so that whoever writes waits for milliseconds: call it again until it returns 0. The last
-    call also deletes counts and resolved alerts of that age; a day's, once all of it is that old.
+    In one short transaction, so that another writer waits only milliseconds: call it again until it returns 0. The last
+    call also deletes counts and resolved alerts of that age; the counts of a day once the whole day is that old.
 
     Returns:
         The number of traces deleted, at most `max_traces`.

@@ -1,4 +1,4 @@
-"""One judged trace as its row of ``traces``, with the rows of the three views inside."""
+"""One judged trace as its row of ``traces``, which contains the rows of the views."""
 
 import json
 from collections.abc import Sequence
@@ -28,15 +28,15 @@ _MAX_INTEGER = 2**63 - 1
 
 
 def trace_key(trace: TraceSummary) -> Key:
-    """The key of a stored trace; a session is stored under a trace id of its own."""
+    """The key of a stored trace; a session has a trace id of its own."""
     return trace.own_id, trace.tenant, trace.run
 
 
 class TraceRows:
-    """The rows that result from one judged trace.
+    """The rows made from one judged trace.
 
     Raises:
-        TypeError: the result holds what no database takes.
+        TypeError: the result holds a value that no database takes.
     """
 
     def __init__(self, connection: Connection, series: SeriesNumbers, judged: TraceResult) -> None:
@@ -101,7 +101,7 @@ class TraceRows:
         series = known.get(WHOLE_RULE)
         if series is None:
             series = self._series.learn(self._connection, self._origin, rule, WHOLE_RULE)
-        # not_evaluable and error are kinds as well as outcomes; sampled_out has no outcome and counts nowhere.
+        # not_evaluable and error are both kinds and outcomes; sampled_out has no outcome and counts nowhere.
         result = _OUTCOME.get(decision.outcome or kind)
         self.decisions.append((series, subject_kind, subject_id, _DECISION_KIND[kind], result))
 

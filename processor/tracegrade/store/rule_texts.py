@@ -1,7 +1,7 @@
-"""Rules as they were written, since when, and by which hash each goes.
+"""The texts of rules: since when each was in force, and the hash of its rule.
 
-A rule's hash stands for what it judges, its text's hash for all that its file says: several texts of one hash follow
-each other when only a title is corrected. Results that were stored before version 0008 carry the hash of the text.
+A rule's hash changes with what it judges, the hash of its text with everything in its file: when only a title is
+corrected, several texts have the same rule hash. Results stored before version 0008 carry the hash of the text.
 """
 
 from collections.abc import Collection
@@ -31,14 +31,14 @@ class RuleText:
 
 
 def save_rule_texts(connection: Connection, rule_set: RuleSet, now_ns: int) -> None:
-    """Store the texts of `rule_set`, which is in force from now on; texts that are in force already stay."""
+    """Store the texts of `rule_set`, which is in force from now on; texts that are already in force stay."""
     latest = {item.rule_id: item for item in _texts(connection, select(rule_texts).order_by(rule_texts.c.since_ns))}
     rows = []
     for rule in rule_set.rules:
         before = latest.get(rule.id)
         if before is not None and (before.text_hash, before.rule_hash) == (rule.text_hash, rule.hash):
             continue
-        since_ns = now_ns if before is None else max(now_ns, before.since_ns + 1)  # clocks are set back
+        since_ns = now_ns if before is None else max(now_ns, before.since_ns + 1)  # clocks may be set back
         hashes = {"text_hash": rule.text_hash, "rule_hash": rule.hash}
         rows.append({"rule_id": rule.id, "since_ns": since_ns, **hashes, "text": dumped(rule.written)})
     if rows:
@@ -48,7 +48,7 @@ def save_rule_texts(connection: Connection, rule_set: RuleSet, now_ns: int) -> N
 
 
 def judges_alike(connection: Connection, stored_hash: str, rule_set: RuleSet) -> bool:
-    """Whether the rule set that a stored trace names judges like `rule_set`; False when it is not known."""
+    """Whether the rule set named by a stored trace judges like `rule_set`; False when it is not known."""
     if stored_hash == rule_set.hash:
         return True
     query = select(rule_sets.c.judgement_hash).where(rule_sets.c.hash == stored_hash)
@@ -62,21 +62,21 @@ def rule_versions(connection: Connection, rule_id: str) -> list[RuleText]:
 
 
 def rules_of(connection: Connection, hashes: Collection[str]) -> dict[str, Rule]:
-    """The rules of these hashes, each in its latest text, as far as this version can read what is stored."""
+    """The rules with these hashes, each in its latest text, if this version can read it."""
     load_plugins()
     query = select(rule_texts).where(
         or_(rule_texts.c.rule_hash.in_(list(hashes)), rule_texts.c.text_hash.in_(list(hashes)))
     )
     found: dict[str, Rule] = {}
     for item in _texts(connection, query.order_by(rule_texts.c.since_ns)):
-        with suppress(ValidationError):  # its evaluator was of a package that is not installed any more
+        with suppress(ValidationError):  # its evaluator is of a package that is no longer installed
             rule = Rule.model_validate(parse(item.text, item.rule_id).value)
             found |= {name: rule for name in (item.text_hash, item.rule_hash) if name in hashes}
     return found
 
 
 def judgements(connection: Connection) -> dict[str, tuple[str, int]]:
-    """The hash that each rule has now, and since when it has it, by rule id: editing its text alone changes neither."""
+    """The hash that each rule has now, and since when, by rule id; editing only its text changes neither."""
     query = select(rule_texts.c.rule_id, rule_texts.c.rule_hash, rule_texts.c.since_ns)
     found: dict[str, tuple[str, int]] = {}
     for rule_id, rule_hash, since_ns in connection.execute(query.order_by(rule_texts.c.since_ns)):

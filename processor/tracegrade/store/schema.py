@@ -1,17 +1,18 @@
-"""The tables. One row a trace holds all that was judged; the other tables are what it is found and counted by.
+"""The tables. One row for each trace holds all its results; by the other tables, results are found and counted.
 
-``traces.judged`` is the record as it was delivered (tool calls, evaluations, decisions, with every value), compressed:
-text is nine tenths of a result and compresses to a tenth. ``evaluations``, ``tool_calls``, ``decisions`` and
-``agent_runs`` are views over lists in the same row: writing a row for each took most of the time that storing a trace
-took. What repeats from result to result (rule, service, agent and so on) is a row of ``series``, as in a metrics
-database. ``counts`` adds outcomes up by minute, hour and day (UTC) of the trace's last span, in the transaction that
-writes them, so pass rates cost the same at ten million results as at ten. For people who read by SQL, the view
-``results`` joins what they want to see.
+``traces.judged`` is the delivered record (tool calls, evaluations, decisions, with every value), compressed: text is
+nine tenths of a result and compresses to a tenth. ``evaluations``, ``tool_calls``, ``decisions`` and ``agent_runs`` are
+views over lists in the same row: writing a row for each took most of the time of storing a trace. Values that many
+results share (rule, service, agent and so on) are a row of ``series``, as in a metrics database. ``counts`` adds
+outcomes up by minute, hour and day (UTC) of the trace's last span, in the transaction that writes them, so pass rates
+cost the same at ten million results as at ten. For people who read by SQL, the view ``results`` joins the columns that
+they usually need.
 
-A session has a row like a trace's, under a trace id of its own, with its results alone: they change with every trace of
-it, and a higher revision replaces them as it does a trace's.
+A session has a row like a trace's, under a trace id of its own, with only its results: they change with each of its
+traces, and a higher revision replaces them, as with a trace.
 
-Times are ns since 1970 UTC; ids are the wire's bytes; outcomes, kinds and subject kinds are places in the tuples below.
+Times are ns since 1970 UTC; ids are bytes as on the wire; outcomes, kinds and subject kinds are indexes into the tuples
+below.
 """
 
 from sqlalchemy import (
@@ -30,7 +31,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-# The place in a tuple is what the column holds: append only.
+# Columns hold an index into a tuple: only append.
 OUTCOMES = ("pass", "fail", "not_evaluable", "error")
 DECISION_KINDS = ("evaluated", "not_matched", "sampled_out", "not_evaluable", "error")
 SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
@@ -42,7 +43,7 @@ VERSION = "0009"
 # `series.evaluation` of the series that hold a rule's decisions, which combine its evaluations.
 WHOLE_RULE = ""
 
-# `series.rule_id` of the series that count traces, whatever judges them, by service.
+# `series.rule_id` of the series that count traces by service, judged or not.
 EVERY_TRACE = ""
 
 BLOCK_TRACES = 64
@@ -63,14 +64,12 @@ series = Table(
         Integer,
         primary_key=True,
         autoincrement=False,
-        doc="what `evaluations`, `decisions`, `counts` and `blocks` name it by",
+        doc="its name in `evaluations`, `decisions`, `counts` and `blocks`",
     ),
     Column("key", LargeBinary(16), nullable=False, unique=True, doc="hash of all columns up to `tracegrade`"),
     Column("tenant", Text, nullable=False, doc="whose results"),
     Column("run", Text, nullable=False, doc="`live`, or the name of a replay that was stored"),
-    Column(
-        "rule_id", Text, nullable=False, doc="the rule; empty for the series that count traces, whatever judges them"
-    ),
+    Column("rule_id", Text, nullable=False, doc="the rule; empty for the series that count traces, judged or not"),
     Column(
         "rule_hash", Text, nullable=False, doc="the rule's hash as results carry it: changes with what the rule judges"
     ),
@@ -97,7 +96,7 @@ series = Table(
         server_default="",
         doc="the hash by which the rule goes now; differs only for results stored before 0008",
     ),
-    info={"about": "What repeats from result to result, once: the rule, what is evaluated, and for whom."},
+    info={"about": "Values that many results share, stored once: the rule, its evaluation, and where it judged."},
 )
 
 traces = Table(
@@ -132,7 +131,7 @@ traces = Table(
     Column("evaluations", Text, nullable=False, doc="rows of the view `evaluations`"),
     Column("decisions", Text, nullable=False, doc="rows of the view `decisions`"),
     Column("tool_calls", Text, nullable=False, doc="rows of the view `tool_calls`"),
-    # Last, so that reading the columns above touches none of their pages.
+    # Last, so that reading the columns above does not touch its pages.
     Column("judged", LargeBinary, nullable=False, doc="the whole result with every value, compressed"),
     Column(
         "spans", LargeBinary, nullable=False, doc="the spans, compressed: what replaying or judging them again reads"
@@ -144,25 +143,25 @@ traces = Table(
         "about": "One row for each trace, and for each session under a trace id of its own, with all that was judged."
     },
 )
-# Those that go on; an index that costs a trace nothing. Only the migration says which they are: `postgresql_where` here
-# would load that dialect for every command that reads SQLite, a tenth of what one takes.
+# Sessions that go on; an index that costs nothing for a trace. Only the migration has its condition: `postgresql_where`
+# here would load that dialect for every command that reads SQLite, which takes a tenth of its time.
 Index("sessions_going_on", traces.c.closed_ns)
 
-# Between which numbers the traces are that were first received in a minute: what a time range is read by. An index on
-# the time would cost every trace a write; here it is a row a minute. Never too narrow: deleting leaves it as it is.
+# The lowest and highest number of the traces first received in a minute, to read a time range. An index on the time
+# would cost a write for every trace; this costs a row a minute. It is never too narrow: deleting does not change it.
 arrivals = Table(
     "arrivals",
     metadata,
     Column("minute", Integer, primary_key=True, autoincrement=False, doc="minutes since 1970 UTC"),
     Column("first_number", BigInteger, nullable=False, doc="the lowest of `traces.number`"),
     Column("last_number", BigInteger, nullable=False, doc="the highest"),
-    info={"about": "Which numbers the traces have that were first received in a minute: finds a time range."},
+    info={"about": "The range of numbers of the traces first received in each minute: to find a time range."},
 )
 
-# Which blocks of BLOCK_TRACES trace numbers hold results of a series by outcome, a bit a block in a row for
-# CHUNK_BLOCKS of them; EVERY_SERIES stands for them all. What a search for few among many is read by: an index on every
-# result would cost a trace as much as its own row. Deleted and replaced traces stay noted until their whole chunk is
-# gone: reading a block in vain takes below a millisecond.
+# Which blocks of BLOCK_TRACES trace numbers hold results of a series by outcome: one bit for each block, a row for
+# CHUNK_BLOCKS of them; EVERY_SERIES stands for all series. With it, a search finds few results among many; an index on
+# every result would cost as much as the row of the trace. Deleted and replaced traces stay noted until their whole
+# chunk is gone: reading a block that has no result takes less than a millisecond.
 blocks = Table(
     "blocks",
     metadata,
@@ -176,8 +175,8 @@ blocks = Table(
     info={"about": "Which blocks of 64 traces hold results of a series by outcome: finds few among many."},
 )
 
-# Both are kept in order of time before series: what a batch changes then lies on a few pages, however much is stored.
-# By series first, it changes a page for each of them, which was a third of what writing into a large store took.
+# Both are in order of time first, then series: so a batch changes few pages, even in a large store. With series first,
+# it changed a page for each of them, which took a third of the time of writing into a large store.
 counts = Table(
     "counts",
     metadata,
@@ -234,12 +233,12 @@ silences = Table(
     Column("labels", JSON, nullable=False, doc="label to glob: all must match"),
     Column("starts_ns", BigInteger, nullable=False, doc="from when"),
     Column("ends_ns", BigInteger, nullable=False, doc="until when"),
-    Column("comment", Text, nullable=False, doc="why, in the words of whoever made it"),
-    info={"about": "Alerts of which nobody is notified for a time."},
+    Column("comment", Text, nullable=False, doc="the reason, in the words of its author"),
+    info={"about": "Silences: alerts that send no notifications for a time."},
 )
 
-# What judged: a row each time that another text of a rule came in force. Kept for good: a rule is a few kilobytes, and
-# changes seldom. Results that were stored before 0008 carry the hash of the text as that of the rule.
+# The rules that judged: a row each time another text of a rule came into force. Never deleted: a rule has a few
+# kilobytes and seldom changes. Results stored before 0008 carry the hash of the text as that of the rule.
 rule_texts = Table(
     "rule_texts",
     metadata,
@@ -252,7 +251,7 @@ rule_texts = Table(
 )
 Index("rule_texts_by_hash", rule_texts.c.text_hash)
 
-# Which rule sets judge alike: by the hash that traces carry, the hash of what their rules judge.
+# Rule sets that judge alike: for the hash that traces carry, the hash of what their rules judge.
 rule_sets = Table(
     "rule_sets",
     metadata,

@@ -1,4 +1,4 @@
-"""The numbers of series: the text that many results share is stored once."""
+"""The numbers of series, by which text that many results share is stored once."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from tracegrade.codec.json_text import storable
 from tracegrade.store.present_hashes import present_hash
 from tracegrade.store.schema import series
 
-# Agent names are the sender's: nothing stops one from putting an id into them.
+# Senders choose agent names, and may put an id into them.
 _MAX_REMEMBERED = 100_000
 
 Origin: TypeAlias = tuple[str, str, str, str | None, str]  # tenant, run, service, release, version of TraceGrade
@@ -21,7 +21,7 @@ Rule: TypeAlias = tuple[str, str, str, str, float]  # rule id, rule hash, level,
 class Series(NamedTuple):
     """The low-cardinality fields that results of one series share; ``evaluation`` is "" for a rule as a whole.
 
-    ``tracegrade`` is the version that judged, "" where that is not known.
+    ``tracegrade`` is the version that judged, "" if unknown.
     """
 
     tenant: str
@@ -41,7 +41,7 @@ class Series(NamedTuple):
     @property
     def key(self) -> bytes:
         """16 bytes that identify the series: a hash of all fields."""
-        # Those whose version is not known have the key that they had when no version was kept: they go on.
+        # Series without a known version keep the key from the time when no version was stored, so that they go on.
         fields = tuple(self) if self.tracegrade else tuple(self)[:-1]
         return blake2b(repr(fields).encode("utf-8", "backslashreplace"), digest_size=16).digest()
 
@@ -54,9 +54,9 @@ class SeriesNumbers:
         self._remembered = 0
 
     def known(self, origin: Origin) -> Mapping[Rule, dict[str, int]]:
-        """The remembered numbers of the series of `origin`, by rule, then by evaluation; `learn` adds a missing one.
+        """The known numbers of the series of `origin`, by rule, then by evaluation; `learn` adds a missing one.
 
-        The rule's hash stands for evaluator and threshold. Every rule has an entry, which may be empty.
+        Evaluator and threshold follow from the rule's hash. Every rule has an entry, which may be empty.
         """
         if self._remembered >= _MAX_REMEMBERED:
             self.forget()
@@ -71,7 +71,7 @@ class SeriesNumbers:
         evaluator: str = "",
         threshold: float | None = None,
     ) -> int:
-        """The number of a series that was not remembered; stored when it is new."""
+        """The number of a series that is not in `known`; stores the series when it is new."""
         tenant, run, service, release, tracegrade = origin
         rule_id, rule_hash, level, agent, probability = rule
         found = _stored_number(
@@ -97,7 +97,7 @@ class SeriesNumbers:
         return found
 
     def forget(self) -> None:
-        """Forget what was remembered: a transaction that gave out numbers was rolled back."""
+        """Forget all numbers, because a transaction that stored new series was rolled back."""
         self._by_origin.clear()
         self._remembered = 0
 
@@ -113,7 +113,7 @@ def _stored_number(connection: Connection, searched: Series) -> int:
     found: int | None = connection.execute(select(series.c.number).where(series.c.key == key)).scalar()
     if found is None:
         found = connection.execute(select(func.coalesce(func.max(series.c.number), 0) + 1)).scalar_one()
-        # Results that an earlier version judged may come late: delivered after an upgrade.
+        # Results of an earlier version may be delivered after an upgrade.
         known_as = present_hash(connection, searched.rule_hash)
         connection.execute(insert(series).values(number=found, key=key, present_hash=known_as, **searched._asdict()))
     return found

@@ -1,4 +1,4 @@
-"""The sessions that stored traces name, also those that no rule judges as a whole."""
+"""The sessions named by stored traces, including those that no rule judges as a whole."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from tracegrade.store.schema import traces
 
 @dataclass(frozen=True, slots=True)
 class SessionSums:
-    """One session of one tenant, added up over its traces; ``number`` is that of the latest."""
+    """Sums over the traces of one session of one tenant; ``number`` is that of the latest trace."""
 
     id: str
     tenant: str
@@ -26,7 +26,7 @@ class SessionSums:
 def session_sums(connection: Connection, result_filter: ResultFilter, limit: int, *, before: int) -> list[SessionSums]:
     """The sessions whose latest trace has a number below `before`, the latest first, at most `limit`.
 
-    Of `result_filter`, what the trace itself says counts: service, tenant, session and times. O(traces).
+    Uses only service, tenant, session and times of `result_filter`. O(traces).
     """
     last = func.max(traces.c.number)
     query = select(

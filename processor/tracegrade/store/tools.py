@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection, text
 
-NEWEST = 2000  # traces that are looked at: names come back, and reading all of ten million would take minutes
+NEWEST = 2000  # traces to look at: names repeat, and reading ten million traces would take minutes
 
 _NAMES = text(
     "SELECT DISTINCT name FROM tool_calls WHERE trace IN (SELECT number FROM traces ORDER BY number DESC LIMIT :newest)"

@@ -1,6 +1,6 @@
-"""Outcomes of whole rules over time, by rule, service, agent or release: what the page draws.
+"""Outcomes of whole rules over time, by rule, service, agent or release, as the page draws them.
 
-Added up by series and step by the database, from the sums by minute, hour and day, and by name here.
+The database adds up the sums by minute, hour and day for each series and step; here they are added up by name.
 """
 
 from collections import Counter
@@ -17,10 +17,10 @@ from tracegrade.store.schema import COUNTED_MINUTES, DAY_MINUTES, EVERY_TRACE, M
 Dimension: TypeAlias = Literal["tenant", "rule_id", "rule_hash", "service", "agent", "release"]
 Key: TypeAlias = tuple[str, ...]
 
-# A rule that goes by another hash now than its results carry is one rule.
+# A rule that now has another hash than its results is still one rule.
 _COLUMNS = {"rule_hash": "present_hash"}
 
-# What people call them.
+# The names that people use.
 DIMENSIONS: dict[str, Dimension] = {"rule": "rule_id", "service": "service", "agent": "agent", "release": "release"}
 
 _SUMMED = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.errors)
@@ -28,9 +28,9 @@ _SUMMED = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.er
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Outcomes added up; ``passes`` and ``fails`` are estimates for all subjects, of a sample, the rest is counted.
+    """Sums of outcomes; ``passes`` and ``fails`` are estimates for all subjects if only a sample was judged.
 
-    Of complete traces, and of incomplete ones where their rule counts those; ``incomplete`` are those left out.
+    They include incomplete traces only where the rule counts those; ``incomplete`` counts the results left out.
     """
 
     passed: int = 0
@@ -85,18 +85,18 @@ def trends(
 
     Args:
         connection: on the store.
-        result_filter: which series; its times are widened to whole minutes of the traces' last spans. What only single
-            results say is not looked at: ``trace_id``, ``session``, ``outcome``, ``complete``.
-        by: what a key consists of; what is not known is "".
-        step_minutes: the length of a step; a step's number is its start in minutes since 1970, over this. None: all
-            is one step, 0.
-        counting_incomplete: the rules of which incomplete traces count.
+        result_filter: selects series; its times are widened to whole minutes of the traces' last spans. Its fields on
+            single results are not used: ``trace_id``, ``session``, ``outcome``, ``complete``.
+        by: the parts of a key; an unknown part is "".
+        step_minutes: the length of a step; a step's number is its start in minutes since 1970 divided by this. None:
+            everything is one step, 0.
+        counting_incomplete: the rules for which incomplete traces count.
     """
     return _added_up(connection, result_filter, by, step_minutes, counting_incomplete, series.c.rule_id != EVERY_TRACE)
 
 
 def traffic(connection: Connection, result_filter: ResultFilter, *, step_minutes: int | None = None) -> dict[int, int]:
-    """How many traces arrived, whichever rules judge them, by step as in `trends`; by service and tenant only."""
+    """The number of traces that arrived, judged or not, by step as in `trends`; filtered only by service and tenant."""
     origin = ResultFilter(
         service=result_filter.service,
         tenant=result_filter.tenant,
@@ -109,7 +109,7 @@ def traffic(connection: Connection, result_filter: ResultFilter, *, step_minutes
 
 
 def fails_by(connection: Connection, result_filter: ResultFilter, group_of: Callable[[Any], Key]) -> Counter[Key]:
-    """How many evaluations failed by group, of incomplete traces too; `group_of` a row of ``series``. As `trends`."""
+    """The number of failed evaluations by group, incomplete traces included; `group_of` takes a row of ``series``."""
     conditions = (series.c.evaluation != WHOLE_RULE, *of_series(result_filter))
     groups = {row.number: group_of(row) for row in connection.execute(select(series).where(*conditions))}
     query = select(counts.c.series, func.sum(counts.c.failed)).group_by(counts.c.series)
@@ -126,7 +126,7 @@ def begins_ns(connection: Connection, result_filter: ResultFilter) -> int | None
     """The first minute in the times of `result_filter` with counted results or traces; None when there is none."""
     chosen = select(series.c.number).where(*of_series(replace(result_filter, evaluation=WHOLE_RULE)))
     first = (result_filter.since_ns or 0) // MINUTE_NS
-    for minutes in reversed(COUNTED_MINUTES):  # the first day, in it the first hour, in that the first minute
+    for minutes in reversed(COUNTED_MINUTES):  # the first day, its first hour, and the first minute of that
         query = select(counts.c.minute).where(counts.c.minutes == minutes, counts.c.minute > first - minutes)
         if result_filter.until_ns is not None:
             query = query.where(counts.c.minute <= (result_filter.until_ns - 1) // MINUTE_NS)
@@ -153,14 +153,14 @@ def _added_up(
     )
     rows = {number: (rule_id in counting_incomplete, weight, tuple(key)) for number, rule_id, weight, *key in named}
     step = literal_column("0") if step_minutes is None else counts.c.minute // literal_column(str(int(step_minutes)))
-    # By series, and by name below: grouping by what it is called takes twice as long.
+    # By series here, and by name below: grouping by name in SQL takes twice as long.
     query = (
         select(counts.c.series, step, counts.c.complete, *map(func.sum, _SUMMED))
         .where(counts.c.series.in_(select(series.c.number).where(*conditions)))
         .group_by(text("1, 2, 3"))
     )
     found: dict[Key, dict[int, Sums]] = {}
-    # No row may count minutes of two steps.
+    # A row must not count minutes of two steps.
     longest = max(minutes for minutes in COUNTED_MINUTES if step_minutes is None or step_minutes % minutes == 0)
     for minutes, first, last in stretches(result_filter.since_ns, result_filter.until_ns, longest):
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))

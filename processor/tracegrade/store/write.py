@@ -1,7 +1,7 @@
-"""Judged traces in, rows out: one transaction a batch, and writing twice stores once.
+"""Judged traces in, rows out: one transaction for each batch; writing twice stores once.
 
-Only the highest revision of a trace is kept: it replaces the lower one with all its results, because a late root can
-change which subjects there are. A record of a revision that is already stored changes nothing.
+Only the highest revision of a trace is kept. It replaces the lower one and all its results, because a late root can
+change the subjects. A record of a revision that is already stored changes nothing.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -34,7 +34,7 @@ class StoreWriter:
 
         Raises:
             SQLAlchemyError: the database refused; nothing was stored.
-            TypeError: a result holds what no database takes; nothing was stored.
+            TypeError: a result holds a value that no database takes; nothing was stored.
         """
         newest: dict[Key, TraceResult] = {}
         for judged in batch:
@@ -49,7 +49,7 @@ class StoreWriter:
             raise
 
     def _write(self, connection: Connection, newest: dict[Key, TraceResult]) -> None:
-        one_at_a_time(connection)  # so that numbers can be given out here
+        one_at_a_time(connection)  # so that numbers can be assigned here
         sums = Sums()
         replaced = []
         for key, (number, revision) in _stored(connection, newest).items():
@@ -74,7 +74,7 @@ class StoreWriter:
             if trace.members is None:
                 traffic = traffic_series(connection, self._series, trace.tenant, trace.run, trace.service)
             sums.add(traffic, trace.last_received_ns, trace.complete, found.evaluations, found.decisions)
-        # Through the driver: insert() of Core takes the same rows as dicts, in twice the time.
+        # Through the driver: SQLAlchemy's insert() takes the same rows as dicts, in twice the time.
         connection.exec_driver_sql(self._insert, rows)
         sums.write(connection)
         arrivals.write(connection)
@@ -87,11 +87,11 @@ def delete_traces(connection: Connection, numbers: Sequence[int]) -> None:
 
 
 def _stored(connection: Connection, keys: Collection[Key]) -> dict[Key, tuple[int, int]]:
-    """The number and revision of those of `keys` that are stored."""
+    """The number and revision of each of `keys` that is stored."""
     found: dict[Key, tuple[int, int]] = {}
     mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
     for some in _chunks(keys):
-        # By the trace id alone, then here: a list of rows as parameters is not read from the index.
+        # Read by trace id alone and filtered here: for a list of rows as parameters, no index is used.
         marks = ", ".join([mark] * len(some))
         rows = connection.exec_driver_sql(
             f"SELECT trace_id, tenant, run, number, revision FROM traces WHERE trace_id IN ({marks})",
