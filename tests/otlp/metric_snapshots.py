@@ -3,9 +3,11 @@
 from typing import Any
 
 from tracegrade.otlp.metrics import Instance
-from tracegrade.telemetry.metrics import METRICS, Telemetry
+from tracegrade.telemetry.metrics import METRICS, Exemplar, Telemetry
 
 INSTANCE = Instance("instance-7", "1.2.3")
+CREATED_NS = 1_500_000_000
+EXEMPLAR = Exemplar("5b8e9d3c17a0f2e15b8e9d3c17a0f2e1", "00f067aa0ba902b7", 0.5, 1_750_000_000)
 RESULT = {"rule": "r", "rule_hash": "01234567", "evaluation": "e", "agent": 'a"\\\n', "service": "shop"}
 
 
@@ -16,10 +18,15 @@ def two_roles() -> list[dict[str, Any]]:
     receive.set("tracegrade.journal.size", 4096, journal="journal")
     receive.add("tracegrade.journal.commits", 7, journal="journal")
     judge.add("tracegrade.journal.commits", 3, journal="journal")
-    judge.observe("tracegrade.evaluation.score", [0.0, 0.5, 0.5, 1.0], **RESULT)
+    judge.add("tracegrade.evaluations", 2, EXEMPLAR, **RESULT, outcome="fail")
+    judge.observe("tracegrade.evaluation.score", [0.0, 0.5, 0.5, 1.0], [EXEMPLAR], **RESULT)
     found = [receive.snapshot(), judge.snapshot()]
     for number, snapshot in enumerate(found):
         snapshot |= {"started_ns": 100 + number, "time_ns": 2_000_000_000 + number}
+        for points in snapshot["metrics"].values():
+            for point in points:
+                if "created_ns" in point:
+                    point["created_ns"] = CREATED_NS
     return found
 
 

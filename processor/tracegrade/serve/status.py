@@ -4,11 +4,14 @@
 would repair none of that. ``/readyz`` is readiness: 503 while senders are refused. Both name every condition.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -29,7 +32,14 @@ def status_app(snapshots: Snapshots, instance: Instance) -> Starlette:
     """The three pages of `instance`; `snapshots` gives those of receive and, if there is one, judge."""
 
     async def metrics(request: Request) -> Response:
-        return Response(prometheus_page(snapshots(), instance, time.time_ns()), media_type=CONTENT_TYPE_LATEST)
+        openmetrics = _asks_for_openmetrics(request.headers.get("accept", ""))
+        render = partial(prometheus_page, snapshots(), instance, time.time_ns(), openmetrics=openmetrics)
+        # In a thread: requests of senders are answered in between, and do not wait for all of a large page.
+        return Response(
+            await asyncio.to_thread(render),
+            media_type=OPENMETRICS if openmetrics else CONTENT_TYPE_LATEST,
+            headers={"vary": "accept"},
+        )
 
     async def healthz(request: Request) -> Response:
         return JSONResponse(_health(snapshots()))
@@ -39,6 +49,25 @@ def status_app(snapshots: Snapshots, instance: Instance) -> Starlette:
         return JSONResponse(health, REFUSES if health["status"] == "refusing" else 200)
 
     return Starlette(routes=[Route("/metrics", metrics), Route("/healthz", healthz), Route("/readyz", readyz)])
+
+
+def _asks_for_openmetrics(accept: str) -> bool:
+    """Whether the Accept header has OpenMetrics 1.0, and does not prefer the text format to it."""
+    preferred = {"application/openmetrics-text": 0.0, "text/plain": 0.0}
+    for accepted in accept.lower().split(","):
+        kind, *rest = (part.strip() for part in accepted.split(";"))
+        parameters = dict(part.split("=", 1) for part in rest if "=" in part)
+        if kind == "application/openmetrics-text" and parameters.get("version", "1.0.0") != "1.0.0":
+            continue
+        if kind in preferred:
+            try:
+                quality = float(parameters.get("q", "1"))
+            except ValueError:
+                continue
+            preferred[kind] = max(preferred[kind], quality)
+    return preferred["application/openmetrics-text"] > 0 and (
+        preferred["application/openmetrics-text"] >= preferred["text/plain"]
+    )
 
 
 def _health(taken: list[dict[str, Any]]) -> dict[str, Any]:

@@ -7,15 +7,25 @@ a file each second and the receive role shows on ``/metrics`` beside its own. ``
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from time import time_ns
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tracegrade.telemetry.conditions import Conditions
 from tracegrade.telemetry.series_bound import MAX_SERIES, Names, SeriesBound
 
 Labels = tuple[tuple[str, str], ...]
+
+
+class Exemplar(NamedTuple):
+    """One of what was counted: ids in hex, the value that it added, when it was counted in ns since 1970 UTC."""
+
+    trace_id: str
+    span_id: str
+    value: float
+    time_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +207,10 @@ class Telemetry:
         self._bound = SeriesBound(max_series)
         self._numbers: dict[str, dict[Labels, float]] = {}
         self._histograms: dict[str, dict[Labels, list[float]]] = {}
+        # Of counters and histograms: since when a series is there, in ns; and the latest exemplar of each bucket, of
+        # which a counter has one.
+        self._created: dict[str, dict[Labels, int]] = {}
+        self._exemplars: dict[str, dict[Labels, dict[int, Exemplar]]] = {}
 
     def fit(self, metric: str, cost: int, *names: Names) -> Names:
         """The first of `names`, the most exact one, that there is room for (see `SeriesBound`).
@@ -210,35 +224,54 @@ class Telemetry:
             )
         return found
 
-    def add(self, name: str, amount: float = 1, /, **labels: str) -> None:
+    def add(self, name: str, amount: float = 1, exemplar: Exemplar | None = None, /, **labels: str) -> None:
         """Add to a counter."""
         key = series(name, **labels)
         with self._lock:
             values = self._numbers.setdefault(name, {})
+            if key not in values:
+                self._begin(name, key)
             values[key] = values.get(key, 0) + amount
+            if exemplar is not None:
+                self._exemplars.setdefault(name, {})[key] = {0: exemplar}
 
     def set(self, name: str, value: float, /, **labels: str) -> None:
-        """Set a gauge."""
+        """Set a gauge, or a counter that is kept elsewhere."""
         key = series(name, **labels)
         with self._lock:
-            self._numbers.setdefault(name, {})[key] = value
+            values = self._numbers.setdefault(name, {})
+            if key not in values and METRICS[name].kind == "counter":
+                self._begin(name, key)
+            values[key] = value
 
     def replace(self, values: Mapping[str, Mapping[Labels, float]]) -> None:
         """Set all series of several metrics at once: a snapshot sees all of them or none (see `series`)."""
         with self._lock:
             for name, by_series in values.items():
+                if METRICS[name].kind == "counter":
+                    for key in by_series.keys() - self._created.get(name, {}).keys():
+                        self._begin(name, key)
                 self._numbers[name] = dict(by_series)
 
-    def observe(self, name: str, values: list[float], /, **labels: str) -> None:
-        """Record values into a histogram."""
+    def observe(self, name: str, values: Sequence[float], exemplars: Sequence[Exemplar] = (), /, **labels: str) -> None:
+        """Record values into a histogram; `exemplars` are some of them."""
         key = series(name, **labels)
         buckets = METRICS[name].buckets
         with self._lock:
+            of_metric = self._histograms.setdefault(name, {})
+            if key not in of_metric:
+                self._begin(name, key)
             # One count per bucket and one above the last, then the sum.
-            cells = self._histograms.setdefault(name, {}).setdefault(key, [0.0] * (len(buckets) + 2))
+            cells = of_metric.setdefault(key, [0.0] * (len(buckets) + 2))
             for value in values:
                 cells[bisect_left(buckets, value)] += 1
                 cells[-1] += value
+            if exemplars:
+                latest = self._exemplars.setdefault(name, {}).setdefault(key, {})
+                latest.update({bisect_left(buckets, exemplar.value): exemplar for exemplar in exemplars})
+
+    def _begin(self, name: str, key: Labels) -> None:
+        self._created.setdefault(name, {})[key] = time_ns()
 
     def value(self, name: str, /, **labels: str) -> float:
         """The sum over all series of `name` that carry `labels`, 0 when there is none."""
@@ -247,16 +280,23 @@ class Telemetry:
             return sum(v for key, v in self._numbers.get(name, {}).items() if wanted <= set(key))
 
     def snapshot(self) -> dict[str, Any]:
-        """All values at one moment, as plain JSON: name -> list of {labels, value} or {labels, counts, sum}."""
+        """All values at one moment, as plain JSON: name -> list of {labels, value} or {labels, counts, sum}.
+
+        Counters and histograms have their ``created_ns`` beside it, and lists in ``exemplars``: bucket, trace id, span
+        id, value, time in ns.
+        """
         conditions = self.conditions.current()
         by_name = Counter(condition.name for condition in conditions)
         with self._lock:
             numbers = {
-                name: [{"labels": dict(key), "value": value} for key, value in values.items()]
+                name: [{"labels": dict(key), "value": value} | self._since(name, key) for key, value in values.items()]
                 for name, values in self._numbers.items()
             }
             histograms = {
-                name: [{"labels": dict(key), "counts": cells[:-1], "sum": cells[-1]} for key, cells in values.items()]
+                name: [
+                    {"labels": dict(key), "counts": cells[:-1], "sum": cells[-1]} | self._since(name, key)
+                    for key, cells in values.items()
+                ]
                 for name, values in self._histograms.items()
             }
         if self._bound.series:
@@ -274,7 +314,17 @@ class Telemetry:
             "metrics": numbers | histograms,
         }
 
+    def _since(self, name: str, key: Labels) -> dict[str, Any]:
+        created_ns = self._created.get(name, {}).get(key)
+        if created_ns is None:
+            return {}
+        exemplars = self._exemplars.get(name, {}).get(key)
+        if exemplars is None:
+            return {"created_ns": created_ns}
+        return {"created_ns": created_ns, "exemplars": [(bucket, *item) for bucket, item in exemplars.items()]}
 
+
+@lru_cache(maxsize=4096)
 def series(name: str, /, **labels: str) -> Labels:
     """The key of one series of a metric; refuses labels that the metric does not have."""
     metric = METRICS[name]

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import create_engine
 
 from tracegrade.deliver.sink import DONE, SinkContext
+from tracegrade.deliver.sinks import metrics
 from tracegrade.deliver.sinks.metrics import MetricsSink, open_sinks
 from tracegrade.store.open import open_store
 from tracegrade.store.write import StoreWriter
@@ -63,6 +64,49 @@ def points(telemetry, name):
 
 def outcomes(telemetry):
     return {point["labels"]["outcome"]: point["value"] for point in points(telemetry, "tracegrade.evaluations")}
+
+
+def test_results_have_the_trace_that_came_last_as_exemplar(judged):
+    telemetry = Telemetry("judge")
+    sink = MetricsSink(telemetry)
+    deliver(sink, judged({}, trace_id="aa" * 16), judged({}, {"outcome": "fail", "score": 0.5}, trace_id="bb" * 16))
+    deliver(sink, judged({"outcome": "error", "score": None, "span_id": "cc" * 8}, trace_id="dd" * 16))
+    counted = {
+        point["labels"]["outcome"]: [item[:4] for item in point.get("exemplars", ())]
+        for point in points(telemetry, "tracegrade.evaluations")
+    }
+    assert counted == {
+        "pass": [(0, "bb" * 16, "00f067aa0ba902b7", 1.0)],
+        "fail": [(0, "bb" * 16, "00f067aa0ba902b7", 1.0)],
+        "not_evaluable": [],
+        "error": [(0, "dd" * 16, "cc" * 8, 1.0)],
+    }
+    [scores] = points(telemetry, "tracegrade.evaluation.score")
+    assert {(trace_id, value) for _, trace_id, _, value, _ in scores["exemplars"]} == {
+        ("bb" * 16, 1.0),
+        ("bb" * 16, 0.5),
+    }
+    assert sum(scores["counts"]) == 3
+    assert scores["sum"] == 2.5
+
+
+def test_an_example_of_what_passes_is_looked_for_once_a_second(judged, monkeypatch):
+    now_ns = [5_000_000_000]
+    monkeypatch.setattr(metrics, "time_ns", lambda: now_ns[0])
+    telemetry = Telemetry("judge")
+    sink = MetricsSink(telemetry)
+
+    def example_after(trace_id):
+        deliver(sink, judged({}, trace_id=trace_id))
+        [passed] = [p for p in points(telemetry, "tracegrade.evaluations") if p["labels"]["outcome"] == "pass"]
+        [(_, example, *_)] = passed["exemplars"]
+        return example
+
+    assert example_after("aa" * 16) == "aa" * 16
+    now_ns[0] += 999_999_999
+    assert example_after("bb" * 16) == "aa" * 16
+    now_ns[0] += 1
+    assert example_after("cc" * 16) == "cc" * 16
 
 
 def test_what_only_fails_passes_0_times(judged):

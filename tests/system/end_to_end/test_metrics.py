@@ -1,8 +1,10 @@
 """The metrics of a running server."""
 
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 from end_to_end.server import export, running
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from pipeline.harness import agent_span, payload, tool_span
 from tracegrade.pipeline.data_folder import DataFolder
@@ -20,3 +22,20 @@ def test_both_roles_say_who_they_are_and_what_was_judged(tmp_path: Path) -> None
     instance = DataFolder(server.data).instance_id()
     target = f'service_instance_id="{instance}",service_name="tracegrade",service_version="{tracegrade_version()}"'
     assert f"target_info{{{target}}} 1.0" in page
+
+
+def test_openmetrics_leads_from_a_count_to_a_trace(tmp_path: Path) -> None:
+    with running(tmp_path) as server:
+        export(server.endpoints["grpc"], payload([agent_span(7, 1), tool_span(7, 2, 1, "create_order")]))
+        eventually(lambda: server.metric("tracegrade_evaluations_total", "judge"), "results in the judge's snapshot")
+        asked = Request(
+            f"http://{server.endpoints['telemetry']}/metrics", headers={"Accept": "application/openmetrics-text"}
+        )
+        with urlopen(asked, timeout=10) as response:
+            assert response.headers["Content-Type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+            families = {family.name: family for family in text_string_to_metric_families(response.read().decode())}
+    counted = [sample for sample in families["tracegrade_evaluations"].samples if sample.name.endswith("_total")]
+    assert {sample.exemplar.labels["trace_id"] for sample in counted if sample.value and sample.exemplar} == {
+        f"{7:032x}"
+    }
+    assert all(sample.exemplar is None for sample in counted if not sample.value)

@@ -10,11 +10,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tracegrade.deliver.sink import DONE, Delivery, SinkContext
 from tracegrade.journal.retention import WhenFull
-from tracegrade.model.evaluation import Decision, Outcome
+from tracegrade.model.evaluation import Decision, JudgedSubject, Outcome
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.open import reading
 from tracegrade.store.recent_series import SeriesNames, recent_series
-from tracegrade.telemetry.metrics import METRICS, Telemetry
+from tracegrade.telemetry.metrics import METRICS, Exemplar, Telemetry
 from tracegrade.telemetry.series_bound import OTHER
 
 logger = logging.getLogger(__name__)
@@ -24,6 +24,9 @@ _LONGEST_NAMED = 256  # characters of an agent and its service
 _UNKNOWN = "unknown"
 _OUTCOMES = get_args(Outcome)
 _KNOWN_FOR_NS = 7 * 86_400 * 1_000_000_000  # what had no results for as long begins anew
+
+# One trace that passes is as good an example as another, and looking for one of each costs as much as counting them.
+_ALL_EXAMPLES_EVERY_NS = 1_000_000_000
 
 # One rule's evaluation of one agent at one service.
 _COST = len(_OUTCOMES) * METRICS["tracegrade.evaluations"].lines + METRICS["tracegrade.evaluation.score"].lines
@@ -50,7 +53,8 @@ class MetricsSink:
     def __init__(self, telemetry: Telemetry, most_remembered: int = _MOST_REMEMBERED) -> None:
         self._telemetry = telemetry
         self._earlier = _EarlierOutcomes(most_remembered)
-        self._begun: set[Key] = set()
+        self._shown: set[Key] = set()
+        self._all_examples_ns = 0
 
     def begin(self, known: Iterable[SeriesNames]) -> None:
         """Export `known` with 0 each, so that the first result after a start is seen as a rise."""
@@ -81,36 +85,54 @@ class MetricsSink:
     async def close(self) -> None:
         """Nothing to let go of."""
 
-    def _count_evaluations(self, decisions: Iterable[Decision]) -> None:
+    def _count_evaluations(self, decisions: Sequence[Decision]) -> None:
+        now_ns = time_ns()
+        examples = self._examples(decisions, now_ns)
         outcomes: Counter[Key] = Counter()
         scores: defaultdict[Key, list[float]] = defaultdict(list)
-        found: list[tuple[Any, ...]] = [
-            (pair.rule_id, pair.rule_hash, e.evaluation, pair.subject.agent, pair.subject.service, e.outcome, e.score)
-            for decision in decisions
-            for pair in (decision.pair,)
-            for e in decision.evaluations
-        ]
-        for (*names, outcome, score), amount in Counter(found).items():
+        outcome_exemplars: dict[Key, Exemplar] = {}
+        score_exemplars: defaultdict[Key, list[Exemplar]] = defaultdict(list)
+        for alike, amount in Counter(_evaluations(decisions)).items():
+            *names, outcome, score = alike
             key = self._shown_as(*names)
             outcomes[*key, outcome] += amount
             if score is not None:
                 scores[key] += [float(score)] * amount
-        for (*labels, outcome), amount in outcomes.items():
-            self._telemetry.add("tracegrade.evaluations", amount, **_labels(*labels), outcome=outcome)
+            if alike in examples:
+                subject = examples[alike]
+                outcome_exemplars[*key, outcome] = Exemplar(subject.trace_id, subject.span_id, 1.0, now_ns)
+                if score is not None:
+                    exemplar = Exemplar(subject.trace_id, subject.span_id, float(score), now_ns)
+                    score_exemplars[key].append(exemplar)
+        for full_key, amount in outcomes.items():
+            *labels, outcome = full_key
+            exemplar_of = outcome_exemplars.get(full_key)
+            self._telemetry.add("tracegrade.evaluations", amount, exemplar_of, **_labels(*labels), outcome=outcome)
         for key, values in scores.items():
-            self._telemetry.observe("tracegrade.evaluation.score", values, **_labels(*key))
+            self._telemetry.observe(
+                "tracegrade.evaluation.score", values, score_exemplars.get(key, ()), **_labels(*key)
+            )
+
+    def _examples(self, decisions: Sequence[Decision], now_ns: int) -> dict[tuple[Any, ...], JudgedSubject]:
+        """The last subject of what was found: of all of it once a second, in between of what does not pass."""
+        if now_ns - self._all_examples_ns < _ALL_EXAMPLES_EVERY_NS:
+            decisions = [decision for decision in decisions if decision.outcome != "pass"]
+        else:
+            self._all_examples_ns = now_ns
+        subjects = [decision.pair.subject for decision in decisions for _ in decision.evaluations]
+        return dict(zip(_evaluations(decisions), subjects, strict=True))
 
     def _shown_as(self, rule: str, rule_hash: str, evaluation: str, agent: str, service: str) -> Key:
         """The names by which it counts: its own where they fit. All outcomes of them are there from then on."""
-        if len(agent) + len(service) > _LONGEST_NAMED:
-            agent = service = OTHER
         exact = rule, rule_hash[:8], evaluation, agent, service
-        if exact in self._begun:
+        if exact in self._shown:
             return exact
+        if len(agent) + len(service) > _LONGEST_NAMED:
+            exact = *exact[:3], OTHER, OTHER
         rest = *exact[:3], OTHER, OTHER
         key = self._telemetry.fit("tracegrade.evaluations", _COST, exact, rest, (OTHER,) * 5)
-        if key not in self._begun:
-            self._begun.add(key)
+        if key not in self._shown:
+            self._shown.add(key)
             labels = _labels(*key)
             for outcome in _OUTCOMES:
                 self._telemetry.add("tracegrade.evaluations", 0, **labels, outcome=outcome)
@@ -118,7 +140,12 @@ class MetricsSink:
         return key
 
     def _fitting_rule(self, metric: str, rule: str, *others: str) -> str:
-        return self._telemetry.fit(metric, METRICS[metric].lines, (rule, *others), (OTHER, *others))[0]
+        exact = metric, rule, *others
+        if exact in self._shown:
+            return rule
+        names = self._telemetry.fit(metric, METRICS[metric].lines, exact[1:], (OTHER, *others))
+        self._shown.add((metric, *names))
+        return names[0]
 
 
 def open_sinks(context: SinkContext) -> list[MetricsSink]:
@@ -160,6 +187,16 @@ class _EarlierOutcomes:
             if earlier != after:
                 found.append((identity[0], earlier, after))
         return found
+
+
+def _evaluations(decisions: Sequence[Decision]) -> list[tuple[Any, ...]]:
+    """What evaluations are counted by, one after the other: five names, the outcome, the score."""
+    return [
+        (pair.rule_id, pair.rule_hash, e.evaluation, pair.subject.agent, pair.subject.service, e.outcome, e.score)
+        for decision in decisions
+        for pair in (decision.pair,)
+        for e in decision.evaluations
+    ]
 
 
 def _outcomes(judged: TraceResult) -> list[tuple[Any, ...]]:
