@@ -255,9 +255,14 @@ def test_the_fields_of_json_lines_are_documented() -> None:
     assert list(json.loads(CliRunner().invoke(main, evaluate).output)) == _fields_of("`evaluate`")
 
 
+BESIDE_CODE = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for folder in ("deploy", "rules", "tests")
+    for path in sorted((ROOT / folder).rglob("*.md"))
+}
 LINKS = [
     (name, link)
-    for name, text in PAGES.items()
+    for name, text in {**PAGES, **BESIDE_CODE}.items()
     for link in sorted(set(re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL))))
     if not link.startswith(("http://", "https://"))
 ]
