@@ -10,6 +10,7 @@ import click
 from tracegrade.cli.output import print_line, print_lines, reports_errors
 from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.settings_option import config_option, data_dir_option
+from tracegrade.display import count
 from tracegrade.model.errors import TraceGradeError
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
 
     def ready(endpoints: dict[str, str]) -> None:
         shown = ", ".join(f"{name} {endpoint}" for name, endpoint in endpoints.items())
-        print_line(f"Listening: {shown}. Data in {config.data_dir}. {len(rule_set)} rules.", err=True)
+        print_line(f"Listening: {shown}. Data in {config.data_dir}. {count(len(rule_set), 'rule')}.", err=True)
         if dialects:
             print_line(f"Dialects of installed packages: {', '.join(dialects)}.", err=True)
         if evaluators:
