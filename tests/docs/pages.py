@@ -116,7 +116,7 @@ def _commands(console: str) -> Iterator[Command]:
 
 # What differs from run to run, longest first.
 _VARIES = re.compile(
-    r"(?P<id>\b[0-9a-f]{32}\b|\b[0-9a-f]{16}\b)"
+    r"(?P<id>\b[0-9a-f]{32}\b|(?<!rule set )\b[0-9a-f]{16}\b)"  # the hash of a rule set does not differ
     r"|(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?)"
     r"|(?P<duration>\b\d+(?:\.\d+)? ?(?:ns|µs|ms|s)\b)"
 )
