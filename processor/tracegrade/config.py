@@ -1,4 +1,4 @@
-"""All settings of ``serve``, joined from the stages' own; file < environment < flags.
+"""All settings of ``serve``: the stages' own joined, and those of what stands above this; file < environment < flags.
 
 One YAML file in the collector's words; ``${env:NAME:-default}`` is replaced before typing. Everything is checked at
 start: an unknown key, a wrong value, one address for two listeners or an exporter that points at the own receiver
