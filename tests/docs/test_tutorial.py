@@ -69,8 +69,8 @@ class Reader:
         elif step.line == "echo $?":
             assert shown == (str(self.last_code),)
         elif re.match(r"tracegrade (traces|results) ", step.line) and shown:
-            eventually(lambda: self._prints(step.line, shown), step.line, every_s=0.5)
-            self.shown.compare(shown, self._run(step.line))
+            printed = eventually(lambda: self._run_until(step.line, shown), step.line, every_s=0.5)
+            self.shown.compare(shown, printed)
         else:
             self.shown.compare(shown, self._run(step.line))
 
@@ -88,12 +88,14 @@ class Reader:
         self.last_code = done.returncode
         return done.stdout
 
-    def _prints(self, line: str, shown: tuple[str, ...]) -> bool:
+    def _run_until(self, line: str, shown: tuple[str, ...]) -> str:
+        """What it prints once that is what is `shown`; before, nothing."""
+        printed = self._run(line)
         try:
-            Shown().compare(shown, self._run(line))
+            Shown().compare(shown, printed)
         except AssertionError:
-            return False
-        return True
+            return ""
+        return printed
 
     def _start(self, name: str, line: str, shown: tuple[str, ...]) -> None:
         process = subprocess.Popen(
