@@ -94,31 +94,35 @@ def data_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _loaded_by(arguments: list[str]) -> list[str]:
-    """All modules that there are once a command is done, but those that others only stand for."""
-    return _run(
+def _loaded_by(*commands: list[str]) -> list[list[str]]:
+    """All modules that there are after each of these commands of one process, but those that others only stand for."""
+    lines = _run(
         f"""
-        import atexit, sys
-        atexit.register(lambda: print(*(name for name, loaded in sys.modules.items() if type(loaded) is type(sys))))
+        import contextlib, os, sys
         from tracegrade.cli import main
-        main({arguments!r})
+        for command in {commands!r}:
+            with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+                main(command, standalone_mode=False)
+            print(*(name for name, loaded in sys.modules.items() if type(loaded) is type(sys)))
         """
-    ).split()
+    ).splitlines()
+    return [line.split() for line in lines]
 
 
-@pytest.mark.parametrize("command", READS)
-def test_showing_what_is_stored_loads_little(command: str, data_dir: Path) -> None:
-    loaded = _loaded_by([*command.split(), "--data-dir", str(data_dir)])
-    assert "sqlalchemy" in loaded
-    assert [name for name in UNREAD if name in loaded] == []
-    if command not in LAID_OUT_BY_RICH:
-        assert "rich.console" not in loaded
+def test_showing_what_is_stored_loads_little(data_dir: Path) -> None:
+    commands = sorted(READS, key=LAID_OUT_BY_RICH.__contains__)
+    after = _loaded_by(*([*command.split(), "--data-dir", str(data_dir)] for command in commands))
+    for command, loaded in zip(commands, after, strict=True):
+        assert "sqlalchemy" in loaded
+        assert [name for name in UNREAD if name in loaded] == [], command
+        if command not in LAID_OUT_BY_RICH:
+            assert "rich.console" not in loaded, command
 
 
 def test_a_settings_file_is_checked_without_what_its_settings_are_for(data_dir: Path) -> None:
     file = data_dir / "config.yaml"
     file.write_text(f"data_dir: {data_dir}\ntraces: {{settle: 3s}}\njournal: {{max_age: 2d}}\n")
-    loaded = _loaded_by(["results", "list", "-c", str(file)])
+    (loaded,) = _loaded_by(["results", "list", "-c", str(file)])
     assert "tracegrade.config" in loaded
     others = (
         "re2",

@@ -390,8 +390,28 @@ def start(folder: Path, text: str) -> tuple[int, str]:
     ended = subprocess.run(
         command, capture_output=True, text=True, timeout=60, cwd=folder, stdin=subprocess.DEVNULL, check=False
     )
-    assert "Traceback" not in ended.stderr, ended.stderr
-    return ended.returncode, ended.stderr.partition("Error: ")[2].strip() or ended.stderr
+    return ended.returncode, reason(ended.stderr)
+
+
+def reason(said: str) -> str:
+    """Why it did not start."""
+    assert "Traceback" not in said, said
+    return said.partition("Error: ")[2].strip() or said
+
+
+# Nothing is left of a start that its settings stopped: one process can try another.
+STARTS = """
+import contextlib, io, json, os, sys
+from tracegrade.cli import main
+for config in sys.argv[1:]:
+    os.chdir(os.path.dirname(config))
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        try:
+            main(["serve", "-c", config])
+        except SystemExit as end:
+            code = end.code
+    print(json.dumps([code, said.getvalue()]))
+"""
 
 
 FREE_PORTS = """\
@@ -428,14 +448,31 @@ WRONG_SETTINGS = {
 }
 
 
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, int, str]]:
+    """For each of the wrong settings their file, the exit code of `serve` and what it said last."""
+    files = []
+    for text, _ in WRONG_SETTINGS.values():
+        files.append(tmp_path_factory.mktemp("refused") / "config.yaml")
+        files[-1].write_text(text)
+    command = [sys.executable, "-c", STARTS, *map(str, files)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=True)
+    answers = map(json.loads, ended.stdout.splitlines())
+    return {
+        what: (file, code, reason(said))
+        for what, file, (code, said) in zip(WRONG_SETTINGS, files, answers, strict=True)
+    }
+
+
 @pytest.mark.parametrize("what", WRONG_SETTINGS)
-def test_wrong_settings_stop_the_start_with_their_place(what: str, tmp_path: Path, starts: Table) -> None:
-    text, place = WRONG_SETTINGS[what]
-    code, told = start(tmp_path, text)
-    starts.add(f"settings: {what}", f"exit {code}: {told.replace(str(tmp_path) + '/', '')}")
+def test_wrong_settings_stop_the_start_with_their_place(
+    what: str, refused: dict[str, tuple[Path, int, str]], starts: Table
+) -> None:
+    file, code, told = refused[what]
+    starts.add(f"settings: {what}", f"exit {code}: {told.replace(f'{file.parent}/', '')}")
     assert code == 2
-    assert told.startswith(f"{tmp_path}/config.yaml{place}"), told
-    assert not (tmp_path / "data").exists()
+    assert told.startswith(f"{file}{WRONG_SETTINGS[what][1]}"), told
+    assert list(file.parent.iterdir()) == [file]
 
 
 def _keys(folder: Path) -> None:
