@@ -2,6 +2,7 @@
 
 import os
 import sys
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ sys.dont_write_bytecode = False
 settings.register_profile("unhurried", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=10)
 settings.load_profile("unhurried")
+
+_HERE = Path(__file__).parent
 
 # What starts whole processes, installs packages, or reads every page: left out by `--quick`, as what is marked slow is.
 _NOT_QUICK = (
@@ -31,13 +34,16 @@ _NOT_QUICK = (
     "test_site.py",
 )
 
+# What takes longest, first; each as the path of its files begins.
+_LONG = ("system/reliability", "docs", "system", "test_site.py", "upgrade", "library")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tracegrade")
     group.addoption("--corpus", type=Path, help="a folder of captures, each with what is expected to be read from it")
     group.addoption("--vectors", type=Path, help="a folder of conformance vectors; our own when omitted")
     group.addoption("--update-golden", action="store_true", help="write expected records instead of comparing them")
-    group.addoption("--kills", type=int, default=4, help="how often the crash test kills each role")
+    group.addoption("--kills", type=int, default=2, help="how often the crash test kills each role")
     group.addoption(
         "--quick", action="store_true", help="the tests of single stages, with few examples of each property"
     )
@@ -59,15 +65,45 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("quick")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if not config.getoption("--quick") or not collection_path.is_relative_to(_HERE):
+        return None
+    return collection_path.relative_to(_HERE).parts[:1] in {(name,) for name in _NOT_QUICK} or None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--quick"):
-        return
-    here = Path(__file__).parent
-    quick = [
-        item
-        for item in items
-        if item.get_closest_marker("slow") is None and item.path.relative_to(here).parts[0] not in _NOT_QUICK
-    ]
-    chosen = set(quick)
-    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-    items[:] = quick
+    if config.getoption("--quick"):
+        slow = [item for item in items if item.get_closest_marker("slow") is not None]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item.get_closest_marker("slow") is None]
+    if (worker := getattr(config, "workerinput", None)) is not None:
+        items[:] = _dealt(items, worker["workercount"])
+
+
+def _dealt(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """The same in another order: each worker begins with its share of the files that take longest.
+
+    xdist gives every worker an equal run of the items, and who is done first takes from the end of another's. By name,
+    one worker would have all whole processes, and the longest of them last.
+    """
+    ranks = {item: next((rank for rank, name in enumerate(_LONG) if _is_in(item, name)), len(_LONG)) for item in items}
+    long = sorted((item for item in items if ranks[item] < len(_LONG)), key=ranks.__getitem__)
+    rest = [item for item in items if ranks[item] == len(_LONG)]
+    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for number, (_, of_file) in enumerate(groupby(long, key=lambda item: item.path)):
+        shares[number % workers] += of_file
+    for number, share in enumerate(shares):
+        missing = len(items) * (number + 1) // workers - len(items) * number // workers - len(share)
+        share += rest[: max(0, missing)]
+        del rest[: max(0, missing)]
+    return [item for share in shares for item in share] + rest
+
+
+def _is_in(item: pytest.Item, name: str) -> bool:
+    parts = tuple(name.split("/"))
+    return _place(item)[: len(parts)] == parts
+
+
+def _place(item: pytest.Item) -> tuple[str, ...]:
+    """Its file, below this folder."""
+    return item.path.relative_to(_HERE).parts

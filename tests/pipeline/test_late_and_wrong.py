@@ -98,6 +98,7 @@ def test_a_skewed_clock_of_the_tools_changes_no_outcome(rule_set: RuleSet, skew_
     assert outcomes(2 * HOUR_NS + skew_ns) == outcomes(2 * HOUR_NS) == outcomes(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_live_and_replay_are_equal_by_hash_over_many_shuffled_traces(
     rule_set: RuleSet, seed: int, request: pytest.FixtureRequest

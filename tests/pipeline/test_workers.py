@@ -20,6 +20,8 @@ from tracegrade.pipeline.workers import ReplayJob, WorkerEnded, shown_by_workers
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule_set import RuleSet
 
+pytestmark = pytest.mark.slow
+
 RULES = {
     "traces": """\
 id: calls-of-a-trace

@@ -121,8 +121,17 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop.close()
 
 
+@pytest.fixture(scope="session")
+def stops(loop: asyncio.AbstractEventLoop) -> Iterator[list[Future[Any]]]:
+    """Stops under way. uvicorn looks ten times a second whether it should stop: a next test does not wait for it."""
+    stops: list[Future[Any]] = []
+    yield stops
+    for stop in stops:
+        stop.result(20)
+
+
 @pytest.fixture
-def serve(loop: asyncio.AbstractEventLoop) -> Iterator[Callable[..., Served]]:
+def serve(loop: asyncio.AbstractEventLoop, stops: list[Future[Any]]) -> Iterator[Callable[..., Served]]:
     """``serve(grpc={...}, http={...}, **receiver settings)`` starts a receiver, stopped after the test."""
     started: list[Served] = []
 
@@ -144,8 +153,7 @@ def serve(loop: asyncio.AbstractEventLoop) -> Iterator[Callable[..., Served]]:
         return served
 
     yield start
-    for served in started:
-        served.run(served.stop(0))
+    stops += [served.submit(served.stop(0)) for served in started]
 
 
 def until_closed(connection: socket.socket) -> bytes:

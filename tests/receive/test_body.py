@@ -59,6 +59,7 @@ def test_the_bound_holds_before_and_after_decompression() -> None:
     assert reason(*[gzip.compress(b"x" * 60)] * 2, bound=100) == "too_large"
 
 
+@pytest.mark.slow
 def test_a_bomb_is_noticed_before_much_of_it_exists() -> None:
     in_flight = InFlight(10 * BOUND)
     body = Body(BodyBounds(BOUND, "max"), in_flight, "gzip")
