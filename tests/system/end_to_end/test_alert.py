@@ -104,8 +104,11 @@ def test_a_fall_below_the_bound_is_told_and_its_end_too(
         assert alert["labels"]["rule"] == "order-without-check"
         assert alert["labels"]["service"] == "demo-shop"
 
-        listed = server.cli("alerts", "list", "--data-dir", str(server.data), "--format", "json")
-        assert [json.loads(line)["state"] for line in listed.stdout.splitlines()] == ["firing"]
+        def states() -> list[str]:
+            listed = server.cli("alerts", "list", "--data-dir", str(server.data), "--format", "json")
+            return [json.loads(line)["state"] for line in listed.stdout.splitlines()]
+
+        eventually(lambda: states() == ["firing"], "the alert in the store")
 
         for trace in range(9, 30):
             good = [

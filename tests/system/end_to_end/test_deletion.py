@@ -1,6 +1,7 @@
 """``tracegrade traces delete`` beside a running serve, across kills, and where none runs."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -18,8 +19,12 @@ SECRET = "the-marker-that-must-go"
 
 
 def files_with(server: Server, piece: str) -> list[str]:
-    files = [path for path in server.data.rglob("*") if path.is_file()]
-    return sorted(str(path) for path in files if path.exists() and piece.encode() in path.read_bytes())
+    found = []
+    for path in server.data.rglob("*"):
+        with suppress(FileNotFoundError, IsADirectoryError):  # files come and go while serve runs
+            if piece.encode() in path.read_bytes():
+                found.append(str(path))
+    return sorted(found)
 
 
 def traces(server: Server) -> set[str]:
