@@ -87,6 +87,12 @@ class ExporterSettings(FileModel):
         ["traces", "logs", "metrics"], min_length=1, description="The signals that are sent to this exporter."
     )
 
+    temporality: Literal["cumulative", "delta"] = Field(
+        "cumulative",
+        description="Of our own counters and histograms: the sum since the start, or what changed since the last time. "
+        "Metrics of senders go as they come.",
+    )
+
     @model_validator(mode="after")
     def _endpoint_is_complete(self) -> "ExporterSettings":
         check = _check_grpc if self.protocol == "grpc" else _check_http

@@ -32,16 +32,18 @@ class Instance:
         return {"service.name": "tracegrade", "service.instance.id": self.id, "service.version": self.version}
 
 
-def export_request(snapshots: Sequence[Snapshot], instance: Instance) -> bytes:
+def export_request(snapshots: Sequence[Snapshot], instance: Instance, *, delta: bool = False) -> bytes:
     """The snapshots as one ``ExportMetricsServiceRequest``: cumulative since each process's start.
 
     Args:
         snapshots: from `Telemetry.snapshot`, one for each role.
         instance: becomes the resource.
+        delta: the snapshots hold what changed (see `metric_changes`), and the request says so.
     """
+    temporality = pb.AGGREGATION_TEMPORALITY_DELTA if delta else pb.AGGREGATION_TEMPORALITY_CUMULATIVE
     resource = b"".join(attribute(RESOURCE_ATTRIBUTES, key, value) for key, value in instance.attributes.items())
     metrics = [
-        _metric(name, metric, found).SerializeToString(deterministic=True)
+        _metric(name, metric, found, temporality).SerializeToString(deterministic=True)
         for name, metric in METRICS.items()
         if (found := list(series_of(name, snapshots)))
     ]
@@ -56,20 +58,25 @@ def series_of(name: str, snapshots: Iterable[Snapshot]) -> Iterator[tuple[Snapsh
             yield snapshot, point
 
 
-def _metric(name: str, metric: Metric, found: list[tuple[Snapshot, dict[str, Any]]]) -> pb.Metric:
+def _metric(
+    name: str,
+    metric: Metric,
+    found: list[tuple[Snapshot, dict[str, Any]]],
+    temporality: pb.AggregationTemporality.ValueType,
+) -> pb.Metric:
     message = pb.Metric(name=name, unit=metric.unit, description=metric.description)
     if metric.kind == "histogram":
         message.histogram.CopyFrom(
             pb.Histogram(
                 data_points=[_histogram_point(metric, *pair) for pair in found],
-                aggregation_temporality=pb.AGGREGATION_TEMPORALITY_CUMULATIVE,
+                aggregation_temporality=temporality,
             )
         )
     elif metric.kind == "counter":
         message.sum.CopyFrom(
             pb.Sum(
                 data_points=[_number_point(*pair, started=True) for pair in found],
-                aggregation_temporality=pb.AGGREGATION_TEMPORALITY_CUMULATIVE,
+                aggregation_temporality=temporality,
                 is_monotonic=True,
             )
         )

@@ -22,9 +22,8 @@ from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.retention import Consumer
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import OtlpClient
-from tracegrade.otlp.metrics import Instance, export_request
+from tracegrade.otlp.metrics import Instance
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.version import tracegrade_version
 from tracegrade.receive.access import check_access, guarded
@@ -37,6 +36,7 @@ from tracegrade.receive.otlp_grpc import OtlpGrpcServer
 from tracegrade.receive.otlp_http import OtlpHttpServer
 from tracegrade.serve.judge_process import JudgeProcess
 from tracegrade.serve.judge_progress import JudgeProgress
+from tracegrade.serve.metrics_export import MetricsExport
 from tracegrade.serve.status import status_app
 from tracegrade.serve.supervisor import supervise
 from tracegrade.serve.tuning import allow_connections
@@ -83,6 +83,7 @@ class ReceiveRole:
             self._unread, self._telemetry, self._instance.id, otlp.max_in_flight_bytes, otlp.max_request_messages
         )
         self._clients: dict[str, OtlpClient] = {}
+        self._metrics_export = MetricsExport(config.exporters, self._clients, self._instance, self._progress.snapshots)
         judge_command = _role_command("judge", config, config_path)
         self._judge = JudgeProcess(judge_command, self._folder, config.judge, self._telemetry)
         self._with_judge = with_judge
@@ -170,7 +171,7 @@ class ReceiveRole:
             asyncio.create_task(self._look_after_the_journal(stop)),
             asyncio.create_task(_every(TRIM_EVERY_S, partial(self._delete, stop), stop)),
             asyncio.create_task(_every(TRIM_EVERY_S, self._retry_set_aside, stop)),
-            asyncio.create_task(_every(self._config.telemetry.export_interval, self._export_metrics, stop)),
+            asyncio.create_task(_every(self._config.telemetry.export_interval, self._metrics_export.send, stop)),
         ]
         for name, settings in self._config.exporters.items():
             self._clients[name] = OtlpClient(settings, self._instance.id)
@@ -257,15 +258,6 @@ class ReceiveRole:
         )
         self._folder.set_aside.erase({trace_id for deletion in erased for trace_id in deletion.trace_ids})
         return erased
-
-    async def _export_metrics(self) -> None:
-        snapshots = self._progress.snapshots()
-        payload = export_request(snapshots, self._instance)
-        for name, client in self._clients.items():
-            if self._config.exporters[name].takes(Signal.METRICS):
-                answer = await client.export(Signal.METRICS, payload)
-                if answer.kind != "sent":
-                    logger.info("%s did not take our own metrics: %s %s", name, answer.reason, answer.message)
 
     async def _close_clients(self) -> None:
         for client in self._clients.values():

@@ -1,15 +1,25 @@
 """The metrics of a running server."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-from end_to_end.server import export, running
+import pytest
+from end_to_end.server import METRICS, Downstream, export, exporter, running
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from pipeline.harness import agent_span, payload, tool_span
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.version import tracegrade_version
 from waiting import eventually
+
+
+@pytest.fixture
+def downstream() -> Iterator[Downstream]:
+    downstream = Downstream()
+    yield downstream
+    downstream.stop()
 
 
 def test_both_roles_say_who_they_are_and_what_was_judged(tmp_path: Path) -> None:
@@ -39,3 +49,28 @@ def test_openmetrics_leads_from_a_count_to_a_trace(tmp_path: Path) -> None:
         f"{7:032x}"
     }
     assert all(sample.exemplar is None for sample in counted if not sample.value)
+
+
+def test_changes_add_up_to_what_was_counted(tmp_path: Path, downstream: Downstream) -> None:
+    settings = {
+        "exporters": exporter(downstream, temporality="delta"),
+        "telemetry": {"endpoint": "127.0.0.1:0", "export_interval": "100ms"},
+    }
+    with running(tmp_path, **settings) as server:
+        for trace in (1, 2):
+            export(server.endpoints["grpc"], payload([agent_span(trace, 1), tool_span(trace, 2, 1, "create_order")]))
+            eventually(lambda: server.metric("tracegrade_spans_read_total", "judge") == 2 * trace, "spans to be read")  # noqa: B023
+            eventually(lambda: _changes(downstream, "tracegrade.spans.read") == 2 * trace, "the changes")  # noqa: B023
+    assert _changes(downstream, "tracegrade.spans.read") == 4
+
+
+def _changes(downstream: Downstream, name: str) -> int:
+    """The sum of all points of a metric."""
+    return sum(
+        point.as_int
+        for request in list(downstream.requests[METRICS])
+        for resource in ExportMetricsServiceRequest.FromString(request).resource_metrics
+        for metric in resource.scope_metrics[0].metrics
+        if metric.name == name
+        for point in metric.sum.data_points
+    )
