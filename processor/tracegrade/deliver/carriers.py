@@ -1,10 +1,10 @@
-"""Carrier spans: one for each (subject, rule, revision), with what the rule's evaluations say of the subject.
+"""Carrier spans: one for each (subject, rule, revision), with the rule's evaluations of the subject.
 
-Keys of the evaluations as OpenInference has them: one scope and one target a carrier, the target named by one link.
-The carrier is also a child of the subject's span, so that backends that know nothing of links show it in the tree. A
-trace whose root is missing gets no children from us: nobody knows yet where they would hang.
+The keys of evaluations are those of OpenInference: each carrier has one scope and one target, named by one link. The
+carrier is also a child of the subject's span, so that backends that do not know links show it in the tree. A trace
+whose root is missing gets no children from us, since their place in the tree is unknown.
 
-Put together from encoded blocks that are kept, field by field in the order in which protobuf writes them.
+Each is put together from cached encoded blocks, field by field, in the order in which protobuf writes them.
 """
 
 from functools import lru_cache
@@ -65,7 +65,7 @@ def _span(decision: Decision) -> list[bytes]:
 
 @lru_cache(maxsize=256)
 def _target(trace_id: str, span_id: str) -> tuple[bytes, bytes, bytes]:
-    """A span's trace id as a carrier's, itself as the parent, and the link to it: all rules for a subject say them."""
+    """The fields shared by all carriers of a subject: its span's trace id, the span as parent, and the link to it."""
     trace, span = bytes.fromhex(trace_id), bytes.fromhex(span_id)
     link = Span.Link(trace_id=trace, span_id=span, flags=_SAMPLED)
     parts = (Span(trace_id=trace), Span(parent_span_id=span), Span(links=[link]))
@@ -81,7 +81,7 @@ def _named(rule_id: str) -> bytes:
 
 def _derived_span_id(evaluation_ids: list[str]) -> bytes:
     digest = blake2b("\0".join(evaluation_ids).encode(), digest_size=8).digest()
-    return digest if any(digest) else digest[:-1] + b"\x01"  # an id of zeros is not valid
+    return digest if any(digest) else digest[:-1] + b"\x01"  # an id of only zeros is not valid
 
 
 def _attributes(decision: Decision, supersedes: int | None, include_values: bool) -> list[bytes]:
@@ -132,7 +132,7 @@ _BEFORE_ID = repeated(1, repeated(1, ANY_ID.encode())).removesuffix(ANY_ID.encod
 
 
 def _ids(ids: list[str]) -> tuple[bytes, bytes]:
-    """The attribute that lists the evaluations' ids: its head, which depends on their number alone, and they."""
+    """The attribute that lists the evaluations' ids: its head, which depends only on their number, and the ids."""
     return _before_ids(len(ids)), b"".join([_BEFORE_ID + evaluation_id.encode() for evaluation_id in ids])
 
 
@@ -144,14 +144,14 @@ def _before_ids(count: int) -> bytes:
 
 @lru_cache(maxsize=8192)
 def _known(scope: str, index: int, values: tuple[Any, ...]) -> tuple[bytes, bytes, bytes]:
-    """The parts that repeat from trace to trace: what comes first, and the metadata before and after the id."""
+    """The parts that repeat from trace to trace: the first fields, and the metadata before and after the id."""
     rule_id, evaluation, case, score, label, *_ = values
     name = full_name(rule_id, evaluation)
     pairs: list[tuple[str, JsonValue]] = [
         ("name", name),
         ("label", label),
         ("annotator_kind", semconv.ANNOTATOR_KIND_CODE),
-        # The same in every revision: a backend that files results by it replaces the earlier one.
+        # The same in every revision: a backend that stores results under it replaces the earlier one.
         ("identifier", name if case is None else f"{name}/{case}"),
     ]
     if score is not None:
@@ -159,12 +159,14 @@ def _known(scope: str, index: int, values: tuple[Any, ...]) -> tuple[bytes, byte
     known = b"".join([attribute(SPAN_ATTRIBUTES, _key(scope, index, key), value) for key, value in pairs])
     text = json_text(_metadata(values) | {"id": ANY_ID})
     metadata = unkept_attribute(SPAN_ATTRIBUTES, _key(scope, index, "metadata"), text)
-    before_id, _, after_id = metadata.rpartition(ANY_ID.encode())  # the case, which may hold anything, comes before it
+    before_id, _, after_id = metadata.rpartition(
+        ANY_ID.encode()
+    )  # the case, which may hold anything, comes before it
     return known, before_id, after_id
 
 
 def _metadata(values: tuple[Any, ...]) -> dict[str, Any]:
-    """What an evaluation's metadata say but its id and details."""
+    """The metadata of an evaluation without its id and details."""
     _, _, case, _, _, evaluator, threshold, rule_hash, revision = values
     metadata = {"evaluator": evaluator, "threshold": threshold, "rule_hash": rule_hash, "revision": revision}
     return metadata if case is None else metadata | {"case": case}

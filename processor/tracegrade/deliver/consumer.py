@@ -1,4 +1,4 @@
-"""From the results journal to one sink: reading, retrying and positions, so that sinks need none of it."""
+"""From the results journal to one sink: reads, retries and keeps the position, so that sinks need not."""
 
 import asyncio
 import random
@@ -19,8 +19,8 @@ from tracegrade.telemetry.metrics import Telemetry
 
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 
-# Results wait in their journal for as long as their sink needs; only its size bound ends the waiting.
-FAILS_AFTER_S = 5.0  # what passes sooner is no condition
+# Results wait in their journal for as long as their sink needs; only the journal's size bound ends the wait.
+FAILS_AFTER_S = 5.0  # a failure that ends sooner makes no condition
 PATIENT = RetrySettings(initial_interval=0.5, max_interval=30.0, max_elapsed_time=0.0)
 
 
@@ -37,7 +37,7 @@ class SinkConsumer:
         *,
         delivered: Callable[[int], None] = lambda position: None,
     ) -> None:
-        """Prepare; `delivered` is told every position up to which the sink has taken everything."""
+        """Prepare; `delivered` is called with each position up to which the sink has taken everything."""
         self._recent = recent
         self.sink = sink
         self.position = reader.first()
@@ -52,24 +52,24 @@ class SinkConsumer:
         delivered(self.position)
 
     def wake(self) -> None:
-        """There may be more to deliver, or `stop` is set; call it in the event loop."""
+        """Look for more to deliver, or for `stop`; called in the event loop."""
         self._more.set()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Deliver what is there, and what comes whenever `wake` is called, until `stop` is set."""
+        """Deliver all results, and new ones whenever `wake` is called, until `stop` is set."""
         while not stop.is_set():
             self._more.clear()
             if not await self.deliver_batch(stop):
                 await self._more.wait()
 
     async def drain(self, stop: asyncio.Event) -> None:
-        """Deliver everything that is durable now, then return; `stop` ends it early."""
+        """Deliver everything that is durable now, then return; `stop` ends this early."""
         end = self._reader.durable().end
         while self.position < end and not stop.is_set():
             await self.deliver_batch(stop)
 
     async def deliver_batch(self, stop: asyncio.Event) -> bool:
-        """Deliver what one read gives; False when there was nothing to deliver, or `stop` came in between."""
+        """Deliver the result of one read; False when there was nothing to deliver, or `stop` came in between."""
         try:
             batch, end = self._recent.after(self.position) or self._read()
         except SegmentDeleted as error:
@@ -137,7 +137,7 @@ class SinkConsumer:
 
 
 async def wait(stop: asyncio.Event, seconds: float) -> bool:
-    """Wait `seconds`, or less when `stop` is set; whether it is."""
+    """Wait `seconds`, or less when `stop` is set. Returns whether it is set."""
     try:
         await asyncio.wait_for(stop.wait(), seconds)
     except TimeoutError:

@@ -1,6 +1,6 @@
 """Evaluation events: one log record ``gen_ai.evaluation.result`` for each evaluation, attached to its subject.
 
-Put together from encoded blocks that are kept, field by field in the order in which protobuf writes them.
+Each is put together from cached encoded blocks, field by field, in the order in which protobuf writes them.
 """
 
 from functools import lru_cache
@@ -68,7 +68,7 @@ def events(judged: TraceResult, include_values: bool) -> list[bytes]:
 
 
 def _shared(decision: Decision, supersedes: int | None) -> bytes:
-    """What all events of one (subject, rule, revision) say: a resend must be identical, so no time is the clock's."""
+    """The fields shared by all events of one (subject, rule, revision). Resends must be identical: no clock is read."""
     subject = decision.pair.subject
     parts = (
         fixed64(_TIME, subject.time),
@@ -81,7 +81,7 @@ def _shared(decision: Decision, supersedes: int | None) -> bytes:
     return b"".join(parts)
 
 
-# All rules that judge a subject name the same span, one after the other.
+# All rules that judge a subject refer to the same span, one after the other.
 @lru_cache(maxsize=256)
 def _place(trace_id: str, span_id: str) -> bytes:
     ids = LogRecord(trace_id=bytes.fromhex(trace_id), span_id=bytes.fromhex(span_id), flags=_SAMPLED)
@@ -90,7 +90,7 @@ def _place(trace_id: str, span_id: str) -> bytes:
 
 @lru_cache(maxsize=8192)
 def _known(values: tuple[Any, ...]) -> bytes:
-    """The part that repeats from trace to trace, up to where the evaluation's id stands, kept as one block."""
+    """The part before the evaluation's id, which repeats from trace to trace, cached as one block."""
     rule_id, evaluation, case, score, outcome, evaluator, threshold = values
     pairs: list[tuple[str, JsonValue]] = [
         (semconv.EVENT_NAME, semconv.EVALUATION_EVENT),
@@ -98,7 +98,7 @@ def _known(values: tuple[Any, ...]) -> bytes:
         (semconv.EVALUATION_SCORE_LABEL, outcome),
         (semconv.OUTCOME, outcome),
         (semconv.EVALUATOR, evaluator),
-        (semconv.THRESHOLD, threshold + 0.0),  # a double, whatever number it was
+        (semconv.THRESHOLD, threshold + 0.0),  # always a double
     ]
     if score is not None:
         pairs.append((semconv.EVALUATION_SCORE_VALUE, score + 0.0))

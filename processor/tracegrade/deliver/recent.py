@@ -1,8 +1,8 @@
-"""The results that this process has just journalled, kept for sinks that are up to date.
+"""The results that this process journalled last, kept for sinks that are up to date.
 
 Reading, checking and decoding a record costs more than making it. A sink whose position is the end of one of these
-batches takes the next one from here; one that is behind, and every sink after a start, reads the journal. A batch goes
-once every sink has taken it: its memory is used for the next ones, and is still in the processor's cache.
+batches takes the next one from here. A sink that is behind, and every sink after a start, reads the journal. A batch is
+removed once every sink has taken it: its memory is used for the next ones, while still in the processor's cache.
 """
 
 import threading
@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 
 from tracegrade.model.trace_result import TraceResult
 
-MAX_RECORDS = 4096  # about 100 MB at 20 KB each: a sink further behind than that reads the journal
+MAX_RECORDS = 4096  # about 100 MB at 20 KB each: a sink that is further behind reads the journal
 
 
 class RecentResults:
-    """The newest batches of the results journal by where they begin. One thread adds, any thread takes."""
+    """The newest batches of the results journal by their first position. One thread adds, any thread takes."""
 
     def __init__(self, end: int) -> None:
-        """`end`: where the journal's next record will begin."""
+        """Start without batches; `end` is where the journal's next record will begin."""
         self._lock = threading.Lock()
         self._end = end
         self._batches: deque[tuple[int, int, Sequence[TraceResult]]] = deque()  # begin, end, records
@@ -27,7 +27,7 @@ class RecentResults:
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called after a batch was added, in the adding thread: it must not wait, nor raise."""
+        """Call `listener` after each batch is added, in the adding thread; it must neither wait nor raise."""
         self._listeners.append(listener)
 
     def add(self, batch: Sequence[TraceResult], end: int) -> None:
@@ -42,7 +42,7 @@ class RecentResults:
             listener()
 
     def taken(self, sink: str, position: int) -> None:
-        """`sink` needs nothing before `position`; say so once before it takes anything, so that it is known of."""
+        """`sink` needs nothing before `position`. A sink must say this once before it takes anything."""
         with self._lock:
             self._taken[sink] = position
             oldest = min(self._taken.values())
@@ -50,13 +50,13 @@ class RecentResults:
                 self._records -= len(self._batches.popleft()[2])
 
     def forget(self) -> None:
-        """Let go of all batches: the journal has other records at their positions now."""
+        """Remove all batches: the journal has other records at their positions now."""
         with self._lock:
             self._batches.clear()
             self._records = 0
 
     def after(self, position: int) -> tuple[Sequence[TraceResult], int] | None:
-        """The batch that begins at `position`, and its end; None when it is not here."""
+        """The batch that begins at `position`, and its end; None when it is not held."""
         with self._lock:
             for begin, end, batch in reversed(self._batches):
                 if begin == position:

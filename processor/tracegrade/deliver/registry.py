@@ -1,7 +1,7 @@
 """The sinks: where results go. A new one is a file in ``sinks/`` with its ``open_sinks``, and a line here.
 
-What follows from a sink's name needs no further place: its position in the results journal, behind which retention
-deletes nothing, its metrics, and the condition that tells of its failures.
+Other things follow from a sink's name: its position in the results journal, after which retention deletes nothing, its
+metrics, and the condition that reports its failures.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from tracegrade.deliver.sink import Sink, SinkContext
 from tracegrade.deliver.sinks import metrics, otlp, sql
 
-# By the name of its file: opens the sinks of one kind that the settings ask for, none, one or several.
+# By file name: opens the sinks of one kind that the settings ask for: none, one or several.
 SINKS: dict[str, Callable[[SinkContext], Iterable[Sink]]] = {
     "sql": sql.open_sinks,
     "metrics": metrics.open_sinks,

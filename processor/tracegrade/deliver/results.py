@@ -1,4 +1,4 @@
-"""What carrier spans and evaluation events have in common: our own attributes, most of them encoded once."""
+"""The common parts of carrier spans and evaluation events: our own attributes, most of them encoded once."""
 
 import json
 from functools import lru_cache
@@ -14,14 +14,14 @@ from tracegrade.otlp.encode import LONGEST_KEPT, RESOURCE_ATTRIBUTES, attribute,
 
 _MAX_DETAILS_BYTES = 64 * 1024
 _LONGEST_RESOURCE_KEPT = 16 * 1024
-_MOST_MISSING = 20  # named in full; a trace may lack thousands of parents
+_MOST_MISSING = 20  # this many are named; a trace may lack thousands of parents
 
-# Stands for an evaluation's id (32 hex digits, always) in bytes that are encoded once and kept.
+# Placeholder for an evaluation's id (always 32 hex digits) in cached encoded bytes.
 ANY_ID = "?" * 32
 
 
 def resource(judged: TraceResult) -> bytes:
-    """The judged root's resource, encoded: results under another one are filed under another service or project."""
+    """The judged root's resource, encoded: with another, backends would file results under another service or project."""
     text = _json(judged.trace.resource)
     return _resource(text) if len(text) <= _LONGEST_RESOURCE_KEPT else _resource.__wrapped__(text)
 
@@ -33,25 +33,25 @@ def _resource(json_object: bytes) -> bytes:
 
 
 def full_name(rule_id: str, evaluation: str) -> str:
-    """``RULE/NAME``: unique among what one instance says about one subject, but for cases."""
+    """``RULE/NAME``: unique among the evaluations of one subject by one instance, except for cases."""
     return f"{rule_id}/{evaluation}"
 
 
 def error_type(evaluation: Evaluation) -> str:
-    """The class of an evaluation's error: its reason is ``TYPE: MESSAGE``."""
+    """The class of an evaluation's error, from its reason ``TYPE: MESSAGE``."""
     word = evaluation.reason.partition(":")[0]
     return word if word.replace(".", "_").isidentifier() else semconv.ERROR_TYPE_OTHER
 
 
 def explanation(evaluation: Evaluation, include_values: bool) -> str:
-    """The sentence to send. That of an error may quote what the trace held, so it is sent only with values."""
+    """The explanation to send. That of an error may quote values of the trace, so it is sent only with values."""
     if evaluation.outcome == "error" and not include_values:
         return f"the evaluator failed: {error_type(evaluation)}"
     return evaluation.explanation
 
 
 def details_json(evaluation: Evaluation) -> str:
-    """The evaluator's justification as JSON text; said to be left out where no backend would take it."""
+    """The details as JSON text; a note that they are left out where they are too large for backends."""
     text = json_text(evaluation.details)
     return text if len(text) <= _MAX_DETAILS_BYTES else json_text({"omitted": f"{len(text)} characters"})
 
@@ -92,7 +92,7 @@ def shared_attributes(number: int, decision: Decision, supersedes: int | None) -
 
 @lru_cache(maxsize=8192)
 def _shared_block(number: int, supersedes: int | None, shared: tuple[Any, ...]) -> bytes:
-    """The part that repeats from trace to trace: kept as one block, which costs one look-up instead of ten."""
+    """The part that repeats from trace to trace, cached as one block: one lookup instead of ten."""
     rule_id, rule_hash, level, subject_kind, run, revision, complete, close_reason, agent = shared
     pairs: list[tuple[str, JsonValue]] = [
         (semconv.RULE_ID, rule_id),

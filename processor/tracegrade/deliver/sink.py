@@ -1,4 +1,4 @@
-"""The one seam of delivery: a sink says whether it took a batch, and if not, whether trying again makes sense."""
+"""The interface of delivery: a sink says whether it took a batch, and if not, whether another attempt makes sense."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What became of a batch: done; retry (later, not before ``retry_after_s``); failed (never will be).
+    """The result of delivering a batch: done; retry (later, not before ``retry_after_s``); failed (for good).
 
-    ``failed_records`` counts the records of the batch given up while the others were done.
+    ``failed_records`` counts the records that were given up while the others of the batch were delivered.
     """
 
     kind: Literal["done", "retry", "failed"]
@@ -32,11 +32,11 @@ DONE = Delivery("done")
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """What a sink may be opened with.
+    """The things that a sink may need when it is opened.
 
     ``store`` is open for writing. ``telemetry`` is the judge's. ``data_folder`` is where a sink may keep files of its
     own. ``instance_id`` names this instance to peers. ``exporters`` are the settings' ``exporters`` by name.
-    ``include_values`` says whether values of traces may leave, or only their paths.
+    ``include_values`` says whether values of traces may be sent, or only their paths.
     """
 
     store: "Engine"
@@ -48,11 +48,11 @@ class SinkContext:
 
 
 class Sink(Protocol):
-    """One end of the path. Retrying, waiting and positions live around it, in `consumer`, never in it.
+    """One end of the path. Retrying, waiting and positions are in `consumer`, never in a sink.
 
     ``name`` is unique: the label of its metrics, and of its position in the results journal. ``when_full`` says what
-    happens when it stays behind the size bound of that journal: judging waits (refuse), or the sink loses the oldest
-    results (drop_oldest). ``failing`` is the condition that holds while it takes nothing: one of
+    happens when it is further behind than the size bound of that journal: judging waits (refuse), or the sink loses the
+    oldest results (drop_oldest). ``failing`` is the condition that holds while it takes nothing: one of
     `tracegrade.telemetry.conditions.KINDS`, and where.
     """
 
@@ -65,5 +65,5 @@ class Sink(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of connections; no delivery is under way."""
+        """Close connections; no delivery is under way."""
         ...

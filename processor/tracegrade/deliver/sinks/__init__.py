@@ -1,1 +1,1 @@
-"""One small file a sink, nothing else."""
+"""One small file for each sink, nothing else."""

@@ -1,4 +1,4 @@
-"""Results as our own metrics: scores, outcomes, decisions, and what later revisions changed."""
+"""Results as our own metrics: scores, outcomes, decisions, and changes by later revisions."""
 
 import logging
 from collections import Counter, OrderedDict, defaultdict
@@ -23,27 +23,27 @@ _MOST_REMEMBERED = 100_000  # outcomes; about 30 MB
 _LONGEST_NAMED = 256  # characters of an agent and its service
 _UNKNOWN = "unknown"
 _OUTCOMES = get_args(Outcome)
-_KNOWN_FOR_NS = 7 * 86_400 * 1_000_000_000  # what had no results for as long begins anew
+_KNOWN_FOR_NS = 7 * 86_400 * 1_000_000_000  # a series without results for this long starts again
 
 # One trace that passes is as good an example as another, and looking for one of each costs as much as counting them.
 _ALL_EXAMPLES_EVERY_NS = 1_000_000_000
 
-# One rule's evaluation of one agent at one service.
+# One evaluation of one rule, for one agent of one service.
 _COST = len(_OUTCOMES) * METRICS["tracegrade.evaluations"].lines + METRICS["tracegrade.evaluation.score"].lines
 
 Key = tuple[str, ...]
 
 
 class MetricsSink:
-    """Fills `Telemetry`, each series once a batch.
+    """Fills `Telemetry`, each series once for each batch.
 
-    What has one outcome has all of them, 0 where nothing came: where everything fails, the rate of passes is 0 and not
-    absent. What the store knows from the last days is there before its first result (`begin`).
+    A series with one outcome has all outcomes, 0 where nothing came: so where everything fails, the rate of passes is 0
+    and not absent. Series that the store knows from the last days exist before their first result (`begin`).
 
-    First revisions count; of a later one only what it changed is added, to ``tracegrade.revisions``, whose ``from`` is
+    First revisions count. A later revision adds only its changes, to ``tracegrade.revisions``, whose ``from`` is
     ``unknown`` when the earlier outcome is no longer (or, after a restart, not yet) in memory. The store is exact.
 
-    Where there are more series than fit, agent and service count as ``other``, then everything does.
+    When there are too many series, agent and service count as ``other``, then everything does.
     """
 
     name = "metrics"
@@ -57,7 +57,7 @@ class MetricsSink:
         self._all_examples_ns = 0
 
     def begin(self, known: Iterable[SeriesNames]) -> None:
-        """Export `known` with 0 each, so that the first result after a start is seen as a rise."""
+        """Export each of `known` with 0, so that the first result after a start is seen as a rise."""
         for names in known:
             self._shown_as(*names)
 
@@ -83,7 +83,7 @@ class MetricsSink:
         return DONE
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
     def _count_evaluations(self, decisions: Sequence[Decision]) -> None:
         now_ns = time_ns()
@@ -123,7 +123,7 @@ class MetricsSink:
         return dict(zip(_evaluations(decisions), subjects, strict=True))
 
     def _shown_as(self, rule: str, rule_hash: str, evaluation: str, agent: str, service: str) -> Key:
-        """The names by which it counts: its own where they fit. All outcomes of them are there from then on."""
+        """The names under which it counts: its own where they fit. From then on, all outcomes of these names exist."""
         exact = rule, rule_hash[:8], evaluation, agent, service
         if exact in self._shown:
             return exact
@@ -149,12 +149,12 @@ class MetricsSink:
 
 
 def open_sinks(context: SinkContext) -> list[MetricsSink]:
-    """The one into our own metrics, which is always there."""
+    """The sink for our own metrics, which always exists."""
     sink = MetricsSink(context.telemetry)
     try:
         with reading(context.store) as connection:
             sink.begin(recent_series(connection, time_ns() - _KNOWN_FOR_NS, context.telemetry.max_series // _COST))
-    except SQLAlchemyError as error:  # they begin with their first result then
+    except SQLAlchemyError as error:  # series then begin with their first result
         logger.warning("metrics do not begin with what the store knows: %s", error)
     return [sink]
 
@@ -168,17 +168,17 @@ class _EarlierOutcomes:
         self._remembered = 0
 
     def remember(self, judged: TraceResult) -> None:
-        """Keep the outcomes in mind, instead of those that are oldest."""
+        """Remember the outcomes, in place of the oldest ones."""
         key = _trace(judged)
         outcomes = _outcomes(judged)
         self._remembered += len(outcomes) - len(self._traces.pop(key, ()))
-        if outcomes:  # else a trace that no rule judges would stay for ever, since only outcomes are bounded
+        if outcomes:  # else a trace without judging rules would stay for ever, since only outcomes are bounded
             self._traces[key] = outcomes
         while self._remembered > self._most:
             self._remembered -= len(self._traces.popitem(last=False)[1])
 
     def changes(self, judged: TraceResult) -> list[tuple[str, str, str]]:
-        """(rule, from, to) of every outcome that differs from the one before it."""
+        """(rule, from, to) of every outcome that differs from the earlier one."""
         key = _trace(judged)
         before = {tuple(identity): outcome for *identity, outcome in self._traces.get(key, ())}
         found = []
@@ -200,7 +200,7 @@ def _evaluations(decisions: Sequence[Decision]) -> list[tuple[Any, ...]]:
 
 
 def _outcomes(judged: TraceResult) -> list[tuple[Any, ...]]:
-    """What tells each evaluation from others of the trace, and its outcome."""
+    """For each evaluation, a key that is unique in the trace, and its outcome."""
     return [
         (decision.pair.rule_id, e.evaluation, e.case, decision.pair.subject.kind, decision.pair.subject.id, e.outcome)
         for decision in judged.decisions

@@ -14,9 +14,9 @@ from tracegrade.otlp.encode import Item, Request, requests
 
 
 class OtlpSink:
-    """Sends what was judged to one exporter, by a client of its own; only the signals that the exporter takes.
+    """Sends results to one exporter, through a client of its own; only the signals that the exporter takes.
 
-    The requests are small and derived from the records alone: sending a batch twice sends the same bytes twice.
+    The requests are small and made from the records alone, so that sending a batch twice sends the same bytes twice.
     """
 
     def __init__(self, name: str, settings: ExporterSettings, client: OtlpClient, include_values: bool = False) -> None:
@@ -25,7 +25,7 @@ class OtlpSink:
         Args:
             name: of the sink, such as ``otlp/archive``: a metric label.
             settings: the exporter's.
-            client: used by this sink alone, and closed by it.
+            client: used only by this sink, and closed by it.
             include_values: send the evaluators' details, which hold values of the trace, and errors in full.
         """
         self.name = name
@@ -34,16 +34,16 @@ class OtlpSink:
         self._settings = settings
         self._client = client
         self._include_values = include_values
-        self._batch: Sequence[TraceResult] | None = None  # what is under way, and how far it is
+        self._batch: Sequence[TraceResult] | None = None  # the batch under way, and its progress
         self._answered = 0
         self._failed: set[int] = set()
         self._reason = ""
 
     async def deliver(self, batch: Sequence[TraceResult]) -> Delivery:
-        """Send the batch's carriers, then its events; the first answer that asks for a retry ends the attempt.
+        """Send the batch's carriers, then its events; the first answer that needs a retry ends the attempt.
 
-        The next attempt at the same batch goes on with that request: of a long batch, a peer that refuses now and then
-        would hardly ever take all in one go.
+        The next attempt at the same batch continues with that request: a peer that refuses now and then would hardly
+        ever take a long batch as a whole.
         """
         if batch is not self._batch:
             self._batch, self._answered, self._failed, self._reason = batch, 0, set(), ""
@@ -76,7 +76,7 @@ class OtlpSink:
 
 
 def open_sinks(context: SinkContext) -> list[OtlpSink]:
-    """One for each exporter of the settings, with a client of its own."""
+    """A sink for each exporter of the settings, with a client of its own."""
     return [
         OtlpSink(name, settings, OtlpClient(settings, context.instance_id), context.include_values)
         for name, settings in context.exporters.items()

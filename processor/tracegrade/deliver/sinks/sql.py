@@ -1,4 +1,4 @@
-"""The SQL store as a sink: one transaction a batch, in a thread of its own."""
+"""The SQL store as a sink: one transaction for each batch, in a thread of its own."""
 
 import asyncio
 import sqlite3
@@ -15,15 +15,15 @@ from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.open import checkpoint, is_unreadable
 from tracegrade.store.write import StoreWriter
 
-# A record that no attempt can store: not of the shape that is delivered, or a value that the database refuses.
+# A record that no attempt can store: it has not the expected form, or a value that the database refuses.
 _POISON = (DBAPIError, KeyError, TypeError, ValueError)
 
 
 class SqlSink:
     """Stores judged traces.
 
-    A store that is locked, full or away is worth a retry: nothing of the batch was stored. A record that can never be
-    stored is found by halving and given up alone.
+    When the store is locked, full or unavailable, a retry makes sense: nothing of the batch was stored. A record that
+    can never be stored is found by dividing the batch into halves, and only this record is given up.
     """
 
     name = "sql"
@@ -63,7 +63,7 @@ class SqlSink:
         for half in (batch[:middle], batch[middle:]):
             delivery = self._store(half)
             if delivery.kind != "done":
-                return delivery  # what was stored of this batch is stored again later, which changes nothing
+                return delivery  # stored records of this batch are stored again later, which changes nothing
             failed += delivery.failed_records
         return Delivery("done", reason="not_storable", failed_records=failed) if failed else DONE
 
@@ -74,12 +74,12 @@ class SqlSink:
 
 
 def open_sinks(context: SinkContext) -> list[SqlSink]:
-    """The one into the store, which is always there."""
+    """The sink into the store, which always exists."""
     return [SqlSink(context.store)]
 
 
 def _may_pass(error: SQLAlchemyError) -> bool:
-    """Whether the same batch may be stored later: locked, busy, disk full, server away, file damaged and repaired."""
+    """Whether the same batch may be stored later: locked, busy, disk full, server unavailable, file being repaired."""
     return (
         isinstance(error, OperationalError | InterfaceError)
         or is_unreadable(error)
