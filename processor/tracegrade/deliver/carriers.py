@@ -159,9 +159,7 @@ def _known(scope: str, index: int, values: tuple[Any, ...]) -> tuple[bytes, byte
     known = b"".join([attribute(SPAN_ATTRIBUTES, _key(scope, index, key), value) for key, value in pairs])
     text = json_text(_metadata(values) | {"id": ANY_ID})
     metadata = unkept_attribute(SPAN_ATTRIBUTES, _key(scope, index, "metadata"), text)
-    before_id, _, after_id = metadata.rpartition(
-        ANY_ID.encode()
-    )  # the case, which may hold anything, comes before it
+    before_id, _, after_id = metadata.rpartition(ANY_ID.encode())  # the case, which may hold anything, comes before it
     return known, before_id, after_id
 
 

@@ -21,7 +21,7 @@ ANY_ID = "?" * 32
 
 
 def resource(judged: TraceResult) -> bytes:
-    """The judged root's resource, encoded: with another, backends would file results under another service or project."""
+    """The judged root's resource, encoded: with another, backends would file results under another service."""
     text = _json(judged.trace.resource)
     return _resource(text) if len(text) <= _LONGEST_RESOURCE_KEPT else _resource.__wrapped__(text)
 

@@ -29,11 +29,11 @@ from tracegrade.serve.store_upkeep import delete_old_traces, keep_rule_texts
 
 SNAPSHOT_EVERY_S = 1.0
 TRIM_EVERY_S = 5.0
-_ENDS_WITHIN_S = 10.0  # beside draining
+_ENDS_WITHIN_S = 10.0  # in addition to draining
 
 
 class Delivery:
-    """Each sink has a position of its own in the results journal, behind which retention deletes nothing."""
+    """Delivers results to all sinks. Retention deletes nothing after the position of a sink in the results journal."""
 
     def __init__(
         self,
@@ -60,14 +60,14 @@ class Delivery:
         self._drain_s = 0.0
 
     def start(self) -> None:
-        """Begin to deliver, in a thread; should it fail, the hand-over is told."""
+        """Begin to deliver, in a thread; a failure is reported to the hand-over."""
         self._thread.start()
 
     def stop(self, drain_s: float) -> None:
-        """Deliver what is there for at most `drain_s` seconds, then let go; the rest waits for the next start."""
+        """Deliver remaining results for at most `drain_s` seconds, then close; others wait for the next start."""
         if self._thread.is_alive():
             self._drain_s = drain_s
-            with suppress(RuntimeError):  # it has just failed, and closed its loop
+            with suppress(RuntimeError):  # it has just failed and closed its loop
                 self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join(drain_s + _ENDS_WITHIN_S)
 
@@ -102,7 +102,7 @@ class Delivery:
         halt.set()
         self._wake()
         for task in tasks:
-            await task  # a failed one raises here, and ends the process with its traceback
+            await task  # a failed task raises here and ends the process with its traceback
         await self._drain()
         for sink in sinks:
             await sink.close()
@@ -132,7 +132,7 @@ class Delivery:
         return SinkConsumer(sink, reader, position, telemetry, recent)
 
     def _clients_for_alerts(self) -> dict[str, OtlpClient]:
-        """Of each exporter that takes logs, one: results that wait there do not keep alerts waiting."""
+        """A client for each exporter that takes logs: not the sinks', so that alerts need not wait for results."""
         instance = self._folder.instance_id()
         return {
             name: OtlpClient(settings, instance)

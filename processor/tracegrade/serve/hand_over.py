@@ -1,6 +1,6 @@
-"""The hand-over from the judging thread to the delivery thread, and back: nothing else passes between the two.
+"""The hand-over between the judging thread and the delivery thread: they share nothing else.
 
-Judging hands over batches of results that are durable; delivery says how far the store holds them, and when it failed.
+Judging hands over durable batches of results; delivery says up to where the store holds them, and when it failed.
 """
 
 import threading
@@ -9,13 +9,13 @@ from tracegrade.deliver.recent import RecentResults
 
 
 class HandOver:
-    """What both threads of the judge process share.
+    """The state that both threads of the judge process share.
 
-    ``recent`` holds the batches for the sinks. ``stopping`` is set, from any thread, when judging is to end.
+    ``recent`` holds the batches for the sinks. ``stopping`` is set, from any thread, when judging must end.
     """
 
     def __init__(self, end: int) -> None:
-        """`end`: where the next record of the results journal will begin."""
+        """Start empty; `end` is where the next record of the results journal will begin."""
         self.recent = RecentResults(end)
         self.stopping = threading.Event()
         self._stored = threading.Condition()
@@ -34,17 +34,17 @@ class HandOver:
             self._stored.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """Delivery has ended by `error`, so judging must end too; called by the delivery thread."""
+        """Delivery has ended with `error`, so judging must end too; called by the delivery thread."""
         with self._stored:
             self._failure = error
             self.stopping.set()
             self._stored.notify_all()
 
     def wait_until_stored(self, end: int, within_s: float) -> bool:
-        """Whether the store holds every result before `end`, after at most `within_s` seconds of waiting.
+        """Wait at most `within_s` seconds until the store holds every result before `end`. Returns whether it does.
 
         Raises:
-            BaseException: what delivery failed with.
+            BaseException: the error that ended delivery.
         """
         with self._stored:
             self._stored.wait_for(lambda: self._stored_to >= end or self._failure is not None, within_s)

@@ -1,4 +1,4 @@
-"""The judge's part of a deletion: results are erased once the journal holds nothing of what is to be deleted."""
+"""The judge's part of a deletion: erases results once the journal no longer holds the deleted traces."""
 
 import logging
 import time
@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 
 
 class JudgeDeletions:
-    """Looks for deletions whose turn it is, and carries them out between two reads of the journal.
+    """Looks for deletions that the judge must carry out, and does so between two reads of the journal.
 
-    ``tombstones`` and ``late_spans`` are for the assembler: what is deleted, and what came of it afterwards.
+    ``tombstones`` and ``late_spans`` are for the assembler: the deleted traces, and those of which spans came later.
     """
 
     def __init__(self, folder: DataFolder) -> None:
@@ -33,7 +33,7 @@ class JudgeDeletions:
         self._due_s = 0.0
 
     def are_waiting(self) -> bool:
-        """Whether there is something to carry out; looks twice a second, and asks to delete late spans then."""
+        """Whether there is something to carry out; looks twice a second, and also requests to delete late spans."""
         now_s = time.monotonic()
         if now_s < self._due_s:
             return False
@@ -45,7 +45,7 @@ class JudgeDeletions:
         return bool(self._deletions.waiting("erased"))
 
     def carry_out(self, results: LocalJournal, store: Engine, alive: Callable[[], None]) -> bool:
-        """Erase from `results` and `store` what waits; whether anything did. `alive` is called now and then."""
+        """Erase what waits from `results` and `store`. Returns whether anything did. `alive` is called now and then."""
         waiting = self._deletions.waiting("erased")
         try:
             for done in erase_from_results(waiting, self._deletions, results, store, alive):

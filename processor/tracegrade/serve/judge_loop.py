@@ -1,6 +1,6 @@
-"""The judging thread: it reads records, appends results, and commits its position, in that order.
+"""The judging thread: it reads records, appends results and commits its position, in this order.
 
-So a kill at any moment loses nothing (what was read is read again) and doubles nothing (ids are derived, writes
+So a kill at any moment loses nothing (records are read again) and doubles nothing (ids are derived, and writes are
 idempotent).
 """
 
@@ -26,12 +26,12 @@ from tracegrade.serve.tuning import RareGarbageCollection
 
 POLL_S = 0.05
 COMMIT_EVERY_S = 0.2
-APPENDED_TOGETHER = 256  # judged traces; results leave while a burst of closings is still being judged
+APPENDED_TOGETHER = 256  # judged traces; so results are delivered while many closings are still being judged
 READ_BYTES = 1024 * 1024  # stays in the processor's cache while it is decoded
 
 
 class JudgeLoop:
-    """Reads the journal from the committed position on, and judges what closes."""
+    """Reads the journal from the committed position on, and judges the traces that close."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class JudgeLoop:
         set_aside: SetAside,
         suspects: list[int],
     ) -> None:
-        """Prepare; `suspects` are the positions of records at which an earlier judge ended."""
+        """Prepare; `suspects` are the positions of records at which earlier judges ended."""
         self._reader = reader
         self._position = position
         self._writer = writer
@@ -59,7 +59,7 @@ class JudgeLoop:
         self._suspects = suspects
 
     def run(self, judge: RecordJudge) -> None:
-        """Have `judge`, which has read nothing, judge until stopped, or until there is something to delete."""
+        """Let `judge`, which has read nothing, judge until stopped, or until there is something to delete."""
         position = judge.read_position = self._position.load()  # shown until the first record is read
         commit_due_s = 0.0
         garbage = RareGarbageCollection()
@@ -102,7 +102,7 @@ class JudgeLoop:
         self._commit(judge, position)
 
     def _before_suspects(self, records: list[Record]) -> list[Record]:
-        """`records` up to the first that has ended a judge; it alone when it comes first, and nothing else goes on."""
+        """The `records` before the first suspect; only the suspect when it comes first, with nothing else under way."""
         if not self._suspects:
             return records
         for number, record in enumerate(records):
@@ -124,7 +124,7 @@ class JudgeLoop:
 
 
 def _judged(judge: RecordJudge, records: Sequence[Record], clock_ns: int | None) -> Iterator[Judged]:
-    """What `records` close, then, when there are no more, what is due by `clock_ns`."""
+    """The judged traces that `records` close and, when there are no more, those due by `clock_ns`."""
     for record in records:
         yield from judge.read(record)
     if clock_ns is not None:

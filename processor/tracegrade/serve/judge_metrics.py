@@ -1,4 +1,4 @@
-"""What the judge says of itself: the snapshot of its metrics and conditions that the receive role shows."""
+"""The snapshot of the judge's metrics and conditions, which the receive role shows."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,24 +12,24 @@ from tracegrade.telemetry.metrics import Labels, Telemetry, series
 from tracegrade.telemetry.series_bound import MAX_SERIES
 
 MAX_SCOPES = 200
-MAX_SKIPPED = 100  # of which a snapshot tells; each is counted by the next one at the latest
+MAX_SKIPPED = 100  # ranges in a snapshot; each is counted by the next one at the latest
 
 
 class JudgeMetrics:
-    """Fills the judge's ``telemetry``, from the judging thread, and writes its snapshot, from any."""
+    """Fills the judge's ``telemetry``, from the judging thread, and writes its snapshot, from any thread."""
 
     def __init__(self, folder: DataFolder, max_series: int = MAX_SERIES) -> None:
-        """Begin with the conditions that held when an earlier judge ended, but for what its own counting began."""
+        """Begin with the conditions that held when an earlier judge ended, except those that its own counting began."""
         self._folder = folder
         self.telemetry = Telemetry(JUDGE, max_series)
         self.telemetry.set("tracegrade.build_info", 1, version=tracegrade_version())
         earlier = conditions_in(folder.read_snapshot(JUDGE) or {})
         self.telemetry.conditions.resume(item for item in earlier if item.name != "too_many_series")
-        self._skipped: list[tuple[int, int]] = []  # (from, to) that retention had deleted before it was read
+        self._skipped: list[tuple[int, int]] = []  # (from, to) of what retention deleted before it was read
         self._scopes: set[tuple[str, str]] = set()  # services and scopes that metrics name
 
     def publish(self, judge: RecordJudge) -> None:
-        """Take over what `judge` has read and what became of it, all of one moment (promise 5)."""
+        """Take over from `judge` what it has read and all dispositions, as of one moment (promise 5)."""
         self.telemetry.replace(
             {
                 "tracegrade.spans": _by_disposition("tracegrade.spans", judge.intake.span_dispositions),
@@ -48,11 +48,11 @@ class JudgeMetrics:
         )
 
     def skip(self, begin: int, end: int) -> None:
-        """Retention had deleted what stood between these positions; the receive role counts what that was."""
+        """Retention deleted everything between these positions; the receive role counts how much that was."""
         self._skipped.append((begin, end))
 
     def count_closed(self, judged: Sequence[Judged]) -> None:
-        """Count the traces among `judged`, and what no dialect could read of them."""
+        """Count the traces among `judged`, and the spans in them that no dialect could read."""
         counts: dict[tuple[str, bool], int] = {}
         for item in judged:
             if isinstance(item, JudgedSession):
@@ -71,9 +71,9 @@ class JudgeMetrics:
             )
 
     def write_snapshot(self) -> None:
-        """Show everything to the receive role."""
+        """Write the snapshot for the receive role."""
         snapshot = self.telemetry.snapshot()
-        # After it: what is passed over by the position in the snapshot is never missing here.
+        # After the position was taken, so that everything skipped before the snapshot's position is in it.
         self._folder.write_snapshot(JUDGE, snapshot | {"skipped": self._skipped[-MAX_SKIPPED:]})
 
     def _count_scope(self, metric: str, service: str, scope: str) -> None:

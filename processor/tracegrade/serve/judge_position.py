@@ -1,4 +1,4 @@
-"""Where the judge begins again after a stop or a kill."""
+"""The position where the judge begins again after a stop or a kill."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +9,7 @@ from tracegrade.pipeline.heartbeat import Heartbeat
 
 
 class JudgePosition:
-    """The judge's position in the journal, committed without seeming to hang while the disk is slow."""
+    """The judge's position in the journal. While a slow disk commits it, the heartbeat goes on."""
 
     def __init__(self, path: Path, heartbeat: Heartbeat) -> None:
         self._heartbeat = heartbeat
@@ -18,11 +18,11 @@ class JudgePosition:
         self._read_to = 0
 
     def load(self) -> int:
-        """What was committed last; else the first position ever, so that what retention has deleted is noticed."""
+        """The last committed position; else the first position ever, so that deletions by retention are noticed."""
         return self._position.load() or 0
 
     def commit(self, position: int, read_to: int) -> None:
-        """Everything before `position` is done; the heartbeat goes on saying that the journal is read up to `read_to`.
+        """Everything before `position` is done; the heartbeat still says that the journal is read up to `read_to`.
 
         Raises:
             OSError: the disk refused.

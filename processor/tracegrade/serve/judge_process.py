@@ -1,4 +1,4 @@
-"""The judge as the receive role sees it: watched by its heartbeat, and what ends judges is set aside."""
+"""The judge as the receive role sees it: it is watched by its heartbeat; what ends judges is set aside."""
 
 import asyncio
 import logging
@@ -19,8 +19,8 @@ STARTS_WITHIN_S = 60.0
 EXIT_USAGE = 2  # wrong rules or settings
 # EX_TEMPFAIL of sysexits.h: a later start may succeed (the store is away, an earlier judge still holds the journal).
 EXIT_NOT_YET = 75
-HUNG = "hung"  # what becomes of the pairs on which judges hang, and the reason by which restarts are counted
-# One crash may be anybody's fault; a third one on the same trace and rule is not.
+HUNG = "hung"  # the reason of pairs on which judges hang, and of restarts
+# One crash may have any cause; a third one on the same trace and rule is caused by them.
 CRASHES_PER_PAIR = 3
 
 logger = logging.getLogger(__name__)
@@ -29,9 +29,9 @@ logger = logging.getLogger(__name__)
 class JudgeProcess:
     """One judge after another, for the supervisor.
 
-    The first one may say that it cannot start as it is configured: ``refused_to_start`` is set then, and it is not
-    started again. One that says so later is tried again: rules may be in the middle of an edit, and receiving and
-    forwarding must not end with it. They do not wait for the store either: it is tried until it can be opened.
+    If the first one says that it cannot start with these settings, ``refused_to_start`` is set, and it is not started
+    again. If a later one says so, it is started again: somebody may be editing the rules, and receiving and forwarding
+    must go on. They do not wait for the store either: it is tried until it can be opened.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class JudgeProcess:
         self._telemetry = telemetry
         self._crashes: Counter[tuple[str, str]] = Counter()
         self._is_first = True
-        self._furthest = 0  # what earlier judges have read
+        self._furthest = 0  # the furthest position that earlier judges have read
 
     async def next_launch(self, stop: asyncio.Event) -> Launch | None:
         """The judge, at once."""
@@ -53,11 +53,11 @@ class JudgeProcess:
         return None if stop.is_set() else self._launch
 
     def why_end(self, started_ns: int) -> str | None:
-        """`HUNG` when it gives no sign of life, unless there is no watchdog; the rule it hangs on is set aside."""
+        """`HUNG` when the watchdog finds no sign of life of the judge; the rule on which it hangs is set aside."""
         try:
             beat = read_heartbeat(self._folder.heartbeat)
         except OSError:
-            return None  # no file descriptor left: nothing is known of the judge, which is no reason to end it
+            return None  # no file descriptor left: nothing is known of the judge, so it is not ended
         if beat is not None and self._is_well(beat, started_ns):
             self._telemetry.conditions.end("judge_down")
         if self._settings.watchdog and self._hangs(beat, started_ns):
@@ -66,7 +66,7 @@ class JudgeProcess:
         return None
 
     async def after(self, ended: Ended) -> Restart | None:
-        """Count it, and suspect what it was at. One that was killed while it got on is no loop."""
+        """Count the end, and suspect what the judge was working on. A judge that made progress is not in a loop."""
         beat = self._last_beat(ended.started_ns)
         if ended.reason == CRASHED:
             self._count_crash(ended.exit_code, beat)
@@ -84,7 +84,7 @@ class JudgeProcess:
         return Restart(reason, got_further)
 
     def _last_beat(self, started_ns: int) -> Beat | None:
-        """Of the judge that began then; None if it gave none, or no file descriptor is left to read it by."""
+        """The last heartbeat of the judge that began then; None if there is none, or it cannot be read."""
         with suppress(OSError):
             beat = read_heartbeat(self._folder.heartbeat)
             if beat is not None and beat.changed_ns >= started_ns:
@@ -92,13 +92,13 @@ class JudgeProcess:
         return None
 
     def _is_well(self, beat: Beat, started_ns: int) -> bool:
-        """Whether this judge has got as far as those before it, and works."""
+        """Whether this judge works, and is at least as far as those before it."""
         is_between = beat.record is None and beat.trace_id is None
         has_begun = beat.position > 0 or beat.changed_ns - started_ns > SHORT_LIFE_S * 1e9
         return beat.changed_ns > started_ns and has_begun and beat.position >= self._furthest and is_between
 
     async def _note_what_ended(self, beat: Beat | None, reason: str, exit_code: int) -> None:
-        """Suspect the record or the trace that this judge was at, unless it ended in an orderly way."""
+        """Suspect the record or trace that this judge was working on, unless it ended in an orderly way."""
         if beat is None or beat.rule_id is not None or exit_code in (EXIT_USAGE, EXIT_NOT_YET):
             return
         try:
@@ -110,12 +110,12 @@ class JudgeProcess:
 
     def _hangs(self, beat: Beat | None, started_ns: int) -> bool:
         if beat is None or beat.changed_ns < started_ns:
-            # It is starting: importing, opening the store, loading rules. On a busy machine that takes a while.
+            # It is starting: importing, opening the store, loading rules. On a busy machine, this takes a while.
             return time.monotonic_ns() - started_ns > max(self._settings.hang_timeout, STARTS_WITHIN_S) * 1e9
         return time.monotonic_ns() - beat.changed_ns > self._settings.hang_timeout * 1e9
 
     def _count_crash(self, exit_code: int, beat: Beat | None) -> None:
-        """Set aside what this judge was working on when it ended, if it has ended others before."""
+        """Set aside what this judge was working on when it ended, if the same ended judges before."""
         if beat is None or beat.trace_id is None or beat.rule_id is None:
             return
         ended_by = _ended_by(exit_code)
@@ -134,9 +134,9 @@ class JudgeProcess:
 
 
 def note_what_ended_the_last(folder: DataFolder) -> None:
-    """Suspect what the last judge was at that nobody saw end: it was killed together with its keeper, or has none.
+    """Suspect what the last judge was working on if nothing saw its end: killed with its supervisor, or without one.
 
-    Call it before a judge starts. One that is still there is counted too, and is innocent as soon as it gets further.
+    Call this before a judge starts. A judge that still runs is counted too; the suspicion ends when it gets further.
     """
     try:
         beat = read_heartbeat(folder.heartbeat)

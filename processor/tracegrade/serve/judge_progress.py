@@ -1,4 +1,4 @@
-"""How far the judge is, as the receive role sees it: from the judge's last snapshot and its committed position."""
+"""The judge's progress, as the receive role sees it: from the judge's last snapshot and its committed position."""
 
 import time
 from typing import Any
@@ -15,33 +15,33 @@ _JUDGE_BEHIND = {"fate": "dropped", "reason": "judge_behind"}
 
 
 class JudgeProgress:
-    """What the judge of `folder` has before it in `journal`; ``unread`` is told of every record that is appended."""
+    """How much of `journal` the judge of `folder` has not read; ``unread`` notes every record that is appended."""
 
     def __init__(self, folder: DataFolder, journal: LocalJournal, telemetry: Telemetry) -> None:
         self._folder = folder
         self._journal = journal
         self._telemetry = telemetry
         self._position = Position(folder.position(JUDGE))
-        self._first_at_start = journal.first  # where a judge begins that has committed nothing
+        self._first_at_start = journal.first  # where a judge without a committed position begins
         self.unread = UnreadItems(journal, folder.journal, self.committed())
         self._skipped = SkippedItems(self.unread)
         self._behind = JudgeBehind()
 
     def committed(self) -> int:
-        """Where a judge would begin that starts now."""
+        """Where a judge that starts now would begin."""
         position = self._position.load()
         return self._first_at_start if position is None else position
 
     def lost_some(self) -> None:
-        """Retention has just deleted what the judge had not read."""
+        """Retention has just deleted something that the judge had not read."""
         self._behind.lost = True
 
     def log(self) -> None:
-        """Log, once, how much of what was there at the start the judge has before it; later, that it has not."""
+        """Log once how much of the journal found at the start the judge must still read; later, that it is done."""
         self.unread.tell(self._read_to(self._folder.read_snapshot(JUDGE)))
 
     def say_conditions(self, *, is_kept: bool) -> None:
-        """Say when the judge is silent or behind; `is_kept`: this process keeps one running, so silence is wrong."""
+        """Update the conditions of a judge that is silent or behind; `is_kept`: this process runs one."""
         snapshot = self._folder.read_snapshot(JUDGE)
         now_ns = time.time_ns()
         conditions = self._telemetry.conditions
@@ -54,7 +54,7 @@ class JudgeProgress:
         conditions.say("judge_behind", self._behind.condition(self._journal.end - read_to))
 
     def snapshots(self) -> list[dict[str, Any]]:
-        """Both roles' metrics, in which promise 5's sums hold: what the judge has not read is counted by position."""
+        """Both roles' metrics, in which promise 5's sums hold: items not read by the judge are counted by position."""
         judge = self._folder.read_snapshot(JUDGE)
         read_to = self._read_to(judge)
         deleted_to = self._journal.first
@@ -71,9 +71,9 @@ class JudgeProgress:
         return [snapshot for snapshot in (self._telemetry.snapshot(), judge) if snapshot is not None]
 
     def _read_to(self, snapshot: dict[str, Any] | None) -> int:
-        """How far the judge had read when it wrote `snapshot`; without one, its committed position.
+        """The position up to which the judge had read when it wrote `snapshot`; without one, its committed position.
 
-        Never what it has committed since: the snapshot's counts would not go with it.
+        Never a position committed later: the snapshot's counts would not agree with it.
         """
         for point in (snapshot or {"metrics": {}})["metrics"].get("tracegrade.journal.position", []):
             if point["labels"] == {"journal": "journal", "consumer": JUDGE}:

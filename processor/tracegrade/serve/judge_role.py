@@ -1,8 +1,8 @@
 """The judge process of ``serve``: journal -> assemble -> extract -> match -> evaluate -> results journal -> sinks.
 
-Two threads, joined by a `HandOver`. The main thread judges, and nothing else (`judge_loop`). Sinks, alerts and the
-snapshot live on an event loop in the second one (`delivery`), each sink with its own position in the results journal.
-Here both are put together.
+Two threads, joined by a `HandOver`. The main thread only judges (`judge_loop`). Sinks, alerts and the snapshot are on
+an event loop in the second thread (`delivery`), each sink with its own position in the results journal. This module
+puts both together.
 """
 
 import sys
@@ -47,7 +47,7 @@ class JudgeRole:
     """One judge over one data folder."""
 
     def __init__(self, config: Config) -> None:
-        """Open everything; what is wrong with rules, settings or the store stops the start here.
+        """Open everything; mistakes in rules or settings, or a broken store, stop the start here.
 
         Raises:
             TraceGradeError: naming the file, line and column, or the folder.
@@ -96,7 +96,7 @@ class JudgeRole:
     def run(self) -> None:
         """Judge until `stop` is called; returns when everything is committed and closed."""
         sys.setswitchinterval(THREAD_SWITCH_S)
-        # Before anything is read and committed: what is unread goes with a snapshot of ours, not with no counts.
+        # Before anything is read and committed, so that the counts of unread items go with a snapshot of ours.
         self._judge.read_position = self._position.load()
         self._metrics.publish(self._judge)
         self._metrics.write_snapshot()
@@ -110,7 +110,7 @@ class JudgeRole:
                 self._loop.run(self._judge)
             self._heartbeat.beat(self._judge.read_position)
         except (OSError, JournalError, SQLAlchemyError) as error:
-            # A disk or a store ends us, and not what is being read.
+            # A disk or a store ends us, not the record being read.
             self._heartbeat.beat(self._judge.read_position)
             if isinstance(error, SQLAlchemyError) and (known := unavailable(self._config.store_url, error)):
                 raise known from error
@@ -120,11 +120,11 @@ class JudgeRole:
             self._opened.close()
 
     def stop(self) -> None:
-        """Ask `run` to return; open traces stay in the journal for the next start. From any thread."""
+        """Ask `run` to return; open traces stay in the journal for the next start. Called from any thread."""
         self._hand_over.stopping.set()
 
     def _new_judge(self) -> RecordJudge:
-        """One that has read nothing."""
+        """A judge that has read nothing."""
         closed = ClosedTraces(
             self._stored.closed_traces,
             deleted=self._deletions.tombstones(),
@@ -143,9 +143,9 @@ class JudgeRole:
         )
 
     def _carry_out_deletions(self) -> None:
-        """Erase what somebody asks to have deleted and the journal no longer holds, and forget what was read of it.
+        """Erase requested deletions that the journal no longer holds, and forget what was read of them.
 
-        Forgetting is what a start does: everything that is open is read again, from the committed position.
+        To forget is to begin as after a start: all open traces are read again, from the committed position.
         """
         if self._hand_over.stopping.is_set():
             return
@@ -155,7 +155,7 @@ class JudgeRole:
 
     def _open_results(self) -> LocalJournal:
         """The results journal; its lock makes us the only judge of this folder."""
-        # The judge of a receiver that was killed may still be committing; its pipe has ended, so it will leave.
+        # The judge of a killed receiver may still be committing; its pipe has ended, so it will end.
         return _patiently(
             lambda: LocalJournal.open(
                 self._folder.results,
@@ -169,16 +169,16 @@ class JudgeRole:
         )
 
     def _open_journal(self) -> JournalReader:
-        # Started by itself, the judge may be there before the receiver has made the journal.
+        # Started alone, the judge may run before the receiver has made the journal.
         return _patiently(
             lambda: JournalReader(self._folder.journal, telemetry=self._metrics.telemetry, name="journal"),
             JournalNotFound,
         )
 
     def _open_store(self) -> Engine:
-        """The store, alive in the eyes of the watchdog while it is brought up to date: a large one takes minutes.
+        """Open the store, with heartbeats while its tables are updated: for a large store, that takes minutes.
 
-        Killed in between, it would have to begin anew each time.
+        If the watchdog killed the judge meanwhile, each update would have to begin again.
         """
         with ThreadPoolExecutor(1, thread_name_prefix="open-store") as opening:
             opened = opening.submit(open_store, self._config.store_url, updating=self._say_that_it_is_updated)
@@ -195,7 +195,7 @@ class JudgeRole:
 
 
 def say_that_the_store_is_away(folder: DataFolder, message: str) -> None:
-    """Leave a snapshot that says so: this judge ends, and the next one looks again."""
+    """Write a snapshot with this condition: this judge ends, and the next one tries again."""
     telemetry = Telemetry(JUDGE)
     telemetry.conditions.resume(conditions_in(folder.read_snapshot(JUDGE) or {}))
     telemetry.conditions.begin("store_unavailable", message)
@@ -203,7 +203,7 @@ def say_that_the_store_is_away(folder: DataFolder, message: str) -> None:
 
 
 def _patiently(open_it: Callable[[], Opened], error: type[JournalError]) -> Opened:
-    """What `open_it` opens, tried again for a minute while it raises `error`."""
+    """The result of `open_it`, which is tried again for a minute while it raises `error`."""
     deadline_s = time.monotonic() + OPENS_WITHIN_S
     while True:
         try:

@@ -1,6 +1,6 @@
-"""Work of a role that does not run, done by the command that asks for it: deletions, records to be read again.
+"""Work of a role that does not run, done by the command that requests it: deletions, and records to be read again.
 
-While a role runs it holds the lock of its journal and does its part itself; each function here then leaves it alone.
+A role that runs holds the lock of its journal and does its part itself; the functions here then do nothing.
 """
 
 from tracegrade.config import Config
@@ -14,10 +14,10 @@ from tracegrade.store.open import open_store
 
 
 def run_deletion_offline(config: Config, deletion: Deletion) -> Deletion:
-    """Do the parts of `deletion` that are due and whose role does not run; the deletion as it stands then.
+    """Do the parts of `deletion` that are due and whose role does not run. Returns the deletion with its new state.
 
     Raises:
-        OSError, TraceGradeError, SQLAlchemyError: a disk or database refused; it is done at the next start of the role.
+        OSError, TraceGradeError, SQLAlchemyError: a disk or database refused; the role does it at its next start.
     """
     load_plugins()  # dialects say which attributes hold sessions and users
     folder, deletions = DataFolder(config.data_path), Deletions(config.data_path)
@@ -42,7 +42,7 @@ def run_deletion_offline(config: Config, deletion: Deletion) -> Deletion:
             )
             engine = open_store(config.store_url)
             try:
-                # What the store does not hold yet is not stored later: its records are erased first.
+                # Records are erased first, so that results that the store does not hold yet are not stored later.
                 (deletion,) = erase_from_results([deletion], deletions, results, engine)
             finally:
                 engine.dispose()
@@ -53,7 +53,7 @@ def run_deletion_offline(config: Config, deletion: Deletion) -> Deletion:
 
 
 def retry_set_aside_offline(config: Config) -> None:
-    """Append the records that somebody asked to have read again to the journal, unless a receive role runs.
+    """Append the records whose reading again was requested to the journal, unless a receive role runs.
 
     Raises:
         OSError, JournalError: the disk refused.

@@ -1,4 +1,4 @@
-"""How a child process notices that its parent is gone: it holds the other end of a pipe."""
+"""Lets a child process notice that its parent has ended: the parent holds the other end of a pipe."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def stop_when_parent_ends(stop: Callable[[], object]) -> None:
-    """Call `stop`, from a thread of its own, when standard input ends: however the parent ended, its end is closed."""
+    """Call `stop`, from a new thread, when standard input ends: in whatever way the parent ends, its end closes."""
 
     def watch() -> None:
         while os.read(sys.stdin.fileno(), 1024):

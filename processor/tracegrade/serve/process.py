@@ -1,4 +1,4 @@
-"""What every process of ``serve`` has around its role: a log, an end on signals, an event loop."""
+"""The common parts of every process of ``serve``: a log, an end on signals, an event loop."""
 
 import asyncio
 import logging
@@ -13,13 +13,13 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.receive.log_limit import LogLimit
 from tracegrade.serve.parent import stop_when_parent_ends
 
-# Errors that a later start meets again. A full disk is not among them: the judge is started again.
+# Errors that a later start would meet again. A full disk is not one of them: the judge is started again.
 _WRONG_FOLDER = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def log_to_stderr(role: str) -> None:
-    """Have this process log to standard error, each line with the name of its role."""
+    """Log to standard error, each line with the name of this process's role."""
     handler = logging.StreamHandler()
     handler.setFormatter(_Printable(f"%(asctime)s {role} %(levelname)s %(name)s: %(message)s"))
     handler.addFilter(LogLimit())
@@ -29,7 +29,7 @@ def log_to_stderr(role: str) -> None:
 
 
 def stop_on_signals(stop: Callable[[], object], *, ends_with_stdin: bool) -> None:
-    """Call `stop` on SIGTERM and SIGINT; with `ends_with_stdin`, on SIGTERM and when the parent has ended."""
+    """Call `stop` on SIGTERM and SIGINT; with `ends_with_stdin`, on SIGTERM and when the parent ends."""
     for number in _SIGNALS:
         signal.signal(number, lambda *_: stop())
     if ends_with_stdin:
@@ -42,10 +42,10 @@ def run_in_loop(
     ends_with_stdin: bool = False,
     stopping: Callable[[], object] = lambda: None,
 ) -> int:
-    """Run `main`, and set the event that it is given as `stop_on_signals` says; `stopping` is called before.
+    """Run `main` with an event that is set as in `stop_on_signals`; `stopping` is called before that.
 
     Returns:
-        What `main` returns.
+        The result of `main`.
     """
 
     async def run() -> int:
@@ -71,10 +71,10 @@ def run_in_loop(
 
 @contextmanager
 def explains_folder_errors(config: Config) -> Iterator[None]:
-    """Turn what is wrong with the data folder into an error that names the setting.
+    """Turn errors of the data folder into an error that names the setting.
 
     Raises:
-        TraceGradeError: in place of those errors of the system that a later start meets again.
+        TraceGradeError: in place of system errors that a later start would meet again.
     """
     try:
         yield
@@ -86,7 +86,7 @@ def explains_folder_errors(config: Config) -> Iterator[None]:
 
 
 class _Printable(logging.Formatter):
-    """One line a message, safe on a terminal: messages quote what senders and other servers wrote."""
+    """One line for each message, safe on a terminal: messages quote text of senders and other servers."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return printable(super().formatMessage(record))
@@ -96,5 +96,5 @@ class _Printable(logging.Formatter):
 
 
 def _leave_with_parent(stop: Callable[[], object]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the parent ends us when it is done
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both processes; the parent ends us when it is done
     stop_when_parent_ends(stop)

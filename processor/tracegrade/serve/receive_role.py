@@ -1,7 +1,7 @@
 """The receive process of ``serve``: receive -> journal -> forward, and the supervisor of the judge and the web process.
 
-It answers senders once their bytes are durable, sends originals on from the journal, deletes what nobody needs any
-more, and shows both roles' metrics. It never waits for the judge.
+It answers senders once their bytes are durable, forwards originals from the journal, deletes records that are no longer
+needed, and shows both roles' metrics. It never waits for the judge.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ from tracegrade.telemetry.metrics import Telemetry
 
 TRIM_EVERY_S = 1.0
 PUBLISH_EVERY_S = 1.0
-RECENT_BYTES = 16 * 1024 * 1024  # twice what exporters that keep up have under way at a time
+RECENT_BYTES = 16 * 1024 * 1024  # twice the size of the requests that exporters without a backlog have under way
 STOP_WITHIN_S = 5.0
 RETRY_DELETIONS_AFTER_S = 30.0
 
@@ -94,11 +94,11 @@ class ReceiveRole:
         """Serve until `stop` is set.
 
         Args:
-            stop: set it to shut down: in-flight calls are finished, the rest stays on disk.
-            ready: told the endpoints once everything listens.
+            stop: set it to shut down: calls under way are finished, everything else stays on disk.
+            ready: called with the endpoints once everything listens.
 
         Returns:
-            The exit code: 0, or 2 when the judge cannot start as it is configured.
+            The exit code: 0, or 2 when the judge cannot start with these settings.
         """
         async with AsyncExitStack() as stack:
             stack.callback(self._journal.close)
@@ -118,7 +118,7 @@ class ReceiveRole:
     async def _start_servers(self, stack: AsyncExitStack) -> dict[str, str]:
         otlp = self._config.receivers.otlp
         protocols = otlp.protocols
-        # gRPC has twice its bound for a moment.
+        # gRPC briefly has twice its bound.
         of_grpc = 2 * protocols.grpc.max_connections if protocols.grpc else 0
         allow_connections(of_grpc + (protocols.http.max_connections if protocols.http else 0))
         endpoints: dict[str, str] = {}
@@ -140,7 +140,7 @@ class ReceiveRole:
         return endpoints
 
     def _listen_for_web(self, settings: WebSettings, stack: AsyncExitStack) -> str | None:
-        """Where the page is; None while its port is taken, which keeps nothing else from starting."""
+        """The endpoint of the page; None while its port is taken, which does not keep other parts from starting."""
         check_access("web", settings)  # a file that cannot be read stops the start, not the first call
         self._web = WebProcess(self._web_command, settings.endpoint, self._telemetry.conditions)
         stack.callback(self._web.close)
@@ -154,7 +154,7 @@ class ReceiveRole:
         tls = None if settings.tls is None else server_context("telemetry", settings.tls)
         app = guarded(status_app(self._progress.snapshots, self._instance), "telemetry", settings)
         listening = bound_socket("telemetry", endpoint)
-        listening.listen()  # now, and not once the server has started: whoever reads where it is may call at once
+        listening.listen()  # now, before the server has started: a reader of the endpoint may call at once
         server = HttpServer(app, Bounds(max_connections=100), tls)
         task = asyncio.create_task(server.serve(sockets=[listening]))
 
@@ -199,7 +199,7 @@ class ReceiveRole:
         self._folder.write_published(self._progress.snapshots())
 
     async def _retry_set_aside(self) -> None:
-        """What somebody asks to have read again goes to the journal's end; it was forwarded when it came."""
+        """Append records whose reading again was requested to the journal; they were forwarded when they came."""
         done = await asyncio.to_thread(self._folder.set_aside.retry, lambda entry: self._unread.append(entry).result())
         for record in done:
             self._telemetry.add(
@@ -208,17 +208,17 @@ class ReceiveRole:
             logger.info("the record that was set aside at %d is read again: %s", record.position, record.what)
 
     async def _look_after_the_journal(self, stop: asyncio.Event) -> None:
-        """Retention; before it, while senders are answered already, what the judge has before it is counted."""
+        """Retention. Before it, while senders are already answered, count what the judge has not read."""
         while not self._unread.is_counted and not stop.is_set():
             try:
                 await asyncio.to_thread(self._unread.count)
-            except OSError as error:  # no file descriptor left, a disk that fails: receiving must not end with it
+            except OSError as error:  # no file descriptor left, or a failing disk: receiving must go on
                 logger.warning("%s; trying again in %.0f s", error, TRIM_EVERY_S)
                 await wait(stop, TRIM_EVERY_S)
         await _every(TRIM_EVERY_S, self._trim, stop)
 
     async def _trim(self) -> None:
-        """Retention, behind all consumers."""
+        """Retention: delete only what all consumers have read."""
         consumers = {JUDGE: Consumer(self._progress.committed(), self._config.judge.when_full)}
         for name, settings in self._config.exporters.items():
             position = Position(self._folder.position(name)).load()
@@ -230,7 +230,7 @@ class ReceiveRole:
         self._progress.log()
 
     async def _delete(self, stop: asyncio.Event) -> None:
-        """What somebody asks to have deleted, as far as it is in the journal; the judge does the rest."""
+        """Carry out requested deletions in the journal; the judge does the rest."""
         waiting = self._deletions.waiting("requested", "resolved")
         self._telemetry.conditions.say("deletion_damaged", self._deletions.damage())
         if not waiting:
@@ -239,13 +239,13 @@ class ReceiveRole:
             erased = await asyncio.to_thread(self._erase, waiting)
         except (OSError, TraceGradeError) as error:
             logger.warning("deletion: %s; trying again in %.0f s", error, RETRY_DELETIONS_AFTER_S)
-            await wait(stop, RETRY_DELETIONS_AFTER_S)  # each try reads the whole journal
+            await wait(stop, RETRY_DELETIONS_AFTER_S)  # each attempt reads the whole journal
             return
         for deletion in erased:
             logger.info("deletion %s: %d spans erased from the journal", deletion.id, deletion.deleted.spans)
 
     def _erase(self, waiting: Sequence[Deletion]) -> list[Deletion]:
-        # Here, because it loads SQL: every start would wait for it, a third of what loading this role takes.
+        # Imported here, because it loads SQL: that would make every start of this role a third slower.
         from tracegrade.deletion.carry_out import erase_from_journal
 
         erased = erase_from_journal(
@@ -271,7 +271,7 @@ def _role_command(role: str, config: Config, config_path: Path | None) -> list[s
 
 
 def _wake(loop: asyncio.AbstractEventLoop, forwarder: Forwarder) -> None:
-    with suppress(RuntimeError):  # the loop was closed, nobody forwards any more
+    with suppress(RuntimeError):  # the loop was closed, so forwarding has ended
         loop.call_soon_threadsafe(forwarder.wake)
 
 
@@ -294,11 +294,11 @@ async def _every(seconds: float, action: Callable[[], Any], stop: asyncio.Event)
             try:
                 await action()
                 said = ""
-            except (OSError, TraceGradeError) as error:  # no file descriptor left, a disk that fails: receiving goes on
+            except (OSError, TraceGradeError) as error:  # no file descriptor left, or a failing disk: receiving goes on
                 if said != (said := str(error)):
                     logger.warning("%s; trying again every %.0f s", error, seconds)
 
 
 def _with_port(endpoint: str, port: int) -> str:
-    """`endpoint` with the port that was really bound, for port 0."""
+    """`endpoint` with the port that was bound, in place of port 0."""
     return f"{endpoint.rpartition(':')[0]}:{port}"

@@ -1,4 +1,4 @@
-"""What was judged, made durable in the results journal and handed over to delivery."""
+"""Makes results durable in the results journal and hands them over to delivery."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ _LOOK_AT_STORE_S = 0.1
 class ResultsWriter:
     """The judging thread's side of the results journal.
 
-    A closed trace stays in the judge's memory until the store holds it; this keeps count of those.
+    A closed trace stays in the judge's memory until the store holds it; this class counts those.
     """
 
     def __init__(
         self, journal: LocalJournal, hand_over: HandOver, heartbeat: Heartbeat, settings_hash: str, max_spans: int
     ) -> None:
-        """`max_spans`: how many spans closed traces may have that are not stored yet; beyond it judging waits."""
+        """`max_spans`: the largest number of spans in closed traces not stored yet; beyond it, judging waits."""
         self._journal = journal
         self._hand_over = hand_over
         self._heartbeat = heartbeat
@@ -37,7 +37,7 @@ class ResultsWriter:
         self._unstored_spans = 0
 
     def append(self, judged: Sequence[Judged], judge: RecordJudge) -> bool:
-        """Make the results of `judge` durable; waits while their journal is full, False when stopped meanwhile."""
+        """Make the results of `judge` durable; waits while their journal is full. False when stopped meanwhile."""
         batch, entries = [], []
         for item in judged:
             self._heartbeat.working(item.key[1])
@@ -49,7 +49,7 @@ class ResultsWriter:
                 end = self._heartbeat.beat_until(self._journal.append_all(entries), judge.read_position)
                 break
             except JournalRefused:
-                # Sinks are behind, or the disk is full: wait for them, alive in the eyes of the watchdog.
+                # Sinks are behind, or the disk is full: wait, with heartbeats for the watchdog.
                 self._heartbeat.beat(judge.read_position)
                 if self._hand_over.stopping.wait(_RETRY_S):
                     return False
@@ -60,7 +60,7 @@ class ResultsWriter:
         return True
 
     def wait_for_room(self, judge: RecordJudge) -> bool:
-        """Wait until few enough closed traces of `judge` are not stored yet; False when stopped meanwhile."""
+        """Wait until enough closed traces of `judge` are stored; False when stopped meanwhile."""
         self.release_stored(judge)
         while self._unstored_spans > self._max_spans:
             self._heartbeat.beat(judge.read_position)
@@ -70,10 +70,10 @@ class ResultsWriter:
         return True
 
     def wait_until_stored(self) -> None:
-        """Return once the store holds every result in the journal, or when judging is stopped.
+        """Wait until the store holds every result in the journal, or judging is stopped.
 
         Raises:
-            BaseException: what delivery failed with.
+            BaseException: the error that ended delivery.
         """
         while not self._hand_over.stopping.is_set():
             self._heartbeat.beat(0)
@@ -81,14 +81,14 @@ class ResultsWriter:
                 return
 
     def release_stored(self, judge: RecordJudge) -> None:
-        """Have `judge` let go of the closed traces that the store holds by now."""
+        """Let `judge` forget the closed traces that the store holds by now."""
         while self._unstored and self._unstored[0][0] <= self._hand_over.stored_to:
             _, sequence, spans = self._unstored.popleft()
             judge.release(sequence)
             self._unstored_spans -= spans
 
     def forget(self) -> None:
-        """Records of the journal were erased, and a judge that knows of no closed trace takes over."""
+        """Forget all counts: records of the journal were erased, and a new judge without closed traces takes over."""
         self._hand_over.recent.forget()
         self._unstored.clear()
         self._unstored_spans = 0

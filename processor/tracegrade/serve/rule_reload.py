@@ -1,4 +1,4 @@
-"""Rule files read again when they change; wrong ones are refused, and the rules in force stay."""
+"""Reads rule files again when they change; if they are wrong, they are refused, and the rules in force stay."""
 
 import asyncio
 import logging
@@ -15,17 +15,17 @@ logger = logging.getLogger(__name__)
 
 
 class RuleReload:
-    """Looks at the rule files of one process."""
+    """Watches the rule files of one process."""
 
     def __init__(self, settings: RulesSettings, telemetry: Telemetry) -> None:
-        """Read the rules to begin with: ``in_force``.
+        """Read the first rules: ``in_force``.
 
         Raises:
-            TraceGradeError: they are wrong.
+            TraceGradeError: the rules are wrong.
         """
         self._settings = settings
         self._telemetry = telemetry
-        # Before they are read: a file that is written meanwhile has changed.
+        # Taken before reading: a file that is written meanwhile then counts as changed.
         self._stamp = rules_stamp(settings.paths)
         self.in_force = self._read()
         self._note()
@@ -41,7 +41,7 @@ class RuleReload:
         await stop.wait()
 
     def look(self) -> RuleSet | None:
-        """The rules that the files hold now; None when they are those in force, or wrong, which is logged once."""
+        """The rules in the files now; None when they are already in force, or wrong, which is logged once."""
         stamp = rules_stamp(self._settings.paths)
         if stamp == self._stamp:
             return None

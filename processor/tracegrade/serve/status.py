@@ -1,7 +1,7 @@
 """``/metrics``, ``/healthz`` and ``/readyz``: both roles' metrics and conditions, served by the receive role.
 
-``/healthz`` is liveness: it answers 200 as long as this process works, whatever is wrong around it, since a restart
-would repair none of that. ``/readyz`` is readiness: 503 while senders are refused. Both name every condition.
+``/healthz`` is liveness: it answers 200 as long as this process works, even if other things are wrong, since a restart
+would not repair those. ``/readyz`` is readiness: 503 while senders are refused. Both name every condition.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _RECEIVES = "receive"
 
 
 def status_app(snapshots: Snapshots, instance: Instance) -> Starlette:
-    """The three pages of `instance`; `snapshots` gives those of receive and, if there is one, judge."""
+    """The three pages of `instance`; `snapshots` gives the snapshot of receive and, if there is one, of judge."""
 
     async def metrics(request: Request) -> Response:
         openmetrics = _asks_for_openmetrics(request.headers.get("accept", ""))
@@ -71,7 +71,7 @@ def _asks_for_openmetrics(accept: str) -> bool:
 
 
 def _health(taken: list[dict[str, Any]]) -> dict[str, Any]:
-    """``status`` is ok; or degraded: senders are served, something else is wrong; or refusing: they are not."""
+    """``status`` is ok; degraded (senders are served, something else is wrong); or refusing (they are not served)."""
     now_ns = time.time_ns()
     found = {snapshot["role"]: conditions_in(snapshot) for snapshot in taken}
     refuses = any(condition.refuses for condition in found.get(_RECEIVES, ()))

@@ -1,4 +1,4 @@
-"""What the judge process does to its store beside storing results: texts of rules are kept, old traces deleted."""
+"""What the judge process does to its store besides storing results: it keeps texts of rules and deletes old traces."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 async def keep_rule_texts(store: Engine, rules: RuleReload, stop: asyncio.Event) -> None:
-    """Until `stop` is set: what results name by its hash can be read in the store, however the files change later."""
+    """Until `stop` is set, store the texts of rules, so that those that results name can be read if files change."""
     kept = ""
     while not await wait(stop, KEEP_RULE_TEXTS_EVERY_S):
         rule_set = rules.in_force
@@ -34,7 +34,7 @@ async def keep_rule_texts(store: Engine, rules: RuleReload, stop: asyncio.Event)
 
 
 async def delete_old_traces(store: Engine, retention_s: float, stop: asyncio.Event) -> None:
-    """Until `stop` is set: retention, a thousand traces at a time so that the writer never waits long."""
+    """Until `stop` is set, delete old traces, a thousand at a time, so that the writer never waits long."""
     retention_ns = round(retention_s * 1e9)
     while not await wait(stop, RETENTION_EVERY_S):
         before_ns = time.time_ns() - retention_ns

@@ -1,4 +1,4 @@
-"""What the judge looks up in the store: closed traces that late spans belong to, and sessions that go on."""
+"""The judge's lookups in the store: closed traces that late spans belong to, and sessions that go on."""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,14 +13,14 @@ from tracegrade.store.read import closed_traces, sessions_going_on, stored_sessi
 
 
 class StoredTraces:
-    """Reads of the judging thread, over connections of its own: they must not wait for whoever writes."""
+    """Reads of the judging thread, over connections of its own, so that they do not wait for writers."""
 
     def __init__(self, engine: Engine, heartbeat: Heartbeat) -> None:
         self._engine = engine
         self._heartbeat = heartbeat
 
     def closed_traces(self, keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
-        """Those of `keys` that the store holds."""
+        """The traces of `keys` that the store holds."""
         with self._heartbeat.elsewhere(), self._engine.connect() as connection:
             found = closed_traces(connection, list(keys))
         return {key: ClosedTrace.of(trace) for key, trace in found.items()}
@@ -37,7 +37,7 @@ class StoredTraces:
             return [_known(stored) for stored in sessions_going_on(connection)]
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._engine.dispose()
 
 

@@ -1,7 +1,7 @@
-"""Keeps a child process running: started by exec, watched, ended through its pipe, started again when it ends.
+"""Keeps a child process running: starts it by exec, watches it, ends it through its pipe, starts it again when it ends.
 
-Never by fork: gRPC's threads do not survive one. A child reads the pipe that is its standard input, and leaves when our
-end of it is closed, however we ended (`tracegrade.serve.parent`).
+It never forks, since gRPC's threads do not survive a fork. The standard input of a child is a pipe; the child ends when
+our end of it is closed, in whatever way we end (`tracegrade.serve.parent`).
 """
 
 import asyncio
@@ -18,14 +18,14 @@ LOOK_EVERY_S = 0.25
 SHORT_LIFE_S = 10.0
 SHORTEST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 30.0
-CRASHED = "crashed"  # why a child ended that nobody ended
+CRASHED = "crashed"  # the reason when a child ended by itself
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A process to start: ``name`` in logs; ``pass_fds`` stay open in it; it has ``stop_within_s`` to leave."""
+    """A process to start: ``name`` in logs; ``pass_fds`` stay open in it; it must end within ``stop_within_s``."""
 
     name: str
     command: Sequence[str]
@@ -35,7 +35,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a child ended: ``reason`` is why it was ended, or `CRASHED`; ``started_ns`` is monotonic."""
+    """How a child ended: ``reason`` says why we ended it, or `CRASHED`; ``started_ns`` is monotonic."""
 
     exit_code: int
     reason: str
@@ -44,41 +44,41 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The child is to be started again: after the shortest pause if it ``got_further`` than those before it."""
+    """Start the child again: after the shortest pause if it ``got_further`` than those before it."""
 
     reason: str
     got_further: bool = False
 
 
 class Child(Protocol):
-    """What differs between the children that are supervised."""
+    """The parts that differ between supervised children."""
 
     async def next_launch(self, stop: asyncio.Event) -> Launch | None:
-        """What to start, once it is time for it; None when `stop` was set before."""
+        """Wait until it is time to start, and return what to start; None when `stop` was set before."""
         ...
 
     def why_end(self, started_ns: int) -> str | None:
-        """Why the process that was started then must be ended; None while it may go on. Asked all the time."""
+        """Why the process started at that time must be ended; None while it may go on. Called repeatedly."""
         ...
 
     async def after(self, ended: Ended) -> Restart | None:
-        """The process has ended; None when it must not be started again."""
+        """How to start again after the process has ended; None when it must not be started."""
         ...
 
 
 async def supervise(child: Child, stop: asyncio.Event) -> None:
-    """Keep `child` running until `stop` is set, or it must not be started again.
+    """Keep `child` running until `stop` is set or it must not be started again.
 
-    The pauses before a start double while children live for seconds only and get no further.
+    The pause before a start doubles while children live only for seconds and get no further.
     """
     pause_s = SHORTEST_PAUSE_S
     while (launch := await child.next_launch(stop)) is not None:
         started_ns = time.monotonic_ns()
-        # Not asyncio's: uvloop forks for it, and gRPC minds; this one uses vfork and exec.
+        # Not asyncio's: uvloop would fork, which breaks gRPC; this one uses vfork and exec.
         process = subprocess.Popen(launch.command, stdin=subprocess.PIPE, pass_fds=launch.pass_fds)
         reason = await _watch(child, process, started_ns, stop)
         assert process.stdin is not None
-        process.stdin.close()  # end of file: the child finishes its work and leaves
+        process.stdin.close()  # end of file: the child finishes its work and ends
         if stop.is_set():
             await _leave(process, launch.stop_within_s)
             return
@@ -99,7 +99,7 @@ async def supervise(child: Child, stop: asyncio.Event) -> None:
 
 
 async def _watch(child: Child, process: subprocess.Popen[bytes], started_ns: int, stop: asyncio.Event) -> str:
-    """Wait until `stop` is set or the process ends, by itself or by us; why it ended."""
+    """Wait until `stop` is set or the process ends, by itself or by us. Returns why it ended."""
     while process.poll() is None and not await wait(stop, LOOK_EVERY_S):
         if (reason := child.why_end(started_ns)) is not None:
             process.kill()

@@ -1,4 +1,4 @@
-"""What a process that serves asks of its system: how freed memory is kept, how many connections may be open."""
+"""Settings of the system for processes that serve: how freed memory is kept, how many connections may be open."""
 
 import ctypes
 import gc
@@ -14,28 +14,28 @@ _M_MMAP_THRESHOLD = -3
 _M_ARENA_MAX = -8
 
 _MIB = 1024 * 1024
-_OF_ITS_OWN = 32 * _MIB  # the highest that glibc takes
+_OF_ITS_OWN = 32 * _MIB  # the highest value that glibc takes
 _KEPT = 64 * _MIB
-_ARENAS = 2  # one for the main thread, one for all others: they hardly ever allocate at the same time
+_ARENAS = 2  # one for the main thread, one for all others, which hardly ever allocate at the same time
 
-# Segments, the store, positions, connections to exporters, and room for what libraries open.
+# Segments, the store, positions, connections to exporters, and files that libraries open.
 BESIDE_CONNECTIONS = 512
 GARBAGE_EVERY_S = 60.0
-# So long a thread may keep the interpreter while others wait. Handing it over every 5 ms, as is usual, took some 7 %
-# of judging, and sinks can wait.
+# The time for which a thread may keep the interpreter while others wait. Switching every 5 ms, the default, took about
+# 7 % of judging, and sinks can wait.
 THREAD_SWITCH_S = 0.05
 
 
 def keep_freed_memory() -> None:
-    """Have what is freed stay here for what comes next; call it before there are threads.
+    """Keep freed memory in the process for later use; call it before there are threads.
 
-    As it comes, glibc maps every large buffer anew, gives back what is freed at once, and each of gRPC's threads has
-    memory of its own: a request of 500 KB then costs 130 page faults, of 1-4 µs each on a virtual machine. At most
-    64 MiB that are free at the end of a heap stay. Does nothing where the C library is another one.
+    By default, glibc maps every large buffer newly, returns freed memory at once, and gives each of gRPC's threads
+    memory of its own: a request of 500 KB then costs 130 page faults, of 1-4 µs each on a virtual machine. At most 64
+    MiB of free memory at the end of a heap are kept. Does nothing with another C library.
     """
     if sys.platform != "linux":
         return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl does not have it
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _OF_ITS_OWN)
         mallopt(_M_TRIM_THRESHOLD, _KEPT)
@@ -43,9 +43,9 @@ def keep_freed_memory() -> None:
 
 
 def allow_connections(number: int) -> None:
-    """Raise the soft limit of open files so that `number` connections fit; say so when the hard limit forbids it.
+    """Raise the soft limit of open files so that `number` connections fit; logs when the hard limit forbids it.
 
-    Many systems begin with a soft limit of 1024, for the sake of programs that use select().
+    Many systems have a soft limit of 1024, because of programs that use select().
     """
     try:
         import resource
@@ -67,10 +67,10 @@ def allow_connections(number: int) -> None:
 
 
 class RareGarbageCollection:
-    """Looks for cyclic garbage once a minute instead of after so many allocations.
+    """Collects cyclic garbage once a minute instead of after a number of allocations.
 
     Live traces are many objects that live for seconds, and judging makes no cycles: with 25,000 spans in live traces,
-    looking through them again and again cost a quarter of it. What the start made is never looked at again.
+    searching them again and again took a quarter of the time. Objects made at the start are never searched again.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""How many accepted spans and log records the judge has not read yet: exact at any position, whoever restarts."""
+"""Counts accepted spans and log records that the judge has not read yet: exact at any position and after restarts."""
 
 import logging
 import threading
@@ -23,36 +23,36 @@ _BEHIND_LOOKS = 10
 
 
 class Items(NamedTuple):
-    """So many of each signal that is judged."""
+    """The number of items of each judged signal."""
 
     spans: int = 0
     log_records: int = 0
 
     def plus(self, other: "Items") -> "Items":
-        """Both together."""
+        """The sums."""
         return Items(self.spans + other.spans, self.log_records + other.log_records)
 
     def minus(self, other: "Items") -> "Items":
-        """What `other` lacks of this; none below 0."""
+        """The differences; 0 instead of a negative number."""
         return Items(max(0, self.spans - other.spans), max(0, self.log_records - other.log_records))
 
 
 class UnreadItems:
-    """Wraps the journal's writer: notes behind each accepted record how many items there are up to it.
+    """Wraps the journal's writer: notes after each accepted record how many items there are so far.
 
-    What the judge has not read of what was there at the start is counted by `count`, which takes a second for a million
-    requests: senders are answered meanwhile, and only positions before the start have no count yet.
+    `count` counts the records found at the start that the judge has not read. It takes a second for a million requests;
+    senders are answered meanwhile, and only positions before the start have no count yet.
     """
 
     def __init__(self, journal: LocalJournal, folder: Path, judged_to: int) -> None:
-        """Prepare to count from `judged_to`, where the judge stands, or from the first record still there."""
+        """Prepare to count from `judged_to`, the judge's position, or from the first record still there."""
         self._journal = journal
         self._folder = folder
         self._lock = threading.Lock()
         self._halted = False
         self._told_s = 0.0
         reader = JournalReader(folder)
-        # Retention may have deleted what a judge left behind had not read.
+        # Retention may have deleted records that the judge had not read.
         self._begin = max(judged_to, reader.first())
         self._start = reader.durable().end
         reader.close()
@@ -67,7 +67,7 @@ class UnreadItems:
         return self._before is not None
 
     def count(self) -> None:
-        """Count what was there at the start, unless it is; from any thread. Raises OSError when it cannot be read."""
+        """Count the records found at the start, if not done yet; from any thread. Raises OSError if it cannot."""
         if self._before is not None:
             return
         sums = _Sums(self._begin)
@@ -82,7 +82,7 @@ class UnreadItems:
         self._before = sums
 
     def tell(self, position: int) -> None:
-        """Log how much of what was there at the start a judge at `position` has before it; later, that it has not."""
+        """Log how much found at the start a judge at `position` must still read; later, that it is done."""
         if position < self._start and not self._told_s:
             self._told_s = time.monotonic()
             size_mib = (self._start - position) / 1024**2
@@ -93,21 +93,21 @@ class UnreadItems:
             self._told_s = 0.0
 
     def halt(self) -> None:
-        """Let `count` end early: nobody needs it any more."""
+        """Let `count` end early, as it is no longer needed."""
         self._halted = True
 
     def append(self, entry: Entry) -> "Future[int]":
-        """As the journal's; the record is noted before the sender hears of it."""
+        """As the journal's; the record is noted before the sender is answered."""
         future = self._journal.append(entry)
         if entry.signal in _JUDGED:
             future.add_done_callback(lambda done: self._note_appended(done, entry))
         return future
 
     def behind(self, position: int, deleted_to: int, committed: int) -> Items | None:
-        """What is in records after `position` and `deleted_to`; forgets what lies before `position` and `committed`.
+        """The items in records after `position` and `deleted_to`; forgets those before `position` and `committed`.
 
-        A judge begins at `committed`, which may be further than what its last snapshot tells, the `position` that is
-        asked for until the next one. None while it is not counted.
+        A judge begins at `committed`, which may be after the `position` in its last snapshot, which is asked for until
+        the next one. None while not counted.
         """
         known_from = min(position, committed)
         with self._lock:
@@ -118,7 +118,7 @@ class UnreadItems:
             return found
 
     def between(self, begin: int, end: int) -> Items | None:
-        """What is in records that end after `begin` and by `end`; None while it is not counted."""
+        """The items in records that end after `begin` and not after `end`; None while not counted."""
         with self._lock:
             after_begin, after_end = self._after(begin), self._after(end)
             return None if after_begin is None or after_end is None else after_begin.minus(after_end)
@@ -135,25 +135,25 @@ class UnreadItems:
 
 
 class SkippedItems:
-    """What retention deleted before the judge read it: counted once, however often it is looked at.
+    """Items that retention deleted before the judge read them, each counted once.
 
-    The judge knows where it went on reading: each of its snapshots says what it passed over up to the position that the
-    same snapshot gives. What is deleted beyond that position it will pass over.
+    The judge knows what it skipped: each of its snapshots says what that was up to the position in the same snapshot.
+    It will also skip what is deleted after that position.
     """
 
     def __init__(self, unread: UnreadItems) -> None:
         self._unread = unread
-        self._ranges: list[tuple[int, int]] = []  # counted, in order, none touching another
+        self._ranges: list[tuple[int, int]] = []  # counted ranges, in order, with gaps between them
         self._counted = Items()
 
     def note(self, snapshot: dict[str, Any] | None, read_to: int) -> None:
-        """Count what a judge that has read up to `read_to` says that it passed over."""
+        """Count what a judge that has read up to `read_to` says it skipped."""
         for begin, end in (snapshot or {}).get("skipped", ()):
             if end <= read_to:
                 self._count(begin, end)
 
     def dropped(self, read_to: int, deleted_to: int) -> Items:
-        """All that the judge passed over, and will: retention has deleted what comes before `deleted_to`."""
+        """All items that the judge skipped or will skip: retention has deleted everything before `deleted_to`."""
         ahead = self._unread.between(read_to, deleted_to) if deleted_to > read_to else None
         return self._counted.plus(ahead or Items())
 
@@ -163,7 +163,7 @@ class SkippedItems:
             if position < min(other_begin, end):
                 found = self._unread.between(position, min(other_begin, end))
                 if found is None:
-                    return  # what was there at the start is being counted: the next snapshot says so again
+                    return  # records found at the start are still being counted: the next snapshot says the same again
                 self._counted = self._counted.plus(found)
             position = max(position, other_end)
         self._ranges = _joined([*self._ranges, (begin, end)])
@@ -217,12 +217,12 @@ class _Sums:
             self._log_records.append(self._log_records[-1] + (0 if is_spans else items))
 
     def after(self, position: int) -> Items:
-        """What is in records that end after `position`."""
+        """The items in records that end after `position`."""
         index = self._index(position)
         return Items(self._spans[-1] - self._spans[index], self._log_records[-1] - self._log_records[index])
 
     def forget(self, position: int) -> None:
-        """Positions before `position` are not asked for any more."""
+        """Forget positions before `position`, which are no longer asked for."""
         index = self._index(position)
         for sums in (self._ends, self._spans, self._log_records):
             del sums[:index]

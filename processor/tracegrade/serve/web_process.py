@@ -1,7 +1,8 @@
-"""The web process as the receive role sees it: started when somebody looks.
+"""The web process as the receive role sees it: it is started at the first call.
 
-The socket is the receiver's, and callers wait in it while the process comes up. Until the first one it costs nothing.
-An address that is taken, perhaps by what an earlier start left, is tried until it is free: nothing else waits for it.
+The receive role has the socket, and callers wait in it while the process starts. Before the first call it costs
+nothing. An address that is taken, perhaps by an earlier web process, is tried until it is free; nothing else waits for
+it.
 """
 
 import asyncio
@@ -27,10 +28,10 @@ class WebProcess:
         self._listening: socket.socket | None = None
 
     def listen(self) -> int | None:
-        """Listen, unless it is done; the port, None while it is taken.
+        """Listen, if not done yet. Returns the port, None while it is taken.
 
         Raises:
-            ReceiverStartError: the address is none of this machine's.
+            ReceiverStartError: this machine does not have the address.
         """
         if self._listening is None:
             try:
@@ -44,12 +45,12 @@ class WebProcess:
         return port
 
     def close(self) -> None:
-        """Let go of the address."""
+        """Stop listening."""
         if self._listening is not None:
             self._listening.close()
 
     async def next_launch(self, stop: asyncio.Event) -> Launch | None:
-        """The web process, once its port is free and somebody calls."""
+        """The web process, once its port is free and a call comes."""
         while self.listen() is None:
             if await wait(stop, LISTEN_AGAIN_AFTER_S):
                 return None
@@ -61,7 +62,7 @@ class WebProcess:
         return Launch("the web process", command, STOP_WITHIN_S, (descriptor,))
 
     def why_end(self, started_ns: int) -> str | None:
-        """It may go on as long as it does."""
+        """Never: it may go on."""
         return None
 
     async def after(self, ended: Ended) -> Restart:
@@ -69,7 +70,7 @@ class WebProcess:
         return Restart(ended.reason)
 
     async def _is_called(self, listening: socket.socket, stop: asyncio.Event) -> bool:
-        """Wait until somebody connects; False when `stop` is set before."""
+        """Wait until a client connects; False when `stop` is set before."""
         loop = asyncio.get_running_loop()
         called = asyncio.Event()
         loop.add_reader(listening.fileno(), called.set)

@@ -1,4 +1,4 @@
-"""The web process of ``serve``: the page and the API over what the other two wrote."""
+"""The web process of ``serve``: the page and the API over the data of the other two processes."""
 
 import asyncio
 import socket
@@ -22,7 +22,7 @@ STOP_WITHIN_S = 1
 
 
 class WebRole:
-    """One page over one data folder."""
+    """The page and API over one data folder."""
 
     def __init__(self, config: Config, settings: WebSettings) -> None:
         """Read the rules; the store may come later.
