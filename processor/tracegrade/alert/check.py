@@ -23,12 +23,12 @@ _HOUR_NS = 60 * MINUTE_NS
 
 
 class History(Protocol):
-    """Where outcomes come from."""
+    """The source of outcomes."""
 
     def sums(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
-        """The sum of outcomes of every series of a rule, as it is in force, within `window`.
+        """The sum of outcomes of every series of a rule, with its hash in force, within `window`.
 
-        For `EVERY_TRACE` in place of a rule's id: how many traces each service sent.
+        With `EVERY_TRACE` in place of a rule's id: the number of traces that each service sent.
         """
         ...
 
@@ -64,19 +64,19 @@ def check(
     Args:
         history: the stored outcomes.
         rules: the rules that may alert, as they are in force.
-        before: what fired or was pending until now.
+        before: the alerts that fired or were pending until now.
         now_ns: the end of every window, ns since 1970 UTC.
-        ended: when alerts, by `fingerprint_now`, were last resolved: what came before does not count as a fall again.
-        earlier_hashes: other hashes by which rules were known, each with the one by which its rule goes now.
+        ended: when alerts, by `fingerprint_now`, were last resolved: results before that are no new fall.
+        earlier_hashes: earlier hashes of rules, each with the present hash of its rule.
 
     Returns:
-        Every alert of `before` in its new state, and the alerts that begin. An alert is resolved, too, when its rule no
+        Every alert of `before` in its new state, and the alerts that begin. An alert is also resolved when its rule no
         longer has it, and when another release has replaced its release.
     """
     current: dict[str, StoredAlert] = {}
     for open_alert in before:
         now = fingerprint_now(open_alert, rules, earlier_hashes or {})
-        # Of two that are the same by now, one goes on and the other is resolved.
+        # Of two alerts that have become the same, one goes on and the other is resolved.
         current[open_alert.fingerprint if now in current else now] = open_alert
     checked = Checked()
     for rule in rules:
@@ -91,7 +91,7 @@ def check(
 
 
 def _check_one(look: "_Look", checked: Checked) -> None:
-    """Check one alert of one rule at all its series; takes the alerts of these series out of ``look.current``."""
+    """Check one alert of one rule for all its series; removes the alerts of these series from ``look.current``."""
     findings = dict(look.findings())
     tested = {key: found.p_value for key, found in findings.items() if found.p_value is not None}
     error = 1 / look.alert.drop.false_alarm_every if look.alert.drop is not None else 1 - look.alert.confidence
@@ -119,7 +119,7 @@ def _end(checked: Checked, before: StoredAlert | None, after: StoredAlert | None
 
 
 class _Look:
-    """One alert of one rule, and the outcomes that it looks at."""
+    """One alert of one rule, and the outcomes that it reads."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class _Look:
         self._ended = ended
         self._since_ns = now_ns - int(alert.over * _NS)
         if alert.drop is not None or alert.coverage is not None:
-            # Whole hours, so that window and history meet where the sums by the hour do.
+            # Whole hours, so that the window begins and the history ends where sums by hour do.
             self._since_ns -= self._since_ns % _HOUR_NS
         self._bins: Mapping[SeriesKey, list[Bin]] = {}
         self._now: Mapping[SeriesKey, Outcomes]
@@ -152,7 +152,7 @@ class _Look:
             self._before = self._within(before_ns - before_ns % _HOUR_NS, self._since_ns)
             self._earlier = _by_any_release(history.sums(rule.id, self._before))
         if alert.coverage is not None:
-            # Releases are one here, and one agent that no longer sends any result is a series too.
+            # All releases together; an agent that no longer sends results is a series too.
             self._now = {**dict.fromkeys(self._earlier, NO_OUTCOMES), **_by_any_release(self._now)}
         keys = {Condition(rule, alert, key).fingerprint: key for key in self._now}
         for fingerprint, stored in current.items():
@@ -204,7 +204,7 @@ class _Look:
         return Window(self.alert.evaluation, since_ns, until_ns, self.rule.incomplete == "count")
 
     def _traces(self, key: SeriesKey, window: Window) -> int:
-        """How many traces the service sent, whichever rules judge them."""
+        """The number of traces that the service sent, judged or not."""
         service = SeriesKey(key.tenant, EVERY_TRACE, "", "", key.service, "", None)
         found = self._history.sums(EVERY_TRACE, window)
         return found.get(service, NO_OUTCOMES).passed

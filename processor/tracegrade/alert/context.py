@@ -24,7 +24,7 @@ _NEAR_NS = 3600 * _NS
 _LOOKED_AT = 200
 _WORST = 5
 _MOST_COUNTED = 2000
-_MODELS_OF = 20  # traces on either side
+_MODELS_OF = 20  # traces before and after
 
 
 def with_context(connection: Connection, alert: StoredAlert, count_incomplete: bool) -> StoredAlert:
@@ -32,7 +32,7 @@ def with_context(connection: Connection, alert: StoredAlert, count_incomplete: b
 
     Args:
         connection: on the store.
-        alert: has just begun to fire.
+        alert: one that has just begun to fire.
         count_incomplete: its rule counts incomplete traces.
     """
     named, alert = alert, replace(alert, rule_hash=present_hash(connection, alert.rule_hash))
@@ -56,7 +56,7 @@ def with_context(connection: Connection, alert: StoredAlert, count_incomplete: b
 
 
 def _since(connection: Connection, alert: StoredAlert, window: Window) -> int:
-    """When the problem most likely began within the window: where Page's CUSUM of the missing passes last left 0."""
+    """When the problem most likely began within the window: when Page's CUSUM of the missing passes was last 0."""
     history = SeriesHistory(connection, {alert.rule_hash}, alert.service)
     lacking = _lacking_results if alert.kind == "coverage" else _lacking_passes
     height, since_ns = 0.0, window.since_ns
@@ -68,7 +68,7 @@ def _since(connection: Connection, alert: StoredAlert, window: Window) -> int:
 
 
 def _lacking_passes(history: SeriesHistory, alert: StoredAlert, window: Window) -> Iterator[tuple[int, float]]:
-    """By minute, how many passes (or results) were missing to the bound."""
+    """By minute, how many passes (or results) fewer there were than the bound requires."""
     for key, bins in history.bins(window, by_minute=True).get(alert.rule_id, {}).items():
         if (key.tenant, key.service, key.agent, key.release) == _place_of(alert):
             for minute, _, seen in bins:
@@ -82,7 +82,7 @@ def _lacking_passes(history: SeriesHistory, alert: StoredAlert, window: Window) 
 
 
 def _lacking_results(history: SeriesHistory, alert: StoredAlert, window: Window) -> Iterator[tuple[int, float]]:
-    """By minute, how many judged results were missing to half of the usual number for as many traces."""
+    """By minute, how many judged results fewer there were than half of the usual number for as many traces."""
     before = window._replace(since_ns=2 * window.since_ns - alert.starts_ns, until_ns=window.since_ns)
     judged, traces = _judged_and_traces(history, alert, before)
     usual = sum(judged.values()) / traces.total() if traces else 0.0
@@ -181,7 +181,7 @@ def _place(alert: StoredAlert) -> ResultFilter:
 
 
 def _first_seen(column: ColumnElement[Any]) -> Select[Any]:
-    """The first hour that is counted, as the minute it begins in, by `column` of the series."""
+    """The first hour with counts, as the minute in which it begins, by `column` of the series."""
     joined = series.join(counts, (counts.c.series == series.c.number) & (counts.c.minutes == 60))
     return select(column, func.min(counts.c.minute)).select_from(joined).group_by(column)
 

@@ -22,14 +22,14 @@ _SEVERITY = {
     "critical": (SeverityNumber.SEVERITY_NUMBER_FATAL, "FATAL"),
 }
 _OVER = _SEVERITY["info"]
-# More than any attempt takes: an exporter's own time-out comes first.
+# Longer than any attempt: an exporter's own time-out comes first.
 _PATIENCE_S = 60.0
 
 
 class AlertEvents:
     """Sends an event when an alert begins to fire, and one when it is resolved; to one exporter.
 
-    The same alert in the same state gives the same bytes but for what changed in between, by one key.
+    The same alert in the same state gives the same bytes, except for what changed in between, and has the same key.
     """
 
     resend_s: float | None = None
@@ -39,16 +39,16 @@ class AlertEvents:
         """Prepare.
 
         Args:
-            name: where the exporter is in the settings.
-            client: used in `loop`; whoever made it closes it.
-            loop: runs in another thread than `send` is called in.
+            name: the exporter's place in the settings.
+            client: used in `loop`; the caller closes it.
+            loop: runs in another thread than the one that calls `send`.
         """
         self.name = name
         self._client = client
         self._loop = loop
 
     def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
-        """Send `alerts`; None when they were taken, else why not. Blocks."""
+        """Send `alerts`. Returns None when they were taken, else why not. Blocks."""
         for request in requests(Item(owner, _resource(alert), [event(alert)]) for owner, alert in enumerate(alerts)):
             sent = asyncio.run_coroutine_threadsafe(self._client.export(Signal.LOGS, request.payload), self._loop)
             answer = sent.result(_PATIENCE_S)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import AfterValidator
 
-if TYPE_CHECKING:  # whoever reads settings does not wait for SQL
+if TYPE_CHECKING:  # reading settings does not load SQL
     from tracegrade.store.alerts import StoredAlert
 
 LABELS = ("rule", "level", "service", "agent", "release", "tenant", "kind", "of")

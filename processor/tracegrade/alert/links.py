@@ -14,7 +14,7 @@ class Links:
     trace_url: str = ""
 
     def trace(self, trace_id: str) -> str:
-        """The address of the trace; its id alone where no address is known."""
+        """The address of the trace; only its id where no address is known."""
         return self.trace_url.replace(TRACE_ID, trace_id) or trace_id
 
 

@@ -1,4 +1,4 @@
-"""The alert loop beside the judge: each interval it checks the rules and sends the notifications that are due."""
+"""The alert loop in the judge process: in each interval, it checks the rules and sends due notifications."""
 
 import asyncio
 import logging
@@ -38,11 +38,12 @@ logger = logging.getLogger(__name__)
 
 _NS = 1_000_000_000
 _FIRING = "tracegrade.alerts.firing"
-# A channel that was away is still notified of an alert that fired and ended meanwhile, but not of last week's.
+# A channel that could not be reached is still notified of an alert that fired and ended meanwhile, but not of last
+# week's.
 _NOTIFY_WITHIN_NS = 3600 * _NS
-# A channel that was notified that an alert fires is notified of its end, too, however late.
+# A channel that was notified that an alert fires is also notified of its end, however late.
 _NOTIFY_END_WITHIN_NS = 7 * 86_400 * _NS
-# The judge shares its core with us: with very many series, checks are made less often instead.
+# The judge shares its core with us: with very many series, checks are made less often.
 _MOST_OF_A_CORE = 0.01
 _MAX_BACKOFF_NS = 300 * _NS
 
@@ -52,7 +53,7 @@ class AlertLoop:
 
     A notification is noted in the store after the channel took it. After a crash in between it is sent again, with the
     same key.
-    Of several processes over one store, one at a time does all of this.
+    If several processes use one store, only one of them does this at a time.
     """
 
     def __init__(
@@ -74,11 +75,11 @@ class AlertLoop:
         self._not_before_ns: dict[str, int] = {}  # by channel, after failures
         self._counted_firing: tuple[Labels, ...] = ()
         for name in self._names:
-            for outcome in ("sent", "failed"):  # a first failure is a rise from 0
+            for outcome in ("sent", "failed"):  # so that a first failure is a rise from 0
                 telemetry.add("tracegrade.alerts.notifications", 0, receiver=name, outcome=outcome)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """A step each interval, or less often where steps are costly, until `stop` is set."""
+        """Run a step in each interval, or less often when steps are costly, until `stop` is set."""
         while not stop.is_set():
             spent_s = await asyncio.to_thread(self._timed_step)
             try:
@@ -89,7 +90,7 @@ class AlertLoop:
             await asyncio.to_thread(channel.close)
 
     def _timed_step(self) -> float:
-        """A step now; the seconds of processor time that it took."""
+        """Run a step. Returns the seconds of processor time that it took."""
         before_s = time.thread_time()
         self.step(time.time_ns())
         return time.thread_time() - before_s
@@ -103,7 +104,7 @@ class AlertLoop:
                     for channel in self._channels:
                         if now_ns >= self._not_before_ns.get(channel.name, 0):
                             self._notify(channel, now_ns)
-        except Exception as error:  # a fault in alerts must not end the judge
+        except Exception as error:  # an error in alerts must not end the judge
             self._telemetry.add("tracegrade.alerts.failed_checks")
             if not isinstance(error, SQLAlchemyError):
                 logger.exception("alerts could not be checked; trying again in %s s", self._settings.interval)
@@ -134,7 +135,7 @@ class AlertLoop:
         self._count_firing(now_open)
 
     def _count_firing(self, now_open: Sequence[StoredAlert]) -> None:
-        """Show how many alerts fire of each rule, service, agent and level; what has ended is 0."""
+        """Set the number of firing alerts by rule, service, agent and level; 0 for those that have ended."""
         firing = dict.fromkeys(self._counted_firing, 0)
         for alert in now_open:
             if alert.state == "firing":
@@ -217,6 +218,6 @@ class AlertLoop:
 def _send(channel: Channel, group: dict[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
     try:
         return channel.send(group, alerts, now_ns)
-    except Exception as error:  # what a library raises on some text or setting must not end the judge
+    except Exception as error:  # an error of a library with some text or setting must not end the judge
         logger.exception("channel %s failed", channel.name)
         return f"failed: {type(error).__name__}"

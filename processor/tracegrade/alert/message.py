@@ -1,4 +1,4 @@
-"""An alert in words: what fell, from which value to which, since when, on how many results, and where to look."""
+"""An alert in words: what fell, from which value to which, since when, from how many results, and where to look."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Silences and maintenance windows: for which alerts no channel is notified at a time."""
+"""Silences and maintenance windows: times in which no channel is notified of some alerts."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from tracegrade.alert.labels import Labels, matches
 from tracegrade.document.file_model import FileModel
 
-if TYPE_CHECKING:  # whoever reads settings does not wait for SQL
+if TYPE_CHECKING:  # reading settings does not load SQL
     from tracegrade.store.alerts import Silence, StoredAlert
 
 Day: TypeAlias = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
@@ -26,7 +26,7 @@ def _clock(text: str) -> str:
 
 
 class Maintenance(FileModel):
-    """A weekly time in which no channel is notified. What still fires after it is notified then."""
+    """A weekly time in which no channel is notified. Alerts that still fire after it are notified then."""
 
     days: list[Day] = Field(default=list(_DAYS), min_length=1, description="The days on which it begins")
     start: Annotated[str, AfterValidator(_clock)] = Field(description="When it begins, UTC, such as 22:00")
@@ -37,7 +37,7 @@ class Maintenance(FileModel):
     )
 
     def covers(self, now_ns: int) -> bool:
-        """Whether `now_ns` (since 1970 UTC) lies within it."""
+        """Whether `now_ns` (since 1970 UTC) is within it."""
         now = datetime.fromtimestamp(now_ns // _NS, UTC)
         clock = now.strftime("%H:%M")
         today, yesterday = _DAYS[now.weekday()], _DAYS[(now - timedelta(days=1)).weekday()]

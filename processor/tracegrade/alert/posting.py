@@ -8,7 +8,7 @@ class Poster:
     """Posts JSON to one place over one connection."""
 
     def __init__(self, timeout_s: float) -> None:
-        import requests  # here, and not at every start: few are told of alerts this way
+        import requests  # imported here, as few installations send alerts this way
 
         self._timeout_s = timeout_s
         self._failure = requests.RequestException

@@ -9,7 +9,7 @@ from tracegrade.store.history import Window
 
 
 def without_results(history: History, rules: Sequence[Rule], since_ns: int, until_ns: int) -> list[Rule]:
-    """The rules without any stored results that their alerts could read: their preview says nothing."""
+    """The rules without stored results for their alerts: their preview says nothing."""
     return [
         rule
         for rule in rules
@@ -28,10 +28,10 @@ def preview(
     every_ns: int,
     advance: Callable[[int], None] = lambda looks: None,
 ) -> list[StoredAlert]:
-    """Every firing that checks from `since_ns` to `until_ns`, one each `every_ns`, would have found, earliest first.
+    """Every firing that checks from `since_ns` to `until_ns`, every `every_ns`, would have found, earliest first.
 
-    Alerts that would still fire at the end are firing, the others resolved. Experimental rules are previewed as well,
-    to find out what they would do. `advance` is called after each check.
+    Alerts that would still fire at the end are firing, the others resolved. Experimental rules are also previewed, to
+    show what they would do. `advance` is called after each check.
     """
     current: list[StoredAlert] = []
     found: list[StoredAlert] = []

@@ -8,7 +8,7 @@ from pydantic import Field
 from tracegrade.alert.labels import Labels, matches
 from tracegrade.document.file_model import FileModel
 
-if TYPE_CHECKING:  # whoever reads settings does not wait for SQL
+if TYPE_CHECKING:  # reading settings does not load SQL
     from tracegrade.store.alerts import StoredAlert
 
 
@@ -26,8 +26,8 @@ class Route(FileModel):
 def routed(alert: "StoredAlert", routes: Sequence[Route], channels: Collection[str]) -> set[str]:
     """The names of the channels that `alert` goes to.
 
-    Those of the first route that it matches; when that route says ``continue``, those of the next one that it matches
-    as well. All channels when it matches none, so that no alert is lost because a route is missing.
+    Those of the first route that it matches; when that route says ``continue``, also those of the next one that it
+    matches. All channels when it matches no route, so that no alert is lost because a route is missing.
     """
     found: set[str] = set()
     matched = False

@@ -64,7 +64,7 @@ class AlertmanagerSettings(HttpSettings):
 
 
 class SlackSettings(HttpSettings):
-    """An incoming webhook of Slack, or of what takes the same form."""
+    """An incoming webhook of Slack, or of a service that takes the same form."""
 
     url: SecretAddress = Field(description="The webhook's URL, which is a secret")
 
@@ -172,7 +172,7 @@ class AlertsSettings(FileModel):
 
     @property
     def links(self) -> Links:
-        """What notifications link to."""
+        """The addresses that notifications link to."""
         page = self.external_url.rstrip("/")
         trace_url = self.trace_url or (f"{page}/traces/{TRACE_ID}" if page else "")
         return Links(self.external_url, trace_url)

@@ -31,14 +31,14 @@ class Condition:
 
 
 def fingerprint_now(stored: StoredAlert, rules: Iterable[Rule], earlier_hashes: Mapping[str, str]) -> str:
-    """The fingerprint of the condition in force to which `stored` belongs; its own where there is none.
+    """The fingerprint of the condition in force that `stored` belongs to; its own fingerprint where there is none.
 
-    It differs from its own, by which channels know it, when its rule had another hash at the time it began.
+    It differs from its own fingerprint, which channels know, when its rule had another hash at the time it began.
 
     Args:
         stored: an alert that fires, or fired.
         rules: the rules in force.
-        earlier_hashes: other hashes by which rules were known, each with the one by which its rule goes now.
+        earlier_hashes: earlier hashes of rules, each with the present hash of its rule.
     """
     rule_hash = earlier_hashes.get(stored.rule_hash)
     for rule in rules:
@@ -57,18 +57,18 @@ def next_state(
 
     Args:
         current: the alert as it is, None when it neither fires nor is pending.
-        verdict: what the look says. When nobody can tell, or it is between firing and recovery, nothing changes, but
-            that what is pending and known not to hold is forgotten.
-        condition: whose alert it is.
-        finding: what was seen, None when nothing was.
-        now_ns: when it was seen, ns since 1970 UTC.
+        verdict: of the check. When it is unknown, or between firing and recovery, nothing changes, except that a
+            pending alert whose condition is known not to hold is forgotten.
+        condition: the alert's condition.
+        finding: of the check, None when there is none.
+        now_ns: the time of the check, ns since 1970 UTC.
 
     Returns:
         The alert as it is now: pending, firing, just resolved, or None.
     """
     if finding is None or verdict == "unknown":
         return current
-    if current is not None:  # people read the text that is in force
+    if current is not None:  # people read the text in force
         current = replace(current, level=condition.rule.level, title=condition.rule.title)
     if current is None:
         if verdict != "holds":
@@ -127,7 +127,7 @@ def _seen(current: StoredAlert, finding: Finding, now_ns: int) -> StoredAlert:
         was=finding.was,
         was_samples=finding.was_samples,
         chance=finding.p_value,
-        # When it began is best told when it is found: later the window has moved on.
+        # The time when it began is best known when it is found: later, the window has moved on.
         since_ns=current.facts.since_ns if current.facts.since_ns is not None else since_ns,
     )
     return replace(

@@ -13,7 +13,7 @@ from tracegrade.store.history import Bin, Outcomes, SeriesHistory, SeriesKey, Wi
 from tracegrade.store.rates import stretches
 from tracegrade.store.schema import MINUTE_NS
 
-_COUNTED = 6  # numbers a minute
+_COUNTED = 6  # numbers in each minute
 
 
 class StoredHistory:
@@ -34,7 +34,7 @@ class StoredHistory:
 
 
 class ReadHistory:
-    """Stored outcomes by the minute, read once, from which any window within them can be summed."""
+    """Stored outcomes by minute, read once, from which any window within them can be summed."""
 
     def __init__(self, connection: Connection, rules: Sequence[Rule], since_ns: int, until_ns: int) -> None:
         history = SeriesHistory(connection, {rule.hash for rule in rules})

@@ -1,1 +1,1 @@
-"""The statistics of alerts, pure: outcomes in, what they show out."""
+"""The statistics of alerts, pure: outcomes in, findings out."""

@@ -1,4 +1,4 @@
-"""``alert: {below}`` and ``{above}``: is what is watched past its bound, as far as so many results can tell?"""
+"""``alert: {below}`` and ``{above}``: do the results show that the watched number is beyond its bound?"""
 
 from tracegrade.alert.detect.finding import Finding, Share, measure, share_of
 from tracegrade.rule.alert import Alert
@@ -9,8 +9,8 @@ from tracegrade.store.history import Outcomes
 def look_below(rule: Rule, alert: Alert, bound: float, outcomes: Outcomes) -> Finding | None:
     """Whether a pass rate or a mean score lies below `bound`: by Wilson's bound, or by the empirical Bernstein bound.
 
-    It fires when even the upper bound is below; it is resolved when the value itself comes back to ``resolve_at``. In
-    between it stays as it is: that is the hysteresis. None when nothing was judged.
+    It fires when even the upper confidence bound is below `bound`; it is resolved when the value itself is back at
+    ``resolve_at``. In between it keeps its state (hysteresis). None when nothing was judged.
     """
     measured = measure(rule, alert, outcomes)
     if measured is None:

@@ -1,14 +1,14 @@
-"""How sure one can be of a share or a mean, from so many results."""
+"""Confidence bounds of a share or a mean."""
 
 from math import exp, log, log1p, sqrt
 from statistics import NormalDist
 
 _NORMAL = NormalDist()
-_STEPS = 60  # halvings: as fine as a float between 0 and 1
+_STEPS = 60  # halvings: as precise as a float between 0 and 1
 
 
 def wilson(successes: float, samples: float, error: float) -> tuple[float, float]:
-    """Bounds on a share: each is wrong with probability `error`, about.
+    """Bounds on a share; each is wrong with a probability of about `error`.
 
     With the correction for continuity: without it, at a share of 0.9 and 30 results, 3.7 % are wrong instead of 1 %.
 
@@ -28,7 +28,7 @@ def wilson(successes: float, samples: float, error: float) -> tuple[float, float
 
 
 def share_p_value(successes: float, samples: float, bound: float) -> float:
-    """The probability of so small a share when the true one is `bound`: below `error` iff Wilson's upper bound is."""
+    """The probability of a share this small if the true one is `bound`; below `error` iff Wilson's upper bound is."""
     if successes >= samples - 0.5:
         return 1.0
     if bound >= 1:
@@ -37,7 +37,7 @@ def share_p_value(successes: float, samples: float, bound: float) -> float:
 
 
 def bernstein(mean: float, variance: float, samples: float, error: float) -> tuple[float, float]:
-    """Bounds on the mean of scores between 0 and 1, whatever their distribution; each is wrong at most with `error`.
+    """Bounds on the mean of scores between 0 and 1 of any distribution; each is wrong with at most `error`.
 
     Source: A. Maurer and M. Pontil, Empirical Bernstein bounds and sample variance penalization, 2009, theorem 4.
     """
@@ -49,7 +49,7 @@ def bernstein(mean: float, variance: float, samples: float, error: float) -> tup
 
 
 def mean_p_value(mean: float, variance: float, samples: float, bound: float) -> float:
-    """The `error` at which Bernstein's upper bound is `bound`: how unlikely so small a mean is if it is true."""
+    """The `error` at which Bernstein's upper bound is `bound`: how unlikely a mean this small is if `bound` is true."""
     gap = bound - mean
     if gap <= 0 or samples <= 1:
         return 1.0
@@ -60,7 +60,7 @@ def mean_p_value(mean: float, variance: float, samples: float, bound: float) -> 
 
 
 def chernoff_lower(mean: float, samples: float, error: float) -> float:
-    """A lower bound on the mean of scores between 0 and 1, passes among them; wrong at most with `error`.
+    """A lower bound on the mean of scores between 0 and 1, also of passes; wrong with at most `error`.
 
     Source: W. Hoeffding, Probability inequalities for sums of bounded random variables, 1963, theorem 1.
     """

@@ -1,7 +1,7 @@
-"""``alert: {coverage}``: do results still come, and with the tool content that they need?
+"""``alert: {coverage}``: do results still come, and do they have the tool content that they need?
 
-Two shares, compared with what they were: results for each trace of the service, and results that could be judged among
-all. Where the service sends no traces, nothing is known: that is silence, not lost coverage.
+Two shares, compared with their earlier values: results for each trace of the service, and judged results among all
+results. When the service sends no traces, nothing is known: that is not lost coverage.
 """
 
 from tracegrade.alert.detect.finding import Finding, Share, share_of
@@ -12,14 +12,14 @@ from tracegrade.store.history import Outcomes
 def look_coverage(
     alert: Alert, coverage: Coverage, now: Outcomes, before: Outcomes, traces_now: int, traces_before: int
 ) -> Finding | None:
-    """Whether results, or those that can be judged, are fewer than ``falls_to`` of what was usual.
+    """Whether the share of results, or of judged results, has fallen to less than ``falls_to`` of the usual share.
 
     Args:
         alert: its window, minimum and confidence.
         coverage: what to compare with.
         now: of one series, within the window.
         before: of the same, in the history before it.
-        traces_now: traces of the service within the window, whatever judges them.
+        traces_now: traces of the service within the window, judged or not.
         traces_before: traces of the service in the history.
 
     Returns:
@@ -27,7 +27,7 @@ def look_coverage(
     """
     if before.results < alert.min_samples or traces_before < alert.min_samples or traces_now == 0:
         return None
-    # More than one result a trace says no more about coverage than one.
+    # Several results of a trace say no more about coverage than one.
     seen = (min(_all(now), traces_now), traces_now, min(_all(before), traces_before), traces_before)
     found = [_fallen(alert, coverage, Share(*seen[:2]), Share(*seen[2:]), traces_now)]
     if now.results >= alert.min_samples:

@@ -1,12 +1,12 @@
 """``alert: {drop}``: has the watched share fallen against a stated baseline, or against the stored history?
 
-The test is `DropDetector`'s, fed with the bins of the window. It is computed anew at every check from what is stored,
-so that a restart loses nothing and a revision corrects it.
+The test is `DropDetector`'s, fed with the bins of the window. It is computed at every check from the stored results, so
+that a restart loses nothing and a revision corrects it.
 
 A worked example: ``{drop: {against: 7d, by: 0.1}, over: 1h, min_samples: 30}``.
 
 1. The 7 days before the window hold 1000 results, 950 of them passes: the baseline is 0.95. It was measured, so its
-   lower confidence bound at error `BASELINE_ERROR` is what results are compared with: 0.926.
+   results are compared with its lower confidence bound at error `BASELINE_ERROR`: 0.926.
 2. The window holds 40 results in 6 bins: two of 10 passes, then four of 5 results, half of them fails. Each bin is
    added to the detector, whose evidence is 744,603 at the end, and which says that the fall began with the first bin of
    fails.
@@ -25,15 +25,15 @@ from tracegrade.rule.alert import Alert, Drop
 from tracegrade.rule.rule import Rule
 from tracegrade.store.history import Bin, Outcomes, total
 
-# How often the lower bound of a measured baseline may be wrong.
+# The probability that the lower bound of a measured baseline is wrong.
 BASELINE_ERROR = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Fallen:
-    """A fall that fires: the value before, of how many results, its lower confidence bound; the minute since it fires.
+    """A fall that fires: the value before, its number of results and lower confidence bound; the minute since it fires.
 
-    While it fires the baseline must not creep after it.
+    While it fires, the baseline must not follow the fall.
     """
 
     was: float
@@ -48,12 +48,12 @@ def look_drop(
     """Whether what is watched has fallen by ``drop.by`` or more.
 
     Args:
-        rule: whose alert it is.
-        alert: what is watched, and the minimum of results.
+        rule: the alert's rule.
+        alert: the watched number, and the minimum of results.
         drop: the baseline and the size of the fall.
         bins: of one series, within the window and since it last fired, in order of time.
         before: of the same rule, agent and service, of any release, in the history before the window.
-        fallen: the fall, while it fires: it is over when a rise back is as sure as the fall was.
+        fallen: the fall, while it fires; it is over when a rise back is as certain as the fall was.
 
     Returns:
         ``value`` is that of the time since the fall most likely began. ``p_value`` is 1 / evidence. None when nothing
@@ -87,7 +87,7 @@ def look_drop(
 
 
 def _baseline(rule: Rule, alert: Alert, drop: Drop, before: Outcomes) -> tuple[float, int, float] | None:
-    """The value before, of how many results (0: stated in the rule), and its lower confidence bound."""
+    """The value before, its number of results (0: stated in the rule), and its lower confidence bound."""
     if drop.against.share is not None:
         return drop.against.share, 0, drop.against.share
     measured = measure(rule, alert, before)
@@ -97,7 +97,7 @@ def _baseline(rule: Rule, alert: Alert, drop: Drop, before: Outcomes) -> tuple[f
 
 
 def _counts(alert: Alert, outcomes: Outcomes) -> tuple[float, float]:
-    """Results as passes and fails: scores as parts of a pass, of as many results as their weights are worth."""
+    """Results as passes and fails: scores are parts of a pass, and count by their effective sample size."""
     if not alert.is_of_score or outcomes.judged == 0:
         return outcomes.passed, outcomes.failed
     weight = outcomes.all_passed + outcomes.all_failed
@@ -107,7 +107,7 @@ def _counts(alert: Alert, outcomes: Outcomes) -> tuple[float, float]:
 
 
 def _rose(alert: Alert, drop: Drop, bins: Sequence[Bin], fallen: Fallen, ratio: float) -> bool:
-    """Whether results have come back since it fires: whether the share of fails has fallen by as much."""
+    """Whether results have recovered since it fires: whether the share of fails has fallen by as much."""
     after = max(fallen.was - drop.by, fallen.was / 2)
     detector = DropDetector(1 - after, fallen.was - after, ratio=1 / ratio)
     for item in bins:

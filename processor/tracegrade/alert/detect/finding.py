@@ -16,9 +16,9 @@ Verdict: TypeAlias = Literal["holds", "recovered", "between", "unknown"]
 class Finding:
     """The finding of one check at one series.
 
-    ``value`` lies between ``low`` and ``high``, each wrong with the alert's error; it is compared with ``bound``, which
-    for a drop or coverage comes from the baseline: ``was``, of ``was_samples`` results (0: stated). ``p_value`` is how
-    unlikely this is by chance, None when nobody can tell: too few results, or none. Unknown is not zero.
+    ``value`` is between ``low`` and ``high``, each wrong with the alert's error. It is compared with ``bound``, which
+    for a drop or coverage comes from the baseline: ``was``, of ``was_samples`` results (0: stated). ``p_value`` is the
+    probability of this by chance; None when it is unknown: too few results, or none. Unknown is not zero.
     ``since_minute``: where a fall most likely began.
     """
 
@@ -34,7 +34,7 @@ class Finding:
     since_minute: int | None = None
 
     def verdict(self, stands_out: bool) -> Verdict:
-        """Whether the condition holds; `stands_out`: whether the series stands out among all that were checked."""
+        """Whether the condition holds; `stands_out`: whether the series stands out among all checked series."""
         if self.p_value is None:
             return "unknown"
         if self.recovered:
@@ -44,10 +44,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A share, seen through a sample: ``passed`` of ``samples`` that were kept.
+    """A share, estimated from a sample: ``passed`` of ``samples`` kept results.
 
-    ``ratio``: how often a pass is kept for each fail that is; 1 but for rules that keep every fail. Given that it was
-    kept, a result is then a pass with the share that `as_kept` says: bounds hold there, and are carried back.
+    ``ratio``: the chance that a pass is kept, divided by that of a fail; 1 except for rules that keep every fail. Among
+    kept results, the share of passes is the one in `as_kept`: bounds are computed there and converted back.
     """
 
     passed: float
@@ -56,26 +56,26 @@ class Share:
 
     @property
     def value(self) -> float:
-        """The estimate of the share among all."""
+        """The estimated share among all results."""
         return as_happened(self.passed / self.samples, self.ratio)
 
     def bounds(self, error: float) -> tuple[float, float]:
-        """Bounds on the share among all."""
+        """Bounds on the share among all results."""
         low, high = wilson(self.passed, self.samples, error)
         return as_happened(low, self.ratio), as_happened(high, self.ratio)
 
     def p_value(self, bound: float) -> float:
-        """The probability of so small a share when the true share is `bound`."""
+        """The probability of a share this small if the true share is `bound`."""
         return share_p_value(self.passed, self.samples, as_kept(bound, self.ratio))
 
     def lower_confidence_bound(self, error: float) -> float:
-        """A lower bound on the share among all; it is wrong with probability `error` at most."""
+        """A lower bound on the share among all results; it is wrong with a probability of at most `error`."""
         return as_happened(chernoff_lower(self.passed / self.samples, self.samples, error), self.ratio)
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean of scores between 0 and 1, of as many as ``samples`` are worth."""
+    """A mean of scores between 0 and 1; ``samples`` is the effective sample size."""
 
     value: float
     variance: float
@@ -86,16 +86,16 @@ class Mean:
         return bernstein(self.value, self.variance, self.samples, error)
 
     def p_value(self, bound: float) -> float:
-        """The probability of so small a mean when the true mean is `bound`."""
+        """The probability of a mean this small if the true mean is `bound`."""
         return mean_p_value(self.value, self.variance, self.samples, bound)
 
     def lower_confidence_bound(self, error: float) -> float:
-        """A lower bound on the mean; it is wrong with probability `error` at most."""
+        """A lower bound on the mean; it is wrong with a probability of at most `error`."""
         return chernoff_lower(self.value, self.samples, error)
 
 
 def measure(rule: Rule, alert: Alert, outcomes: Outcomes) -> Share | Mean | None:
-    """What `alert` watches, as `outcomes` show it; None when there is nothing to measure it by."""
+    """The number that `alert` watches, measured in `outcomes`; None when they hold nothing to measure."""
     if outcomes.judged == 0:
         return None
     if not alert.is_of_score:
@@ -108,14 +108,14 @@ def measure(rule: Rule, alert: Alert, outcomes: Outcomes) -> Share | Mean | None
 
 
 def share_of(count: float, outcomes: Outcomes) -> Share:
-    """A share among all results, by their weights; `count` of them, weighted. There must be results."""
+    """A weighted share among all results; `count` is the weighted number of those in it. There must be results."""
     weight = outcomes.all_passed + outcomes.all_failed + outcomes.all_not_evaluable + outcomes.all_errors
     samples = weight * weight / (outcomes.judged_squares + outcomes.other_squares)
     return Share(min(1.0, count / weight) * samples, samples)
 
 
 def kept_ratio(rule: Rule, outcomes: Outcomes) -> float:
-    """How often a pass is kept for each fail that is; by what was kept, since a rule's sample may be edited."""
+    """The chance that a pass is kept, divided by that of a fail; from results, since a rule's sample may be edited."""
     share, keeps_fails = rule.sample.share, rule.sample.keep_failures
     passes = outcomes.passed / outcomes.all_passed if outcomes.passed else share
     fails = outcomes.failed / outcomes.all_failed if outcomes.failed else 1.0 if keeps_fails else share

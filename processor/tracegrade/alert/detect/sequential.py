@@ -9,7 +9,7 @@ pass: the logarithm of a mean is at least the mean of logarithms.
 
 A baseline that was itself measured enters as its lower confidence bound, so that its own error does not become alarms.
 
-A worked example: 90 % passed before, the smallest drop that matters is 0.1. Drops to 0.8, 0.7 and 0.5 are looked for. A
+A worked example: 90 % passed before, the smallest drop that matters is 0.1. It looks for drops to 0.8, 0.7 and 0.5. A
 pass multiplies the evidence for them by 0.8 / 0.9, 0.7 / 0.9 and 0.5 / 0.9, a fail by 0.2 / 0.1, 0.3 / 0.1 and
 0.5 / 0.1; before that, each result adds 1. `DropDetector.evidence` is the mean of the three::
 
@@ -34,57 +34,57 @@ a nonparametric framework for sequential change detection, 2023.
 
 from math import exp, log, log1p
 
-# Drops of the smallest size that matters, and of larger ones, which are found sooner when they are looked for.
+# Drops of the smallest size that matters, and larger ones, which are found sooner if the detector looks for them.
 _TIMES_THE_DROP = (1.0, 2.0, 4.0)
 _LEAST, _MOST = 0.005, 0.995
-# More than this changes no decision, and a float holds it.
+# More evidence than this changes no decision, and a float can hold it.
 _MAX_EVIDENCE = 1e100
 
 
 class DropDetector:
-    """Watches for a fall below `before`; feed it the results in their order.
+    """Looks for a fall below `before`; add the results in their order.
 
     Args:
         before: the share to compare with, between 0 and 1.
         drop: the smallest fall that matters.
-        usual: what falls, where `before` is only its lower bound; `before` itself unless given.
-        ratio: how often a pass is kept for each fail that is, where samples keep every fail; see `as_kept`.
+        usual: the share that falls, where `before` is only its lower bound; by default, `before`.
+        ratio: the chance that a pass is kept, divided by that of a fail, if samples keep every fail; see `as_kept`.
     """
 
     def __init__(self, before: float, drop: float, *, usual: float | None = None, ratio: float = 1.0) -> None:
         before = min(before, _MOST)
         usual = before if usual is None else min(usual, _MOST)
         falls = [usual - times * drop for times in _TIMES_THE_DROP]
-        # A fall by all that there is, where what is left is smaller than the drop looked for, or not yet known to be
-        # larger than the baseline's own error.
+        # A fall to 0, if the share is smaller than the drop looked for, or not yet known to be larger than the
+        # baseline's own error.
         falls = [after for after in falls if _LEAST <= after < before] or [min(_LEAST, before / 2)]
         self._weighers = [_Weigher(as_kept(before, ratio), as_kept(after, ratio)) for after in falls]
 
     @property
     def evidence(self) -> float:
-        """How strongly the results speak for a fall; above c by chance at most once in c results, on average."""
+        """How strongly the results suggest a fall; by chance it is above c at most once in c results, on average."""
         return sum(weigher.evidence for weigher in self._weighers) / len(self._weighers)
 
     @property
     def since(self) -> int | None:
-        """Which addition, counted from 0, the fall most likely began with; None when nothing speaks for any."""
+        """The number of the addition, from 0, with which the fall most likely began; None when nothing suggests one."""
         best = max(self._weighers, key=lambda weigher: weigher.height)
         return best.start if best.height > 0 else None
 
     def add(self, passed: float, failed: float) -> None:
-        """Take in results; of scores, their sum is `passed` and what is missing to their number `failed`."""
+        """Add results; for scores, `passed` is their sum and `failed` their number minus that sum."""
         for weigher in self._weighers:
             weigher.add(passed, failed)
 
 
 class _Weigher:
-    """The evidence for a fall from one share to one other."""
+    """The evidence for a fall from one share to another."""
 
     def __init__(self, before: float, after: float) -> None:
         self._of_pass = log(after / before)
         self._of_fail = log1p(-after) - log1p(-before)
         self.evidence = 0.0
-        # Page's CUSUM of the same logarithms: where it last left 0, the fall most likely began.
+        # Page's CUSUM of the same logarithms: the fall most likely began when it was last 0.
         self.height = 0.0
         self.start = 0
         self._additions = 0
@@ -104,5 +104,5 @@ def as_kept(share: float, ratio: float) -> float:
 
 
 def as_happened(share: float, ratio: float) -> float:
-    """The share of passes among all results, from that among kept ones: the inverse of `as_kept`."""
+    """The share of passes among all results, from that among kept results: the inverse of `as_kept`."""
     return share / (share + ratio * (1 - share))

@@ -1,7 +1,7 @@
 """Alerts to Alertmanager, by its API v2. It groups, silences and routes by its own settings.
 
-Source: the OpenAPI document of prometheus/alertmanager (api/v2/openapi.yaml), and its rule for clients: send again what
-fires, since it forgets what it does not hear of.
+Source: the OpenAPI document of prometheus/alertmanager (api/v2/openapi.yaml), and its rule for clients: send firing
+alerts again, since it forgets alerts that are not sent again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from tracegrade.alert.settings import AlertmanagerSettings
 from tracegrade.store.alerts import StoredAlert
 
 _NS = 1_000_000_000
-# As Prometheus does: four times the interval, so that some lost requests end no alert.
+# As Prometheus does: four times the interval, so that a few lost requests do not end an alert.
 _FORGOTTEN_AFTER = 4
 
 

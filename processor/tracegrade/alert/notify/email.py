@@ -62,7 +62,7 @@ class Email:
         mail["From"] = self._settings.sender
         mail["To"] = ", ".join(self._settings.to)
         mail["Date"] = format_datetime(datetime.fromtimestamp(now_ns // 1_000_000_000, UTC))
-        # The same for the same news: a mail that was sent twice is shown once.
+        # The same for the same news, so that a mail that was sent twice is shown once.
         mail["Message-ID"] = f"<{alerts[0].key}.{status(alerts)}@tracegrade>"
         mail.set_content(text(alerts, self._links))
         return mail

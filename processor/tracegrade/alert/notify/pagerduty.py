@@ -33,7 +33,7 @@ class PagerDuty:
     def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
         """Post `alerts`, one by one; None when all were taken, else why not. Blocks.
 
-        Those before one that was not taken are sent again with it: PagerDuty knows them by their key.
+        Alerts before one that was not taken are sent again with it: PagerDuty recognises them by their key.
         """
         for alert in alerts:
             if (refused := self._poster.post(self._settings.url, orjson.dumps(self._event(alert)), {})) is not None:

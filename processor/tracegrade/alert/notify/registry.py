@@ -17,9 +17,9 @@ from tracegrade.store.alerts import StoredAlert
 class Channel(Protocol):
     """One place that notifications are sent to.
 
-    ``resend_s``: an alert that still fires is sent again after so many seconds, whatever the settings say; None: the
-    settings decide. ``records``: the channel keeps a record and calls nobody, so it is notified of everything, once,
-    whatever routes, silences and maintenance say.
+    ``resend_s``: an alert that still fires is sent again after this many seconds, regardless of the settings; None: the
+    settings decide. ``records``: the channel only keeps a record, so it is notified of everything, once, regardless of
+    routes, silences and maintenance.
     """
 
     name: str

@@ -49,7 +49,7 @@ class Webhook:
 
 
 def signature(secret: str, key: str, body: bytes, now_ns: int) -> dict[str, str]:
-    """The headers by which the endpoint, which knows `secret`, can verify who sent `body`, and when."""
+    """The headers with which the endpoint, which knows `secret`, can verify who sent `body`, and when."""
     time_s = str(now_ns // 1_000_000_000)
     signed = digest(secret.encode(), f"{key}.{time_s}.".encode() + body, sha256)
     return {
@@ -90,5 +90,5 @@ def _alert(alert: StoredAlert, links: Links) -> dict[str, Any]:
 
 
 def _common(maps: Sequence[dict[str, str]]) -> dict[str, str]:
-    """The keys with values that all of `maps` share."""
+    """The items that are in all of `maps`."""
     return {key: value for key, value in maps[0].items() if all(other.get(key) == value for other in maps)}
