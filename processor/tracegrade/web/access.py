@@ -1,8 +1,8 @@
-"""Who may see the page and use the API: a bearer token in each request, or a session of a browser that showed one once.
+"""Who may see the page and use the API: requests with a bearer token, and sessions of browsers that showed one once.
 
-Without ``web.auth`` everybody on this machine may, and nobody else: a page of another site that a browser is made to
-take for this one (DNS rebinding) calls us by its own name, and is refused. No other site can have a browser change
-anything here, with or without a token.
+Without ``web.auth``, only users of this machine may. If a browser takes another site for this one (DNS rebinding), it
+calls us by the name of that site, and is refused. No other site can make a browser change anything here, with or
+without a token.
 """
 
 import secrets
@@ -45,7 +45,7 @@ class _Refusal:
 
 
 class Access:
-    """Lets requests through to the app below, or answers them itself."""
+    """Passes requests to the app below, or answers them itself."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Access:
         settings: WebSettings | None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare; without settings there is nobody but this machine.
+        """Prepare; without settings, only this machine has access.
 
         Raises:
             ReceiverStartError: the file of tokens cannot be read, or holds none.
@@ -77,9 +77,9 @@ class Access:
         await (self._app if answer is None else answer)(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response | None:
-        """What to say instead of the app; None to let it answer."""
+        """The answer instead of the app's; None to let the app answer."""
         path = request.scope["path"]
-        # Starlette's TrustedHostMiddleware takes names, not all addresses of this machine in any spelling.
+        # Starlette's TrustedHostMiddleware takes names, but not all addresses of this machine in any spelling.
         if self._only_here and not names_this_machine(request.headers.get("host", "")):
             return _refused(request, _WRONG_HOST)
         if request.method not in _SAFE and _is_from_another_site(request):
@@ -104,7 +104,7 @@ class Access:
             wanted = quote(request.scope["path"] + (f"?{query}" if query else ""), safe="")
             return RedirectResponse(f"/login?next={wanted}", 303)
         if tokens.refusal(authorization) is None:
-            return None  # whatever others have tried: behind a proxy all come from one address
+            return None  # even after failed attempts of others: behind a proxy, all come from one address
         address = _address(request)
         if (wait_s := self._failures.wait_s(address)) > 0:
             return _refused(request, _too_many(wait_s))
@@ -135,8 +135,8 @@ class Access:
             max_age=int(SESSION_S),
             secure=self._secure,
             httponly=True,
-            # Not strict: who follows a link from an alert is signed in. What changes something is refused by
-            # `_is_from_another_site`, and lax keeps the cookie from it as well.
+            # Not strict, so that a user who follows a link from an alert is signed in. Requests that change something
+            # are refused by `_is_from_another_site`, and lax also sends no cookie with them.
             samesite="lax",
         )
         return answer
@@ -153,12 +153,12 @@ class _Sessions:
     """Browsers that showed a token, in memory: they end with the process, and with the token.
 
     A signed cookie that holds the session (as Starlette's SessionMiddleware writes) could not be ended: a copy of it
-    would go on after signing out.
+    would stay valid after signing out.
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
-        self._begun: OrderedDict[bytes, tuple[float, str]] = OrderedDict()  # by digest: what is looked up is no secret
+        self._begun: OrderedDict[bytes, tuple[float, str]] = OrderedDict()  # by digest, so that no secret is looked up
 
     def begin(self, token: str) -> str:
         """A new session's secret."""
@@ -169,19 +169,19 @@ class _Sessions:
         return secret
 
     def token_of(self, secret: str) -> str:
-        """The token that was shown for it; "" when there is no such session, or none any more."""
+        """The token that was shown for the session; "" when there is no such session, or it has ended."""
         ends_s, token = self._begun.get(_digest(secret), (0.0, ""))
         return token if self._now_s() < ends_s else ""
 
     def end(self, secret: str) -> None:
-        """Forget it."""
+        """End the session."""
         self._begun.pop(_digest(secret), None)
 
 
 class _Failures:
-    """Wrong tokens by address: ten in a minute are told apart from no token at all; then a wait is asked for.
+    """Counts wrong tokens by address: after ten in a minute, the address must wait.
 
-    Nobody is kept out by it who shows the right one; what protects tokens from being guessed is their length.
+    A request with the right token is never refused; the length of tokens protects them from being guessed.
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
@@ -189,7 +189,7 @@ class _Failures:
         self._times: OrderedDict[str, deque[float]] = OrderedDict()
 
     def add(self, address: str) -> None:
-        """Note one."""
+        """Note a wrong token."""
         times = self._times.setdefault(address, deque(maxlen=FAILURES))
         times.append(self._now_s())
         self._times.move_to_end(address)
@@ -197,7 +197,7 @@ class _Failures:
             self._times.popitem(last=False)
 
     def wait_s(self, address: str) -> float:
-        """How long until the next try is looked at; 0 for now."""
+        """The time until the next attempt is accepted; 0 for now."""
         times = self._times.get(address)
         if times is None or len(times) < FAILURES:
             return 0.0
@@ -242,7 +242,7 @@ def _form(request: Request, wanted: str, message: str, status: int, headers: dic
 
 
 async def _body(request: Request) -> str:
-    """The form that was posted, as far as a form of ours is long."""
+    """The posted form, up to the length of our own forms."""
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -252,7 +252,7 @@ async def _body(request: Request) -> str:
 
 
 def _local(wanted: str) -> str:
-    """`wanted` if it is an address of this page, else the start page: signing in never leads elsewhere."""
+    """`wanted` if it is an address of this page, else the start page: signing in never leads to another site."""
     try:
         parts = urlsplit(wanted)
     except ValueError:
@@ -264,7 +264,7 @@ def _local(wanted: str) -> str:
 
 
 def _is_from_another_site(request: Request) -> bool:
-    """Whether a browser says so; what is no browser says nothing."""
+    """Whether a browser says that the request comes from another site; other programs say nothing."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site not in ("same-origin", "none")

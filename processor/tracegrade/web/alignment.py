@@ -1,8 +1,8 @@
-"""Expected calls beside the calls made: which matched, which differ and where, which are missing, extra, out of order.
+"""Expected calls beside the calls made: which match, which differ and where, which are missing, extra, out of order.
 
-For people to look at: it pairs as the evaluators do (the best order where order counts, the first that fits where it
-does not), and then shows beside an expectation that nothing met the call that a reader wants to compare it with. The
-score is the evaluator's, and stands beside this.
+For people: it pairs as the evaluators do (the best order where order counts, the first that fits where it does not).
+Then, beside an expected call that nothing matched, it shows the call that a reader would compare it with. The score is
+the evaluator's, and is shown beside this.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,15 +24,15 @@ from tracegrade.rule.evaluation_spec import EvaluationSpec
 
 State: TypeAlias = Literal["matched", "differs", "missing", "extra", "out_of_order"]
 
-_MAX_WORK = 200_000  # beyond it a trace is shown without this: drawing a page must take no second
-_FOLDED = 4  # so many extra calls in a row and more are shown as one
+_MAX_WORK = 200_000  # beyond it, a trace is shown without this: drawing a page must take less than a second
+_FOLDED = 4  # at least this many extra calls in a row are shown as one
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the comparison; ``position`` counts the calls made from 1, ``index`` those expected.
+    """One line of the comparison; ``position`` counts the calls made from 1, ``index`` the expected calls.
 
-    ``folded`` are further extra calls that this line stands for.
+    ``folded`` is the number of further extra calls shown as this line.
     """
 
     state: State
@@ -51,15 +51,15 @@ class Alignment:
     rows: list[Row] = field(default_factory=list)
 
     def count(self, state: State) -> int:
-        """How many calls are in that state."""
+        """The number of calls in this state."""
         return sum(1 + len(row.folded) for row in self.rows if row.state == state)
 
 
 def aligned(spec: EvaluationSpec, evidence: Evidence) -> Alignment | None:
     """The comparison that `spec` asks for over `evidence`.
 
-    None when its evaluator expects no particular calls, when it would take too much work to show, or when what the
-    evaluator of an installed package says of them cannot be used: the evaluation stands on the page all the same.
+    None when its evaluator expects no particular calls, when it would take too much work to show, or when the evaluator
+    of an installed package gives expected calls that cannot be used. The page shows the evaluation in any case.
     """
     try:
         criteria = spec.evaluator.criteria_in_force(spec.criteria, spec.settings)
@@ -104,7 +104,7 @@ class _Comparison:
         return self._differences[index, position]
 
     def _fits(self, position: int) -> dict[int, float]:
-        """What the call can stand for: whole, or by its name alone."""
+        """The expected calls that the call can match: completely, or only by name."""
         met = self._table.met_by(self._evidence.calls[position].name)
         return {index: 0.5 if self._differing(index, position) else 1.0 for index in met}
 
@@ -131,7 +131,7 @@ class _Comparison:
         return pairs
 
     def _left(self, pairs: dict[int, int]) -> dict[int, int]:
-        """For each expectation that nothing met, the first call of its name that stands for nothing else."""
+        """For each expected call that nothing matched, the first call of its name that is not paired."""
         used = set(pairs.values())
         found: dict[int, int] = {}
         for position, call in enumerate(self._evidence.calls):
@@ -145,7 +145,7 @@ class _Comparison:
 
     def _rows(self, pairs: dict[int, int], states: dict[int, State]) -> Iterator[Row]:
         by_position = {position: index for index, position in pairs.items()}
-        shown = 0  # expectations before this one have their line
+        shown = 0  # expected calls before this one have their line
         for position, call in enumerate(self._evidence.calls):
             index = by_position.get(position)
             if index is None:

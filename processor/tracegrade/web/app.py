@@ -38,7 +38,7 @@ def build_app(sources: Sources) -> ASGIApp:
     )
     app.state.sources = sources
     app.state.newest = live.Newest(sources)
-    # Around all of it: as middleware they would not see what answers a crash.
+    # Around everything: as middleware, they would not be added to the answer after a crash.
     return SecurityHeaders(Access(app, sources.config.web))
 
 

@@ -11,20 +11,20 @@ from tracegrade.store.trends import Sums
 from tracegrade.web.view import Window
 
 _WIDTH, _RATE_HEIGHT, _BARS_HEIGHT, _GAP = 240.0, 30.0, 12.0, 3.0
-_ERROR = 0.025  # on each side: together a 95 % interval
+_ERROR = 0.025  # on each side; both together make a 95 % interval
 
 
 def interval(sums: Sums) -> tuple[float, float] | None:
     """The 95 % interval of a pass rate; None when nothing was judged.
 
-    Of a sample it is that of the results kept, which estimate the same share.
+    For a sample, it is the interval of the kept results, which estimate the same share.
     """
     rate = sums.pass_rate
     return None if rate is None else wilson(rate * sums.judged, sums.judged, _ERROR)
 
 
 def trend(steps: dict[int, Sums], window: Window) -> Markup:
-    """Pass rate over time with its 95 % interval, above the numbers judged, fails marked; gaps where nothing was."""
+    """Pass rate over time with its 95 % interval, above the numbers of results and fails; gaps without results."""
     numbers = window.steps
     width = _WIDTH / max(len(numbers), 1)
     judged = [steps.get(number, Sums()) for number in numbers]
@@ -77,7 +77,7 @@ def _y(rate: float) -> float:
 
 
 def _runs(judged: Sequence[Sums]) -> list[list[int]]:
-    """Stretches of steps without a gap."""
+    """Sequences of steps without a gap."""
     runs: list[list[int]] = []
     for place, sums in enumerate(judged):
         if sums.judged:
@@ -94,7 +94,7 @@ def _bands(judged: Sequence[Sums], width: float) -> list[str]:
         upper, lower = [], []
         for place in run:
             low, high = interval(judged[place]) or (0.0, 1.0)
-            # Half a step to either side, so that a single step has an interval one can see.
+            # Half a step to both sides, so that the interval of a single step is visible.
             for x in (place * width, (place + 1) * width):
                 upper.append(f"{x:.2f},{_y(high):.2f}")
                 lower.append(f"{x:.2f},{_y(low):.2f}")

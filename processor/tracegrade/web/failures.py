@@ -1,4 +1,4 @@
-"""The newest fails, in words: of each evaluation at one agent the newest, and how many there are."""
+"""The newest fails, in words: for each evaluation at one agent the newest fail, and the number of fails."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +12,7 @@ from tracegrade.store.trends import fails_by
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One result, the newest of ``times`` fails of the same evaluation at the same agent, and what was said of it."""
+    """One result, the newest of ``times`` fails of the same evaluation at the same agent, with its explanation."""
 
     result: Result
     explanation: str
@@ -23,7 +23,7 @@ def failures(connection: Connection, result_filter: ResultFilter, limit: int) ->
     """The newest fails that `result_filter` selects, one for each evaluation at each agent, at most `limit`."""
     found = newest_of_each(connection, replace(result_filter, outcome="fail"), _group, limit)
     times = fails_by(connection, result_filter, _group)
-    # Each has its values: a connection reads all at one moment.
+    # Each has its values, since a connection reads the state of one moment.
     full = full_evaluations(connection, found)
     return [
         Failure(result, evaluation.explanation or evaluation.reason, max(1, times[_group(result)]))

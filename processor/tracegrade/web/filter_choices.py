@@ -7,7 +7,7 @@ from tracegrade.store.trends import names_of
 
 
 def filter_choices(connection: Connection, rule_set: RuleSet) -> dict[str, list[str]]:
-    """Filter name -> its values: rules in force and those with results, and what the stored results name."""
+    """Filter name -> its values: rules in force and rules with results, and the names in stored results."""
     rules = {rule.id for rule in rule_set.rules}.union(names_of(connection, "rule_id"))
     tenants = names_of(connection, "tenant")
     return {

@@ -1,7 +1,7 @@
 """``/live``: says when there are new results, at most once a second, however many they are.
 
-Server-sent events of one number: the newest trace's. The page then asks for itself again, and shows what has changed:
-what is sent does not grow with traffic, and one look at the store each second serves every page that is open.
+Server-sent events with one number: the newest trace's. The page then loads itself again, and shows the changes. So the
+events do not grow with traffic, and one look at the store each second serves all open pages.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class Newest:
-    """The number of the newest trace, looked up once a second while anybody waits for it."""
+    """The number of the newest trace, looked up once a second while a page waits for it."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
@@ -35,7 +35,7 @@ class Newest:
         self._changed = asyncio.Event()
 
     async def after(self, number: int) -> int:
-        """Wait until the newest trace is another than `number`; its number."""
+        """Wait until the newest trace is another than `number`. Returns its number."""
         self._waiting += 1
         try:
             if self._looking is None or self._looking.done():
@@ -50,7 +50,7 @@ class Newest:
         while self._waiting:
             try:
                 found = await asyncio.to_thread(self._read)
-            except (StoreError, SQLAlchemyError) as error:  # not made yet, or away: it may come
+            except (StoreError, SQLAlchemyError) as error:  # not made yet, or unavailable: it may come
                 logger.debug("the newest result is not known: %s", error)
                 found = self._number
             if found != self._number:

@@ -1,4 +1,4 @@
-"""Errors of the API: ``application/problem+json`` (RFC 9457), each with a type that programs can tell it by."""
+"""Errors of the API: ``application/problem+json`` (RFC 9457), each with a type by which programs recognise it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,7 @@ class Refusal(Exception):
 
 
 def not_found(what: str) -> Refusal:
-    """There is no `what`."""
+    """The problem that there is no `what`."""
     return Refusal(404, "not-found", "Not found", f"there is no {what}, or none any more")
 
 
@@ -47,5 +47,5 @@ def problem(
 
 
 def no_such_address() -> Response:
-    """What is said of an address that the API does not have."""
+    """The answer for an address that the API does not have."""
     return problem(404, "not-found", "Not found", "there is no such address; /api/v1/openapi.json names all")

@@ -17,7 +17,7 @@ from tracegrade.web.view import RANGES, View, iso_text
 
 _TEMPLATES = Path(__file__).with_name("templates")
 
-# What the navigation names: address and name.
+# The items of the navigation: address and name.
 SECTIONS = (
     ("/", "Overview"),
     ("/traces", "Traces"),
@@ -27,7 +27,7 @@ SECTIONS = (
     ("/ingest", "Ingest"),
 )
 
-# What tells outcomes apart besides colour.
+# Marks of outcomes, in addition to colour.
 _SIGNS = {
     "pass": ("✓", "pass"),
     "fail": ("✗", "fail"),
@@ -42,7 +42,7 @@ _SIGNS = {
 def page(
     request: Request, template: str, *, view: View | None = None, status: int = 200, **values: Any
 ) -> HTMLResponse:
-    """The page that `template` makes of `values`; links to other sections keep the time range of `view`."""
+    """The page made from `template` and `values`; links to other sections keep the time range of `view`."""
     current = next((path for path, _ in reversed(SECTIONS) if request.scope["path"].startswith(path)), "")
     sections = [(path if view is None else view.section(path), name, path == current) for path, name in SECTIONS]
     signed_in = any(name.endswith("tracegrade") for name in request.cookies)
@@ -109,7 +109,7 @@ def _time(time_ns: int) -> Markup:
 
 
 def _percent(share: float | None) -> str:
-    """``97.3 %``; never 100 or 0 for what is only nearly so."""
+    """``97.3 %``; never 100 or 0 for values that are only nearly so."""
     if share is None:
         return "–"
     shown = f"{share:.1%}"

@@ -1,4 +1,4 @@
-"""Headers of every answer: the browser runs, loads and frames nothing but what is served here."""
+"""Headers of every answer, by which the browser runs, loads and frames only what is served here."""
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,7 +16,7 @@ _HEADERS = {
 
 
 class SecurityHeaders:
-    """Adds the headers; results are never kept by a cache, what is static may be."""
+    """Adds the headers; caches never keep results, but may keep static files."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""What the page reads."""
+"""The sources that the page reads."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -14,11 +14,11 @@ from tracegrade.rule.rule_set import RuleSet
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where everything shown comes from; each call gives what is true now.
+    """The sources of everything shown; each call gives the present state.
 
     ``store`` gives a connection that only reads, and raises `StoreError` while there is no store; ``snapshots`` gives
-    the roles' published metrics, of one moment; [] while nothing was published. ``is_stopping`` says that answers that
-    go on should end.
+    the roles' published metrics, of one moment; [] while nothing was published. ``is_stopping`` says that long answers
+    should end.
     """
 
     store: Callable[[], AbstractContextManager[Connection]]
@@ -29,6 +29,6 @@ class Sources:
 
 
 def sources_of(request: Request) -> Sources:
-    """What the app that answers `request` was made from."""
+    """The sources of the app that answers `request`."""
     sources: Sources = request.app.state.sources
     return sources

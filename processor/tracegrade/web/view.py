@@ -1,4 +1,4 @@
-"""What a view shows, as its address says it: the time range and the filters. Equal addresses show the same."""
+"""The view that an address describes: time range and filters. Equal addresses show the same."""
 
 import time
 from collections.abc import Collection
@@ -12,7 +12,7 @@ from starlette.requests import Request
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import MINUTE_NS, OUTCOMES
 
-# What can be chosen: minutes, minutes a step, and how it is called.
+# The ranges: minutes, minutes of a step, and its name.
 RANGES: dict[str, tuple[int, int, str]] = {
     "1h": (60, 2, "the last hour"),
     "6h": (360, 10, "the last 6 hours"),
@@ -21,7 +21,7 @@ RANGES: dict[str, tuple[int, int, str]] = {
     "30d": (43200, 1440, "the last 30 days"),
 }
 DEFAULT_RANGE = "24h"
-# What results can be chosen by.
+# The filters of results.
 FILTERS = ("rule", "service", "agent", "release", "tenant")
 
 _MAX_STEPS = 48
@@ -30,7 +30,7 @@ _STEPS = (1, 2, 5, 10, 30, 60, 120, 360, 720, 1440, 10080, 43200)
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From ``since_ns`` up to ``until_ns``, in steps of ``step_minutes`` that begin at whole ones.
+    """From ``since_ns`` up to ``until_ns``, in steps of ``step_minutes`` that begin at multiples of their length.
 
     ``name`` is a key of `RANGES`; "" for fixed times.
     """
@@ -42,12 +42,12 @@ class Window:
 
     @property
     def steps(self) -> range:
-        """The numbers of the steps: a step begins at that many times its length."""
+        """The numbers of the steps: a step begins at its number times its length."""
         step_ns = self.step_minutes * MINUTE_NS
         return range(self.since_ns // step_ns, -(-self.until_ns // step_ns))
 
     def charted(self, begins_ns: int | None, now_ns: int) -> "Window":
-        """What a chart shows of it: from where its data begin, up to now, in steps that fit that time.
+        """The part that a chart shows: from the first data up to now, in steps that fit that time.
 
         `begins_ns` is None without data.
         """
@@ -65,7 +65,7 @@ class Window:
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The range in words."""
         if self.name:
             return RANGES[self.name][2]
         return f"{_minute_text(self.since_ns)} to {_minute_text(self.until_ns)} UTC"
@@ -81,7 +81,7 @@ class View:
 
     @property
     def result_filter(self) -> ResultFilter:
-        """What is read."""
+        """The filter of the results shown."""
         chosen = self.chosen.get
         return ResultFilter(
             rule=chosen("rule"),
@@ -111,19 +111,19 @@ class View:
 
     @property
     def fixed(self) -> str:
-        """The address that will show the same tomorrow."""
+        """The address with fixed times, which still shows the same tomorrow."""
         return replace(self, window=replace(self.window, name="")).address()
 
 
 def view_of(request: Request, filters: Collection[str] = ()) -> View:
-    """What `request` asks to see.
+    """The view that `request` asks for.
 
     Args:
-        request: its address says it.
-        filters: those that the page has; others in the address change nothing, and so are not shown as chosen.
+        request: its address describes the view.
+        filters: the filters of the page; others in the address change nothing, and are not shown as chosen.
 
     Raises:
-        HTTPException: 400, a parameter that says nothing: which, what was found and expected.
+        HTTPException: 400, a parameter that cannot be read: which, what was found and what was expected.
     """
     parameters = request.query_params
     chosen = {name: value for name in filters if (value := parameters.get(name, "").strip())}
@@ -137,7 +137,7 @@ def number_of(request: Request, name: str, otherwise: int) -> int:
     """The number of a trace that parameter `name` of the address gives.
 
     Raises:
-        HTTPException: 400, it is no number.
+        HTTPException: 400, it is not a number.
     """
     text = request.query_params.get(name, "")
     if not text:
@@ -179,7 +179,7 @@ def _time_ns(name: str, text: str) -> int:
 
 
 def iso_text(time_ns: int) -> str:
-    """A time as it stands in an address."""
+    """A time as it is written in an address."""
     return datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

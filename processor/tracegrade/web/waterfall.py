@@ -16,7 +16,7 @@ _MODEL_WORDS = ("chat", "text_completion", "generate_content", "embeddings", "ll
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One span; ``x`` and ``width`` of `WIDTH`, ``lost_parent`` the hex id of a parent that did not come."""
+    """One span; ``x`` and ``width`` are parts of `WIDTH`, ``lost_parent`` is the hex id of a missing parent."""
 
     span: Span
     depth: int
@@ -28,12 +28,12 @@ class Line:
 
     @property
     def failed(self) -> bool:
-        """Whether its status is an error."""
+        """Whether the span's status is an error."""
         return self.span.status_code == STATUS_ERROR
 
 
 def waterfall(spans: Sequence[Span], extraction: Extraction) -> list[Line]:
-    """One line a span, children below their parent; every span has one, also those whose parents lead in a circle."""
+    """One line for each span, children below their parent; also for spans whose parents form a cycle."""
     if not spans:
         return []
     start = min(span.start_ns for span in spans)
@@ -76,7 +76,7 @@ def _in_tree_order(spans: Sequence[Span], known: set[bytes]) -> list[tuple[Span,
             roots.append(span)
     found: list[tuple[Span, int]] = []
     seen: set[bytes] = set()
-    # What is left after the roots are senders' circles: each is begun where its first span stands.
+    # Only cycles, which are senders' mistakes, are left after the roots: each begins at its first span.
     for begin in (*roots, *spans):
         stack = [(begin, 0)]
         while stack:

@@ -35,8 +35,8 @@ class Silences(Document):
 
 @router.get("/alerts", summary="Alerts, the latest first", response_model=Page[StoredAlert])
 def list_alerts(sources: ApiSources, query: Annotated[AlertsQuery, Query()]) -> ExactJson:
-    """Alerts that all the parameters choose, in pages; the one that started last comes first."""
-    # There are few enough to be read together.
+    """Alerts that match all parameters, in pages; the one that started last comes first."""
+    # They are few enough to be read together.
     with sources.store() as connection:
         found = recent_alerts(connection, query.since, firing=query.firing)
     placed = _placed(found)
@@ -47,7 +47,7 @@ def list_alerts(sources: ApiSources, query: Annotated[AlertsQuery, Query()]) -> 
 
 
 def _placed(found: list[StoredAlert]) -> list[tuple[tuple[int, int], StoredAlert]]:
-    """Each alert with its start, and how many before it started at that time: of these, no later one begins."""
+    """Each alert with its start, and the number of alerts before it in the list with the same start."""
     placed: list[tuple[tuple[int, int], StoredAlert]] = []
     for alert in found:
         same = placed and placed[-1][0][0] == alert.starts_ns

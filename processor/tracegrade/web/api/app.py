@@ -30,7 +30,7 @@ class Api(FastAPI):
             version=own_version(),
             description=DESCRIPTION,
             servers=[{"url": "/api/v1"}],
-            # Its pages load scripts from another host; its document is served below.
+            # FastAPI's pages load scripts from another host; its document is served below.
             docs_url=None,
             redoc_url=None,
             openapi_url=None,
@@ -57,7 +57,7 @@ class Api(FastAPI):
         return self.openapi_schema
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; HEAD is answered as GET is, and the server leaves the body out."""
+        """Answer one request; HEAD is answered as GET, and the server leaves the body out."""
         if scope["type"] == "http" and scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}
         await super().__call__(scope, receive, send)
@@ -88,7 +88,7 @@ async def _refused(request: Request, error: HTTPException) -> Response:
 
 
 def _methods(request: Request, error: HTTPException) -> list[str]:
-    """All methods that the address takes; FastAPI names those of its first operation alone."""
+    """All methods that the address takes; FastAPI names only those of its first operation."""
     routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
     fitting = [route for route in routes if route.matches(request.scope)[0] != Match.NONE]
     found = {method for route in fitting for method in route.methods or ()}

@@ -1,4 +1,4 @@
-"""What operations answer with: the JSON itself, and the models by which the OpenAPI document describes it."""
+"""The answers of operations: the JSON itself, and the models that describe it in the OpenAPI document."""
 
 from typing import Any, Generic, TypeVar
 
@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 
 
 class ExactJson(JSONResponse):
-    """A JSON answer with integers of any size as they are; what an operation returns, which is not checked again."""
+    """A JSON answer, in which integers of any size are exact; the result of an operation is not checked again."""
 
     def render(self, content: Any) -> bytes:
         """The body."""
@@ -19,7 +19,7 @@ class ExactJson(JSONResponse):
 
 
 class Document(BaseModel):
-    """What the API answers with; every field that is documented is there, and no other."""
+    """An answer of the API; it has every documented field, and no other."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says beside the operations: which problems there are, and how to show a token."""
+"""The parts of the OpenAPI document beside the operations: the possible problems, and how to send a token."""
 
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -38,7 +38,7 @@ COMMON_PROBLEMS = problems(400, 401, 403, 405, 421, 429, 500)
 
 
 def completed(document: dict[str, Any]) -> dict[str, Any]:
-    """FastAPI's document with what it cannot know, and without its own form of errors, which is never sent."""
+    """FastAPI's document with additions that it cannot know, without its own form of errors, which is never sent."""
     schemas = document["components"]["schemas"]
     del schemas["HTTPValidationError"], schemas["ValidationError"]
     schemas["Problem"] = Problem.model_json_schema()

@@ -64,7 +64,7 @@ Time: TypeAlias = Annotated[
     ),
 ]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
-# In a path: a line break ends what a route looks at.
+# In a path: a route ignores everything after a line break.
 PathName: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\n]+$")]
 
 
@@ -73,7 +73,7 @@ def _lower(text: str) -> str:
 
 
 TraceId: TypeAlias = Annotated[str, Field(pattern="^[0-9a-fA-F]{32}$"), AfterValidator(_lower)]
-# How a parameter that may be left out is typed: null cannot be written in an address, so the document leaves it out.
+# The type of an optional parameter: null cannot be written in an address, so the document leaves it out.
 Null: TypeAlias = SkipJsonSchema[None]
 
 
@@ -84,7 +84,7 @@ class Parameters(BaseModel):
 
 
 class Paged(Parameters):
-    """Parameters of what comes in pages."""
+    """The parameters of lists in pages."""
 
     limit: int = Field(50, ge=1, le=1000, description="At most so many items")
     cursor: Annotated[str, Field(pattern="^[A-Za-z0-9_-]{22}$")] | Null = Field(
@@ -104,7 +104,7 @@ ApiSources: TypeAlias = Annotated[Sources, Depends(_sources)]
 
 
 async def refuse_repeated(request: Request) -> None:
-    """Check that no query parameter is given twice: which one is meant could not be told.
+    """Check that no query parameter is given twice, since it would be unclear which one is meant.
 
     Raises:
         Refusal: one is.
@@ -120,7 +120,7 @@ def cursor_of(number: int, place: int = 0) -> str:
 
 
 def read_cursor(cursor: str | None) -> tuple[int, int] | None:
-    """What `cursor_of` was given; None without a cursor."""
+    """The number and place of a cursor; None without a cursor."""
     if cursor is None:
         return None
     try:
@@ -131,9 +131,9 @@ def read_cursor(cursor: str | None) -> tuple[int, int] | None:
 
 
 def page_of(found: Sequence[Found], limit: int, cursor: Callable[[Found], str]) -> tuple[Sequence[Found], str | None]:
-    """One page of what was `found`, and the cursor after its last item if more was found than `limit`.
+    """One page of `found`, and the cursor after its last item if more than `limit` were found.
 
-    Look for one more than the limit: only so is known whether there is a next page.
+    Search for one more than the limit, which shows whether there is a next page.
     """
     shown = found[:limit]
     return shown, cursor(shown[-1]) if len(found) > limit else None

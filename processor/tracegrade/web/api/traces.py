@@ -97,7 +97,7 @@ class RecordDocument(Document):
     last_position: int
     closed_ns: int
     rule_set_hash: str
-    tracegrade: str  # the version that judged; "" where it was not yet kept
+    tracegrade: str  # the version that judged; "" from before it was stored
     settings_hash: str
     runs: list[RunDocument]
 
@@ -221,7 +221,7 @@ def explain_trace(sources: ApiSources, trace_id: TraceId, query: NoParameters) -
     with sources.store() as connection:
         found = stored_traces(connection, bytes.fromhex(trace_id))
         read = [read_judgement(connection, stored, sources.config.traces) for stored in found]
-        # While the store is open: earlier turns of a session are looked up.
+        # While the store is open, as earlier turns of a session are looked up.
         items = [
             {"tenant": item.stored.trace.tenant, "pairs": [*stored_pairs(item), *derived_pairs(item, rule_set)]}
             for item in read

@@ -1,1 +1,1 @@
-"""The views, one a file: request in, page out."""
+"""The views, one in each file: request in, page out."""

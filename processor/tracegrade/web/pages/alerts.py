@@ -1,4 +1,4 @@
-"""``/alerts``: what fires, what fired, and on what evidence; and what is silenced."""
+"""``/alerts``: alerts that fire or fired, with their evidence; and silences."""
 
 import time
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class ShownAlert:
 
 
 def shown_alert(alert: StoredAlert) -> ShownAlert:
-    """What the page shows of `alert`."""
+    """`alert` as the page shows it."""
     traces = [trace_id for trace_id in alert.facts.worst if len(trace_id) == 32]
     shown = [line for line in lines(alert) if not (traces and line.startswith("Traces to look at"))]
     return ShownAlert(alert, summary(alert), shown, traces)

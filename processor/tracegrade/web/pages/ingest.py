@@ -13,7 +13,7 @@ from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of
 
 _STALE_NS = 10_000_000_000
-# What is lost, in the words of the metrics: any of it is worth a look.
+# Losses, named as in the metrics: each is worth a look.
 _LOST = {"dropped", "too_late"}
 
 

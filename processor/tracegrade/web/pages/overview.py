@@ -29,7 +29,7 @@ _PLACES = 12
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """One rule as the overview shows it; ``rule`` is None of one that is in force no more."""
+    """One rule as the overview shows it; ``rule`` is None for a rule that is no longer in force."""
 
     id: str
     rule: Rule | None
@@ -41,7 +41,7 @@ class RuleRow:
 
     @property
     def order(self) -> tuple[object, ...]:
-        """What needs attention first, rules without results last."""
+        """The order of rows: those that need attention first, rules without results last."""
         rate = self.sums.pass_rate
         return (-self.alerts, self.sums.results == 0, 1.0 if rate is None else rate, self.id)
 
@@ -73,7 +73,7 @@ def show(request: Request) -> Response:
             counting_incomplete=counting,
         )
         came = traffic(connection, view.result_filter, step_minutes=charted.step_minutes)
-        # What comes is counted by service and tenant alone; what else is chosen, only results say of a trace.
+        # Arriving traces are counted only by service and tenant; for the other filters, a trace's results are needed.
         chosen = None
         if view.result_filter.asks_for_results:
             chosen = count_heads(connection, view.result_filter, _MOST_COUNTED + 1, sessions=of_sessions)
@@ -118,7 +118,7 @@ def show(request: Request) -> Response:
 
 
 def _is_of_sessions(rule_set: RuleSet, view: View) -> bool:
-    """Whether the rule that is chosen, if one is, judges sessions."""
+    """Whether the chosen rule, if any, judges sessions."""
     rule = rule_set.rule(view.chosen.get("rule", ""))
     return rule is not None and rule.scope == "session"
 
@@ -150,6 +150,6 @@ def _rows(
 
 
 def _places(found: dict[tuple[str, ...], Sums]) -> list[Place]:
-    """Where most fails are, the most first."""
+    """The places with the most fails, the most first."""
     most = sorted(found.items(), key=lambda item: (-item[1].failed, -item[1].results))[:_PLACES]
     return [Place(service, agent, release, sums, share_bar(sums)) for (service, agent, release), sums in most]

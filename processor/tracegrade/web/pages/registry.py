@@ -1,4 +1,4 @@
-"""All pages: address -> what shows it. Those that the navigation names are in ``render.SECTIONS`` too."""
+"""All pages: address -> the function that shows it. Pages in the navigation are also in ``render.SECTIONS``."""
 
 from collections.abc import Callable
 

@@ -37,7 +37,7 @@ _ALERTS = 10
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What the rule judges, since when it is known, its texts, latest first, and its results in the range shown."""
+    """One version of a rule: since when it is known, its texts, latest first, and its results in the range shown."""
 
     rule_hash: str
     since_ns: int
@@ -114,7 +114,7 @@ def _evaluators(rule: Rule) -> list[str]:
 
 
 def _blocks(lines: Iterator[str]) -> Iterator[list[str]]:
-    """Paragraphs and lists: a list's items stand together, the line before them first."""
+    """Paragraphs and lists: the items of a list are together, after the line before them."""
     block: list[str] = []
     for line in lines:
         if not line.startswith("  - ") and block:
@@ -127,7 +127,7 @@ def _blocks(lines: Iterator[str]) -> Iterator[list[str]]:
 
 
 def _versions(rule: Rule | None, texts: Sequence[RuleText], sums: dict[str, Sums]) -> list[Version]:
-    """Every version that is known, the one in force first, then the latest."""
+    """Every known version, the one in force first, then the latest."""
     by_hash: dict[str, list[RuleText]] = {} if rule is None else {rule.hash: []}
     for item in texts:
         by_hash.setdefault(item.rule_hash, []).append(item)
@@ -146,7 +146,7 @@ def _versions(rule: Rule | None, texts: Sequence[RuleText], sums: dict[str, Sums
 
 
 def _tests(path: str) -> list[dict[str, Any]]:
-    """The rule's own tests as they are written; [] without any that can be read."""
+    """The rule's own tests as they are written; [] when none can be read."""
     written = tests_path(Path(path)) if path else None
     if written is None or not written.exists():
         return []

@@ -36,7 +36,7 @@ from tracegrade.web.waterfall import waterfall
 
 _MAX_LINES = 250
 _MAX_CALLS = 100
-_MAX_ALIKE = 5  # decisions of one rule with one outcome: a rule that judges calls has one for each
+_MAX_ALIKE = 5  # shown decisions of one rule with the same outcome: a rule that judges calls has one for each call
 _ORDER = {"fail": 0, "error": 1, "not_evaluable": 2, "pass": 3, "sampled_out": 4}
 
 CLOSED = {
@@ -55,17 +55,17 @@ CLOSED = {
 
 @dataclass(frozen=True, slots=True)
 class ShownEvaluation:
-    """One evaluation, its item of the rule if that is known, and the calls beside those expected."""
+    """One evaluation, its item of the rule if that is known, and the calls beside the expected ones."""
 
     evaluation: Evaluation
     spec: EvaluationSpec | None
     alignment: Alignment | None
-    turns: list[str]  # what earlier turns of its session called
+    turns: list[str]  # sentences on calls in earlier turns of its session
 
 
 @dataclass(frozen=True, slots=True)
 class ShownDecision:
-    """One decision: what a rule came to on one subject; ``rule`` is what judged, None where that is not known."""
+    """One decision of a rule on one subject; ``rule`` is the text that judged, None where it is not known."""
 
     decision: Decision
     rule: Rule | None
@@ -76,7 +76,7 @@ class ShownDecision:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One agent run with the calls that are shown of it, by turn: those of one message, or made together."""
+    """One agent run with its shown calls, by turn: the calls of one message, or made together."""
 
     agent: str
     span_id: str
@@ -89,7 +89,7 @@ class Run:
 
 
 def show(request: Request) -> Response:
-    """The trace of that id, of the tenant in the address if several have it."""
+    """The trace of this id; if several tenants have it, that of the tenant in the address."""
     sources = sources_of(request)
     only = request.query_params.get("rule", "")
     everything = "all" in request.query_params
@@ -102,7 +102,7 @@ def show(request: Request) -> Response:
 
 
 def show_span(request: Request) -> Response:
-    """One span with all that was kept of it."""
+    """One span with everything that was kept."""
     sources = sources_of(request)
     span_id = request.path_params["span_id"]
     with sources.store() as connection:
@@ -116,10 +116,10 @@ def show_span(request: Request) -> Response:
 
 
 def chosen_trace(connection: Connection, request: Request) -> TraceResult:
-    """The trace, or session, that the path names, of the tenant in the address if several have it.
+    """The trace, or session, named by the path; if several tenants have it, that of the tenant in the address.
 
     Raises:
-        HTTPException: 404, it is no trace id, or not stored.
+        HTTPException: 404, it is not a trace id, or not stored.
     """
     written, tenant = request.path_params["trace_id"], request.query_params.get("tenant")
     try:
@@ -152,7 +152,7 @@ def _values(
     by_hash = rules_of(connection, hashes) | {name: in_force[now] for name, now in present.items() if now in in_force}
     subjects: dict[tuple[str, str], Subject] = {
         (subject.kind, subject.id): subject for find in SUBJECTS.values() for subject in find(extraction)
-    }  # none of sessions, whose calls are in other traces too
+    }  # not for sessions, whose calls are also in other traces
     shown_decisions, alike = _chosen(read.decisions)
     evidences, trace_context = Evidences(), ExtractionContext(extraction)
 
@@ -172,7 +172,7 @@ def _values(
         "sessions": [(name, session_trace_id(stored.trace.tenant, name).hex()) for name in stored.trace.sessions],
         "decisions": decisions,
         "alike": alike,
-        # Those of the rule that was asked for are shown apart.
+        # The decisions of the chosen rule are shown separately.
         "passes": sum(_outcome(item) == "pass" and item.pair.rule_id != only for item in read.decisions),
         "others": _alike(derived_pairs(read, rule_set)),
         "other_rules": not judges_alike(connection, stored.trace.rule_set_hash, rule_set),
@@ -204,7 +204,7 @@ def _spec(rule: Rule, evaluation: Evaluation) -> EvaluationSpec | None:
 
 
 def _alike(pairs: Sequence[dict[str, Any]]) -> list[tuple[str, str, str, str, int]]:
-    """Rule, decision, kind of subject and reason of `pairs`, and of how many subjects each is said."""
+    """Rule, decision, kind of subject and reason of `pairs`, and the number of subjects with each."""
     found = Counter((pair["rule_id"], pair["decision"], pair["subject"]["kind"], pair["reason"]) for pair in pairs)
     return [(*key, times) for key, times in found.items()]
 
@@ -214,7 +214,7 @@ def _outcome(decision: Decision) -> str:
 
 
 def _chosen(decisions: Sequence[Decision]) -> tuple[list[Decision], list[tuple[str, str, int]]]:
-    """What is shown in full, the worst first; and outcome, rule and number of those that are more of the same."""
+    """The decisions shown in full, the worst first; and outcome, rule and number of similar ones."""
     groups: dict[tuple[str, str], list[Decision]] = {}
     for decision in sorted(decisions, key=lambda decision: _ORDER.get(_outcome(decision), 9)):
         groups.setdefault((_outcome(decision), decision.pair.rule_id), []).append(decision)
