@@ -21,8 +21,8 @@ PAGE = (ROOT / "docs" / "extend" / "dialect.md").read_text(encoding="utf-8")
 (PROJECT,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 
 SPANS = [
-    {"name": "agent", "acme.kind": "agent", "acme.agent": "planner"},
-    {"name": "step", "acme.kind": "tool", "acme.tool": "find", "acme.args": '{"q": "x"}', "acme.result": "[1]"},
+    {"name": "agent", "own.kind": "agent", "own.agent": "planner"},
+    {"name": "step", "own.kind": "tool", "own.tool": "find", "own.args": '{"q": "x"}', "own.result": "[1]"},
 ]
 
 
@@ -57,7 +57,7 @@ def traces(tmp_path: Path) -> str:
 def test_without_the_package_its_spans_are_not_read(tmp_path: Path, traces: str) -> None:
     done = run(tmp_path, "-m", "tracegrade", "extract", traces)
     assert done.stdout.splitlines()[0] == "no tool calls in 1 trace"
-    assert "no dialect knows 'step' with acme.args, acme.kind, acme.result, acme.tool." in done.stdout
+    assert "no dialect knows 'step' with own.args, own.kind, own.result, own.tool." in done.stdout
 
 
 def test_the_example_reads_its_spans(tmp_path: Path, traces: str) -> None:
@@ -67,7 +67,7 @@ def test_the_example_reads_its_spans(tmp_path: Path, traces: str) -> None:
     trace = json.loads(done.stdout)
     (call,) = trace["tool_calls"]
     assert trace["agents"] == ["planner"]
-    assert (call["name"], call["arguments"], call["output"], call["dialect"]) == ("find", {"q": "x"}, [1], "acme")
+    assert (call["name"], call["arguments"], call["output"], call["dialect"]) == ("find", {"q": "x"}, [1], "own")
 
 
 def test_the_library_reads_them_too(tmp_path: Path, traces: str) -> None:
@@ -96,8 +96,8 @@ from extract.spans import make_trace
 from tracegrade import load_plugins
 from tracegrade.extract.extract import extract
 load_plugins()
-both = {"acme.tool": "own", "acme.args": '{"own": 1}', "gen_ai.tool.name": "other", "input.value": '{"other": 1}'}
-spans = [{"id": n, "attributes": {**both, **mark}} for n, mark in ((1, {"acme.kind": "tool"}), (2, {}))]
+both = {"own.tool": "own", "own.args": '{"own": 1}', "gen_ai.tool.name": "other", "input.value": '{"other": 1}'}
+spans = [{"id": n, "attributes": {**both, **mark}} for n, mark in ((1, {"own.kind": "tool"}), (2, {}))]
 print([(call.name, call.arguments) for call in extract(make_trace(spans)).calls])
 """
     program = f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r})\n" + program
@@ -113,20 +113,20 @@ def test_name_and_version_are_part_of_the_settings_hash(tmp_path: Path) -> None:
     assert len(set(hashes)) == 3
 
 
-OTHER_NAME = EXAMPLE.replace('name="acme"', 'name="other"')
+OTHER_NAME = EXAMPLE.replace('name="own"', 'name="other"')
 BROKEN = [
     pytest.param("import nowhere", "acme_tracing:DIALECT", "cannot be imported: ModuleNotFoundError: ", id="import"),
     pytest.param(EXAMPLE, "acme_tracing:DIALEKT", "cannot be imported: AttributeError: ", id="no such name"),
     pytest.param("DIALECT = {}", "acme_tracing:DIALECT", "expected a tracegrade.extract.reading.Dialect", id="kind"),
     pytest.param(OTHER_NAME, "acme_tracing:DIALECT", "found the name 'other'", id="another name"),
     pytest.param(
-        EXAMPLE.replace('("acme.tool",)', '"acme.tool"'),
+        EXAMPLE.replace('("own.tool",)', '"own.tool"'),
         "acme_tracing:DIALECT",
-        "keys.tool_name: expected a tuple of non-empty texts, found 'acme.tool'",
+        "keys.tool_name: expected a tuple of non-empty texts, found 'own.tool'",
         id="a text for texts",
     ),
     pytest.param(
-        EXAMPLE.replace('frozenset({"acme.kind"})', "frozenset()"),
+        EXAMPLE.replace('frozenset({"own.kind"})', "frozenset()"),
         "acme_tracing:DIALECT",
         "expected marks, the attribute keys by which its spans are known, found none",
         id="no marks",
@@ -136,9 +136,9 @@ BROKEN = [
 
 @pytest.mark.parametrize(("source", "value", "found"), BROKEN)
 def test_a_package_that_cannot_be_used_is_named(tmp_path: Path, source: str, value: str, found: str) -> None:
-    install(tmp_path, source, f"acme = {value}")
+    install(tmp_path, source, f"own = {value}")
     told = refused(tmp_path)
-    assert told.startswith(f"entry point acme = {value} (tracegrade.dialects) of acme-tracing 1.2: ")
+    assert told.startswith(f"entry point own = {value} (tracegrade.dialects) of acme-tracing 1.2: ")
     assert found in told
     assert told.endswith("; fix or uninstall acme-tracing")
 
@@ -158,19 +158,19 @@ def test_no_command_that_reads_traces_starts_with_one(tmp_path: Path, arguments:
     install(tmp_path, "import nowhere")
     done = run(tmp_path, "-m", "tracegrade", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("Error: entry point acme = acme_tracing:DIALECT")
+    assert done.stderr.startswith("Error: entry point own = acme_tracing:DIALECT")
     assert done.stderr.endswith("; fix or uninstall acme-tracing\n")
 
 
 def test_a_dialect_of_ours_cannot_be_replaced(tmp_path: Path) -> None:
-    install(tmp_path, EXAMPLE.replace('name="acme"', 'name="gen_ai"'), "gen_ai = acme_tracing:DIALECT")
+    install(tmp_path, EXAMPLE.replace('name="own"', 'name="gen_ai"'), "gen_ai = acme_tracing:DIALECT")
     assert "the name 'gen_ai' is taken by a dialect that TraceGrade has" in refused(tmp_path)
 
 
 def test_a_dialect_that_raises_costs_the_trace_the_dialects_of_packages_and_no_more(
     tmp_path: Path, traces: str
 ) -> None:
-    raising = EXAMPLE.replace('span.attributes.get("acme.kind")', 'span.attributes["x"]')
+    raising = EXAMPLE.replace('span.attributes.get("own.kind")', 'span.attributes["x"]')
     assert raising != EXAMPLE
     install(tmp_path / "site", raising)
     done = run(tmp_path / "site", "-m", "tracegrade", "extract", traces)
