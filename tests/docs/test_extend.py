@@ -1,6 +1,7 @@
 """What docs/extend says, followed to the letter in a copy of the repository."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,20 +12,41 @@ import pytest
 from docs.pages import ROOT, Change, Command, Shown, Write, steps
 
 PAGES = sorted(path.name for path in (ROOT / "docs" / "extend").glob("*.md"))
+# A module of a package, shown whole: its name, and its text.
+PACKAGE = re.compile(r"`(\w+\.py)`, in a package of\syours?[^`]*?```python\n(.*?)```", re.DOTALL)
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What of the repository a contributor needs for these changes."""
     folder = tmp_path_factory.mktemp("original")
-    shutil.copy(ROOT / "pyproject.toml", folder)
-    (folder / "README.md").touch()
+    for file in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / file, folder)
     ignored = shutil.ignore_patterns("__pycache__", "system", "conformance", "upgrade", "pictures")
-    for part in ("processor", "tests", "rules"):
+    for part in ("processor", "tests", "rules", "docs", ".ci"):
         shutil.copytree(ROOT / part, folder / part, ignore=ignored)
     shutil.copytree(ROOT / "tests/system/end_to_end", folder / "tests/system/end_to_end")
-    (folder / "docs").mkdir()
     return folder
+
+
+def run(line: str, folder: Path) -> str:
+    """What a command prints that succeeds in a copy of the repository."""
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(folder / "processor"),
+    }
+    done = subprocess.run(
+        ["sh", "-c", line],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
 
 
 @pytest.mark.slow
@@ -32,27 +54,31 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_the_page_adds_works(page: str, original: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(original, copy)
-    environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(copy / "processor"),
-    }
     commands = 0
     for step in steps(f"extend/{page}"):
         match step:
             case Write() | Change():
                 step.apply(copy)
             case Command():
-                done = subprocess.run(
-                    ["sh", "-c", step.line],
-                    cwd=copy,
-                    env=environment,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                    timeout=100,
-                    check=False,
-                )
-                assert done.returncode == 0, done.stdout
-                Shown().compare(step.shown, done.stdout)
+                Shown().compare(step.shown, run(step.line, copy))
                 commands += 1
     assert commands
+
+
+@pytest.mark.slow
+def test_what_all_pages_add_passes_the_checks(original: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(original, copy)
+    typed = []
+    for page in PAGES:
+        for step in steps(f"extend/{page}"):
+            if isinstance(step, Write | Change):
+                step.apply(copy)
+                typed += [step.path] if isinstance(step, Write) and step.path.startswith("processor/") else []
+        for name, text in PACKAGE.findall((ROOT / "docs" / "extend" / page).read_text(encoding="utf-8")):
+            (copy / name).write_text(text)
+            typed.append(name)
+    assert {"acme_tracing.py", "acme_evaluators.py"} < set(typed)
+    run("poe fix", copy)
+    run(f"mypy --cache-dir {os.devnull} {' '.join(typed)}", copy)
+    run("pytest -q -n 0 tests/test_docs.py tests/plugins -k 'documented or the_example_'", copy)
