@@ -14,7 +14,7 @@ sys.dont_write_bytecode = False
 
 # A busy machine is no fault of the code: tests that take long are found by pytest's own time-out.
 settings.register_profile("unhurried", deadline=None)
-settings.register_profile("quick", deadline=None, max_examples=10)
+settings.register_profile("quick", deadline=None, max_examples=10)  # properties that need more ask for a multiple
 settings.load_profile("unhurried")
 
 _HERE = Path(__file__).parent

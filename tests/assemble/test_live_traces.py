@@ -473,7 +473,7 @@ def seen(trace: Trace) -> object:
     return (trace.spans, trace.missing, trace.revision, trace.replaced, trace.log_records)
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(
     st.lists(st.sampled_from(CONTENTS), min_size=0, max_size=15).flatmap(
         lambda extra: st.permutations([*CONTENTS, *extra])

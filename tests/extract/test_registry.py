@@ -138,7 +138,7 @@ _spans = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples, deadline=None)
 @given(st.lists(_spans, max_size=6))
 def test_any_spans_give_an_extraction(spans: list[dict[str, Any]]) -> None:
     trace = make_trace([{"id": place + 1, **span} for place, span in enumerate(spans)])

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from canonical import canonical_line
@@ -242,7 +242,6 @@ CONTENTS: list[Content] = [
 ]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_live_and_replay_pass_over_the_same_and_count_it(rule_set: RuleSet, data: st.DataObject) -> None:
     journal = records(batches_of(data.draw(st.permutations(CONTENTS), label="arrival order"), data))

@@ -134,7 +134,7 @@ def test_garbage_is_undecodable(signal: Signal) -> None:
         check(signal, Encoding.JSON, b"\x0a\x00")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples, deadline=None)
 @given(
     wire=st.binary() | st.binary().map(lambda body: b"\x0a" + bytes([len(body) & 0x7F]) + body),
     signal=st.sampled_from([Signal.TRACES, Signal.LOGS, Signal.METRICS]),
@@ -145,7 +145,6 @@ def test_checking_never_raises_but_its_own_error_on_any_bytes(wire: bytes, signa
         check(signal, encoding, wire)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     ids=st.lists(
         st.tuples(

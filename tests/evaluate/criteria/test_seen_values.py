@@ -112,7 +112,8 @@ def _made(output: JsonValue, batch: int | None = None) -> list[Any]:
     return [("f", None, output, "ok", batch, "")]
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])  # it has no state
+# The fixture has no state.
+@settings(max_examples=4 * settings().max_examples, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     made=_calls,
     wanted=_values,
