@@ -34,7 +34,7 @@ def test_an_item_of_its_own_has_all_fields_of_its_evaluator() -> None:
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        ({"evaluate": ORDER, "threshold": 0.5}, "'threshold' stands beside 'evaluate'; an item stands at one place"),
+        ({"evaluate": ORDER, "threshold": 0.5}, "'threshold' is beside 'evaluate'; an item is written in one place"),
         ({"evaluate": [ORDER]}, "expected an item such as {evaluator: ...}, found "),
         ({"evaluate": {**ORDER, "tool_calls": []}}, "unknown key 'tool_calls'"),
     ],

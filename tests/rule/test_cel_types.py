@@ -104,7 +104,7 @@ def test_a_function_takes_the_types_that_the_library_has_it_for(name: str) -> No
         ("calls.exists(c, true) && c.failed", "no variable 'c'"),
         ("tools.exists(t, t.name == 'a')", "no member 'name': a text has none"),
         ("tools.contains('a')", "contains takes no list; of a list, write: VALUE in LIST"),
-        ("'a' in service", "behind 'in', found a text; of a text, write: TEXT.contains(PART)"),
+        ("'a' in service", "after 'in', found a text; of a text, write: TEXT.contains(PART)"),
         ("5 in tools", "a whole number is never in a list whose items are a text"),
         ("trace.durationms > 5", "no member 'durationms' of the trace; did you mean 'duration_ms'?"),
         ("trace.duration_ms + 1 > 5", "+ has no meaning for a number with decimals and a whole number; write 1.0"),

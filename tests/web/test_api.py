@@ -277,7 +277,7 @@ def test_times_are_taken_as_the_command_line_takes_them(api: Api) -> None:
         ("/results?since=soon", "since: "),
         ("/results?trace_id=12", "trace_id: "),
         ("/results?cursor=x", "cursor: "),
-        ("/results?nothing=1", "nothing: is no parameter here"),
+        ("/results?nothing=1", "nothing: is not a parameter of this operation"),
         ("/results?rule=a&rule=b", "rule: expected it once"),
         ("/results?rule=", "rule: "),
         ("/traces/12", "trace_id: "),
@@ -315,7 +315,10 @@ def test_another_method_is_told_which_the_address_takes(api: Api, method: str, a
 def test_every_operation_refuses_parameters_that_it_does_not_know(api: Api, method: str, path: str) -> None:
     address = re.sub(r"\{.*?\}", "a" * 32, path)
     needed = "before=1&" if (method, path) == ("DELETE", "/traces") else ""
-    for query, detail in (("x=1", "x: is no parameter here"), ("x=1&x=2", "x: expected it once, found it twice")):
+    for query, detail in (
+        ("x=1", "x: is not a parameter of this operation"),
+        ("x=1&x=2", "x: expected it once, found it twice"),
+    ):
         refused = api.call(method, f"{address}?{needed}{query}")
         assert (refused.status, refused.json["type"]) == (400, PREFIX + "invalid-parameter")
         assert refused.json["detail"] == detail

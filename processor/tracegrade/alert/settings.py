@@ -156,7 +156,7 @@ class AlertsSettings(FileModel):
         description="Which alert goes to which channels: those of the first matching route; all when none matches",
     )
     group_by: Annotated[list[str], AfterValidator(_known_labels)] = Field(
-        default=["rule"], description="Alerts that are alike in these labels are sent in one notification"
+        default=["rule"], description="Alerts with the same values of these labels are sent in one notification"
     )
     repeat: Duration = Field(default=14_400.0, gt=0, description="What still fires is notified again after this time")
     maintenance: list[Maintenance] = Field(default=[], description="Times in which no channel is notified")

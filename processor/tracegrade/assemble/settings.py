@@ -64,9 +64,9 @@ class TracesSettings(FileModel):
     max_unpacked_spans: int = Field(
         100_000,
         ge=0,
-        description="Beyond so many open spans, those of the longest quiet traces are held compressed; "
-        "so are those of traces that closed and are not stored yet. What was extracted of traces of sessions is "
-        "remembered for as many",
+        description="Beyond this many open spans, those of the longest quiet traces are held compressed. The "
+        "same bound holds for spans of closed traces that are not stored yet, and for the spans of session traces "
+        "whose extraction is remembered",
     )
     ignore_scopes: list[str] = Field(
         default_factory=list,

@@ -184,7 +184,7 @@ def _check_gate(bounds: Bounds, rule_set: "RuleSet", *, needless: bool) -> None:
             hint = did_you_mean(rule_id, [known.id for known in rule_set.rules])
             raise click.UsageError(f"--require: no rule {rule_id!r} here{hint}")
         if rule.status != "stable":
-            raise click.UsageError(f"--require: {rule_id} is {rule.status}, and a gate holds for stable rules alone")
+            raise click.UsageError(f"--require: {rule_id} is {rule.status}, and a gate counts only stable rules")
         if not is_of_level(rule.level, bounds.level):
             raise click.UsageError(f"--require: {rule_id} is of level {rule.level}, below --level {bounds.level}")
 

@@ -34,7 +34,7 @@ _SMALL = ({"key", "value"}, {"name"}, {"code"})
 _HEAD = """\
 {schema}id: {id}
 title: {title}
-# What is judged, and why, for whoever meets a fail.
+# What is judged, and why, for people who see a fail.
 description: {description}
 status: experimental  # judged and stored, never alerts; stable when it failed and passed on traces of two dialects
 level: medium

@@ -257,7 +257,7 @@ def _read_protobuf(stream: BinaryIO, head: bytes, name: str) -> Iterator[SourceR
             yield SourceRequest(signal, payload, origin)
 
 
-_FORMS = "alone in its file or led by its length as a varint"
+_FORMS = "alone in its file, or after its length as a varint"
 
 
 def _is_delimited(head: bytes) -> bool:

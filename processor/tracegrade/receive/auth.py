@@ -41,7 +41,7 @@ class BearerTokens:
         elif scheme.lower() != "bearer":
             why = "its header 'authorization' is of another scheme than Bearer"
         else:
-            why = "its token is none of those that are let in; ask who runs this receiver for one"
+            why = "its token is not accepted; ask the operator of this receiver for one"
         return Refused(
             "unauthenticated",
             f"{self._where}: the request is not taken: {why}. Senders must send 'authorization: Bearer TOKEN' "

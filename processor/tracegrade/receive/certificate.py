@@ -60,7 +60,7 @@ def read_certificate(where: str, tls: TlsServerSettings) -> Certificate:
         context.load_cert_chain(tls.cert_file, tls.key_file)
     except (ssl.SSLError, ValueError) as error:
         raise ReceiverStartError(
-            f"{where}.tls: {tls.cert_file!r} and {tls.key_file!r} are no certificate with its key in PEM: {error}"
+            f"{where}.tls: {tls.cert_file!r} and {tls.key_file!r} are not a certificate with its key in PEM: {error}"
         ) from None
     if tls.client_ca_file is not None:
         context.verify_mode = ssl.CERT_REQUIRED

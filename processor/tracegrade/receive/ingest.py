@@ -198,7 +198,7 @@ class Ingest:
         room = decoded_bytes(encoding, wire)
         if len(wire) + room > self.in_flight.bound_bytes:
             raise TooDenseError(
-                f"the request takes about {room} bytes of memory once decoded, beside its own {len(wire)}; "
+                f"the request takes about {room} bytes of memory once decoded, in addition to its own {len(wire)}; "
                 f"the bound for all together is {self.in_flight.bound_bytes} (receivers.otlp.max_in_flight_mib); "
                 "send smaller batches, or protobuf"
             )

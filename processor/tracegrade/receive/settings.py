@@ -72,7 +72,7 @@ class AuthSettings(FileModel):
     @model_validator(mode="after")
     def _lets_somebody_in(self) -> "AuthSettings":
         if not self.tokens and self.token_file is None:
-            raise ValueError("expected tokens, token_file or both; without any nobody could call")
+            raise ValueError("expected tokens, token_file or both; without any, no sender could call")
         return self
 
 

@@ -1,4 +1,4 @@
-"""The ``alert`` of a rule: when people are told, beyond the stored results."""
+"""The ``alert`` of a rule: when people are notified, in addition to the stored results."""
 
 from typing import Annotated, Literal, Self, TypeAlias
 
@@ -58,7 +58,7 @@ class Drop(FileModel):
     ] = Field(description="A stated share (0.95), or how much stored history before the window (7d).")
     by: float = Field(default=0.1, gt=0, lt=1, description="The smallest fall that matters; larger ones are found too.")
     false_alarm_every: int = Field(
-        default=10_000, ge=100, description="At most one false alarm in so many results, over all series together."
+        default=10_000, ge=100, description="At most one false alarm in this many results, over all series together."
     )
 
 

@@ -116,7 +116,7 @@ def _read_case(item: Any) -> Case:
     inside: tuple[str, ...] = ()
     if _ITEM in rest:
         inside, own = (_ITEM,), rest.pop(_ITEM)
-        mistakes += [mistake(f"{key!r} stands beside {_ITEM!r}; an item stands at one place", key) for key in rest]
+        mistakes += [mistake(f"{key!r} is beside {_ITEM!r}; an item is written in one place", key) for key in rest]
         if not isinstance(own, dict):
             raise refuse([*mistakes, mistake(f"expected an item such as {{evaluator: ...}}, found {own!r}", _ITEM)])
         rest = own

@@ -367,9 +367,9 @@ def _ordered(left: CelType, right: CelType) -> bool:
 def _applied_in(left: CelType, right: CelType, operand: Node) -> CelType:
     if right.kind not in ("list", "map", "any"):
         hint = "; of a text, write: TEXT.contains(PART)" if right.kind == "text" else ""
-        _refuse(operand, f"expected a list or an object behind 'in', found {right.called}{hint}")
+        _refuse(operand, f"expected a list or an object after 'in', found {right.called}{hint}")
     if right.kind == "map" and left.kind not in _KEYS:
-        _refuse(operand, f"{left.called} is no key of an object")
+        _refuse(operand, f"{left.called} is not a key of an object")
     item = TEXT if right.fields is not None else right.item
     if item is not None and not _comparable(left, item):
         _refuse(operand, f"{left.called} is never in {right.called} whose items are {item.called}")

@@ -32,7 +32,8 @@ class Clauses(FileModel):
         default=None, description="At least one of these was called; with scope tool-call: the calls judged."
     )
     prompt: Prompts = Field(
-        default=None, description="The run's prompt: exact text, whitespace aside, or {$regex: ...}; never a glob."
+        default=None,
+        description="The run's prompt: exact text, except for white space, or {$regex: ...}; never a glob.",
     )
     attributes: dict[str, AttributeValues] = Field(
         default={}, description="Attributes of the subject's span, else the trace's root span, else the resource."

@@ -91,7 +91,7 @@ def _clauses(clauses: Clauses, named: tuple[tuple[str, Patterns], ...]) -> Itera
 
 
 def _alternatives(written: JsonValue) -> str:
-    """One pattern, or several of which any will do."""
+    """One pattern, or several, any of which is right."""
     if isinstance(written, list):
         return " or ".join(map(_alternatives, written))
     if isinstance(written, dict) and "$regex" in written:

@@ -63,7 +63,7 @@ class Rule(FileModel):
         description="Lower-case words joined by '-', unique; completes the sentence 'flags ...'.",
     )
     title: str = Field(default="", max_length=200, description="What is wrong when it fails, in one sentence.")
-    description: str = Field(default="", description="What is judged, and why, for whoever meets a fail.")
+    description: str = Field(default="", description="What is judged, and why, for people who see a fail.")
     status: Status = Field(default="stable", description="experimental rules never alert.")
     level: Level = Field(default="medium", description="How much a fail matters.")
     scope: RuleScope = Field(
@@ -83,7 +83,7 @@ class Rule(FileModel):
     cases: CaseList = Field(
         default=None, description="Further evaluations, each with an id and a match; a subject meets at most one."
     )
-    alert: list[Alert] = Field(default=[], description="When people are told, beyond the stored results.")
+    alert: list[Alert] = Field(default=[], description="When people are notified, in addition to the stored results.")
     incomplete: Literal["count", "leave_out"] = Field(
         default="leave_out", description="Whether incomplete traces count in pass rates and alerts."
     )
@@ -198,5 +198,5 @@ class Rule(FileModel):
 
 def _name_taken(spec: EvaluationSpec) -> str:
     if spec.name in SHARES:
-        return f"the name {spec.name!r} stands for the whole rule; choose another"
+        return f"the name {spec.name!r} is the name of the whole rule; choose another"
     return f"two evaluations are called {spec.name!r}; give each a 'name' of its own"

@@ -86,7 +86,7 @@ series = Table(
         "probability",
         Float,
         nullable=False,
-        doc="the chance with which results were kept: each stands for 1 / probability of its kind",
+        doc="the probability with which results were kept: each stands for 1 / probability results",
     ),
     Column("tracegrade", Text, nullable=False, server_default="", doc="the version that judged; empty: not known"),
     Column(
@@ -222,7 +222,7 @@ alerts = Table(
     Column("rule_hash", Text, nullable=False, doc="the rule's hash"),
     Column("agent", Text, nullable=False, doc="the agent watched"),
     Column("release", Text, doc="the release watched"),
-    Column("facts", JSON, nullable=False, doc="what notifications say beside the value"),
+    Column("facts", JSON, nullable=False, doc="what notifications say in addition to the value"),
     info={"about": "One row for each firing of an alert."},
 )
 

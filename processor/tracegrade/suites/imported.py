@@ -49,7 +49,7 @@ def read_document(text: str) -> JsonValue:
         try:
             found.append(_clean(_loads(line)))
         except ValueError as error:
-            raise SuiteError(f"not JSON, and line {number} is no JSON either: {error}") from None
+            raise SuiteError(f"not JSON, and line {number} is not JSON either: {error}") from None
     return found
 
 
@@ -59,7 +59,7 @@ def _loads(text: str) -> JsonValue:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _clean(value: JsonValue) -> JsonValue:

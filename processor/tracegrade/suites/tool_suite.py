@@ -121,7 +121,7 @@ def export_suite(rule: Rule, kept: JsonObject) -> JsonObject:
         SuiteError: the rule has no cases, or one that a suite cannot hold.
     """
     if rule.cases is None:
-        raise SuiteError(f"{rule.id}: a rule without cases is no suite")
+        raise SuiteError(f"{rule.id}: a rule without cases cannot be a suite")
     suite: JsonObject = {"name": kept.get("name") or rule.title or rule.id}
     if description := kept.get("description") or rule.description:
         suite["description"] = description

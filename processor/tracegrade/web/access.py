@@ -109,7 +109,7 @@ class Access:
         if (wait_s := self._failures.wait_s(address)) > 0:
             return _refused(request, _too_many(wait_s))
         self._failures.add(address)
-        return _refused(request, _no_token("its token is none of those that are let in"))
+        return _refused(request, _no_token("its token is not accepted"))
 
     async def _log_in(self, request: Request, tokens: BearerTokens) -> Response:
         if request.method == "GET":
@@ -208,7 +208,7 @@ _WRONG_HOST = _Refusal(
     421,
     "wrong-host",
     "Not this machine's name",
-    "without web.auth the page is for this machine alone: call it by localhost or 127.0.0.1, not by another name, "
+    "without web.auth, only this machine has access: call the page by localhost or 127.0.0.1, not by another name, "
     "or set web.auth",
     {},
 )

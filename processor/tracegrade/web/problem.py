@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 TYPES = {
     "invalid-parameter": "a parameter of the request is wrong; detail says which, what was found, what was expected",
-    "not-found": "there is no such thing, or none any more",
+    "not-found": "it does not exist, or no longer exists",
     "method-not-allowed": "this address takes other methods; the header 'allow' names them",
-    "unauthenticated": "a token is needed, or the one shown is none of those that are let in",
+    "unauthenticated": "a token is needed, or the one sent is not accepted",
     "too-many-failures": "too many wrong tokens came from this address; 'retry-after' says how long to wait",
     "other-site": "a page of another site may not change anything here",
     "wrong-host": "without web.auth only this machine may ask, by its own name",

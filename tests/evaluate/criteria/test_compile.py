@@ -127,7 +127,7 @@ def test_without_matchers_everything_is_literal() -> None:
 @pytest.mark.parametrize(
     ("criterion", "path", "message"),
     [
-        ({"a": [{"$regex": "x", "b": 1}]}, ("a", 0), "stands beside 'b'"),
+        ({"a": [{"$regex": "x", "b": 1}]}, ("a", 0), "is beside 'b'"),
         ({"$regx": "x"}, ("$regx",), r"no matcher '\$regx'; did you mean '\$regex'\?"),
         ({"a": {"$regex": "("}}, ("a", "$regex"), r"RE2 refuses the regular expression '\('"),
         ({"$regex": "(?=a)"}, ("$regex",), "RE2 refuses"),  # look-ahead is not linear
@@ -176,7 +176,7 @@ def test_a_wrong_criterion_is_refused_with_its_place(criterion: Any, path: Any, 
 
 @pytest.mark.parametrize("word", sorted({*MATCHERS_BY_WORD, LITERALLY}))
 def test_every_matcher_beside_a_plain_key_is_refused(word: str) -> None:
-    with pytest.raises(MatcherError, match="stands beside 'plain'"):
+    with pytest.raises(MatcherError, match="is beside 'plain'"):
         compile_expected({word: 1, "plain": 2})
 
 

@@ -34,7 +34,7 @@ class ArgumentsOverride(ParameterModel):
     """How the arguments of one tool are compared, where that differs from the rest."""
 
     args: Annotated[ArgumentsMatch | None, Field(description="Which of its arguments count.")] = None
-    keys: Annotated[list[KeyPath] | None, Field(description="Compare these alone, by dotted path.")] = None
+    keys: Annotated[list[KeyPath] | None, Field(description="Compare only these, by dotted path.")] = None
     ignore_keys: Annotated[list[Glob] | None, Field(description="Leave these out, by glob of the dotted path.")] = None
     defaults: Annotated[dict[str, Any] | None, Field(description="What they are when they are left out.")] = None
 

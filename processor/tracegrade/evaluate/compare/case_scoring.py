@@ -35,7 +35,7 @@ TOOL_WEIGHT, PARAM_WEIGHT = 0.6, 0.4
 _DEFAULT_EPSILON = 0.01
 
 ExpectedTool: TypeAlias = Annotated[
-    str | list[str] | None, Field(description="The tool, or several of which any will do; null: no call at all.")
+    str | list[str] | None, Field(description="The tool, or several, any of which is right; null: no call at all.")
 ]
 ExpectedParams: TypeAlias = Annotated[
     ExpectedArguments | None, Field(description="Parameters by name; null: not scored.")
@@ -43,7 +43,7 @@ ExpectedParams: TypeAlias = Annotated[
 ParamMode: TypeAlias = Literal["exact", "case_insensitive", "contains", "numeric_tolerance", "regex"]
 _MODES = frozenset(get_args(ParamMode))
 Occurrence: TypeAlias = Annotated[
-    Literal["first", "last"], Field(description="Which of the calls is scored, whatever its tool.")
+    Literal["first", "last"], Field(description="Which of the calls is scored, of any tool.")
 ]
 
 

@@ -45,7 +45,7 @@ class Efficiency(ParameterModel):
     ] = "same_call"
     redundancy_penalty: Annotated[float, Field(ge=0, le=1, description="Taken off for each redundant call.")] = 0.0
     prerequisites: list[ToolName] = Field(
-        default_factory=list, description="Tools that are no detour, beside those expected."
+        default_factory=list, description="Tools that are not detours, in addition to the expected ones."
     )
     detour_penalty: Annotated[
         float, Field(ge=0, le=1, description="Taken off for each call, but the last, of a tool that is a detour.")

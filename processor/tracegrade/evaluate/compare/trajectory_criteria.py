@@ -26,9 +26,9 @@ from tracegrade.evaluate.evidence import CallPart
 
 
 class TrajectoryCall(ParameterModel):
-    """One call: its tool, or several of which any will do, and what is expected of its arguments and output."""
+    """One call: its tool, or several, any of which is right, and what is expected of its arguments and output."""
 
-    name: Annotated[ToolNames, Field(description="The tool, or several of which any will do.")]
+    name: Annotated[ToolNames, Field(description="The tool, or several, any of which is right.")]
     args: Annotated[ExpectedArguments | None, Field(description="Any will do if left out.")] = None
     output: Annotated[Output | None, Field(description="Any will do if left out; for outputs: exact.")] = None
 
@@ -80,7 +80,7 @@ class Settings(ParameterModel):
         Match, Field(description="Which sequences of calls count; strict is exact, superset any_order.")
     ] = "in_order"
     args: Annotated[ArgumentsMatch, Field(description="Which arguments count, said of the call made.")] = "exact"
-    keys: list[KeyPath] = Field(default_factory=list, description="Compare these arguments alone, by dotted path.")
+    keys: list[KeyPath] = Field(default_factory=list, description="Compare only these arguments, by dotted path.")
     ignore_keys: list[Glob] = Field(
         default_factory=list, description="Leave these arguments out, by glob of the dotted path."
     )

@@ -119,7 +119,7 @@ def _compile_matcher(value: dict[str, JsonValue], words: list[str], path: Path) 
         other = next(key for key in value if not key.startswith("$"))
         raise MatcherError(
             path,
-            f"matcher {words[0]!r} stands beside {other!r}; an object is a matcher only when all its keys start "
+            f"matcher {words[0]!r} is beside {other!r}; an object is a matcher only when all its keys start "
             "with '$', and {$literal: ...} takes one as it is",
         )
     parts = [_compile_word(word, value[word], (*path, word)) for word in words]

@@ -75,7 +75,7 @@ class CaseInsensitiveMatcher(Matcher):
 
     word = "$case_insensitive"
     argument = "value"
-    summary = "the value is equal; of two texts, letter case aside"
+    summary = "the value is equal; two texts in any letter case"
     __slots__ = ("_expected", "_lower")
 
     def __init__(self, expected: JsonValue) -> None:
@@ -109,7 +109,7 @@ class ContainsMatcher(Matcher):
 
     word = "$contains"
     argument = "text, number or criterion"
-    summary = "a text holds that text, letter case aside; a list holds an item that meets the criterion"
+    summary = "a text holds that text, in any letter case; a list holds an item that meets the criterion"
     __slots__ = ("_item", "_lower")
 
     def __init__(self, argument: JsonValue, item: Expected) -> None:

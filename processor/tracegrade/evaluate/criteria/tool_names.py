@@ -1,4 +1,4 @@
-"""Expected tool names: one, or several of which any will do, and how they are compared with the names called."""
+"""Expected tool names: one, or several, any of which is right, and how they are compared with the names called."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -177,7 +177,7 @@ class LengthMatcher(Matcher):
 
     word = "$length"
     argument = "number or criterion"
-    summary = "a text of so many characters, a list of so many items, an object of so many members"
+    summary = "a text with this many characters, a list with this many items, an object with this many members"
     __slots__ = ("_length",)
 
     def __init__(self, argument: JsonValue, length: Expected) -> None:
@@ -284,7 +284,7 @@ class AnyMatcher(_Flag):
     """``$any``: there, whatever it is."""
 
     word = "$any"
-    summary = "there, whatever it is, null included"
+    summary = "it is there, with any value, also null"
     __slots__ = ()
 
     def matches(self, actual: JsonValue, work: Work) -> bool:

@@ -33,7 +33,7 @@ class Settings(ParameterModel):
 
     repetition_threshold: Annotated[int, Field(ge=2, description="So many equal calls are a loop.")] = 3
     count_retries: Annotated[bool, Field(description="Count a call that failed before an equal one succeeded.")] = True
-    failed_only: Annotated[bool, Field(description="Count the calls that failed alone.")] = False
+    failed_only: Annotated[bool, Field(description="Count only calls that failed.")] = False
 
     def counted(self, evidence: Evidence) -> list[int]:
         """The positions of the calls that count."""

@@ -37,7 +37,7 @@ class Criteria(ParameterModel):
 class Settings(ParameterModel):
     """Which call is judged."""
 
-    tool: Annotated[str | None, Field(description="Look at calls of this tool alone.")] = None
+    tool: Annotated[str | None, Field(description="Look only at calls of this tool.")] = None
     occurrence: Occurrence = "first"
 
 

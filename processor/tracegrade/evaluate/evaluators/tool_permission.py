@@ -36,7 +36,7 @@ class Settings(ParameterModel):
     allowed_tools: Annotated[list[ToolName] | None, Field(description="The only tools that may be called.")] = None
     denied_tools: Annotated[list[ToolName] | None, Field(description="Tools that must not be called.")] = None
     declared_only: Annotated[
-        bool, Field(description="Only tools that the model was told of, as the trace's definitions have them.")
+        bool, Field(description="Only tools that the trace's tool definitions declare to the model.")
     ] = False
     names: Annotated[NameComparison, Field(description="How tool names are compared.")] = "exact"
 

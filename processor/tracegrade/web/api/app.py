@@ -100,7 +100,7 @@ async def _wrong(request: Request, error: RequestValidationError) -> Response:
     first = error.errors()[0]
     name = first["loc"][1]
     if first["type"] == "extra_forbidden":
-        detail = f"{name}: is no parameter here"
+        detail = f"{name}: is not a parameter of this operation"
     else:
         detail = f"{name}: {first['msg']}, found {str(first['input'])[:200]!r}"
     return problem(400, "invalid-parameter", "Wrong parameter", detail)

@@ -18,7 +18,7 @@ _MEANINGS = {
     400: "A parameter is wrong",
     401: "A token is needed",
     403: "Asked for by another site",
-    404: "There is no such thing",
+    404: "It does not exist",
     405: "This address takes other methods",
     409: "It cannot be done now",
     421: "Called by another name than this machine's, without web.auth",

@@ -86,9 +86,9 @@ class Parameters(BaseModel):
 class Paged(Parameters):
     """The parameters of lists in pages."""
 
-    limit: int = Field(50, ge=1, le=1000, description="At most so many items")
+    limit: int = Field(50, ge=1, le=1000, description="At most this many items")
     cursor: Annotated[str, Field(pattern="^[A-Za-z0-9_-]{22}$")] | Null = Field(
-        None, description="`next` of the page before; items that came since do not shift it"
+        None, description="`next` of the page before; newer items do not shift it"
     )
 
 

@@ -127,7 +127,7 @@ def chosen_trace(connection: Connection, request: Request) -> TraceResult:
     except ValueError:
         trace_id = b""
     if len(trace_id) != 16:
-        raise HTTPException(404, f"{written!r} is no trace id: expected 32 hex digits.")
+        raise HTTPException(404, f"{written!r} is not a trace id: expected 32 hex digits.")
     found = stored_traces(connection, trace_id)
     stored = next((item for item in found if tenant in (None, item.trace.tenant)), None)
     if stored is None:
