@@ -145,7 +145,7 @@ def at_the_end(evidence: Evidence, occurrence: Literal["first", "last"]) -> list
 
 
 def is_expected(expected: str | Sequence[str], name: str) -> bool:
-    """Whether the tool is the expected one, or one of them, letter case aside."""
+    """Whether the tool is the expected one, or one of them, ignoring letter case."""
     return name.lower() in {wanted.lower() for wanted in listed_names(expected)}
 
 
@@ -213,10 +213,10 @@ def _differs(expected: Expected, key: str, arguments: Mapping[str, JsonValue]) -
 def values_agree(expected: JsonValue, actual: JsonValue, config: ScoringConfig, work: Work) -> bool:
     """Whether a value is as expected in the configured mode.
 
-    exact and case_insensitive: two texts, letter case aside; else the same JSON value. contains: the text of one is in
-    that of the other, letter case aside. numeric_tolerance: two numbers, or texts of numbers, no further apart than
-    epsilon; else the same text. regex: the pattern (RE2) is found in the text of the value; a pattern that is none is
-    compared as text.
+    exact and case_insensitive: two texts, ignoring letter case; else the same JSON value. contains: the text of one is
+    in that of the other, ignoring letter case. numeric_tolerance: two numbers, or texts of numbers, no further apart
+    than epsilon; else the same text. regex: the pattern (RE2) is found in the text of the value; a pattern that is none
+    is compared as text.
 
     Raises:
         EvaluatorError: ``work_bound``.

@@ -4,7 +4,7 @@ A source is ``prompt``, ``TOOL.output``, ``TOOL.output.PATH`` or the same with `
 rules that do not know the tools, and then no path may follow; a path is ``.member``,
 ``[0]`` and ``[*]`` for every item. With a path, the value is equal to what stands there (a number equals its text).
 Without, it is seen anywhere in it: equal to a value at any depth, or a part of a text as whole words or a whole number,
-letter case and white space aside. Of a list or object every scalar must be seen. Null and the empty text are seen
+ignoring letter case and white space. Of a list or object every scalar must be seen. Null and the empty text are seen
 nowhere.
 
 Earlier calls are those before this one in the run's order that were not made together with it, and those that may have

@@ -7,7 +7,7 @@ Worked example of `SeenAnywhere`: the outputs at the places 0, 1 and 2 are ``{"c
 ``"New York: EUR 1,200.50"`` and ``"York is north of Rome"``.
 
 - "New York" is looked for only where the rarer of its words stands, at place 1, and found there.
-- "york" is found at place 1, letter case aside; "Yor" nowhere, since it is a part of a word.
+- "york" is found at place 1, ignoring letter case; "Yor" nowhere, since it is a part of a word.
 - 1200.5 is found at place 0, and from place 1 on at place 1: a number in a text, whatever its commas and zeros.
 - ``["Rome", "york"]`` asks for both in one place: "Rome" is first at 0, "york" from there on at 1, "Rome" from there on
   at 2, and "york" is at 2 as well: place 2.

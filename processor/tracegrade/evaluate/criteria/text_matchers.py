@@ -71,7 +71,7 @@ class GlobMatcher(RegexMatcher):
 
 
 class CaseInsensitiveMatcher(Matcher):
-    """``$case_insensitive``: equal, letter case aside where both are texts."""
+    """``$case_insensitive``: equal, ignoring letter case where both are texts."""
 
     word = "$case_insensitive"
     argument = "value"

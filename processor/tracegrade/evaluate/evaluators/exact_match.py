@@ -1,8 +1,8 @@
 """exact-match: is the final answer the expected one? 1 or 0, with ``negated`` the other way round.
 
-If either side is a text, both are compared as text, letter case aside unless ``case_sensitive``; else they are equal as
-JSON values. An answer that is the JSON of an object or a list is compared as such with an expected object or list; a
-matcher is met by the text or by what it is the JSON of.
+If either side is a text, both are compared as text, ignoring letter case unless ``case_sensitive``; else as
+JSON values. If the answer is the JSON text of an object or a list, and an object or list is expected, these are
+compared. A matcher is met by the text, or by the value whose JSON text it is.
 """
 
 from typing import Annotated

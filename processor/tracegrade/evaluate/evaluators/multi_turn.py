@@ -3,7 +3,7 @@
 overall = completion * efficiency - redundancy - detours, within 0..1, and 0 for a chain without calls. *completion* is
 `overall-score` of the last call; *efficiency* is the optimal number of calls over the number made, at most 1;
 *redundancy* is 0.1 for each call of the tool that was called directly before, whatever the arguments; *detours* are 0.1
-for each call, but the last, of a tool that is neither expected nor a valid prerequisite, letter case aside. All are
+for each call, but the last, of a tool that is neither expected nor a valid prerequisite, ignoring letter case. All are
 rounded to four decimals. A suite stops at the expected call; in a trace others may follow, and completion is then that
 of whatever came last.
 """

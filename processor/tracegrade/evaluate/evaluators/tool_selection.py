@@ -1,6 +1,6 @@
 """tool-selection: was the right tool chosen?
 
-1 or 0, letter case aside: the first call (or the last) is of the expected tool, or of one of several. ``null`` expects
+1 or 0, ignoring letter case: the first (or last) call is of the expected tool, or of one of several. ``null`` expects
 that nothing is called, an empty list is met by nothing. What is called beside that one call does not matter.
 """
 
