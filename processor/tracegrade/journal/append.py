@@ -20,7 +20,7 @@ class Append:
         """Check and sum up `entries`; raises ValueError when one cannot be a record."""
         self._entries = entries
         self._tenants = [checked_tenant(entry) for entry in entries]
-        # Here and not in the writer thread: there, each checksum would let go of the interpreter and wait for it again.
+        # Here and not in the writer thread: there, each checksum would release the interpreter and wait for it again.
         self._payload_crcs = [crc32(entry.payload) for entry in entries]
         self.size = sum(
             HEADER_BYTES + len(tenant) + len(entry.payload)
@@ -30,7 +30,7 @@ class Append:
         self.future = future
 
     def encode(self, position: int, received_ns: int) -> list[bytes]:
-        """The bytes that go to `position`; sets ``end``."""
+        """The bytes to write at `position`; sets ``end``."""
         buffers: list[bytes] = []
         for entry, tenant, payload_crc in zip(self._entries, self._tenants, self._payload_crcs, strict=True):
             head = encode_head(entry, tenant, payload_crc, position, received_ns)
@@ -40,7 +40,7 @@ class Append:
         return buffers
 
     def records(self, received_ns: int) -> list[Record]:
-        """What a reader would make of the bytes that `encode` gave."""
+        """The records that a reader would read from the bytes of `encode`."""
         records = []
         position = self.end - self.size
         for entry, tenant in zip(self._entries, self._tenants, strict=True):
@@ -63,7 +63,7 @@ def answer(appends: Iterable[Append], error: Exception | None = None) -> None:
         else:
             by_loop.setdefault(append.future.get_loop(), []).append(append)
     for loop, waiting in by_loop.items():
-        with suppress(RuntimeError):  # the loop was closed, nobody waits any more
+        with suppress(RuntimeError):  # the loop was closed, so no caller waits any more
             loop.call_soon_threadsafe(_settle_all, waiting, error)
 
 

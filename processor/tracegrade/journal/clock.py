@@ -7,8 +7,8 @@ from collections.abc import Callable
 class JournalClock:
     """Receive times in ns since 1970 UTC that never decrease, whatever the time of day does.
 
-    While the time of day is behind what was already given out (somebody set it back), time goes on from there at the
-    monotonic clock's pace: standing still would leave every idle trace open until the time of day has caught up.
+    While the time of day is earlier than a time already given (it was set back), time goes on from the latter at the
+    pace of the monotonic clock: if it stood still, every idle trace would stay open until the time of day caught up.
     """
 
     def __init__(
@@ -20,11 +20,11 @@ class JournalClock:
         self._last_monotonic_ns = monotonic_ns()
 
     def not_before(self, ns: int) -> None:
-        """Never give out a time before `ns` again."""
+        """Never give a time before `ns` again."""
         self._last_ns = max(self._last_ns, ns)
 
     def read(self) -> int:
-        """The time now, at least the last one given out."""
+        """The time now, at least the last one given."""
         monotonic_ns = self._monotonic_ns()
         elapsed_ns = monotonic_ns - self._last_monotonic_ns
         self._last_monotonic_ns = monotonic_ns

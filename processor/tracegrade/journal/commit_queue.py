@@ -1,4 +1,4 @@
-"""What waits for the journal's one writing thread: appends, all committed together, and calls between two commits."""
+"""The queue of the journal's writing thread: appends, which are committed together, and calls between two commits."""
 
 import threading
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from tracegrade.journal.errors import JournalClosed, JournalUnavailable
 
 
 class Work(NamedTuple):
-    """What waited, in the order in which it came; `closing` says that nothing more comes."""
+    """Waiting appends and calls, in their order; `closing` says that no more will come."""
 
     appends: list[Append]
     calls: list[tuple[Callable[[], None], "Future[None]"]]
@@ -28,11 +28,11 @@ class CommitQueue:
         self._closing = False
 
     def add(self, append: Append, check_room: Callable[[int, int], None]) -> None:
-        """Have `append` committed.
+        """Queue `append` to be committed.
 
         Args:
             append: answered when it is committed, or refused by the disk.
-            check_room: raises when there is no room for so many more bytes (second) beside those that wait (first).
+            check_room: raises when there is no room for this many more bytes (second) besides those that wait (first).
 
         Raises:
             JournalRefused: by `check_room`, or `JournalClosed`.
@@ -47,7 +47,7 @@ class CommitQueue:
                 self._wake.notify()
 
     def call(self, call: Callable[[], None]) -> None:
-        """Have the writing thread make `call` between two commits; what it raises is raised here.
+        """Let the writing thread make `call` between two commits; its exceptions are raised here.
 
         Raises:
             JournalClosed: shutting down.
@@ -61,25 +61,25 @@ class CommitQueue:
         future.result()
 
     def take(self, timeout_s: float) -> Work:
-        """All that waits; waits for something, at most so long."""
+        """Everything that waits; waits up to this time for something."""
         with self._wake:
             if not self._appends and not self._calls and not self._closing:
                 self._wake.wait(timeout_s)
             return self._take()
 
     def committed(self, size: int) -> None:
-        """So many bytes of what was taken are durable or refused."""
+        """Note that this many of the taken bytes are durable or refused."""
         with self._wake:
             self.waiting_bytes -= size
 
     def close(self) -> None:
-        """Refuse what comes from now on."""
+        """Refuse everything from now on."""
         with self._wake:
             self._closing = True
             self._wake.notify()
 
     def refuse_rest(self) -> None:
-        """The writing thread has ended: nobody waits for ever."""
+        """Refuse everything queued, as the writing thread has ended, so that no caller waits for ever."""
         with self._wake:
             self._closing = True
             rest = self._take()

@@ -1,4 +1,4 @@
-"""The journal's writing thread: everything that waits is committed together, and old segments end.
+"""The journal's writing thread: it commits everything that waits together, and ends old segments.
 
 A commit is: one write, one fdatasync, then the end and the clock are published, then the appends are answered.
 """
@@ -43,12 +43,12 @@ class Committer:
             writer: used by this thread alone from now on.
             clock: stamps what is written.
             queue: what waits.
-            refusals: told what the disk does not take.
+            refusals: notes what the disk does not take.
             telemetry: counts commits and sizes.
             name: the journal's.
             clocked: as of `LocalJournal.open`.
         """
-        self.recent: RecentRecords | None = None  # the newest records, where somebody asked for them
+        self.recent: RecentRecords | None = None  # the newest records, if a reader in this process uses them
         self._settings = settings
         self._writer = writer
         self._clock = clock
@@ -64,12 +64,12 @@ class Committer:
         self._thread.start()
 
     def close(self) -> None:
-        """Commit what waits, publish for the last time, and end."""
+        """Commit everything that waits, publish for the last time, and end."""
         self._queue.close()
         self._thread.join()
 
     def end_segment(self) -> None:
-        """See to it that all that was written stands in segments that are no longer written."""
+        """End the segment being written, so that everything written so far is in segments that no longer change."""
         self._queue.call(self._end_segment)
 
     def check_in_place(self) -> None:
@@ -81,7 +81,7 @@ class Committer:
         self._queue.call(lambda: self._writer.publish_rewritten(self._clock.read()))
 
     def _run(self) -> None:
-        """The thread; should a bug end it, nobody waits for ever."""
+        """The thread; even if a bug ends it, no caller waits for ever."""
         try:
             self._commit_until_closed()
         finally:
@@ -134,7 +134,7 @@ class Committer:
             self._writer.append(buffers, size, clock_ns)
         except OSError as error:
             return self._refusals.refuse(error, size)
-        except Exception as error:  # a bug: the thread must live on, the senders must hear of it
+        except Exception as error:  # a bug: the thread must go on, and senders must get an answer
             return JournalUnavailable(f"the journal failed: {error!r}; the sender should retry")
         self._telemetry.add("tracegrade.journal.commits", journal=self._name)
         if self.recent is not None:
@@ -142,7 +142,7 @@ class Committer:
         return None
 
     def _tick(self) -> None:
-        """What is done with and without traffic: the clock moves on, gauges, old segments end, interval sync."""
+        """Work that is done with and without traffic: clock, gauges, ending old segments, interval sync."""
         now_ns = self._clock.read()
         try:
             if self._writer.unsynced and now_ns >= self._sync_due_ns:
@@ -175,7 +175,7 @@ class Committer:
 def _settle_call(call: Callable[[], None], future: "Future[None]") -> None:
     try:
         call()
-    except Exception as error:  # the writer's thread must live on; whoever waits hears of it
+    except Exception as error:  # the writer's thread must go on; the waiting caller gets the error
         future.set_exception(error)
     else:
         future.set_result(None)

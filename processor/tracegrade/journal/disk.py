@@ -35,7 +35,7 @@ def _write_rest(fd: int, rest: memoryview, offset: int) -> None:
 
 
 def read_readable(fd: int, length: int, offset: int) -> bytes:
-    """Up to `length` bytes of a file; what the disk cannot read comes as zeros, a mebibyte at a time."""
+    """Up to `length` bytes of a file; where the disk cannot read, a mebibyte at a time is zeros."""
     try:
         return os.pread(fd, length, offset)
     except OSError as error:
@@ -57,10 +57,10 @@ def _read_or_zeros(fd: int, length: int, offset: int) -> bytes:
 
 
 def names(path: Path, file: os.stat_result) -> bool:
-    """Whether `path` is a name of the open `file`: not any more once it was deleted, moved or replaced.
+    """Whether `path` is still a name of the open `file`: not after it was deleted, moved or replaced.
 
     Raises:
-        OSError: it cannot be told.
+        OSError: this cannot be found out.
     """
     try:
         named = os.stat(path)
@@ -79,7 +79,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def create_filled(path: Path, size: int) -> None:
-    """See to it that the file at `path` has at least `size` bytes on the disk, keeping what it holds.
+    """Ensure that the file at `path` has at least `size` bytes on the disk; its content is kept.
 
     Its blocks exist from then on: overwriting them in place needs no room on a full disk.
     """

@@ -1,7 +1,7 @@
-"""Taking what somebody asks to have deleted out of segments: other bytes at the same positions.
+"""Carries out requested deletions in segments: other bytes at the same positions.
 
-A segment is never written in place: what comes out is a file of its own, durable before it takes the name of the old
-one, so that a kill leaves either. Whoever reads has the old file open until the published generation changes.
+A segment is never changed in place: the result is a new file, durable before it takes the name of the old one, so that
+a kill leaves one of the two. Readers have the old file open until the published generation changes.
 """
 
 import os
@@ -17,14 +17,14 @@ from tracegrade.journal.segments import FOLDER_NAME, Gap, read_segment, scan, se
 
 UNFINISHED = ".unfinished"
 
-# Given a record, what its payload shall be from now on, of the same length; None to leave it.
+# For a record, its new payload, of the same length; None to leave it unchanged.
 Change: TypeAlias = Callable[[Record], bytes | None]
 
 
 def rewrite_segment(folder: Path, base: int, end: int, change: Change, disk: Disk) -> int:
-    """Have `change` applied to the records of a segment that is no longer written; the number of records changed.
+    """Apply `change` to the records of a segment that is no longer written. Returns the number of records changed.
 
-    Bytes that cannot be read become zeros: nobody can tell whose they were.
+    Bytes that cannot be read become zeros, since their owner is unknown.
 
     Raises:
         OSError: the disk refused; the segment is as it was.

@@ -32,7 +32,7 @@ from tracegrade.telemetry.metrics import Telemetry
 class LocalJournal:
     """The writer's side. Any thread may append; one thread of its own commits everything that waits, together.
 
-    ``recovery`` tells what the start found.
+    ``recovery`` says what the start found.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class LocalJournal:
         disk: Disk | None = None,
         monotonic_ns: Callable[[], int] = time.monotonic_ns,
     ) -> Self:
-        """Take the writer's lock on `folder`, recover what is there, and start committing.
+        """Take the writer's lock on `folder`, recover its content, and start committing.
 
         Args:
             folder: created when missing.
@@ -87,9 +87,9 @@ class LocalJournal:
             now_ns: the time of day.
             telemetry: counts commits, sizes and damage.
             name: the metrics' label ``journal``.
-            consumed: the highest position that any consumer has committed; no record is written before it, even when
-                a disk that lied, or ``sync: interval``, lost what stood there.
-            clocked: readers go by the published clock; without them it moves on with commits, and once a second.
+            consumed: the highest position that any consumer has committed; no record is written before it, even if a
+                disk that lied, or ``sync: interval``, lost the records there.
+            clocked: readers use the published clock; if not, it moves on only with commits and once a second.
             disk: for tests.
             monotonic_ns: for tests.
 
@@ -133,12 +133,12 @@ class LocalJournal:
 
     @property
     def first(self) -> int:
-        """The first position that retention has left; the end when there is no record."""
+        """The first position that retention has kept; the end when there is no record."""
         bases = self._writer.bases
         return bases[0] if bases else self._writer.end
 
     def append(self, entry: Entry) -> "Future[int]":
-        """Have `entry` written.
+        """Append `entry`.
 
         Returns:
             The record's end position, once it is durable. It fails with `JournalFull` or `JournalUnavailable` when the
@@ -170,23 +170,23 @@ class LocalJournal:
         return await future
 
     def keep_recent(self, max_bytes: int) -> RecentRecords:
-        """Keep the newest records in memory from now on, for readers in this process."""
+        """From now on, keep the newest records in memory, for readers in this process."""
         recent = self.committer.recent = RecentRecords(max_bytes)
         return recent
 
     def trim(self, consumers: Mapping[str, Consumer]) -> dict[str, Counter[Signal]]:
-        """Delete what retention says; call it about once a second, from any one thread that may wait for the disk.
+        """Delete according to retention; call it once a second, always from one thread that may wait for the disk.
 
-        A segment goes when every consumer is done with it and it is older than ``max_age`` or the journal is above
-        seven eighths of ``max_size_mib``. In the latter case it also goes when all consumers that still want it are
-        ``drop_oldest``; one ``refuse`` consumer keeps it, and at the bound appends are refused.
+        A segment is deleted when every consumer has read it and it is older than ``max_age`` or the journal is above
+        seven eighths of ``max_size_mib``. In the latter case it is also deleted when all consumers that have not read
+        it are ``drop_oldest``; one ``refuse`` consumer keeps it, and at the bound appends are refused.
 
         Returns:
             For each consumer that lost something, the items lost by signal.
         """
         with self._trimming:
             if self.telemetry.conditions.holds("data_folder_gone", self._name):
-                return {}  # what stands under these names is not ours
+                return {}  # the files under these names are not ours
             bases = list(self._writer.bases)
             sealed = [Segment(base, following, self._writer.begun_ns[following]) for base, following in pairwise(bases)]
             assert self._publisher.last is not None
@@ -211,16 +211,16 @@ class LocalJournal:
             return lost
 
     def erase(self, change: Change) -> int:
-        """Have `change` applied to every record that is durable now; from any one thread that may wait for the disk.
+        """Apply `change` to every record that is durable now; always from one thread that may wait for the disk.
 
-        Positions, receive times and counts stay as they are. Readers see the new bytes from the return on; what they
-        have read before is theirs. Doing it again after a kill does what is left.
+        Positions, receive times and counts do not change. After the return, readers see the new bytes. After a kill,
+        calling it again does the rest.
 
         Returns:
             The number of records changed.
 
         Raises:
-            OSError: the disk refused; some segments may be changed already.
+            OSError: the disk refused; some segments may already be changed.
             JournalClosed: shutting down.
         """
         with self._trimming:

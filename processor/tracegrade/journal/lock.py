@@ -8,7 +8,7 @@ from tracegrade.journal.errors import JournalLocked
 
 
 class FolderLock:
-    """An exclusive lock, held until ``release`` or the end of the process, however it ends."""
+    """An exclusive lock, held until ``release`` or any end of the process."""
 
     def __init__(self, path: Path, what: str) -> None:
         """Take the lock file at `path`; `what` is named in the error.

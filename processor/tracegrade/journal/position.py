@@ -1,4 +1,4 @@
-"""The position of a consumer of a journal: one small file for each consumer, written by the consumer alone."""
+"""The position of a consumer of a journal: one small file for each consumer, written only by the consumer."""
 
 import os
 import time
@@ -12,9 +12,9 @@ from tracegrade.journal.disk import create_filled
 class Position:
     """One consumer's position file.
 
-    ``commit`` survives a kill at once, and a power cut after at most ``sync_every_s``: what was committed in between
-    is then done again, never left out, since all a position stands for was durable before it. Any process may
-    ``load``; only the owner commits.
+    ``commit`` survives a kill at once, and a power cut after at most ``sync_every_s``: work committed in between is
+    then done again and never left out, since everything before a position was durable first. Any process may ``load``;
+    only the owner commits.
     """
 
     def __init__(
@@ -29,8 +29,8 @@ class Position:
 
         Args:
             path: of the file; its folder is made when missing.
-            sync_every_s: at most so often does a commit wait for the disk.
-            sync: waits until what was written to a file descriptor is on the disk, instead of ``os.fdatasync``.
+            sync_every_s: the shortest time between two commits that wait for the disk.
+            sync: waits until the data of a file descriptor is on the disk, instead of ``os.fdatasync``.
             monotonic_s: for tests.
         """
         self._path = path

@@ -41,7 +41,7 @@ class Publisher:
         """Whether readers that begin now would find what is published here.
 
         Raises:
-            OSError: it cannot be told.
+            OSError: this cannot be found out.
         """
         return names(self._path, self._file)
 

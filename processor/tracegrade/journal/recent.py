@@ -1,6 +1,6 @@
-"""The records that this process has just written, for readers in it that are up to date.
+"""The records that this process wrote last, for readers in it that are up to date.
 
-Reading a record again costs a copy and a checksum of its payload, and its bytes are still here.
+Reading a record again would cost a copy and a checksum of its payload, while its bytes are still in memory.
 """
 
 import threading
@@ -11,9 +11,9 @@ from tracegrade.journal.record import Record
 
 
 class RecentRecords:
-    """The newest durable records of one journal, as many as fit into `max_bytes` of payload.
+    """The newest durable records of one journal, up to `max_bytes` of payload.
 
-    The journal's writer adds, before it answers who appended; any thread reads.
+    The journal's writer adds, before it answers an append; any thread reads.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -25,7 +25,7 @@ class RecentRecords:
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called after records were added, in the writer's thread: it must not wait, nor raise."""
+        """Call `listener` after records were added, in the writer's thread; it must neither wait nor raise."""
         self._listeners.append(listener)
 
     def add(self, records: Iterable[Record]) -> None:
@@ -41,7 +41,7 @@ class RecentRecords:
             listener()
 
     def forget(self) -> None:
-        """Drop all records: the journal has other ones at their positions now."""
+        """Remove all records: the journal has other ones at their positions now."""
         with self._lock:
             self._records.clear()
             self._bytes = 0

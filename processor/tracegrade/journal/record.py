@@ -2,8 +2,8 @@
 
 A record is a fixed header, the tenant's name in UTF-8 and the payload, nothing between records. The header's checksum
 covers the header and the tenant, the payload has its own: headers can be trusted, and items counted, without reading
-payloads. The header names the record's position, so that other records' bytes (inside a payload, left over from a
-failed write) are not taken for the one that stood here.
+payloads. The header names the record's position, so that bytes of other records (inside a payload, or left by a
+failed write) are not mistaken for it.
 """
 
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from tracegrade.model.signal import Signal as Signal  # part of every entry, so 
 
 
 class Encoding(IntEnum):
-    """What came in; the payload of an OTLP signal is protobuf whatever came."""
+    """The encoding of the request; the payload of an OTLP signal is always protobuf."""
 
     PROTOBUF = 1
     JSON = 2
-    READ_AGAIN = 3  # protobuf that was set aside, and comes once more for the judge: it was forwarded when it came
+    READ_AGAIN = 3  # protobuf that was set aside and comes again, only for the judge: it was forwarded when it came
 
 
 @dataclass(slots=True)
 class Entry:
-    """What is appended. ``items`` counts the payload's spans, log records, data points or results."""
+    """An entry to append. ``items`` counts the payload's spans, log records, data points or results."""
 
     signal: Signal
     encoding: Encoding
@@ -35,7 +35,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Record:
-    """What is read: an entry with its place and its receive time.
+    """A record that was read: an entry with its position and its receive time.
 
     ``position`` and ``end`` are the global byte offsets of its first byte and of the byte after it: reading goes on
     at ``end``. ``received_ns`` is ns since 1970 UTC and never decreases along the journal.
@@ -52,7 +52,7 @@ class Record:
 
 
 class Unreadable(Enum):
-    """Why there is no record: its bytes stop too early, or they are not what was written."""
+    """Why there is no record: its bytes end too early, or are not the written ones."""
 
     TORN = "torn"
     CORRUPT = "corrupt"

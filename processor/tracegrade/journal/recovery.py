@@ -14,12 +14,12 @@ SET_ASIDE_NAME = "set_aside"
 
 @dataclass(slots=True)
 class Recovery:
-    """What was found at the start.
+    """The findings of the start.
 
-    ``end`` is where the next record goes, ``last_received_ns`` the last stamp found (0 without one).
-    ``torn_bytes`` were written and never answered, and are cut off. ``corrupt_bytes`` had been readable once: they are
-    left where they are, since readers skip them, and copied into ``set_aside`` files. ``appendable`` says whether the
-    last segment ends at ``end``, so that it can be written on.
+    ``end`` is where the next record goes, ``last_received_ns`` the last stamp found (0 without one). ``torn_bytes``
+    were written and never answered, and are cut off. ``corrupt_bytes`` were readable once: they stay, since readers
+    skip them, and are copied into ``set_aside`` files. ``appendable`` says whether the last segment ends at ``end``, so
+    that more can be appended to it.
     """
 
     end: int = 0
@@ -31,7 +31,7 @@ class Recovery:
 
 
 def recover(folder: Path, published: Durable | None, disk: Disk) -> Recovery:
-    """Find the end of the journal in `folder`, whatever a kill or a power cut left, and make it durable.
+    """Find the end of the journal in `folder`, also after a kill or a power cut, and make it durable.
 
     Records after the published end are kept when they are whole: the published value may be older than the data after
     a power cut, and a record that was never answered does no harm. The published end itself is never gone back on,
@@ -67,7 +67,7 @@ def _recover_segment(
             found.last_received_ns = max(found.last_received_ns, part.received_ns)
         elif part.end < base + len(data):
             _set_aside(folder, base, data, part, found)
-    # The file's tail, after its last readable record: lost up to what was published, torn beyond.
+    # The file's tail, after its last readable record: lost up to the published end, torn beyond it.
     owed_end = max(readable_end, following if following is not None else published_end)
     if owed_end > readable_end:
         _set_aside(folder, base, data, Gap(readable_end, owed_end), found)

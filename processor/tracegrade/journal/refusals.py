@@ -1,4 +1,4 @@
-"""Why the journal refuses appends, and until when: each reason is a condition that everybody sees."""
+"""Why the journal refuses appends, and until when: each reason is a condition that users see."""
 
 import time
 from errno import EDQUOT, ENOSPC
@@ -8,7 +8,7 @@ from tracegrade.journal.errors import FolderGoneError, JournalFull, JournalUnava
 from tracegrade.journal.writer import SegmentWriter
 from tracegrade.telemetry.metrics import Telemetry
 
-# A bound that is reached and left with every append is one state: it ends when nothing was refused for so long.
+# A bound that is reached again and again is one state: it ends when nothing was refused for this long.
 QUIET_NS = 3_000_000_000
 MAX_WAITING_BYTES = 64 * 1024 * 1024  # appended and not yet durable
 
@@ -27,10 +27,10 @@ class Refusals:
         self._writer = writer
         self._telemetry = telemetry
         self._name = name
-        self._refused: dict[str, tuple[int, int]] = {}  # condition -> when it last refused, monotonic, and what size
+        self._refused: dict[str, tuple[int, int]] = {}  # condition -> time of its last refusal, monotonic, and the size
 
     def check_room(self, waiting_bytes: int, size: int) -> None:
-        """See to it that there is room for `size` bytes beside those that wait to be written.
+        """Check that there is room for `size` bytes in addition to those that wait to be written.
 
         Raises:
             JournalFull: there is none.
@@ -60,15 +60,15 @@ class Refusals:
         return JournalUnavailable(f"{found}; check it, the sender should retry")
 
     def folder_gone(self, error: FolderGoneError, size: int = 0) -> None:
-        """Note that what is written would be found by nobody."""
+        """Note that no reader could find what is written."""
         self._note("data_folder_gone", str(error), size)
 
     def disk_failed(self, error: OSError) -> None:
-        """Count that the disk failed without an append; the next one is told."""
+        """Count that the disk failed without an append; the next append gets the error."""
         self.refuse(error, self._refused.get("disk_failing", (0, 0))[1])
 
     def end_those_over(self, now_ns: int, waiting_bytes: int) -> None:
-        """End the conditions under which what was refused last would be taken now; `now_ns` is the journal's time."""
+        """End conditions if the append refused last would be taken now; `now_ns` is the journal's time."""
         for condition, (refused_ns, size) in list(self._refused.items()):
             if time.monotonic_ns() - refused_ns < QUIET_NS:
                 continue

@@ -14,9 +14,9 @@ WhenFull = Literal["refuse", "drop_oldest"]
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A reader of the journal as retention sees it: how far it is done, and what happens when it stays behind.
+    """A reader of the journal as retention sees it: its position, and what happens when it is too far behind.
 
-    refuse: appends are refused at the size bound until it has read on. drop_oldest: it loses the oldest segments.
+    refuse: appends are refused at the size bound until it has read more. drop_oldest: it loses the oldest segments.
     """
 
     position: int
@@ -34,7 +34,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``delete``: the oldest segments that go. ``held_by``: who keeps the rest above the bound, by name."""
+    """``delete``: the oldest segments, to be deleted. ``held_by``: consumers that keep the rest above the bound."""
 
     delete: list[Segment]
     held_by: list[str]
@@ -43,7 +43,7 @@ class Decision:
 def decide(
     segments: Sequence[Segment], end: int, consumers: Mapping[str, Consumer], *, expired_ns: int, keep_bytes: int
 ) -> Decision:
-    """What to delete, oldest first, without a hole.
+    """The segments to delete, oldest first, without a gap.
 
     Args:
         segments: those no longer written, in order.

@@ -1,4 +1,4 @@
-"""Segment files: which there are, and what is in one, damaged or not.
+"""Segment files: their list, and the content of one, damaged or not.
 
 A segment is named by the position of its first byte, twenty digits, so names sort as positions do. It ends where the
 next one begins; bytes of its file beyond that are not part of the journal.

@@ -18,7 +18,7 @@ _BODY = Struct("<4Q")
 
 
 def pack(sequence: int, numbers: Numbers) -> tuple[int, bytes]:
-    """Where in the file the slot of `sequence` stands, and its bytes."""
+    """The offset of the slot of `sequence` in the file, and its bytes."""
     body = _BODY.pack(sequence, *numbers)
     return (sequence % 2) * SLOT_BYTES, _SLOT.pack(_MAGIC, crc32(body), sequence, *numbers)
 

@@ -13,8 +13,8 @@ from tracegrade.journal.segments import segment_path
 class SegmentWriter:
     """The end of a journal. One thread writes; others may read ``end``, ``bases`` and ``begun_ns``, and drop old bases.
 
-    After a failed write the file is cut back to the published end. After a failed sync nobody knows which pages reached
-    the disk, and the next sync may say yes without having tried them again; so the file is never written again: it
+    After a failed write, the file is cut back to the published end. After a failed sync, it is unknown which pages
+    reached the disk, and the next sync may succeed without trying them again. So the file is never written again: it
     ends at the published end, and the next write begins a new segment there.
     """
 
@@ -79,7 +79,7 @@ class SegmentWriter:
         self.publish(clock_ns)
 
     def probe(self, size: int, clock_ns: int) -> None:
-        """Write `size` bytes at the end as a record would be, and take them back.
+        """Write `size` bytes at the end, as for a record, and remove them again.
 
         Raises:
             OSError: the disk would not take such a record either.
@@ -110,7 +110,7 @@ class SegmentWriter:
         self.unsynced = False
 
     def begin_segment(self, clock_ns: int) -> None:
-        """Write on in a new file from the end; `clock_ns` is no later than its first record will be.
+        """Continue at the end in a new file; `clock_ns` is not later than its first record will be.
 
         Raises:
             OSError: no room for another file, or the last one could not be synced.
@@ -119,7 +119,7 @@ class SegmentWriter:
         if not self._publisher.is_in_place():  # else a file of another journal might be taken for a leftover
             raise self._gone()
         path = segment_path(self._folder, self.end)
-        # Nothing in a file of that name was ever published: a new one takes its place, with a page cache of its own.
+        # Nothing in a file of this name was ever published: a new file replaces it, with a page cache of its own.
         path.unlink(missing_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
@@ -136,11 +136,11 @@ class SegmentWriter:
         self._generation += 1
 
     def check_in_place(self) -> None:
-        """See to it that what was written can be found by who opens the journal now.
+        """Check that a reader who opens the journal now finds what was written.
 
         Raises:
             FolderGoneError: its files were deleted, moved or replaced.
-            OSError: it cannot be told.
+            OSError: this cannot be found out.
         """
         if not self._publisher.is_in_place():
             raise self._gone()
@@ -158,15 +158,15 @@ class SegmentWriter:
         self._publisher.publish(Durable(self.end, clock_ns, self._generation))
 
     def publish_rewritten(self, clock_ns: int) -> None:
-        """Have readers open their segments again: there are other files under the same names."""
+        """Let readers open their segments again: there are other files under the same names."""
         self._generation += 1
         self.publish(clock_ns)
 
     def close(self) -> None:
-        """Sync what is unsynced and let go of the file.
+        """Sync everything and close the file.
 
         Raises:
-            OSError: the last sync failed; the file is let go of all the same.
+            OSError: the last sync failed; the file is closed in any case.
         """
         try:
             self.sync()
