@@ -41,7 +41,7 @@ _WORST_FIRST: tuple[Outcome, ...] = ("fail", "error", "not_evaluable")
 
 @dataclass(slots=True)
 class Judgement:
-    """Everything that came of judging one trace; ``decisions`` has every (subject, rule) pair that matched."""
+    """The result of judging one trace; ``decisions`` has every (subject, rule) pair that matched."""
 
     extraction: Extraction
     decisions: list[Decision] = field(default_factory=list)
@@ -70,8 +70,8 @@ def judge(
         run: ``live`` or an experiment's name; part of every evaluation's id.
         gated: answer not_evaluable where a call lacks what the evaluator reads, instead of scoring what is there.
         set_aside: (hex trace id, rule id) pairs that are not tried again, and the reason of their decision, an error.
-        working_on: told each rule before its evaluators run, so that a watchdog can name what hangs.
-        tool_name: gives the name that rules use for a tool that comes under several, such as `ToolAliases`.
+        working_on: called with each rule before its evaluators run, so that a watchdog can name what hangs.
+        tool_name: gives the name that rules use for a tool that has several names, such as `ToolAliases`.
 
     Returns:
         The judgement. Nothing raises: a crash inside an evaluator is an evaluation with outcome error.
@@ -98,9 +98,9 @@ def judge_session(
     set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
     working_on: Callable[[Rule], None] | None = None,
 ) -> list[Decision]:
-    """Judge one session, as it stands, by every rule of that scope that matches it; as `judge` for the rest.
+    """Judge one session, with its traces so far, by every rule of scope session that matches; otherwise as `judge`.
 
-    It hangs by its own trace id (`session_trace_id`).
+    In `set_aside` it has its own trace id (`session_trace_id`).
     """
     trace_id = session_trace_id(session.tenant, session.id).hex()
     subject: _Judged | None = None
@@ -122,7 +122,7 @@ def _decide(
     set_aside: Mapping[tuple[str, str], str],
     working_on: Callable[[Rule], None] | None,
 ) -> Decision:
-    """What becomes of one (subject, rule) pair that matched."""
+    """The decision on one (subject, rule) pair that matched."""
     rule = matched.rule
     pair = _JudgedPair(subject, rule)
     sample = rule.sample
@@ -150,7 +150,7 @@ def _decide(
 
 
 def _facts_in(matched: Match, extraction: Extraction, run: str) -> JudgedSubject:
-    """What all results for a subject of a trace carry."""
+    """The facts that all results for a subject of a trace carry."""
     subject, trace = matched.subject, extraction.trace
     return JudgedSubject(
         trace.tenant,
@@ -172,7 +172,7 @@ def _facts_in(matched: Match, extraction: Extraction, run: str) -> JudgedSubject
 
 
 def _facts_of_session(matched: Match, session: Session, run: str) -> JudgedSubject:
-    """What all results for a session carry."""
+    """The facts that all results for a session carry."""
     subject = matched.subject
     return JudgedSubject(
         session.tenant,
@@ -194,13 +194,13 @@ def _facts_of_session(matched: Match, session: Session, run: str) -> JudgedSubje
 
 
 class Evidences:
-    """The evidence of a trace's subjects: what is known of a run is known to each of its calls."""
+    """The evidence of a trace's subjects; the facts of a run are shared by its calls."""
 
     def __init__(self) -> None:
         self._runs: dict[int, Evidence] = {}
 
     def of(self, subject: Subject, trace_context: TraceContext | None = None) -> Evidence:
-        """The evidence of `subject`, which is of the same trace as all others that were asked for."""
+        """The evidence of `subject`, which must be of the same trace as all earlier ones."""
         run = None
         if subject.kind == "tool-call" and subject.run is not None and subject.run.calls:
             calls = subject.run.calls
@@ -210,9 +210,9 @@ class Evidences:
 
 
 class _Judged:
-    """A subject's evidence, and what all its results carry: made once, for all rules.
+    """A subject's evidence, and the facts that all its results carry: made once, for all rules.
 
-    ``trace_id`` (hex) is that within which its id is unique, "" when it is so by itself.
+    ``trace_id`` (hex) is the trace in which its id is unique, "" when the id is unique by itself.
     """
 
     __slots__ = ("evidence", "facts", "key", "subject")
@@ -237,12 +237,12 @@ class _JudgedPair:
         self._key = pair_key(judged.key, rule.id, rule.hash, facts.revision)
 
     def unscored(self, spec: EvaluationSpec, outcome: Outcome, reason: str) -> Evaluation:
-        """The evaluation of which nothing but `reason` is known."""
+        """An evaluation without a score, which has only a `reason`."""
         return self.evaluation(spec, outcome, reason, Score(None, {}, reason))
 
     def evaluation(self, spec: EvaluationSpec, outcome: Outcome, reason: str, score: Score) -> Evaluation:
-        """What came of one item of the rule."""
-        return Evaluation(  # by position: naming so many fields takes twice as long as filling them
+        """The evaluation of one item of the rule."""
+        return Evaluation(  # by position: named arguments take three times as long
             self._pair,
             evaluation_id(self._key, spec.name, spec.case),
             spec.name,
@@ -261,7 +261,7 @@ class _JudgedPair:
         return Decision(self._pair, "sampled_out", None, "", [])
 
     def decide_alike(self, outcome: Outcome, reason: str, case: Case | None) -> Decision:
-        """The decision when nothing is evaluated: every evaluation is the same."""
+        """The decision when nothing is evaluated: all evaluations have the same outcome."""
         specs = [*self._rule.evaluate, *([case.spec] if case is not None else ())]
         if not specs and self._rule.cases is not None:
             specs = [self._rule.cases.unchosen]
@@ -286,7 +286,7 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, gated: bool) -> Evaluatio
                 return pair.unscored(spec, "not_evaluable", why)
     except EvaluatorError as error:
         return pair.unscored(spec, "error", f"{error.type}: {error}")
-    except (Exception, SystemExit) as bug:  # in one evaluator: takes no other along, and is named in the result
+    except (Exception, SystemExit) as bug:  # in one evaluator: the others go on, and the result names it
         return pair.unscored(spec, "error", f"{type(bug).__name__}: {bug}".removesuffix(": "))
     outcome = score.outcome(spec.threshold)
     return pair.evaluation(spec, outcome, score.explanation if outcome == "not_evaluable" else "", score)

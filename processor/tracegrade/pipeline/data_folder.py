@@ -1,4 +1,4 @@
-"""What is where in the data folder. The two roles share these files and nothing else."""
+"""The files of the data folder. The two roles share these files and nothing else."""
 
 import uuid
 from errno import EDQUOT, ENOSPC
@@ -14,11 +14,11 @@ _LONGEST_INSTANCE_ID = 128
 
 JOURNAL = "journal"
 JUDGE = "judge"
-_IN_RESULTS = "results."  # begins the names of consumers of the results journal
+_IN_RESULTS = "results."  # the prefix of the names of consumers of the results journal
 
 
 class DataFolder:
-    """Paths of one data folder, made when first needed, for its user alone."""
+    """Paths of one data folder, made when first needed, readable only by its user."""
 
     def __init__(self, path: Path) -> None:
         """Create the folder if it is not there.
@@ -42,9 +42,9 @@ class DataFolder:
         return self.position(f"{_IN_RESULTS}{sink}")
 
     def consumed(self) -> int:
-        """The furthest that any consumer of the journal has got: the journal may not begin before it again.
+        """The highest position of any consumer of the journal: the journal must not write before it again.
 
-        Whoever has a position file is one, also an exporter that the settings no longer name.
+        Every position file counts, also that of an exporter that is no longer in the settings.
         """
         return max((Position(path).load() or 0 for path in self._positions(of_results=False)), default=0)
 
@@ -57,17 +57,17 @@ class DataFolder:
         return [path for path in found if path.name.startswith(_IN_RESULTS) == of_results]
 
     def instance_id(self) -> str:
-        """The instance's own name, made once; what we send carries it, so that a loop is recognised."""
+        """The instance's own id, made once; everything we send carries it, so that a loop is recognised."""
         path = self.path / "instance_id"
         found = path.read_bytes().decode("latin-1").strip() if path.exists() else ""
-        # A power cut may leave the file empty or full of noise; neither is anybody's name, nor can be sent as one.
+        # A power cut may leave the file empty or full of random bytes, which cannot be used as an id.
         if not found or not found.isascii() or not found.isprintable() or len(found) > _LONGEST_INSTANCE_ID:
             found = uuid.uuid4().hex
             _replace(path, found.encode())
         return found
 
     def write_snapshot(self, role: str, snapshot: dict[str, Any]) -> None:
-        """Show a role's metrics to the other; with the disk full, the last one stays and its age is seen to grow."""
+        """Write a role's metrics for the other role; when the disk is full, the last one stays and its age grows."""
         try:
             _replace(self.path / f"{role}.snapshot.json", orjson.dumps(snapshot))
         except OSError as error:
@@ -83,11 +83,11 @@ class DataFolder:
         return snapshot
 
     def write_published(self, snapshots: list[dict[str, Any]]) -> None:
-        """Show the page and ``doctor`` both roles' metrics and conditions of one moment, as ``/metrics`` does."""
+        """Write both roles' metrics and conditions of one moment for the page and ``doctor``, as in ``/metrics``."""
         self.write_snapshot("published", {"roles": snapshots})
 
     def read_published(self) -> list[dict[str, Any]]:
-        """What was published last; [] before that."""
+        """The snapshots published last; [] before the first."""
         published = self.read_snapshot("published") or {"roles": []}
         roles: list[dict[str, Any]] = published["roles"]
         return roles

@@ -1,4 +1,4 @@
-"""What was extracted of traces that sessions are made of: each of their turns is judged without extracting it again."""
+"""Remembers the extraction of session traces, so that each turn is judged without extracting earlier turns again."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
@@ -13,9 +13,9 @@ from tracegrade.model.session import SessionPart
 
 @dataclass(frozen=True, slots=True)
 class ExtractedTrace:
-    """What the sessions of one closed trace need of it, in one revision; nothing of it needs its spans.
+    """The parts of one closed trace, in one revision, that its sessions need; they do not need its spans.
 
-    ``parts`` are what it has of each session, by the session's id, in order of their first runs. ``began`` is the
+    ``parts`` are its parts of sessions, by session id, in order of their first runs. ``began`` is the
     receive time (ns) and the journal position of its first span, ``rule_set`` the hash of the one in force then.
     """
 
@@ -28,11 +28,11 @@ class ExtractedTrace:
 
 
 class ExtractedTraces:
-    """Extracted traces by (tenant, trace id), as many as there is room for; others are extracted again when needed.
+    """Extracted traces by (tenant, trace id), up to a bound; others are extracted again when needed.
 
-    Whoever closes a trace again must `add` it, or `forget` it: what is remembered is of its highest revision. A restart
-    begins with nothing: a session that goes on is then extracted once from the closed traces, and its further turns
-    each cost the extraction of their own trace alone.
+    When a trace closes again, `add` or `forget` it, so that the highest revision is remembered. A restart begins empty:
+    a session that goes on is then extracted once from the closed traces; after that, each turn costs only the
+    extraction of its own trace.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class ExtractedTraces:
         session_end_attribute: str | None,
         max_spans: int,
     ) -> None:
-        """With nothing extracted yet.
+        """Start empty.
 
         Args:
             closed: where the spans of traces are found.
             tool_name: as of `extract`.
             session_end_attribute: a span with this attribute set to true ends its session.
-            max_spans: traces with so many spans together are remembered; beyond it, what was used longest ago goes.
+            max_spans: the largest sum of spans of remembered traces; beyond it, the least recently used are removed.
         """
         self._closed = closed
         self._tool_name = tool_name
@@ -67,7 +67,7 @@ class ExtractedTraces:
             (trace.first_received_ns, trace.first_position),
             trace.rule_set,
             ends is not None and any(span.attributes.get(ends) is True for span in trace.spans),
-            len(trace.spans) or 1,  # a deleted trace takes room too
+            len(trace.spans) or 1,  # a deleted trace counts too
         )
         self.forget(key)
         self._remembered[key] = extracted
@@ -77,11 +77,11 @@ class ExtractedTraces:
         return extracted
 
     def of(self, key: TraceKey, closed: ClosedTrace) -> ExtractedTrace:
-        """What was extracted of `closed`, which is extracted again if that is not remembered."""
+        """The extraction of `closed`, made again if it is not remembered."""
         return self._remembered.get(key) or self.add(key, extract(closed.trace(key), self._tool_name))
 
     def find(self, keys: Collection[TraceKey]) -> dict[TraceKey, ExtractedTrace]:
-        """Those of the traces that closed and are still known, in their order."""
+        """The extractions of those traces that closed and are still known, in their order."""
         found = {key: self._remembered[key] for key in keys if key in self._remembered}
         for key in found:
             self._remembered.move_to_end(key)
@@ -90,13 +90,13 @@ class ExtractedTraces:
         return {key: found[key] for key in keys if key in found}
 
     def forget(self, key: TraceKey) -> None:
-        """Let go of a trace."""
+        """Forget a trace."""
         forgotten = self._remembered.pop(key, None)
         if forgotten is not None:
             self._spans -= forgotten.span_count
 
     def forget_first(self, keys: Iterable[TraceKey]) -> None:
-        """These are let go of before others: their session has ended. Should it go on, they are still of use."""
+        """Forget these before others, as their session has ended; if it goes on, they are still useful."""
         for key in keys:
             if key in self._remembered:
                 self._remembered.move_to_end(key, last=False)

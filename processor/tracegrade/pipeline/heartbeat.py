@@ -1,7 +1,7 @@
-"""What the judge is doing right now, in a small file that both roles map into memory.
+"""What the judge is doing now, in a small file that both roles map into memory.
 
 The judge writes it before every record it reads, every trace it closes and every rule it evaluates, a store into shared
-memory; the receive role reads it to notice a judge that hangs, and on what; and to know what one was doing that ended.
+memory; the receive role reads it to notice when and on what a judge hangs, and what a judge was doing when it ended.
 """
 
 import mmap
@@ -27,8 +27,8 @@ class Beat(NamedTuple):
     """``changed_ns``: monotonic time of the last sign of life (all processes of one boot share that clock).
 
     ``record`` is the journal position of the record that is being decoded and assembled. ``trace_id`` is the trace that
-    is being closed, extracted or written down, with ``rule_id`` the rule by which it is being evaluated. All are None
-    in between: what happens then is nobody's fault.
+    is being closed, extracted or written, and ``rule_id`` the rule that is being evaluated. In between, all are None:
+    then no record, trace or rule is to blame.
     """
 
     changed_ns: int
@@ -51,14 +51,14 @@ class Heartbeat:
         self.beat(0)
 
     def beat(self, position: int) -> None:
-        """Alive, nothing is being worked on, the journal is read up to `position`."""
+        """Alive; nothing is being worked on, and the journal is read up to `position`."""
         self._numbers[2] = _NO_RECORD
         _PAIR.pack_into(self._map, _PAIR_AT, b"", b"")
         self._numbers[1] = position
         self._numbers[0] = time.monotonic_ns()
 
     def reading(self, record: int) -> None:
-        """About to decode the record at this position and take in what it holds."""
+        """About to decode the record at this position and take in its content."""
         _PAIR.pack_into(self._map, _PAIR_AT, b"", b"")
         self._numbers[2] = record
         self._numbers[0] = time.monotonic_ns()
@@ -71,7 +71,7 @@ class Heartbeat:
 
     @contextmanager
     def elsewhere(self) -> Iterator[None]:
-        """What happens in here, such as in a store, is not the fault of what is being worked on."""
+        """In this context, such as a read of the store, the trace being worked on is not to blame for a hang."""
         record, pair = self._numbers[2], self._map[_PAIR_AT:]
         self._numbers[2] = _NO_RECORD
         _PAIR.pack_into(self._map, _PAIR_AT, b"", b"")
@@ -80,10 +80,10 @@ class Heartbeat:
         self._numbers[2] = record
 
     def beat_until(self, done: Future[Result], position: int) -> Result:
-        """What `done` gives, alive meanwhile: who waits for a slow disk does not hang, and the next one would wait too.
+        """Wait for `done` with heartbeats, and return its result: waiting for a slow disk is not a hang.
 
         Raises:
-            Exception: what `done` raises.
+            Exception: the one that `done` raises.
         """
         while True:
             try:
@@ -119,6 +119,6 @@ def read_heartbeat(path: Path) -> Beat | None:
 
 
 def clear_heartbeat(path: Path) -> None:
-    """What is there was taken note of: whoever comes next must not take it for new."""
+    """Clear the file after its content was noted, so that it is not read as new."""
     with path.open("r+b") as file:
         file.write(_LAYOUT.pack(0, 0, _NO_RECORD, b"", b""))

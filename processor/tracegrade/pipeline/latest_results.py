@@ -1,4 +1,4 @@
-"""What ``replay`` holds until the last trace is judged: of each trace and session what its highest revision shows."""
+"""The output of the highest revision of each trace and session, held until ``replay`` has judged the last trace."""
 
 import tempfile
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from tracegrade.model.errors import TraceGradeError
 if TYPE_CHECKING:
     from tracegrade.assemble.closed_traces import TraceKey
 
-_IN_MEMORY = 256 * 2**20  # bytes of what is shown; the rest lies in a temporary file
+_IN_MEMORY = 256 * 2**20  # bytes of output; the rest is in a temporary file
 
 
 class NoRoom(TraceGradeError):
@@ -17,9 +17,9 @@ class NoRoom(TraceGradeError):
 
 
 class LatestResults:
-    """What is shown of the highest revision of each trace and session, in the order in which they were first judged.
+    """The output of the highest revision of each trace and session, in the order in which they were first judged.
 
-    Ten kilobytes a trace with ten results, all of which are printed when the last one is judged.
+    Ten kilobytes for a trace with ten results; everything is printed when the last trace is judged.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class LatestResults:
         self._file.close()
 
     def put(self, key: "TraceKey", packed: bytes) -> None:
-        """Hold `packed` in place of what was held by `key`."""
+        """Hold `packed` in place of what `key` had before."""
         try:
             self._file.write(packed)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""What journal records hold, into live traces; every span and log record is accounted for (promise 5)."""
+"""Takes the content of journal records into live traces; every span and log record is accounted for (promise 5)."""
 
 from collections.abc import Container, Iterable
 
@@ -10,7 +10,7 @@ from tracegrade.model.signal import Signal
 
 
 class RecordIntake:
-    """Decodes records, and hands on what is to be judged."""
+    """Decodes records, and passes on spans and log records to be judged."""
 
     def __init__(
         self,
@@ -19,15 +19,15 @@ class RecordIntake:
         ignored_scopes: Iterable[str],
         passed_over: Container[int],
     ) -> None:
-        """With nothing read.
+        """Start with nothing read.
 
         Args:
             live: takes spans and log records.
-            attribute_filter: chooses what is kept of them.
+            attribute_filter: chooses the attributes to keep.
             ignored_scopes: spans and log records of these scopes are dropped.
-            passed_over: positions of records of which nothing is read, but that they are there.
+            passed_over: positions of records that are counted and not read.
         """
-        self.read_spans = 0  # of all records taken in so far, whatever became of them
+        self.read_spans = 0  # of all records taken in so far, with any disposition
         self.read_log_records = 0
         self._live = live
         self._decoder = Decoder(attribute_filter)
@@ -45,11 +45,11 @@ class RecordIntake:
         return {**self._live.log_record_dispositions, ("own", ""): self._decoder.own_log_records}
 
     def use(self, attribute_filter: AttributeFilter) -> None:
-        """Choose by another filter from now on."""
+        """Use another filter from now on."""
         self._decoder.use(attribute_filter)
 
     def passes_over(self, record: Record) -> bool:
-        """Whether nothing of `record` is read; it is counted then."""
+        """Whether `record` is not read; if so, it is counted."""
         if record.position not in self._passed_over:
             return False
         if record.signal == Signal.TRACES:
@@ -61,7 +61,7 @@ class RecordIntake:
         return True
 
     def take(self, record: Record) -> None:
-        """Take in what `record` holds."""
+        """Take in the content of `record`."""
         if record.signal == Signal.TRACES:
             self._take_spans(record)
         elif record.signal == Signal.LOGS:

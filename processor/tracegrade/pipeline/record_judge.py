@@ -1,4 +1,4 @@
-"""Journal records in, judged traces out: assemble -> extract -> match -> evaluate, live and in replay alike."""
+"""Journal records in, judged traces out: assemble -> extract -> match -> evaluate, both live and in replay."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -52,9 +52,8 @@ class RecordJudge:
     ) -> None:
         """A judge that has read nothing.
 
-        Without `judges_traces`, traces that close are given without decisions, for somebody else to judge; sessions,
-        which are made of several, are judged all the same. Of the records at positions that are `passed_over` nothing
-        is read, but that they are there.
+        Without `judges_traces`, traces that close are given without decisions, to be judged elsewhere; sessions, which
+        have several traces, are judged here in any case. Records at `passed_over` positions are counted and not read.
         """
         attribute_filter = attribute_filter_for(rule_set, settings)
         self.live = LiveTraces(settings, closed, rule_set.hash, attribute_filter.hash)
@@ -77,19 +76,19 @@ class RecordJudge:
         )
 
     def resume(self, going_on: Iterable[KnownSession]) -> None:
-        """Take up sessions that went on when an earlier process stopped; before anything is read."""
+        """Go on with sessions that were open when an earlier process stopped; called before anything is read."""
         self._sessions.resume(going_on)
 
     def release(self, up_to_sequence: int) -> None:
-        """A store holds all results up to this one: what is needed of them again is looked up there."""
+        """A store holds all results up to this one, so they are looked up there when needed again."""
         self._closed.release(up_to_sequence)
         self._sessions.release(up_to_sequence)
 
     def use(self, rule_set: RuleSet) -> None:
         """Judge by `rule_set` every trace whose first span is read from now on.
 
-        Traces that are open keep theirs, and so do those that are opened again within `max_age` and `reopen_for`: so
-        long a rule set that was replaced is known, and what its rules read of a span is kept.
+        Open traces keep theirs, and so do traces reopened within `max_age` and `reopen_for`: for that time, a replaced
+        rule set stays known, and the attributes that its rules read are kept.
         """
         if rule_set.hash == self._rule_sets.in_force.hash:
             return
@@ -101,7 +100,7 @@ class RecordJudge:
         self.live.use(rule_set.hash, attribute_filter.hash)
 
     def read(self, record: Record) -> Iterator[Judged]:
-        """Take in one record; gives the traces and sessions that were due before it came."""
+        """Take in one record; gives the traces and sessions that were due before the record came."""
         self.clock_ns = record.received_ns
         yield from self._judged(self.live.close_due(record.received_ns))
         yield from self._sessions.due(record.received_ns)
@@ -124,7 +123,7 @@ class RecordJudge:
     def _judged(self, traces: Iterable[Trace]) -> Iterator[Judged]:
         for trace in traces:
             if trace.supersedes == trace.revision:
-                continue  # opened again by spans that turned out to be known
+                continue  # reopened by spans that were already known
             rule_set = self._rule_sets.of(trace.rule_set)
             trace.rule_set = rule_set.hash
             judgement = self._judgement(trace, rule_set)
@@ -140,5 +139,5 @@ class RecordJudge:
         self._judge.working(trace.trace_id)
         if self._judges_traces:
             return self._judge.judge(trace, rule_set)
-        # Which sessions it is of is read out of it; nobody else asks.
+        # Needed to know its sessions, and for nothing else.
         return Judgement(extract(trace, self._tool_name) if "session" in rule_set.scopes else Extraction(trace, [], []))

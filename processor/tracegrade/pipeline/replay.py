@@ -1,4 +1,4 @@
-"""Stored traces judged again: the judge's own objects over files or a stored journal, with other ends."""
+"""Judges stored traces again: with the judge's own objects, over files or a stored journal."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Selection:
     def takes(self, judged: Judged) -> bool:
         """Whether the trace is selected: by first receive time (by earliest span start, for files).
 
-        A session is when any of its traces is.
+        A session is selected when one of its traces is.
         """
         if isinstance(judged, JudgedSession):
             return any(self._takes(part) for part in judged.session.parts)
@@ -71,21 +71,21 @@ def replay_journal(
 ) -> Iterator[Judged]:
     """Judge everything in the journal at `folder` up to its durable end at the start.
 
-    Holds no position: beside a running ``serve`` a segment may be deleted under it.
+    It has no position, so a running ``serve`` may delete a segment that is not read yet.
 
     Args:
         folder: the journal's.
         settings: of ``traces``; with those of the live run, the canonical results are the same.
         rule_set: the rules to judge by.
         run: the name under which evaluations get their ids.
-        advance: told how many bytes were read, for a progress bar.
-        deleted: ids of traces that somebody had deleted: nothing that came of them later is judged.
-        aside: what live is kept from, and so is replay.
+        advance: called with the number of bytes read, for a progress bar.
+        deleted: ids of deleted traces: spans of them that came later are not judged.
+        aside: what is set aside, which replay does not judge either.
         judges_traces: as of `RecordJudge`.
 
     Raises:
         JournalNotFound: there is none.
-        SegmentDeleted: retention deleted what was not read yet.
+        SegmentDeleted: retention deleted records that were not read yet.
     """
     reader = JournalReader(folder)
     try:
@@ -135,7 +135,7 @@ def replay_records(
 
 
 class _Packed:
-    """Traces of sessions, which may go on when a trace can no longer be opened again."""
+    """Traces of sessions, which may go on when the trace can no longer be reopened."""
 
     def __init__(self) -> None:
         self._packed: dict[TraceKey, ClosedTrace] = {}
@@ -155,7 +155,7 @@ def replay_sources(
     *,
     judges_traces: bool = True,
 ) -> Iterator[Judged]:
-    """Judge what files hold: one input without receive times, so every trace closes at its end."""
+    """Judge the traces in files: one input without receive times, so every trace closes at its end."""
     judge = RecordJudge(without_bounds(settings), rule_set, ClosedTraces(), run=run, judges_traces=judges_traces)
     for record in records_of(requests):
         yield from judge.read(record)
@@ -163,7 +163,7 @@ def replay_sources(
 
 
 def read_traces(requests: Iterable[SourceRequest], rule_set: RuleSet | None = None) -> list[Trace]:
-    """The traces that files hold, whole, in order of their first appearance; with the attributes that rules read."""
+    """The whole traces in files, in order of their first appearance, with the attributes that rules read."""
     settings = without_bounds(TracesSettings())
     decoder = Decoder(attribute_filter_for(rule_set or RuleSet([]), settings))
     live = LiveTraces(settings, ClosedTraces(), "")
@@ -185,7 +185,7 @@ def records_of(requests: Iterable[SourceRequest]) -> Iterator[Record]:
 
 
 def without_bounds(settings: TracesSettings) -> TracesSettings:
-    """`settings` for an input that is all there: nothing is closed before its end, or cut for memory."""
+    """`settings` for a complete input: no trace is closed before its end, or cut to save memory."""
     return settings.model_copy(
         update={
             "settle": 3600.0,

@@ -1,4 +1,4 @@
-"""A rule's own tests: the traces beside it, and what the rule must say of each.
+"""A rule's own tests: the traces beside it, and the expected outcomes of each.
 
 ``tests.yaml`` stands beside ``rule.yaml`` (``NAME.tests.yaml`` beside ``NAME.rule.yaml``), traces in the folder
 ``traces`` beside it. What is expected of a trace is keyed by evaluation name: the outcome, or of several subjects the
@@ -37,7 +37,7 @@ Found = dict[str, Outcome] | Literal["not_matched"]
 
 DIALECTS_OF_A_STABLE_RULE = 2
 _NEEDED: tuple[tuple[Outcome, str], ...] = (("fail", "fails"), ("pass", "passes"))
-# A rule fails on a subject if any evaluation fails, else error, else not_evaluable, else pass; of subjects alike.
+# A rule fails on a subject if any evaluation fails, else error, else not_evaluable, else pass; the same for subjects.
 _WORST_FIRST: tuple[Outcome, ...] = ("fail", "error", "not_evaluable", "pass")
 
 
@@ -68,9 +68,9 @@ class _RuleTests(RootModel[Annotated[list[RuleTest], Field(min_length=1)]]):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one test; ``failure`` says what is wrong, "" when the test holds.
+    """The result of one test; ``failure`` says what is wrong, "" when the test holds.
 
-    A rule without its two kinds of traces has a result of its own for that, with no test.
+    A rule without a failing or a passing trace has an additional result, without a test.
     """
 
     rule_id: str
@@ -103,7 +103,7 @@ def run_tests(rule: Rule, rule_path: Path, settings: TracesSettings) -> Iterator
 
 
 class _Proof:
-    """What the traces show of a rule: the dialects on which it failed, and on which it passed."""
+    """The dialects of the traces on which the rule failed, and on which it passed."""
 
     def __init__(self) -> None:
         self._dialects: dict[Outcome, set[str]] = {}
@@ -118,7 +118,7 @@ class _Proof:
         )
 
     def missing(self, rule: Rule, *, ready_made: bool) -> str:
-        """What the rule still needs, "" for nothing."""
+        """The kinds of traces that the rule still needs, "" for none."""
         if lacking := [word for outcome, word in _NEEDED if outcome not in self._dialects]:
             return " and ".join(f"no trace that {word} it" for word in lacking)
         if not ready_made or rule.status != "stable" or "status" not in rule.model_fields_set:

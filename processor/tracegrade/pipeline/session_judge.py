@@ -1,14 +1,14 @@
-"""Sessions judged as their traces close, from what was extracted when each of them closed.
+"""Judges sessions as their traces close, from the extractions made when each trace closed.
 
 Example: a conversation of three turns, each of them a trace of one span::
 
-    trace A closes   A is extracted   session of A judged, as it stands          (revision 2)
-    trace B closes   B is extracted   session of A and B judged, as it stands    (revision 4)
+    trace A closes   A is extracted   session of A judged, so far                (revision 2)
+    trace B closes   B is extracted   session of A and B judged, so far          (revision 4)
     trace C closes   C is extracted   session of A, B and C judged               (revision 6)
     quiet            nothing is       the same session judged, as it ended       (revision 7)
 
-A turn extracts one trace; what the earlier ones gave is remembered (`ExtractedTraces`), and only put together, matched
-and evaluated again. A late span of B closes B again: B alone is extracted again, and the session has a higher revision.
+A turn extracts one trace; extractions of earlier ones are remembered (`ExtractedTraces`), and only joined, matched and
+evaluated again. A late span of B closes B again: only B is extracted again, and the session has a higher revision.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ from tracegrade.pipeline.watched_judge import WatchedJudge
 
 
 class SessionJudge:
-    """Everything between a closed trace and the results of its sessions, with the records' time as its only clock."""
+    """Everything between a closed trace and the results of its sessions; its only clock is the records' time."""
 
     def __init__(
         self,
@@ -39,16 +39,16 @@ class SessionJudge:
         numbers: ResultNumbers,
         lookup: LookupSession,
     ) -> None:
-        """With no session.
+        """Start without sessions.
 
         Args:
             settings: the bounds of a session, and when it ends.
-            closed: every closed trace is put there, and found there again.
-            extracted: what was extracted of them.
-            rule_sets: by which sessions are judged: each by that of its first trace.
+            closed: where every closed trace is put and found.
+            extracted: their extractions.
+            rule_sets: each session is judged by that of its first trace.
             judge: judges.
             numbers: counts results.
-            lookup: finds a session that a store holds and no process remembers.
+            lookup: finds a session that only a store holds.
         """
         self._max_calls = settings.max_calls_per_session
         self._closed = closed
@@ -59,7 +59,7 @@ class SessionJudge:
         self._numbers = numbers
 
     def resume(self, going_on: Iterable[KnownSession]) -> None:
-        """Take up sessions that went on when an earlier process stopped."""
+        """Go on with sessions that were open when an earlier process stopped."""
         self._sessions.resume(going_on)
 
     def release(self, up_to_sequence: int) -> None:
@@ -67,9 +67,9 @@ class SessionJudge:
         self._sessions.release(up_to_sequence)
 
     def trace_closed(self, trace: Trace, extraction: Extraction) -> Iterator[JudgedSession]:
-        """What becomes of the sessions of a trace that just closed.
+        """Judge the sessions of a trace that just closed.
 
-        They come before the trace: after a kill between the two it is read again, and closes again.
+        They come before the trace: after a kill between the two, the trace is read again and closes again.
         """
         self._judge.working(trace.trace_id)
         key = (trace.tenant, trace.trace_id)

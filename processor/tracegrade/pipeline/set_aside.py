@@ -1,4 +1,4 @@
-"""What ended the judge, and is kept from it: records of the journal, traces, and (trace, rule) pairs.
+"""Sets aside what ended the judge: records of the journal, traces, and (trace, rule) pairs.
 
 ``set_aside.json`` in the data folder says which, and why; ``set_aside/`` holds the records' requests, as OTLP protobuf
 that any tool reads, also when retention has deleted them from the journal. A record or a trace is set aside when it has
@@ -26,12 +26,12 @@ from tracegrade.model.signal import Signal
 from tracegrade.pipeline.heartbeat import Beat
 from tracegrade.telemetry.conditions import Conditions
 
-# One death may be anybody's fault: an operator's kill, a machine without memory. A judge that gets past what is
-# suspected clears it; one that ends at the very same place again was alone with it.
+# One end may have any cause: an operator's kill, a machine without memory. A judge that gets past a suspect clears it;
+# if one ends at the same place again, the suspect is the cause.
 DEATHS = 2
 MAX_PAIRS = 10_000
 MAX_SUSPECTS = 100
-# Of requests kept; the oldest go first, and their records stay set aside.
+# Of kept requests; the oldest are deleted first, and their records stay set aside.
 MAX_KEPT_BYTES = 1024 * 1024 * 1024
 
 logger = logging.getLogger(__name__)
@@ -39,10 +39,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SetAsideRecord:
-    """A journal record that ended the judge: where it is, what it holds, why it was set aside.
+    """A journal record that ended the judge: its position and content, and why it was set aside.
 
-    ``read_again_ns`` is when it was asked to be read again and went to the journal's end: nothing of it is kept here
-    from then on, and what stands at ``position`` stays passed over.
+    ``read_again_ns`` is when it was appended to the journal to be read again: from then on nothing of it is kept here,
+    and the record at ``position`` is still skipped.
     """
 
     position: int
@@ -63,25 +63,25 @@ class SetAsideRecord:
 
 @dataclass(slots=True)
 class Aside:
-    """All that is set aside, at one moment; a ``(trace, "")`` pair is a whole trace, set aside for every rule."""
+    """Everything set aside at one moment; a ``(trace, "")`` pair is a whole trace, set aside for every rule."""
 
     pairs: dict[tuple[str, str], str] = field(default_factory=dict)
     records: list[SetAsideRecord] = field(default_factory=list)
-    deaths: dict[str, int] = field(default_factory=dict)  # of what is suspected and not set aside
+    deaths: dict[str, int] = field(default_factory=dict)  # of suspects that are not set aside
 
     @property
     def positions(self) -> frozenset[int]:
-        """Where the records that are passed over begin."""
+        """The positions of the records that are skipped."""
         return frozenset(record.position for record in self.records)
 
     @property
     def suspects(self) -> list[int]:
-        """Where the records begin that have ended one judge."""
+        """The positions of the records that have ended one judge."""
         return sorted(int(name.removeprefix(_RECORD)) for name in self.deaths if name.startswith(_RECORD))
 
     @property
     def waiting(self) -> list[SetAsideRecord]:
-        """The records that nobody has asked to be read again."""
+        """The records that were not requested to be read again."""
         return [record for record in self.records if not record.read_again_ns]
 
     @property
@@ -95,11 +95,11 @@ _TRACE = "trace "
 
 
 class UnknownSetAside(TraceGradeError):
-    """What is to be read again was not set aside, or is no longer kept."""
+    """The record or trace was not set aside, or is no longer kept."""
 
 
 class SetAside:
-    """What is set aside in one data folder. Any process may read and change it; changes are one after the other."""
+    """What is set aside in one data folder. Any process may read and change it; one change at a time."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "set_aside.json"
@@ -107,12 +107,12 @@ class SetAside:
         self._requests = folder / "set_aside"
 
     def load(self) -> Aside:
-        """All of it; nothing where a power cut spoilt the file: what ends a judge is found again."""
+        """Everything set aside; nothing if a power cut damaged the file: what ends a judge is found again."""
         try:
             found: Any = json.loads(self.path.read_text())
         except (FileNotFoundError, ValueError):
             return Aside()
-        if isinstance(found, list):  # pairs alone, as the first version wrote them
+        if isinstance(found, list):  # only pairs, as the first version wrote them
             found = {"pairs": found}
         return Aside(
             {(trace_id, rule_id): reason for trace_id, rule_id, reason in found["pairs"]},
@@ -121,12 +121,12 @@ class SetAside:
         )
 
     def add_pair(self, trace_id: str, rule_id: str, reason: str) -> None:
-        """Remember what evaluating this trace by this rule does to a judge; the newest pairs are kept."""
+        """Remember that evaluating this trace by this rule ends a judge; the newest pairs are kept."""
         with self._changing() as aside:
             aside.pairs.setdefault((trace_id, rule_id), reason)
 
     def note_death(self, beat: Beat, reason: str) -> None:
-        """A judge ended while `beat` was its last, and named no rule: suspect what it named, or set it aside.
+        """Suspect, or set aside, what `beat` names: the last heartbeat of a judge that ended, without a rule.
 
         Raises:
             OSError: the disk refused.
@@ -141,7 +141,7 @@ class SetAside:
     def _note_death_at(self, position: int, reason: str) -> None:
         record = self._record_at(position)
         with self._changing() as aside:
-            if record is None:  # retention has deleted it: nobody reads it again
+            if record is None:  # retention has deleted it, so it is not read again
                 aside.deaths.pop(f"{_RECORD}{position}", None)
             elif position not in aside.positions and self._dies_again(aside, f"{_RECORD}{position}", reason):
                 self._keep(record)
@@ -170,25 +170,25 @@ class SetAside:
         return True
 
     def passed(self, position: int) -> None:
-        """A judge has read all records before `position`: those suspected are innocent."""
+        """A judge has read all records before `position`: clear the suspects among them."""
         with self._changing() as aside:
             for suspect in aside.suspects:
                 if suspect < position:
                     del aside.deaths[f"{_RECORD}{suspect}"]
 
     def ask_to_retry(self, position: int) -> None:
-        """Have the record that was set aside at `position` read again by whoever writes the journal."""
+        """Request that the journal's writer appends the record set aside at `position` again."""
         self._kept(position)
         self._asked(position).touch()
 
     def is_asked(self, position: int) -> bool:
-        """Whether it waits to be read again."""
+        """Whether the request was not carried out yet."""
         return self._asked(position).exists()
 
     def retry(self, append: Callable[[Entry], object]) -> list[SetAsideRecord]:
-        """Put what is asked for at the end of the journal again; `append` returns once it is durable there.
+        """Append requested records to the journal again; `append` returns once they are durable.
 
-        After a kill in between it is put there twice, which the judge sees by its spans.
+        After a kill in between, a record is appended twice, which the judge notices from its spans.
         """
         asked = [record for record in self.load().waiting if self.is_asked(record.position)]
         for record in asked:
@@ -203,7 +203,7 @@ class SetAside:
         return asked
 
     def retry_trace(self, trace_id: str) -> None:
-        """Judge from now on the spans that still come of a trace that was set aside; raises UnknownSetAside."""
+        """From now on, judge spans that still come of a trace that was set aside; raises UnknownSetAside."""
         with self._changing() as aside:
             if aside.pairs.pop((trace_id, ""), None) is None:
                 raise UnknownSetAside(f"trace {trace_id} is not set aside; 'tracegrade set-aside list' shows what is")
@@ -215,7 +215,7 @@ class SetAside:
                 aside.records = [held for held in aside.records if not held.read_again_ns or held.end > first]
 
     def erase(self, trace_ids: set[bytes]) -> None:
-        """Delete the requests kept in which one of these traces is named: all of it, since reading it is not safe."""
+        """Delete the kept requests that name one of these traces: as a whole, since reading them is not safe."""
         for path in self._requests.glob("*.pb.gz"):
             payload = gzip.decompress(path.read_bytes())
             if any(trace_id in payload for trace_id in trace_ids):

@@ -1,4 +1,4 @@
-"""What was judged as the one record that leaves the judge."""
+"""Packs a judged trace or session into the record that leaves the judge."""
 
 from operator import attrgetter
 
@@ -18,7 +18,7 @@ _END = attrgetter("end_ns")
 
 
 def result_of(judged: Judged, run: str, settings_hash: str) -> TraceResult:
-    """Pack what was judged; equal judgements give equal bytes."""
+    """Pack a judged trace or session; equal judgements give equal bytes."""
     if isinstance(judged, JudgedSession):
         return session_result(judged.session, judged.decisions, run, settings_hash)
     return trace_result(judged.trace, judged.judgement, run, settings_hash)

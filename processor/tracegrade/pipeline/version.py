@@ -1,8 +1,8 @@
 """The version of TraceGrade that judges, as results name it.
 
-A version from a package index stands for one code. One installed from a folder, a repository or a file may be any: its
-version is followed by ``+`` and 8 hex digits over the modules that judgements depend on, so that two such versions that
-judge alike are the same, and two that do not are told apart.
+A version from a package index is always the same code. When installed from a folder, a repository or a file, the code
+may differ: the version is then followed by ``+`` and 8 hex digits over the modules that judgements depend on. So two
+such versions are equal if they judge alike, and differ if they do not.
 """
 
 from functools import cache
@@ -10,7 +10,7 @@ from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-# What the middle of the path is made of, and what brings spans to it.
+# The modules in the middle of the path, and those that bring spans to it.
 _JUDGING = (
     "assemble",
     "document",
@@ -32,7 +32,7 @@ def tracegrade_version() -> str:
         installed = distribution("tracegrade")
     except PackageNotFoundError:  # run from a folder that was never installed
         return f"0+{_digest()}"
-    # PEP 610: written for whatever does not come from an index.
+    # PEP 610: written for everything that does not come from an index.
     is_direct = installed.read_text("direct_url.json") is not None
     return f"{installed.version}+{_digest()}" if is_direct else installed.version
 

@@ -1,4 +1,4 @@
-"""Judging under the eyes of a watchdog: what is worked on is noted first, and what hung before is not tried again."""
+"""Judging with a watchdog: notes what is worked on, and does not try again what hung before."""
 
 from collections.abc import Callable, Mapping
 
@@ -21,12 +21,12 @@ class WatchedJudge:
         heartbeat: Heartbeat | None = None,
         tool_name: Callable[[str], str] | None = None,
     ) -> None:
-        """Get ready.
+        """Prepare.
 
         Args:
             run: ``live`` or an experiment's name.
             set_aside: as of `judge`; a session's own trace id with no rule sets the whole session aside.
-            heartbeat: where a watchdog looks, if there is one.
+            heartbeat: read by a watchdog, if there is one.
             tool_name: as of `judge`.
         """
         self._run = run
@@ -35,7 +35,7 @@ class WatchedJudge:
         self._tool_name = tool_name
 
     def reading(self, position: int) -> None:
-        """The journal's record at this position is taken in from now on."""
+        """Note that the journal's record at this position is taken in from now on."""
         if self._heartbeat is not None:
             self._heartbeat.reading(position)
 
@@ -56,7 +56,7 @@ class WatchedJudge:
         )
 
     def takes_session(self, trace_id: bytes) -> bool:
-        """Whether the session of this trace id of its own is judged; it is worked on from now on."""
+        """Whether the session with this own trace id is judged; if so, note that it is worked on from now on."""
         if (trace_id.hex(), "") in self._set_aside:
             return False
         self.working(trace_id)

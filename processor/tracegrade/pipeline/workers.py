@@ -1,8 +1,8 @@
 """Replay on all cores: this process reads and assembles, workers judge the traces that closed.
 
-Assembly must see all records, in their order and with their clock, and sessions are made of several traces: both stay
-here. What a trace's judgement depends on is in the trace, so any worker may make it, and what comes back is given in
-the order in which the traces closed: results are the same whatever the number of workers. Dividing the traces up over
+Assembly must see all records, in their order and with their clock, and sessions have several traces: both stay here.
+The judgement of a trace depends only on the trace, so any worker may make it, and results are given in the order in
+which the traces closed: they are the same with any number of workers. Dividing the traces up over
 workers that each read the journal would save handing them over, but the bounds on all live traces together would then
 cut other traces.
 
@@ -35,13 +35,13 @@ from tracegrade.rule.tool_aliases import ToolAliases
 
 T = TypeVar("T")
 
-# A worker takes a second to start, in which this process judges that many; none of them for 0.
+# A worker takes a second to start, in which this process judges this many.
 SPANS_HERE = 30_000
 SPANS_A_BATCH = 1_000
-_BATCHES_A_WORKER = 2  # one that it judges, one that waits
-_BATCHES_IN_ORDER = 16  # a worker; what was judged waits for what closed before it
+_BATCHES_A_WORKER = 2  # one being judged, one waiting
+_BATCHES_IN_ORDER = 16  # for each worker; results wait for those of traces that closed before
 
-_Packed = tuple[Trace, bytes]  # a trace without its spans, and they
+_Packed = tuple[Trace, bytes]  # a trace without its spans, and its spans
 
 
 class WorkerEnded(TraceGradeError):
@@ -50,10 +50,10 @@ class WorkerEnded(TraceGradeError):
 
 @dataclass(frozen=True, slots=True)
 class ReplayJob(Generic[T]):
-    """How traces are judged and what is made of it: plain data, so that a worker does what this process would.
+    """How traces are judged and shown: plain data, so that a worker does the same as this process.
 
-    ``rules`` is the hash that the rules at ``rule_paths`` must have when they are read again. ``show`` makes of what
-    was judged what is needed of it, None for nothing; a function of a module, so that a worker finds it too.
+    ``rules`` is the hash that the rules at ``rule_paths`` must have when they are read again. ``show`` turns a
+    judged item into its output, None for nothing; it is a function of a module, so that a worker finds it too.
     """
 
     rule_paths: Sequence[str]
@@ -65,11 +65,11 @@ class ReplayJob(Generic[T]):
 
 
 def shown_by_workers(judged: Iterable[Judged], job: ReplayJob[T], rule_set: RuleSet, jobs: int) -> Iterator[T]:
-    """What ``job.show`` makes of `judged`, in its order.
+    """The results of ``job.show`` for `judged`, in its order.
 
     Args:
         judged: sessions, and traces that are not judged yet (`RecordJudge` without ``judges_traces``).
-        job: the rest.
+        job: how they are judged and shown.
         rule_set: the rules at ``job.rule_paths``.
         jobs: how many workers there may be.
 
@@ -111,14 +111,14 @@ class _TraceJudge(Generic[T]):
         self._tool_name = ToolAliases(job.tool_aliases) if job.tool_aliases else None
 
     def shown(self, item: Judged) -> T | None:
-        """What is shown of `item`; judges it first when it is a trace."""
+        """The output for `item`; judges it first when it is a trace."""
         if isinstance(item, JudgedTrace):
             judgement = judge(item.trace, self._rule_set, run=self._job.run, tool_name=self._tool_name)
             item = JudgedTrace(item.sequence, item.trace, judgement)
         return self._job.show(item)
 
     def shown_of_packed(self, packed: _Packed) -> T | None:
-        """What is shown of a trace that was handed over."""
+        """The output for a trace that was handed over."""
         trace, blob = packed
         kept = decode_spans(blob)
         trace = replace(trace, spans=kept.spans, replaced=kept.replaced, log_records=kept.log_records)
@@ -128,26 +128,26 @@ class _TraceJudge(Generic[T]):
 
 @dataclass(slots=True)
 class _Batch(Generic[T]):
-    """Some of what is judged, in its order."""
+    """Some traces and sessions, in their order."""
 
-    shown: list[T | None] = field(default_factory=list)  # None, too, of traces until a worker answers
+    shown: list[T | None] = field(default_factory=list)  # also None for traces until a worker answers
     places: list[int] = field(default_factory=list)  # of the traces in it
     traces: list[_Packed] = field(default_factory=list)
     spans: int = 0
-    answers: "Future[list[T | None]] | None" = None  # of a worker, once it was handed over
+    answers: "Future[list[T | None]] | None" = None  # of a worker, after the batch was handed over
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to hand it over."""
+        """Whether it is time to hand the batch over."""
         return self.spans >= SPANS_A_BATCH or len(self.shown) >= SPANS_A_BATCH
 
     @property
     def is_judged(self) -> bool:
-        """Whether it is known what is shown."""
+        """Whether the outputs are known."""
         return self.answers is None or self.answers.done()
 
     def add_trace(self, trace: Trace) -> None:
-        """Add one to be judged."""
+        """Add a trace to be judged."""
         self.spans += len(trace.spans)
         blob = encode_spans(trace.spans, trace.replaced, trace.log_records)
         self.places.append(len(self.shown))
@@ -155,12 +155,12 @@ class _Batch(Generic[T]):
         self.shown.append(None)
 
     def hand_over(self, answers: "Future[list[T | None]]") -> None:
-        """A worker answers; then its traces are no longer needed."""
+        """Let a worker answer; then the traces are no longer needed."""
         self.answers = answers
         answers.add_done_callback(lambda done: None if _failed(done) else self.traces.clear())
 
     def all_shown(self) -> Iterator[T]:
-        """What is shown of it; waits for the worker."""
+        """The outputs; waits for the worker."""
         if self.answers is not None:
             for place, shown in zip(self.places, self.answers.result(), strict=True):
                 self.shown[place] = shown
@@ -168,13 +168,13 @@ class _Batch(Generic[T]):
 
 
 class _Workers(Generic[T]):
-    """The worker processes, and what they were given, in its order."""
+    """The worker processes and their batches, in order."""
 
     def __init__(self, jobs: int, job: ReplayJob[T]) -> None:
         self._jobs = jobs
         self._in_order: deque[_Batch[T]] = deque()
         others = set(multiprocessing.active_children())
-        # What is blocked stays so in the workers: Ctrl-C, which a terminal sends to all, is for this process alone.
+        # Blocked signals stay blocked in the workers: Ctrl-C, which a terminal sends to all, is only for this process.
         resource_tracker.ensure_running()  # would be started with the first worker, and unblock it
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
@@ -194,11 +194,11 @@ class _Workers(Generic[T]):
         self._pool.shutdown(cancel_futures=True)
 
     def are_ready(self) -> bool:
-        """Whether one of them can take work; from then on that stays so."""
+        """Whether a worker can take work; once true, it stays true."""
         return any(started.done() for started in self._started)
 
     def judge(self, batch: _Batch[T]) -> Iterator[T]:
-        """Hand `batch` over, when somebody has time; gives what is judged by then and next in order."""
+        """Hand `batch` over when a worker has time; gives outputs that are ready by then, in order."""
         if batch.traces:
             self._wait_for_time()
             try:
@@ -210,12 +210,12 @@ class _Workers(Generic[T]):
             yield from self._first()
 
     def rest(self) -> Iterator[T]:
-        """All that was not given yet; waits for it."""
+        """All outputs not given yet; waits for them."""
         while self._in_order:
             yield from self._first()
 
     def _wait_for_time(self) -> None:
-        """Wait until less is handed over than the workers can judge next."""
+        """Wait until fewer batches are handed over than the workers can judge next."""
         while len(under_way := self._under_way()) >= _BATCHES_A_WORKER * self._jobs:
             wait([batch.answers for batch in under_way if batch.answers is not None], return_when=FIRST_COMPLETED)
 
@@ -252,13 +252,13 @@ def _failed(answers: "Future[Any]") -> bool:
     return not answers.cancelled() and answers.exception() is not None
 
 
-# What follows runs in a worker.
+# The functions below run in a worker.
 
 _trace_judge: "_TraceJudge[Any] | TraceGradeError" = TraceGradeError("the worker was not started")
 
 
 def _start(job: ReplayJob[Any]) -> None:
-    """Read the rules, once for all batches; what is wrong with them is told to whoever asks for something."""
+    """Read the rules once for all batches; an error in them is raised by every job."""
     global _trace_judge
     Thread(target=_end_with_parent, daemon=True).start()
     try:
@@ -274,14 +274,14 @@ def _start(job: ReplayJob[Any]) -> None:
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed closes nothing; without it this process would wait for work for ever."""
+    """End with the parent: a killed parent closes nothing, and this process would wait for work for ever."""
     if (parent := multiprocessing.parent_process()) is not None:
         parent.join()
         os._exit(1)
 
 
 def _ready() -> None:
-    """Done when the worker is."""
+    """Returns when the worker is ready."""
 
 
 def _judge(traces: list[_Packed]) -> list[Any]:
