@@ -1,7 +1,7 @@
 """TraceGrade: judges the tool calls of AI agents from their OpenTelemetry traces.
 
 The library's front door. Names load what they need when they are first used; no server is among it. Dialects and
-evaluators of installed packages are loaded by `load_rules` and `read_traces`; whoever builds rules in code and calls
+evaluators of installed packages are loaded by `load_rules` and `read_traces`; code that builds rules and calls
 neither calls `load_plugins` first:
 
     import tracegrade

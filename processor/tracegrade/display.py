@@ -27,7 +27,7 @@ _UNPRINTABLE = re.compile(
 
 
 def printable(text: str) -> str:
-    r"""`text`, whoever wrote it, as one line that a terminal can be given: ``\x1b`` for an escape, and so on.
+    r"""`text` as one line that is safe on a terminal: ``\x1b`` for an escape, and so on.
 
     Source: Unicode Technical Report 36, section 3.5; CVE-2021-42574 (directions of writing in source text).
     """

@@ -51,7 +51,7 @@ output_option = click.option(
 
 
 def print_line(text: str = "", *, err: bool = False) -> None:
-    r"""`text` on one line, made safe for a terminal whoever wrote it; line ends within it are shown as ``\n``."""
+    r"""`text` on one line, made safe for a terminal; line ends within it are shown as ``\n``."""
     click.echo(printable(text), err=err)
 
 
@@ -219,7 +219,7 @@ def _broken(title: str, lines: Sequence[Sequence[Styled]], whole: Sequence[bool]
 
 
 def _is_cramped(lines: Sequence[Sequence[Styled]], whole: Sequence[bool], width: int) -> bool:
-    """Whether columns of the table would be so narrow that nobody reads what is in them."""
+    """Whether columns of the table would be too narrow to read."""
     needed = [room if unbroken else min(room, _READABLE) for room, unbroken in zip(_widths(lines), whole, strict=True)]
     return sum(needed) + _GAP * len(needed) > width
 

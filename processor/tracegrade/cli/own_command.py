@@ -1,4 +1,4 @@
-"""How this program was called, for commands that it tells people to type."""
+"""How this program was called, for commands that it suggests."""
 
 import shlex
 import shutil

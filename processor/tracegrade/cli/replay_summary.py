@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class RuleOutcome(NamedTuple):
-    """What came of one (subject, rule) pair; ``group`` is what the summary counts by, ``chance`` that of being kept."""
+    """The outcome of one (subject, rule) pair; the summary counts by ``group``; ``chance`` is that of being kept."""
 
     rule_id: str
     outcome: str

@@ -86,7 +86,7 @@ def report(
         output_format: which one.
         checks: what was judged.
         title: what was done.
-        rule_set: the rules that `verdict` tells of.
+        rule_set: the rules in `verdict`.
         verdict: what a gate says of each rule, whether one was asked for or not; None: nothing is counted by rule.
         groups: for Markdown, outcomes by the values of what is named.
     """

@@ -1,4 +1,4 @@
-"""``tracegrade why``: what became of every rule on one trace."""
+"""``tracegrade why``: the decision of every rule on one trace."""
 
 import sys
 from collections.abc import Iterator

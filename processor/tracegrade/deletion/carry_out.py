@@ -1,4 +1,4 @@
-"""The two parts of a deletion: in the journal, by whoever writes it, and in what was judged, by whoever judges."""
+"""The two parts of a deletion: in the journal, by its writer, and in results, by the judge."""
 
 import time
 from collections import Counter
@@ -29,7 +29,7 @@ from tracegrade.store.open import StoreError, open_store, reading
 
 Alive = Callable[[], None]
 
-# Looking whether an id is among a record's bytes is quicker than reading the record, for so many ids.
+# Searching a record's bytes for ids is faster than reading the record, up to this number of ids.
 _MOST_SEARCHED = 16
 
 
@@ -56,7 +56,7 @@ def stored_traces_of(store_url: str, choice: Choice) -> set[bytes]:
 
 
 def journalled_traces_of(folder: Path, choice: Choice) -> set[bytes]:
-    """The ids of the traces that `choice` means of which the journal in `folder` holds something, open ones included.
+    """The ids of the traces chosen by `choice` that are in the journal in `folder`, including open ones.
 
     Those of a session or user are known by the attributes that dialects read them from.
     """
@@ -118,9 +118,9 @@ def erase_from_journal(
     Raises:
         OSError, JournalError: the disk refused, or the journal is closing; the next try goes on.
     """
-    # Which traces is known for good before anything is erased: what is left of them may not tell.
+    # The traces are resolved before anything is erased: their remains might not be found again.
     resolved = [_resolved(deletion, deletions, folder, store_url) for deletion in waiting]
-    # Where two want the same trace, the first says what became of it.
+    # If two deletions name the same trace, the first counts it.
     wanted = {trace_id: place for place, item in reversed([*enumerate(resolved)]) for trace_id in item.trace_ids}
     now_ns = time.time_ns()
     deletions.tombstones().add(wanted, now_ns, forget_before_ns=now_ns - round(remembered_s * 1e9))
@@ -190,7 +190,7 @@ def erase_from_results(
         try:
             trace = decode_result(record.payload).trace
         except TraceGradeError:
-            return None  # of another version: nobody reads it
+            return None  # of another version, so it cannot be read
         named = wanted.keys() & {trace.trace_id, *(member.hex() for member in trace.members or ())}
         if not named:
             return None

@@ -34,7 +34,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what a kill left of `replace_file` an hour ago or earlier; nobody waits for it any more."""
+    """Remove files that a kill in `replace_file` left an hour ago or earlier; they are no longer needed."""
     for path in folder.glob(f"*{_UNFINISHED}"):
         with suppress(OSError):  # gone, or not ours to remove: it does no harm
             if path.stat().st_mtime < time.time() - _LEFT_AFTER_S:

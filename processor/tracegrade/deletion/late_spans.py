@@ -6,10 +6,10 @@ ASK_EVERY_S = 30.0
 
 
 class LateSpans:
-    """Collects the ids of deleted traces of which something came, and asks for it to be erased."""
+    """Collects the ids of deleted traces of which something came later, and requests its deletion."""
 
     def __init__(self, deletions: Deletions) -> None:
-        self.trace_ids: set[bytes] = set()  # filled by whoever meets them
+        self.trace_ids: set[bytes] = set()  # filled where they are met
         self._deletions = deletions
         self._due_s = 0.0
 

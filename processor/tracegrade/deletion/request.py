@@ -1,4 +1,4 @@
-"""What somebody asks to have deleted, and how far that is: one small file, handed from process to process."""
+"""A requested deletion and its state: one small file, passed from process to process."""
 
 import secrets
 import time
@@ -64,7 +64,7 @@ class Deleted:
 class Deletion:
     """One deletion. What it is about is forgotten when it is done: only the numbers stay, for a day.
 
-    One that is ``late`` is of what came of deleted traces afterwards: it is in the journal alone.
+    A ``late`` one is for spans of deleted traces that came later, which are only in the journal.
     """
 
     id: str
@@ -142,7 +142,7 @@ class Deletions:
         """Ask for a deletion; it is durable on return.
 
         Args:
-            choice: which traces are meant beside those named.
+            choice: which traces to delete in addition to the named ones.
             trace_ids: those named.
             now_ns: the time, ns since 1970 UTC.
             late: they were deleted before, and something came since.
@@ -158,7 +158,7 @@ class Deletions:
         return wanted
 
     def save(self, deletion: Deletion) -> None:
-        """Write how far `deletion` is; done by whoever's turn it was.
+        """Write the state of `deletion`; called by the process that did the step.
 
         Raises:
             OSError: the disk refused.

@@ -84,7 +84,7 @@ class Tombstones:
 
 
 def _entries(written: bytes) -> tuple[bytes, bool]:
-    """The entries of a file, and whether it is damaged: then those that can be told, sorted."""
+    """The entries of a file, and whether it is damaged; if so, the entries that can be read, sorted."""
     if len(written) % _ENTRY.size == _END.size:
         mark, checksum = _END.unpack_from(written, len(written) - _END.size)
         data = written[: -_END.size]

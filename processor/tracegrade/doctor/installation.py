@@ -79,7 +79,7 @@ def conditions(folder: DataFolder) -> Iterator[Finding]:
             continue
         for condition in conditions_in(snapshot):
             if condition.name == "record_set_aside":
-                continue  # told one by one, running or not
+                continue  # reported one by one, running or not
             level: Level = "error" if condition.refuses and snapshot["role"] == "receive" else "warning"
             text = f"{condition.message}; since {time_text(condition.since_ns)} UTC"
             where = condition.where or snapshot["role"]

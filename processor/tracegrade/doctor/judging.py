@@ -15,7 +15,7 @@ from tracegrade.model.session import Session, SessionPart
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 
-# Matching every rule against every trace again is not worth the wait; the newest ones tell.
+# Matching every rule against every trace again would take too long; the newest traces are enough.
 _EXPLAINED_TRACES = 200
 
 _SCOPES = {"agent": "an agent run", "trace": "a trace", "tool-call": "a tool call"}
@@ -72,7 +72,7 @@ class _Seen:
         return [session_of(some, name, tenant, {}) for (tenant, name), some in parts.items()]
 
     def explained(self, rule: Rule) -> Iterator[Explanation]:
-        """What becomes of each subject of the newest traces, or of their sessions."""
+        """How each subject of the newest traces, or of their sessions, matches."""
         for extraction in self.newest:
             yield from explain(rule, extraction)
         for session in self.sessions if rule.scope == "session" else ():

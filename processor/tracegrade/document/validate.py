@@ -33,7 +33,7 @@ def validate(document: Document, model: type[Model], location: Location = ()) ->
 
 
 def problems(document: Document, error: ValidationError, model: type[BaseModel], base: Location = ()) -> list[Problem]:
-    """All of pydantic's errors as problems of the file, in file order, in words for whoever wrote the file."""
+    """All of pydantic's errors as problems of the file, in file order, in words for the author of the file."""
     found = []
     for item in error.errors(include_url=False):
         location, written = _in_document(document, (*base, *item["loc"]))
@@ -58,7 +58,7 @@ def _in_document(document: Document, location: Location) -> tuple[Location, Json
 
 
 def message_of(item: Any, model: type[BaseModel]) -> str:
-    """One of `ValidationError.errors()` of `model`, in words for whoever wrote the file."""
+    """One of `ValidationError.errors()` of `model`, in words for the author of the file."""
     kind = item["type"]
     last = item["loc"][-1] if item["loc"] else ""
     if kind == "extra_forbidden":

@@ -56,7 +56,7 @@ def parse(text: str, path: str, *, expand_env: bool = False, environment: Mappin
         value = composer.build(node, (), marks, 0) if node is not None else None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        # At the end of the file libyaml points behind it; people look for the last thing they wrote.
+        # At the end of the file, libyaml points after it; people look for the last thing they wrote.
         position = min(mark.index, len(text.rstrip())) if mark else 0
         line, column = _line_and_column(text, position)
         reason = error.problem or error.context or ""

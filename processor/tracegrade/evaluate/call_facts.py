@@ -9,7 +9,7 @@ from tracegrade.evaluate.evidence import Evidence
 from tracegrade.model.json_value import JsonValue
 
 REMEMBERED = 1024  # scores that follow from the names of calls alone, of all rules together, by evaluator
-# A longer sequence is judged anew each time: what is remembered stays within some megabytes.
+# A longer sequence is judged again each time, so that the memory stays within some megabytes.
 _MAX_CALLS_REMEMBERED = 64
 _MAX_CHARACTERS_REMEMBERED = 2048
 

@@ -1,11 +1,11 @@
-"""In which order calls were made, as far as anything tells.
+"""The order in which calls were made, as far as it is known.
 
 Calls stand in one total order, but not all of it is known. Two calls are *tied* when their starts are equal and no
 message tells them apart: clocks of milliseconds see many calls start at once, and either may have come first, whatever
 their ends. Calls asked for by one message, or that overlap where no message is known, are a *batch*: they were made
 together, and their order means nothing, though they have one.
 
-Whatever reads order takes the best that is possible: inside ties always, inside batches unless told otherwise.
+Code that reads the order takes the best possible one: inside ties always, inside batches by default.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from tracegrade.model.tool_call import ToolCall
 
 
 def tied(one: ToolCall, other: ToolCall) -> bool:
-    """Whether nothing tells which of two calls came first.
+    """Whether it is unknown which of two calls came first.
 
     Calls without times and messages, as they are given by hand, come in the order in which they are given.
     """
@@ -85,7 +85,7 @@ def fewest_repeats(groups: Sequence[Sequence[Hashable]], last: Hashable = None) 
     """How many calls come directly after an equal one, in the best order inside each group.
 
     Args:
-        groups: what calls are compared by, grouped where nothing tells their order.
+        groups: what calls are compared by, grouped where their order is unknown.
         last: what comes last of all, if that is given; it is in the last group.
     """
     ends: dict[Hashable, int] = {_START: 0}  # what the groups so far may end with, at the fewest repeats
@@ -139,7 +139,7 @@ def _grouped(calls: Sequence[ToolCall], *, with_batches: bool) -> list[list[int]
 def _merge_all_at(start_ns: int, groups: list[list[int]], calls: Sequence[ToolCall]) -> None:
     """Make one of the last groups: a call that no message asks for is tied with all that start with it.
 
-    Some of those may be told apart from each other; inside of a group nothing is.
+    The order between some of those may be known; the order inside a group is not.
     """
     first = len(groups) - 1
     while first > 0 and calls[groups[first - 1][-1]].start_ns == start_ns:

@@ -19,7 +19,7 @@ class TraceContext(Protocol):
     """What a trace says of a subject beside its calls; computed when first asked for, since few evaluators ask."""
 
     def tool_definitions(self) -> Mapping[str, JsonValue]:
-        """The tools that the model was told of: name to the JSON Schema of its arguments."""
+        """The tools declared to the model: name to the JSON Schema of its arguments."""
 
     def agents(self) -> Collection[str]:
         """The names of the agents that ran."""
@@ -91,8 +91,8 @@ class Score:
     justification, with values, bounded in size. ``explanation`` is one sentence that names tools and paths, never
     values.
 
-    Either both are given, or ``justify``, which gives both when somebody asks for one: writing them often takes longer
-    than judging. It must not raise. A score may be that of several subjects, so nobody changes its details.
+    Either both are given, or ``justify``, which gives both when one is read: writing them often takes longer than
+    judging. It must not raise. Several subjects may share a score, so its details must not be changed.
     """
 
     __slots__ = ("_details", "_explanation", "_justify", "score")

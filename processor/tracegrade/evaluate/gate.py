@@ -9,7 +9,7 @@ Arguments are lacking when absent, text (no object), truncated or redacted; outp
 A failed call has no output: its error is its result, and that is known. A text is a good output.
 
 Where a value is expected from elsewhere (``$from``) and a source of it cannot be read, `doubt` says so: then, if it
-would make a difference whether the value stands there, nobody can tell.
+would make a difference whether the value is there, the result is unknown.
 """
 
 from collections.abc import Callable

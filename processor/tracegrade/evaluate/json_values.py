@@ -10,7 +10,7 @@ import orjson
 from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
 
-# Numbers of more digits are shown by their size: Python refuses to print them, and nobody reads them.
+# Numbers of more digits are shown by their size: Python refuses to print them, and they are not readable.
 _MAX_DIGITS_SHOWN = 1000
 _EVERYDAY = 10**15
 _NAMES = {None: "null", True: "true", False: "false"}

@@ -14,7 +14,7 @@ _MAX_NAME_IN_DETAILS = 256
 
 
 class ArgumentExcerpts(dict[int, str]):
-    """The arguments of a call as details show them, by its position; written when somebody asks."""
+    """The arguments of a call as details show them, by its position; written when they are read."""
 
     def __init__(self, evidence: Evidence) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class ArgumentExcerpts(dict[int, str]):
 
 
 class OutputExcerpts(dict[int, str]):
-    """The output of a call as details show it, by its position; written when somebody asks."""
+    """The output of a call as details show it, by its position; written when it is read."""
 
     def __init__(self, evidence: Evidence) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def detailed(names: Sequence[str]) -> list[JsonValue]:
-    """The names for the details: the first `MAX_LISTED`, and of each no more than anybody reads."""
+    """The names for the details: the first `MAX_LISTED`, each cut to a readable length."""
     shown = names[:MAX_LISTED]
     if max(map(len, shown), default=0) <= _MAX_NAME_IN_DETAILS:
         return list(shown)

@@ -89,9 +89,9 @@ def in_force() -> DialectSet:
 
 
 def put_first(dialects: Mapping[str, Dialect]) -> None:
-    """Have `dialects`, of installed packages, asked before ours: whoever installs one wants it asked.
+    """Have `dialects`, of installed packages, asked before ours, since they were installed to be asked.
 
-    For the start of a process, before it reads a trace: what is known of the dialects in force is not told again.
+    For the start of a process, before it reads a trace: facts about the dialects in force are not updated later.
     """
     global _in_force
     _in_force = DialectSet([*dialects.values(), *DIALECTS.values()]) if dialects else OURS

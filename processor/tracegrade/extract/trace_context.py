@@ -47,7 +47,7 @@ class ExtractionContext:
         self._tokens: dict[str | None, Tokens] | None = None
 
     def tool_definitions(self) -> Mapping[str, JsonValue]:
-        """The tools that models were told of, by name: its arguments as JSON Schema, as first told."""
+        """The tools declared to models, by name: the first JSON Schema of their arguments."""
         if self._definitions is None:
             spans = self._extraction.trace.spans
             self._definitions = read_safely(lambda dialects: _tool_definitions(spans, dialects.schema_readers))
@@ -158,7 +158,7 @@ class SessionContext:
         self._session = session
 
     def tool_definitions(self) -> Mapping[str, JsonValue]:
-        """As of a trace; what an earlier trace told stays."""
+        """As for a trace; definitions of earlier traces stay."""
         found: dict[str, JsonValue] = {}
         for part in self._session.parts:
             found = {**part.tool_definitions, **found}

@@ -1,4 +1,4 @@
-"""Model calls one after another: which one goes on from which, and what each was told that the one before was not."""
+"""Model calls one after another: which one continues which, and the messages that each got in addition."""
 
 from collections.abc import Sequence
 

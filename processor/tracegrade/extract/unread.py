@@ -1,6 +1,6 @@
 """Spans that look like tool calls and that no dialect reads: how a new framework is noticed on its first day.
 
-Assembly drops attributes that nobody reads. Of a span that no dialect knows by its attributes, and whose attributes or
+Assembly drops attributes that nothing reads. Of a span that no dialect knows by its attributes, and whose attributes or
 name look like a tool call's, it notes the keys in `Span.unread_keys`, so that they can be shown later.
 """
 

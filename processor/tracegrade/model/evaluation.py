@@ -1,4 +1,4 @@
-"""What came of judging: evaluations, and one decision for every (subject, rule) pair."""
+"""The results of judging: evaluations, and one decision for every (subject, rule) pair."""
 
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -153,7 +153,7 @@ class Evaluation:
 
 @dataclass(slots=True)
 class Decision:
-    """What became of one (subject, rule) pair.
+    """The decision on one (subject, rule) pair.
 
     ``outcome`` is the rule's outcome on the subject when kind is evaluated (pass or fail), else None. ``reason`` is
     the clause that did not match, why it could not be evaluated, or the error. ``evaluations`` are in the rule's order.

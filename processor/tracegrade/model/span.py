@@ -1,4 +1,4 @@
-"""Spans as assembly keeps them: with only the attributes that somebody reads."""
+"""Spans as assembly keeps them: with only the attributes that something reads."""
 
 from dataclasses import dataclass, field
 
@@ -42,7 +42,7 @@ class Span:
     base64 text, NaN and the infinities their names. Equality of two spans is equality of all kept content.
 
     ``unread_keys`` are the keys of the attributes that came, where no dialect knows the span by them and it looks like
-    a tool call; None of every other span. Only the attributes that somebody reads are kept of both.
+    a tool call; None of every other span. Only attributes that something reads are kept of both.
     """
 
     trace_id: bytes

@@ -31,7 +31,7 @@ class ToolCall:
     groups of calls that were made together (None: no batch known); ``attempt`` counts from 1 the calls of the same
     name and arguments within the run, and what was refused before the tool ran. ``message_path`` is "message/part"
     when the call was read from a message. ``turn`` numbers the messages that ask for calls, in their order (None: no
-    message is known); two messages whose order nothing tells share one. JSON leaves it out.
+    message is known); two messages whose order is unknown share one. JSON leaves it out.
     """
 
     name: str

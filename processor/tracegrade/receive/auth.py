@@ -52,7 +52,7 @@ class BearerTokens:
         """Whether this is one of the tokens; a changed file is read first."""
         if self._filed is not None:
             self._filed.look()
-        # Digests of one length, each compared whole, and always all of them: time tells nothing of a token.
+        # Digests of one length, each compared as a whole, and always all of them: the time reveals nothing of a token.
         given = _digest(token)
         known: Sequence[bytes] = self._stated if self._filed is None else [*self._stated, *self._filed.value]
         return any([compare_digest(given, digest) for digest in known])

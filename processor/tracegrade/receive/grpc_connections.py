@@ -1,4 +1,4 @@
-"""The connections of the gRPC server, of which gRPC itself closes none to make room: the slowest are closed here.
+"""The connections of the gRPC server. gRPC itself closes none to make room, so the slowest are closed here.
 
 gRPC counts a connection from its first moment on, and waits for each as long as its settings say: a thousand clients
 that say nothing would keep everybody else out. Its sockets are found among the open files, and shut; gRPC sees that as
@@ -31,7 +31,7 @@ class GrpcConnections:
 
         Args:
             max_connections: the bound; there may be more for a moment.
-            closed: told of each that is closed.
+            closed: called for each connection that is closed.
         """
         self.port = 0
         self._max = max_connections
@@ -54,7 +54,7 @@ class GrpcConnections:
             return
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
-            # Cheap, and seldom as many as the bound: sockets are looked at one by one only then.
+            # Counting is cheap and seldom reaches the bound; only then, sockets are looked at one by one.
             if len(os.listdir(_OPEN_FILES)) > self._max:
                 await asyncio.to_thread(self.make_room)
 
@@ -95,7 +95,7 @@ class GrpcConnections:
         with suppress(OSError):
             if _is_connection_to(self.port, connection):
                 return connection
-        connection.close()  # by whoever holds it, and by nobody else: its number may be taken at once
+        connection.close()  # only by its holder, as its number may be reused at once
         return None
 
 

@@ -32,8 +32,8 @@ class Bounds:
 class Connections:
     """The connections of one server, and what each may take.
 
-    Those without a request in work wait in order of how long they have: when there are too many, whoever has kept the
-    server waiting longest makes room for the newcomer, so that slow senders shut nobody out.
+    Connections without a request in work are in the order in which they began to wait. When there are too many, the one
+    that has waited longest is closed for the new one, so that slow senders do not keep others out.
     """
 
     def __init__(self, bounds: Bounds, closed: Callable[[Closed], None]) -> None:
@@ -95,7 +95,7 @@ class BoundedConnection(HttpToolsProtocol):
             self.give_up("too_many")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Leave nothing behind."""
+        """Release everything."""
         self._stop_timer()
         self.resume_writing()
         self._among.lost(self)
@@ -139,7 +139,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Its answer was written."""
-        if self._timer is None:  # else there is more of the body, which nobody reads
+        if self._timer is None:  # else the body has more bytes, which stay unread
             self._among.waits(self)
         super().on_response_complete()
 

@@ -34,7 +34,7 @@ class HttpServer(uvicorn.Server):
             app: what answers.
             bounds: what a client may take.
             tls: encrypt by this context.
-            closed: told why a connection was closed on its client.
+            closed: called with the reason when the server closes a client's connection.
             stop_within_s: how long requests in work have once it ends; unset: for ever.
         """
         self._bounds = bounds or Bounds()

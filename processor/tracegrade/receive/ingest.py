@@ -50,7 +50,7 @@ class Refused:
 
 
 class _NoRoomError(Exception):
-    """What a request decodes to does not fit beside the others now."""
+    """There is no memory now for the decoded request in addition to the others."""
 
 
 class JournalWriter(Protocol):
@@ -105,7 +105,7 @@ class Ingest:
         self._telemetry = telemetry
         self._max_messages = max_request_messages
         self._stopping = asyncio.Event()
-        # Who holds it checks a piece: one a turn of the loop, whoever waits longest first.
+        # The holder checks a piece: one in each turn of the loop, the longest waiting first.
         self._turn = asyncio.Lock()
 
     @property
@@ -234,7 +234,7 @@ class Ingest:
             # A sender that hangs up must not cancel the future under the journal's hands.
             await asyncio.shield(waiting)
         except asyncio.CancelledError:
-            # The entry is in the journal all the same, so it counts; the answer has no reader any more.
+            # The entry is in the journal in any case, so it counts; the answer has no reader any more.
             waiting.add_done_callback(lambda done: self._count_abandoned(done, signal, transport, checked))
             raise
         self._count_journalled(signal, transport, checked)

@@ -16,7 +16,7 @@ class AddressTaken(ReceiverStartError):
 
 
 def cannot_listen(where: str, endpoint: str, why: object, *, is_taken: bool = False) -> ReceiverStartError:
-    """The error for an address that cannot be had; `where` is the protocol's path in the settings."""
+    """The error for an address that cannot be bound; `where` is the protocol's path in the settings."""
     return (AddressTaken if is_taken else ReceiverStartError)(
         f"{where}.endpoint: cannot listen on {endpoint!r}: {why}; stop what listens there, or choose another endpoint"
     )

@@ -33,7 +33,7 @@ class LogLimit(logging.Filter):
         self._kinds: dict[tuple[str, int, str], _Kind] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether `record` is written; with what is to be said of earlier ones behind its text."""
+        """Whether `record` is written; if so, a note on earlier ones that were left out is added to its text."""
         now_s = self._now_s()
         with self._lock:
             over = [key for key, kind in self._kinds.items() if now_s - kind.begun_s >= WITHIN_S]

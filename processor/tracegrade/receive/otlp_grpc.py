@@ -36,7 +36,7 @@ _WHERE = "receivers.otlp.protocols.grpc"
 _HEALTH_BOUNDS = BodyBounds(4096, "")  # it names a service
 _STEP_BYTES = 16 * 1024  # decompressed at a time
 
-# Refusals that are final; all others are told to come back.
+# Refusals that are final; all others ask the sender to try again.
 _FINAL_CODES = {
     "undecodable": grpc.StatusCode.INVALID_ARGUMENT,
     "too_large": grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -93,7 +93,7 @@ class OtlpGrpcServer:
         self._server.add_generic_rpc_handlers(
             (_Handlers(self._ingest, tokens, self._bounds, self._settings.read_timeout, self._connections),)
         )
-        bound_socket(_WHERE, endpoint).close()  # says why it cannot be had; gRPC tells only its own log
+        bound_socket(_WHERE, endpoint).close()  # raises with the reason; gRPC would only log it
         try:
             if certificate is None:
                 self.port = self._server.add_insecure_port(address)
@@ -126,7 +126,7 @@ def _channel_options(settings: GrpcSettings) -> list[tuple[str, Any]]:
         # On by default on Linux: a second receiver on the port would start, and take half of the requests.
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", settings.max_recv_msg_size_bytes),
-        # gRPC would decompress whole messages, as many at a time as there are calls, before we hear of one.
+        # gRPC would decompress whole messages, one for each call at the same time, before we see any.
         ("grpc.per_message_decompression", 0),
         ("grpc.max_concurrent_streams", settings.max_concurrent_streams),
         ("grpc.max_allowed_incoming_connections", 2 * settings.max_connections),  # for a moment: see GrpcConnections
@@ -165,7 +165,7 @@ class _Handlers(grpc.GenericRpcHandler):
         connections: GrpcConnections,
     ) -> None:
         health = _Health(ingest, tokens)
-        # As streams, of which one message is read: so a sender is known, and on the clock, before its request comes.
+        # As streams, of which one message is read: so a sender is known, and its time runs, before its request comes.
         self._handlers: dict[str, Any] = {
             method: grpc.stream_unary_rpc_method_handler(
                 _Export(ingest, signal, tokens, bounds, read_timeout_s, connections).answer

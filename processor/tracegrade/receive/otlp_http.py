@@ -1,4 +1,4 @@
-"""OTLP over HTTP: protobuf and JSON, told apart by Content-Type, on Starlette and uvicorn in the caller's loop."""
+"""OTLP over HTTP: protobuf and JSON, by Content-Type, on Starlette and uvicorn in the caller's loop."""
 
 import asyncio
 from functools import partial

@@ -36,7 +36,7 @@ REJECT_REASONS = {
 }
 
 
-# What values take in memory once their JSON is decoded, as measured; texts beside that what they take in the document.
+# The memory of values of decoded JSON, as measured; texts also take their size in the document.
 _OBJECT_BYTES = 200
 _LIST_BYTES = 90
 _VALUE_BYTES = 80
@@ -72,7 +72,7 @@ class Checked:
 
     @property
     def message(self) -> str:
-        """What the sender is told: English, why and what to do; "" when everything was taken without remark."""
+        """The message to the sender: why, and what to do, in English; "" when everything was taken without remark."""
         parts = [
             f"{count} span{'' if count == 1 else 's'} rejected: {REJECT_REASONS[reason]}"
             for reason, count in self.rejected.items()
@@ -86,7 +86,7 @@ def is_large(encoding: Encoding, wire: bytes) -> bool:
 
 
 def decoded_bytes(encoding: Encoding, wire: bytes) -> int:
-    """The memory that checking `wire` takes beside its bytes, when that is much; an estimate that is rarely too low.
+    """The memory that checking `wire` takes in addition to its bytes, if much; an estimate that is rarely too low.
 
     Protobuf is decoded a piece at a time, JSON as a whole.
     """
@@ -112,7 +112,7 @@ def check(signal: Signal, encoding: Encoding, wire: bytes) -> Checked:
 def check_in_turns(
     signal: Signal, wire: bytes, max_messages: int, *, much_expanded: bool = False
 ) -> Generator[None, None, Checked]:
-    """As `check`, for what would take long: a piece at a time, of which none takes more than some 20 ms.
+    """As `check`, for large requests: a piece at a time, each in at most about 20 ms.
 
     Raises:
         UndecodableError: not protobuf of this signal.
@@ -190,7 +190,7 @@ def _take_out_bad_items(signal: Signal, request: Message, size: int) -> tuple[in
     """Delete bad spans from `request`, of `size` bytes; the number of items left, and what was rejected.
 
     Raises:
-        TooManyMessagesError: there is more to walk through than so many bytes may hold.
+        TooManyMessagesError: it has more parts than a request of this size may have.
     """
     rejected: dict[str, int] = {}
     items = 0

@@ -56,7 +56,7 @@ class Cases:
 
     Attributes:
         all: every case.
-        unchosen: stands for all of them where nobody can tell which is met.
+        unchosen: stands for all cases where it is unknown which one is met.
         attributes_read: the attributes that say which is met.
         by_id: all.
         by_attributes: those found by ``attributes`` alone.

@@ -69,7 +69,7 @@ class CelExpression:
         self._variables = self._program.variables()
 
     def holds(self, context: "CelContext", longest: int) -> bool | str:
-        """Whether the expression is true; a text says why that cannot be told.
+        """Whether the expression is true; a text says why this is unknown.
 
         Args:
             context: the subject's variables.
@@ -124,7 +124,7 @@ def _attributes_in(nodes: Iterable[Node], source: str) -> frozenset[str]:
     """The attributes that an expression reads: only those are kept of a span.
 
     Raises:
-        ValueError: one is not named by a text, so that nobody can tell.
+        ValueError: an attribute is not named by a text, so that the names are unknown.
     """
     names: set[str] = set()
     mentioned = 0

@@ -1,6 +1,6 @@
 """What a CEL expression can see, and what may be done with it: one table, and the check of an expression against it.
 
-`VARIABLES` is what an expression is told of a subject: `match.facts` hands over exactly this, and the table of the
+`VARIABLES` is what an expression can read of a subject: `match.facts` hands over exactly this, and the table of the
 documentation is made of it. Whatever an expression names is looked for here when its rule is loaded, inside
 ``exists`` and its like too, and so are types: an expression that could only ever fail, or never be true, is refused.
 

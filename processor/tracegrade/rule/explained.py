@@ -1,4 +1,4 @@
-"""A rule in plain words, made from the rule: what it judges, when that passes, and who is told."""
+"""A rule in plain words, made from the rule: what it judges, when that passes, and who is notified."""
 
 import textwrap
 from collections.abc import Iterator

@@ -33,7 +33,7 @@ DEFAULT_RULES = frozenset(
         "undeclared-tool-called",
     }
 )
-"""``builtin:default``, what is judged when nobody names a rule: what is wrong with any agent, whatever its tools."""
+"""``builtin:default``, the rules in force when none is named: for mistakes of any agent with any tools."""
 
 
 def load_rules(paths: Iterable[str | Path], *, semantic_model: str | None = None) -> RuleSet:
@@ -139,7 +139,7 @@ def _rule_files(path: str | Path) -> Sequence[Path]:
 
 
 def _no_file_inside(file: Path, folder: Path) -> Problem | None:
-    """What is wrong with a name found in `folder`: whoever may write there must not have other files read, or none."""
+    """What is wrong with a name found in `folder`: its writer must not make us read other files, or none."""
     target = file.resolve()
     if not target.is_relative_to(folder):
         message = f"a link to {target}, which is outside this folder; expected a file, or name that one in rules.paths"

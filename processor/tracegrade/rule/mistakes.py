@@ -9,7 +9,7 @@ from tracegrade.document.validate import message_of
 
 
 def mistake(message: str, *location: str | int) -> InitErrorDetails:
-    """A mistake at `location` inside the value being validated, in words for whoever wrote the file."""
+    """A mistake at `location` inside the value being validated, in words for the author of the file."""
     return InitErrorDetails(type="value_error", loc=location, input=None, ctx={"error": ValueError(message)})
 
 

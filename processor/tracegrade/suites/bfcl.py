@@ -64,7 +64,7 @@ def import_bfcl(document: JsonValue, name: str, rule_id: str = "", answers: Json
 
 
 def _prompt(question: JsonValue) -> str:
-    """The last thing that the user says; "" where nobody says anything."""
+    """The last thing that the user says; "" where the user says nothing."""
     if isinstance(question, str):
         return question.strip()
     texts = [

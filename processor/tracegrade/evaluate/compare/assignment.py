@@ -79,7 +79,7 @@ def pair_first(
 ) -> list[int | None]:
     """For each expected call in order, the first unused call of its name that it matches; None where none does.
 
-    Not the best assignment: a call taken early is not given back, unless nothing tells in which order they were made.
+    Not the best assignment: a call taken early is not given back, unless the order in which they were made is unknown.
 
     Raises:
         EvaluatorError: ``work_bound``.
@@ -143,7 +143,7 @@ def in_turn(
 
     Args:
         indexes: the expected calls, ascending.
-        groups: positions of the calls made, grouped where nothing tells their order.
+        groups: positions of the calls made, grouped where their order is unknown.
         fit: what the call at a position is worth as the expected one; 0 when it does not fit.
         work: as everywhere.
 

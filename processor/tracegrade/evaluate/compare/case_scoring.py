@@ -128,7 +128,7 @@ def _scored(call: ToolCall, position: int) -> ScoredCall:
 
 
 def the_calls(evidence: Evidence, occurrence: Literal["first", "last"]) -> list[ScoredCall]:
-    """The call that is scored, and those that may be it, since nothing tells their order; none when nothing was called.
+    """The call that is scored, and those that may be it, since their order is unknown; none when nothing was called.
 
     Of several, the one that scores best counts.
     """

@@ -13,7 +13,7 @@ from tracegrade.evaluate.wording import counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.tool_call import ToolCall
 
-# The places of calls, grouped where nothing tells their order.
+# The places of calls, grouped where their order is unknown.
 Groups: TypeAlias = Sequence[Sequence[int]]
 # A name, or names called one directly after the other.
 Sequences: TypeAlias = list[ToolName | Annotated[list[ToolName], Field(min_length=1)]]

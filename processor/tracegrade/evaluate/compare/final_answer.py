@@ -225,7 +225,7 @@ def absent_score(settings: AnswerSettings) -> Score:
 
 
 def shown(expected: Expected | str, actual: JsonValue) -> dict[str, JsonValue]:
-    """Both sides for the details, cut to what anybody reads."""
+    """Both sides for the details, cut to a readable length."""
     return {
         "expected": excerpt(expected) if isinstance(expected, str) else expected.text,
         "actual": excerpt(json_text(actual)) if isinstance(actual, str) else excerpt(actual),

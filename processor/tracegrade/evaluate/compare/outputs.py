@@ -1,4 +1,4 @@
-"""The output of a call, as it is compared: what was found, decoded when somebody asks, and what is expected of it."""
+"""The output of a call, as it is compared: what was found, decoded when it is read, and what is expected of it."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, TypeAlias
@@ -15,7 +15,7 @@ from tracegrade.model.json_value import JsonValue
 
 
 class DecodedOutputs(dict[int, JsonValue]):
-    """The value whose JSON text the output of a call is, or the output itself, by position; read when somebody asks."""
+    """The value whose JSON text the output of a call is, or the output itself, by position; decoded when it is read."""
 
     def __init__(self, evidence: Evidence) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class ActualOutput:
 
 
 class ActualOutputs(dict[int, ActualOutput]):
-    """The output of each call as one evaluation sees it, by position; read when somebody asks."""
+    """The output of each call as one evaluation sees it, by position; decoded when it is read."""
 
     def __init__(self, evidence: Evidence) -> None:
         super().__init__()

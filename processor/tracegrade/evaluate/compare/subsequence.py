@@ -1,7 +1,7 @@
 """What was expected aligned with what happened, where some of it happened together.
 
 What happened comes as groups of calls: a group of one is a call of its own, the calls of a larger group have no order
-among themselves and take the best one. A call is told by its *fits*: the positions of what is expected that it can
+among themselves and take the best one. A call is described by its *fits*: the positions of what is expected that it can
 stand for, ascending, and what it is then worth (above 0, at most 1).
 
 Worked example of `align`: expected are a b c b, at the positions 0 to 3. Made were b, then a and c together, then b.

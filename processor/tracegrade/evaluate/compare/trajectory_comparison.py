@@ -184,7 +184,7 @@ class TrajectoryComparison:
 
 
 def looked_at(evidence: Evidence, settings: Settings) -> list[int]:
-    """The positions of the calls that count; of one occurrence all that may be it, where nothing tells their order."""
+    """The positions of the calls that count; of one occurrence all that may be it, where their order is unknown."""
     calls = evidence.calls
     made = [p for p, call in enumerate(calls) if settings.include_failed or not call.failed]
     which = settings.occurrence

@@ -64,7 +64,7 @@ def regex_expression(pattern: str) -> Any:
 
 
 def _compiled(pattern: str, named: str) -> Any:
-    import re2  # whoever reads settings or rules without patterns does not wait for it
+    import re2  # imported here, as settings and rules without patterns do not need it
 
     options = re2.Options()
     options.log_errors = False

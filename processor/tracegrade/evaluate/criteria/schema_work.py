@@ -40,7 +40,7 @@ _BASE = ("$id", "id")
 
 
 class UncountableError(ValueError):
-    """A schema whose visits have no bound, or cannot be told."""
+    """A schema whose number of visits has no bound, or is unknown."""
 
 
 class SchemaWork:

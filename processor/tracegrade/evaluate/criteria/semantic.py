@@ -1,4 +1,4 @@
-"""The meaning of texts, by a model of embeddings that whoever reads rules passes in.
+"""The meaning of texts, by a model of embeddings that is set before rules are read.
 
 There is one model in a process, chosen by `use` before rules are read, and never replaced by something else: without
 it, a rule that needs it is refused.

@@ -31,7 +31,7 @@ class Criteria(ParameterModel):
 class Settings(ParameterModel):
     """What is a loop."""
 
-    repetition_threshold: Annotated[int, Field(ge=2, description="So many equal calls are a loop.")] = 3
+    repetition_threshold: Annotated[int, Field(ge=2, description="This many equal calls are a loop.")] = 3
     count_retries: Annotated[bool, Field(description="Count a call that failed before an equal one succeeded.")] = True
     failed_only: Annotated[bool, Field(description="Count only calls that failed.")] = False
 

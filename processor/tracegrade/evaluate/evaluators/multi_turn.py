@@ -63,7 +63,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         return Score(0.0, {**zeros, "calls": 0}, "Nothing was called.")
     work = Work(evidence=evidence)
     by_name: dict[str, tuple[float, ScoredCall, ParamScore]] = {}
-    for last in the_calls(evidence, "last"):  # one, unless nothing tells their order
+    for last in the_calls(evidence, "last"):  # one, unless their order is unknown
         params = param_score(criteria.expected_params, last, settings.comparison, work)
         completion = overall(tool_score(criteria.expected_tool, last), params.score)
         if last.name not in by_name or completion > by_name[last.name][0]:

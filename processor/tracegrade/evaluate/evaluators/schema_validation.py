@@ -42,7 +42,7 @@ class Settings(ParameterModel):
 
 
 def _positions(evidence: Evidence, settings: Settings) -> Sequence[int]:
-    """The call that is judged, and those that may be it, since nothing tells their order; none without any."""
+    """The call that is judged, and those that may be it, since their order is unknown; none without any."""
     calls = evidence.once(scored_calls)
     found = [call.position for call in calls if settings.tool is None or call.name == settings.tool]
     if not found:

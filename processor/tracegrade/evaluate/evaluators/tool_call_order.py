@@ -87,7 +87,7 @@ def _batched(evidence: Evidence) -> NameGroups:
 
 
 def _tied(evidence: Evidence) -> NameGroups:
-    """The names, grouped where nothing tells the order."""
+    """The names, grouped where the order is unknown."""
     return _named(evidence, evidence.once(ties))
 
 

@@ -1,6 +1,6 @@
 """Envelopes: what frameworks put around the arguments that a tool got and the result that it gave.
 
-They are told by their shape, never by who sent them, because instrumentations wrap one another.
+They are recognised by their form, never by their sender, because instrumentations wrap one another.
 """
 
 import ast
@@ -47,7 +47,7 @@ def unwrap_output(decoded: Decoded, *, function_response: bool = False) -> Outpu
 
     Args:
         decoded: what the sender recorded as the result.
-        function_response: it is what Gemini's API is told of a call (see `open_function_response`).
+        function_response: it is what Gemini's API gets as a call's result (see `open_function_response`).
     """
     value = decoded.value
     if type(value) is dict and len(value) != 1 and _ENVELOPE_KEYS.isdisjoint(value):
@@ -224,7 +224,7 @@ def read_schemas(raw: JsonValue) -> dict[str, JsonValue]:
 
 
 def callback_input(value: JsonValue) -> JsonValue:
-    """What LangChain told its callbacks that a tool got, None when `value` is no record of that.
+    """The input of a tool as LangChain gave it to its callbacks; None when `value` is not such a record.
 
     OpenLLMetry writes the whole record: ``{"input_str": ..., "inputs": {...}, "tags", "metadata", "kwargs"}``.
     """
@@ -235,7 +235,7 @@ def callback_input(value: JsonValue) -> JsonValue:
 
 
 def callback_text(value: JsonValue) -> str | None:
-    """The text that LangChain for JavaScript told its callbacks that a tool got, as OpenLLMetry writes it.
+    """The input of a tool as LangChain for JavaScript gave it to its callbacks, as OpenLLMetry writes it.
 
     None when `value` is no record of that: ``{"args": ["{...}"]}``.
     """

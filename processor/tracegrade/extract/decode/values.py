@@ -40,7 +40,7 @@ _ROUND_LIMITS = frozenset(
     | {20000, 32000, 32766, 32767, 32768, 50000, 64000, 65535, 65536, 100000, 131072, 262144}
 )
 
-# Numbers are not among them: 1_000 is a number to Python and a name to everybody else.
+# Numbers are not among them: 1_000 is a number only to Python, and a name to others.
 _LITERAL_START = ("{", "[", "(", "'", '"', "b'", 'b"')
 # Beginnings that no JSON has, however loose.
 _PYTHON_START = ("{'", "['", "[{'", "(", "'", "b'", 'b"')

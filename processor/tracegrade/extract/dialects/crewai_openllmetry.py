@@ -63,7 +63,7 @@ def _inputs(span: Span) -> list[Message]:
 
 
 def _agent_name(span: Span) -> str:
-    """The only agent that had a task, else the crew: which of them called what is not told."""
+    """The only agent that had a task, else the crew: the spans do not say which of them called what."""
     agents = {agent for task in _tasks(span) if isinstance(agent := task.get("agent"), str)}
     return agents.pop() if len(agents) == 1 else first_text(span, (s.CREWAI_CREW_NAME,))
 

@@ -1,6 +1,6 @@
 """Google's Agent Development Kit: the GenAI conventions, with content in `gcp.vertex.agent.*` in its schema 1.
 
-An agent is told what others did as if the user had said it (google-adk 2.13.0, flows/llm_flows/context).
+What other agents did is given to an agent as if the user had said it (google-adk 2.13.0, flows/llm_flows/context).
 """
 
 import re

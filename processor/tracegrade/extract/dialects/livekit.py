@@ -1,6 +1,6 @@
 """LiveKit agents: `lk.function_tool.*`, beside the GenAI conventions in newer releases.
 
-A failed call's result holds what the model was told; what was raised is on no span.
+A failed call's result holds the text given to the model; the exception is on no span.
 """
 
 from tracegrade import semconv as s

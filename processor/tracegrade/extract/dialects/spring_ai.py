@@ -1,6 +1,6 @@
 """Spring AI: `spring.ai.kind`, beside an operation name that says "framework" before it said execute_tool.
 
-A chat client's call is an agent run. A tool that throws is told to the model as its result, and its span says OK.
+A chat client's call is an agent run. When a tool throws, the model gets that as its result, and its span says OK.
 """
 
 from tracegrade import semconv as s
