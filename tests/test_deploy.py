@@ -74,21 +74,24 @@ def test_prometheus_scrapes_where_metrics_are() -> None:
 @pytest.mark.parametrize("name", ["tracegrade.alerts.example.yaml", "tracegrade.score-alerts.example.yaml"])
 def test_alerts_name_metrics_and_labels_that_exist(name: str) -> None:
     on_page = {
-        prometheus_name(name, metric) + ("_total" if metric.kind == "counter" else ""): metric
+        prometheus_name(name, metric) + ending: metric
         for name, metric in METRICS.items()
+        for ending in (("_total", "_created") if metric.kind == "counter" else ("",))
     }
     (group,) = _read(name)["groups"]
     job = _read("prometheus.example.yaml")["scrape_configs"][0]["job_name"]
     recorded = {rule["record"] for rule in group["rules"] if "record" in rule}
     for rule in group["rules"]:
-        assert set(re.findall(r"\btracegrade:[\w:]+", rule["expr"])) <= recorded
+        of_recorded = set(re.findall(r"\btracegrade:[\w:]+", rule["expr"]))
+        assert of_recorded <= recorded
         names = re.findall(r"\btracegrade_\w+", rule["expr"])
         assert set(names) <= set(on_page), rule
         labels = {"instance", *(label for name in names for label in on_page[name].labels)}
-        if not names:
+        if of_recorded:
             labels |= set(on_page["tracegrade_evaluations_total"].labels)
         used = set(re.findall(r"\$labels\.(\w+)", rule.get("annotations", {}).get("summary", "")))
-        used |= set(re.findall(r"(\w+)\s*=~?\"", rule["expr"])) - ({"job"} if f'job="{job}"' in rule["expr"] else set())
+        used |= set(re.findall(r"(\w+)\s*(?:=~?|!=)\"", rule["expr"]))
+        used -= {"job"} if f'job="{job}"' in rule["expr"] else set()
         assert used <= labels, rule
 
 

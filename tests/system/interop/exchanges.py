@@ -360,7 +360,11 @@ def alertmanager(place: Place) -> Iterator[Row]:
     rules.mkdir()
     (rules / "rule.yaml").write_text(json.dumps(RULE))
     try:
-        with peers.alertmanager(place.installed, folder, f"http://127.0.0.1:{hook.server_port}/") as address:
+        config = f"""\
+route: {{receiver: hook, group_by: [rule], group_wait: 1s, group_interval: 1s, repeat_interval: 1h}}
+receivers: [{{name: hook, webhook_configs: [{{url: "http://127.0.0.1:{hook.server_port}/"}}]}}]
+"""
+        with peers.alertmanager(place.installed, folder, config) as address:
             alerts = {"interval": "200ms", "channels": {"am": {"alertmanager": {"url": address}}}}
             with running(place.new("server"), rules={"paths": [str(rules)]}, alerts=alerts) as server:
                 _send_orders(server, range(1, 9), ("create_order",))

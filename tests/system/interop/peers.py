@@ -11,6 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+from waiting import eventually
 
 INSTALL_WITHIN_S = 300
 READY_WITHIN_S = 90
@@ -265,15 +269,11 @@ service:
 
 
 @contextmanager
-def alertmanager(work: Path, folder: Path, webhook: str) -> Iterator[str]:
-    """Alertmanager's address; it groups by rule, and tells `webhook` within a second. From Debian's package."""
+def alertmanager(work: Path, folder: Path, config: str) -> Iterator[str]:
+    """Alertmanager's address, with this content of its file. From Debian's package."""
     unpacked = debian_package("prometheus-alertmanager", work)
-    (folder / "alertmanager.yml").write_text(
-        f"""\
-route: {{receiver: hook, group_by: [rule], group_wait: 1s, group_interval: 1s, repeat_interval: 1h}}
-receivers: [{{name: hook, webhook_configs: [{{url: "{webhook}"}}]}}]
-"""
-    )
+    folder.mkdir(exist_ok=True)
+    (folder / "alertmanager.yml").write_text(config)
     port = free_port()
     # It reads its own templates where the package would have put them: there, but for this process alone.
     in_place = f'mount --bind "{unpacked}/usr/share" /usr/share && exec "$@"'
@@ -287,6 +287,31 @@ receivers: [{{name: hook, webhook_configs: [{{url: "{webhook}"}}]}}]
     ]
     with process(command, folder, [port]):
         yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def prometheus(work: Path, folder: Path) -> Iterator[str]:
+    """Prometheus' address; its file is `folder`'s ``prometheus.yml``. From Debian's package."""
+    port = free_port()
+    command = [
+        debian_package("prometheus", work) / "usr" / "bin" / "prometheus",
+        "--config.file=prometheus.yml",
+        "--storage.tsdb.path=data",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--enable-feature=exemplar-storage",
+    ]
+    with process(command, folder, [port]):
+        address = f"http://127.0.0.1:{port}"
+        eventually(lambda: _answers(f"{address}/-/ready"), "Prometheus to be ready")
+        yield address
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urlopen(address, timeout=5):
+            return True
+    except HTTPError:
+        return False
 
 
 def promtool(work: Path) -> Path:
