@@ -86,12 +86,12 @@ def test_a_long_journal_is_counted_later_and_what_comes_meanwhile_at_once(
     assert unread.behind(0, 0, 0) == Items(8, 50)
     assert unread.between(0, ends[1]) == Items(3, 50)
     assert unread.between(ends[0], ends[2]) == Items(5, 50)
-    unread.tell(ends[0])
-    unread.tell(ends[0])
-    unread.tell(ends[1])
-    unread.tell(ends[2])
-    told = [record.getMessage() for record in caplog.records]
-    assert told == [
+    unread.log_progress(ends[0])
+    unread.log_progress(ends[0])
+    unread.log_progress(ends[1])
+    unread.log_progress(ends[2])
+    logged = [record.getMessage() for record in caplog.records]
+    assert logged == [
         "0 MiB of the journal wait to be judged: 0 spans and 50 log records",
         "the journal found at the start is judged, after 0 s",
     ]

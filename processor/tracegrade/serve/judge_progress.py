@@ -38,7 +38,7 @@ class JudgeProgress:
 
     def log(self) -> None:
         """Log once how much of the journal found at the start the judge must still read; later, that it is done."""
-        self.unread.tell(self._read_to(self._folder.read_snapshot(JUDGE)))
+        self.unread.log_progress(self._read_to(self._folder.read_snapshot(JUDGE)))
 
     def say_conditions(self, *, is_kept: bool) -> None:
         """Update the conditions of a judge that is silent or behind; `is_kept`: this process runs one."""

@@ -50,7 +50,7 @@ class UnreadItems:
         self._folder = folder
         self._lock = threading.Lock()
         self._halted = False
-        self._told_s = 0.0
+        self._logged_s = 0.0
         reader = JournalReader(folder)
         # Retention may have deleted records that the judge had not read.
         self._begin = max(judged_to, reader.first())
@@ -81,16 +81,16 @@ class UnreadItems:
             reader.close()
         self._before = sums
 
-    def tell(self, position: int) -> None:
+    def log_progress(self, position: int) -> None:
         """Log how much found at the start a judge at `position` must still read; later, that it is done."""
-        if position < self._start and not self._told_s:
-            self._told_s = time.monotonic()
+        if position < self._start and not self._logged_s:
+            self._logged_s = time.monotonic()
             size_mib = (self._start - position) / 1024**2
             waiting = self.between(position, self._start) or Items()
             logger.info("%.0f MiB of the journal wait to be judged: %d spans and %d log records", size_mib, *waiting)
-        elif position >= self._start and self._told_s:
-            logger.info("the journal found at the start is judged, after %.0f s", time.monotonic() - self._told_s)
-            self._told_s = 0.0
+        elif position >= self._start and self._logged_s:
+            logger.info("the journal found at the start is judged, after %.0f s", time.monotonic() - self._logged_s)
+            self._logged_s = 0.0
 
     def halt(self) -> None:
         """Let `count` end early, as it is no longer needed."""

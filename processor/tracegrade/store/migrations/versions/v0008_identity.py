@@ -1,11 +1,11 @@
-"""A rule's history goes on when its text is edited: what results carry is no longer the hash of all that it says.
+"""A rule's history goes on when its text is edited: results no longer carry the hash of the whole text.
 
-Only the small tables change: series, and rules' texts. Results keep their ids, and the hash that they were given; from
-now on ``rule_texts`` says by which hash the rule goes that had it, and so does ``series.present_hash``. Alerts keep
-their fingerprints, by which whoever was told of them knows them.
+Only the small tables change: series, and rules' texts. Results keep their ids and their hash; from now on,
+``rule_texts`` and ``series.present_hash`` say which hash the rule with that hash has now. Alerts keep their
+fingerprints, by which channels recognise them.
 
-A rule's hash is reckoned anew from its text. One whose text is not there, which this version cannot read, or whose
-packages are not those that judged, stays as it was.
+A rule's hash is computed again from its text. It stays unchanged if the text is missing, cannot be read by this
+version, or if the packages are not those that judged.
 """
 
 import sqlalchemy as sa
