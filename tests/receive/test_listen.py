@@ -42,9 +42,9 @@ def test_good_files_are_good(files: dict[str, Path], authority: str | None) -> N
         ("missing", "key", None, r"http\.tls\.cert_file: cannot read '.*missing': No such file"),
         ("cert", "missing", None, r"http\.tls\.key_file: cannot read"),
         ("cert", "key", "missing", r"http\.tls\.client_ca_file: cannot read"),
-        ("text", "key", None, r"http\.tls: '.*text' and '.*key' are no certificate with its key"),
-        ("cert", "text", None, "are no certificate with its key"),
-        ("cert", "other_key", None, "are no certificate with its key"),
+        ("text", "key", None, r"http\.tls: '.*text' and '.*key' are not a certificate with its key"),
+        ("cert", "text", None, "are not a certificate with its key"),
+        ("cert", "other_key", None, "are not a certificate with its key"),
         ("cert", "key", "text", r"http\.tls\.client_ca_file: '.*text' holds no certificate"),
     ],
 )
