@@ -1,8 +1,9 @@
-from sqlalchemy import Engine
+from sqlalchemy import Engine, insert
 
-from store.judged_traces import MINUTE_NS, START_NS, judged
+from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged
 from tracegrade.store.open import reading
 from tracegrade.store.recent_series import recent_series
+from tracegrade.store.schema import rule_texts
 from tracegrade.store.write import StoreWriter
 
 DAY_NS = 24 * 60 * MINUTE_NS
@@ -30,3 +31,15 @@ def test_releases_and_tenants_of_a_series_are_one(engine: Engine) -> None:
     StoreWriter(engine).write([judged(1), judged(2, release="2.0"), judged(3, tenant="other")])
     with reading(engine) as connection:
         assert recent_series(connection, START_NS, 10) == [of_service("shop")]
+
+
+def test_a_rule_that_judges_something_else_since_is_left_out(engine: Engine) -> None:
+    texts = {"back again": ("old", "new", "old"), "changed": ("old", "new"), "same": ("old", "old")}
+    StoreWriter(engine).write([judged(1, evaluations=[evaluation(1, rule_id=rule, rule_hash="old") for rule in texts])])
+    with engine.begin() as connection:
+        for rule, hashes in texts.items():
+            for since_ns, rule_hash in enumerate(hashes):
+                row = {"rule_id": rule, "since_ns": since_ns, "rule_hash": rule_hash}
+                connection.execute(insert(rule_texts).values(**row, text_hash=f"{since_ns}", text="{}"))
+    with reading(engine) as connection:
+        assert [rule for rule, *_ in recent_series(connection, START_NS, 10)] == ["back again", "same"]
