@@ -1,12 +1,23 @@
 import pytest
 from sqlalchemy import Engine
 
-from alert.loop_stage import Stage
+from alert.loop_stage import Stage, plain_look
 from store.engines import empty_store, engine, postgresql, sqlite
 
 __all__ = ["empty_store", "engine", "postgresql", "sqlite"]
 
 
 @pytest.fixture
-def stage(engine: Engine) -> Stage:
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegrade.alert.check.look_bound", plain_look)
+
+
+@pytest.fixture
+def stage(engine: Engine, plain: None) -> Stage:
+    return Stage(engine)
+
+
+@pytest.fixture
+def detecting(engine: Engine) -> Stage:
+    """With the detectors as they are."""
     return Stage(engine)

@@ -6,11 +6,14 @@ from typing import Any
 from sqlalchemy import Engine
 
 from store.judged_traces import MINUTE_NS, START_NS, judged
+from tracegrade.alert.detect.finding import Finding, Seen, measure
 from tracegrade.alert.loop import AlertLoop
 from tracegrade.alert.settings import AlertsSettings
+from tracegrade.rule.alert import UNJUDGED, Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert, open_alerts
+from tracegrade.store.history import total
 from tracegrade.store.open import reading
 from tracegrade.store.write import StoreWriter
 from tracegrade.telemetry.metrics import Telemetry
@@ -55,6 +58,19 @@ def rules(*alerts: dict[str, Any], **changes: Any) -> RuleSet:
         "alert": list(alerts) or [{"below": 0.9, "over": "10m", "min_samples": 2}],
     }
     return RuleSet([Rule.model_validate(content | changes)])
+
+
+def plain_look(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | None:
+    """Decides by the rate in the window alone: the loop is tested with few results, the detectors by themselves."""
+    found = measure(rule, alert, total(item.outcomes for item in seen.shown))
+    if found is None:
+        return None
+    is_past = found.value > bound if alert.of in UNJUDGED else found.value < bound
+    decided = 100.0 if is_past == (seen.firing is None) else 0.0
+    enough = found.samples >= alert.min_samples
+    return Finding(
+        found.value, found.low, found.high, round(found.samples), bound, evidence=decided if enough else None
+    )
 
 
 class Stage:

@@ -28,7 +28,7 @@ class Stage:
         self.rule = rule
         self.seen: dict[SeriesKey, dict[int, Outcomes]] = {}
         self.alerts: list[StoredAlert] = []
-        self.ended: dict[str, int] = {}
+        self.earlier: list[StoredAlert] = []
 
     def see(
         self,
@@ -49,20 +49,21 @@ class Stage:
         self._add(key, minutes, Outcomes(*counts, *(weight * count for count in counts), *squares))
         self._add(SeriesKey(key.tenant, "", "", "", key.service, "", None), minutes, Outcomes(sent, all_passed=sent))
 
+    def put(self, minutes: range, outcomes: Outcomes, **place: Any) -> None:
+        """These outcomes in each of the minutes, whatever traces came."""
+        key = SeriesKey("default", self.rule.id, self.rule.hash, "", "shop", "support", "1.0")._replace(**place)
+        self._add(key, minutes, outcomes)
+
     def _add(self, key: SeriesKey, minutes: range, outcomes: Outcomes) -> None:
         for minute in minutes:
             bins = self.seen.setdefault(key, {})
             bins[minute] = total([bins.get(minute, NO_OUTCOMES), outcomes])
 
-    def sums(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
-        found = self.bins(rule_id, window)
-        return {key: total(item.outcomes for item in bins) for key, bins in found.items()}
-
-    def bins(self, rule_id: str, window: Window) -> Mapping[SeriesKey, list[Bin]]:
+    def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, list[Bin]]:
         first, last = window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS
         found = {}
         for key, bins in self.seen.items():
-            if key.rule_id == rule_id and (
+            if (key.rule_id, key.evaluation) == (rule_id, window.evaluation if key.rule_id else "") and (
                 inside := [Bin(minute, 1, bins[minute]) for minute in sorted(bins) if first <= minute <= last]
             ):
                 found[key] = inside
@@ -70,7 +71,7 @@ class Stage:
 
     def look(self, minute: int) -> list[str]:
         """The states of all alerts after a look at `minute`."""
-        checked = check(self, [self.rule], self.alerts, minute * MINUTE_NS, self.ended)
+        checked = check(self, [self.rule], self.alerts, minute * MINUTE_NS, self.earlier)
         self.alerts = checked.open
-        self.ended |= {alert.fingerprint: alert.ends_ns for alert in checked.resolved if alert.ends_ns is not None}
+        self.earlier += checked.resolved
         return [alert.state for alert in (*checked.open, *checked.resolved)]

@@ -34,14 +34,16 @@ def test_an_alert_says_where_to_look_and_what_changed(stage: Stage) -> None:
         ({"coverage": {"against": "6h"}}, "pass", "not_evaluable"),
     ],
 )
-def test_it_says_since_when_and_on_how_many_traces(stage: Stage, alert: dict[str, Any], good: str, bad: str) -> None:
+def test_it_says_since_when_and_on_how_many_traces(
+    detecting: Stage, alert: dict[str, Any], good: str, bad: str
+) -> None:
     """Well for eight hours, then bad from minute 500 on."""
-    stage.rule_set = rules(alert | {"over": "2h", "min_samples": 10})
+    detecting.rule_set = rules(alert | {"over": "2h", "min_samples": 10})
     for minute in range(0, 500, 20):
-        stage.receive(minute, *[good] * 4)
+        detecting.receive(minute, *[good] * 4)
     for minute in range(500, 540, 4):
-        stage.receive(minute, *[bad] * 8)
-    found = fired(stage, 540)
+        detecting.receive(minute, *[bad] * 8)
+    found = fired(detecting, 540)
     assert found.facts.since_ns == START_NS + 500 * MINUTE_NS
     # The window of coverage begins with a whole hour, here with minute 420; the others with minute 420 as well.
     assert found.facts.traces == 4 * 4 + 8 * 10

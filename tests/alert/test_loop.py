@@ -10,7 +10,7 @@ from store.engines import POSTGRESQL, needs_postgresql
 from store.judged_traces import MINUTE_NS, START_NS, judged
 from tracegrade.alert.message import summary
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.alerts import Silence, open_alerts, recent_alerts, save_silence
+from tracegrade.store.alerts import Silence, recent_alerts, save_silence
 from tracegrade.store.open import alone, open_store, reading
 from tracegrade.store.write import StoreWriter
 
@@ -141,7 +141,7 @@ def test_notifications_are_remembered_over_a_restart(stage: Stage) -> None:
     assert again.step(2) == []
 
 
-def test_a_channel_that_is_away_does_not_keep_others_from_being_notified(engine: Engine) -> None:
+def test_a_channel_that_is_away_does_not_keep_others_from_being_notified(engine: Engine, plain: None) -> None:
     away, other = Channel("away"), Channel("other")
     away.away = True
     stage = Stage(engine, away, other)
@@ -244,34 +244,21 @@ def test_a_kill_between_telling_and_storing_repeats_with_the_same_key(stage: Sta
     assert again.step(3) == []
 
 
-@pytest.mark.parametrize("killed_at", [1, 2, 3, 4, 5, 6, 7])
-def test_a_restart_in_any_state_changes_nothing(engine: Engine, killed_at: int) -> None:
-    """Pending at 1, firing from 3 on, resolved at 6: one word of each, whoever looks."""
+@pytest.mark.parametrize("killed_at", [1, 2, 3, 4, 5])
+def test_a_restart_in_any_state_changes_nothing(engine: Engine, plain: None, killed_at: int) -> None:
+    """Firing at 1, resolved at 4: one word of each, whoever looks."""
     stage = Stage(engine)
-    stage.rule_set = rules({"below": 0.9, "over": "10m", "min_samples": 2, "sustained": "2m"})
     stage.receive(0, "fail", "fail")
     told = []
-    for minute in range(1, 9):
+    for minute in range(1, 7):
         if minute == killed_at:
             fresh = Stage(engine)
             fresh.rule_set, fresh.next_trace = stage.rule_set, stage.next_trace
             stage = fresh
-        if minute == 6:
-            stage.receive(5, *["pass"] * 30)
+        if minute == 4:
+            stage.receive(3, *["pass"] * 30)
         told.append(stage.step(minute))
-    assert told == [[], [], FIRING, [], [], RESOLVED, [], []]
-
-
-def test_a_condition_that_does_not_hold_for_long_enough_is_forgotten(stage: Stage) -> None:
-    stage.rule_set = rules({"below": 0.9, "over": "10m", "min_samples": 2, "sustained": "5m"})
-    stage.receive(0, "fail", "fail")
-    assert stage.step(1) == []
-    with reading(stage.engine) as connection:
-        assert [alert.state for alert in open_alerts(connection)] == ["pending"]
-    stage.receive(2, *["pass"] * 30)
-    assert stage.step(3) == []
-    with reading(stage.engine) as connection:
-        assert recent_alerts(connection, 0) == []
+    assert told == [FIRING, [], [], RESOLVED, [], []]
 
 
 def test_a_silence_holds_back_and_what_still_fires_is_told_after_it(stage: Stage) -> None:
@@ -297,14 +284,14 @@ def test_the_end_of_what_was_told_is_told_in_a_silence_too(stage: Stage) -> None
     assert stage.step(3) == RESOLVED
 
 
-def test_maintenance_holds_back_until_it_ends(engine: Engine) -> None:
+def test_maintenance_holds_back_until_it_ends(engine: Engine, plain: None) -> None:
     """START_NS is midnight of a Thursday, UTC."""
     stage = Stage(engine, maintenance=[{"days": ["wed"], "start": "23:00", "end": "00:04"}])
     stage.receive(0, "fail", "fail")
     assert [stage.step(1), stage.step(3), stage.step(4)] == [[], [], FIRING]
 
 
-def test_alerts_are_told_in_groups(engine: Engine) -> None:
+def test_alerts_are_told_in_groups(engine: Engine, plain: None) -> None:
     for group_by, calls in ((["rule"], 1), (["rule", "service"], 2)):
         stage = Stage(engine, Channel(name=" ".join(group_by)), group_by=group_by)
         stage.receive(0, "fail", "fail", service="bank")
@@ -399,7 +386,7 @@ def test_a_revision_corrects_what_it_replaces(stage: Stage) -> None:
 HOOK = {"webhook": {"url": "http://127.0.0.1/"}}
 
 
-def test_only_channels_of_its_route_are_notified(engine: Engine) -> None:
+def test_only_channels_of_its_route_are_notified(engine: Engine, plain: None) -> None:
     pager, chat = Channel("pager"), Channel("chat")
     routes = [{"labels": {"service": "bank"}, "channels": ["pager"]}, {"channels": ["chat"]}]
     stage = Stage(engine, pager, chat, channels={"pager": HOOK, "chat": HOOK}, routes=routes)
@@ -410,7 +397,9 @@ def test_only_channels_of_its_route_are_notified(engine: Engine) -> None:
     assert chat.told == FIRING
 
 
-def test_a_channel_notified_of_an_alert_is_notified_of_its_end_though_its_route_has_changed(engine: Engine) -> None:
+def test_a_channel_notified_of_an_alert_is_notified_of_its_end_though_its_route_has_changed(
+    engine: Engine, plain: None
+) -> None:
     stage = Stage(engine, channels={"pager": HOOK})
     stage.receive(0, "fail", "fail")
     assert stage.step(1) == FIRING
@@ -420,7 +409,7 @@ def test_a_channel_notified_of_an_alert_is_notified_of_its_end_though_its_route_
     assert changed.step(3) == RESOLVED
 
 
-def test_what_keeps_a_record_is_told_of_everything_once(engine: Engine) -> None:
+def test_what_keeps_a_record_is_told_of_everything_once(engine: Engine, plain: None) -> None:
     pager, record = Channel("pager"), Channel("exporters.otlp", records=True)
     stage = Stage(engine, pager, record, channels={"pager": HOOK}, routes=[{"channels": []}], repeat="1m")
     with stage.engine.begin() as connection:
@@ -434,7 +423,7 @@ def test_what_keeps_a_record_is_told_of_everything_once(engine: Engine) -> None:
     assert record.told == [*FIRING, *RESOLVED]
 
 
-def test_a_channel_that_breaks_has_failed_and_ends_nothing(engine: Engine) -> None:
+def test_a_channel_that_breaks_has_failed_and_ends_nothing(engine: Engine, plain: None) -> None:
     broken, other = Channel("broken"), Channel("other")
     broken.broken = True
     stage = Stage(engine, broken, other)
@@ -457,7 +446,7 @@ def test_a_fault_in_a_check_ends_nothing(stage: Stage, monkeypatch: pytest.Monke
 
 
 @needs_postgresql
-def test_of_several_over_one_store_one_tells(postgresql: Engine) -> None:
+def test_of_several_over_one_store_one_tells(postgresql: Engine, plain: None) -> None:
     stage = Stage(postgresql)
     stage.receive(0, "fail", "fail")
     other = open_store(POSTGRESQL)

@@ -16,8 +16,8 @@ RULE = Rule.model_validate(
     }
 )
 SERIES = SeriesKey("default", RULE.id, RULE.hash, "", "shop", "support", "1.0")
-BAD = Finding(value=0.5, low=0.3, high=0.7, samples=20, bound=0.9, p_value=0.001, since_minute=3)
-GOOD = replace(BAD, value=1.0, recovered=True)
+BAD = Finding(value=0.5, low=0.3, high=0.7, samples=20, bound=0.9, evidence=2.0, since=3)
+GOOD = replace(BAD, value=1.0)
 SECOND = 1_000_000_000
 
 
@@ -34,31 +34,12 @@ def test_a_condition_that_holds_fires() -> None:
     assert alert.facts.since_ns == 180 * SECOND
 
 
-def test_it_is_pending_until_it_has_held_for_long_enough() -> None:
-    waiting = condition(sustained="10s")
-    states = []
-    current = None
-    for second in (0, 5, 10, 15):
-        current = next_state(current, "holds", waiting, BAD, second * SECOND)
-        assert current is not None
-        states.append(current.state)
-    assert states == ["pending", "pending", "firing", "firing"]
-
-
-def test_what_is_pending_and_known_not_to_hold_is_forgotten_but_silence_leaves_it() -> None:
-    waiting = condition(sustained="10s")
-    pending = next_state(None, "holds", waiting, BAD, 0)
-    assert next_state(pending, "between", waiting, BAD, SECOND) is None
-    assert next_state(pending, "unknown", waiting, BAD, 60 * SECOND) is pending
-    assert next_state(pending, "unknown", waiting, None, 60 * SECOND) is pending
-
-
 def test_it_goes_on_firing_between_its_bound_and_recovery_with_what_was_last_seen() -> None:
     first = next_state(None, "holds", condition(), BAD, 100)
     assert first is not None
     verdicts: tuple[Verdict, ...] = ("holds", "between")
     for verdict in verdicts:
-        after = next_state(first, verdict, condition(), replace(BAD, value=0.0, samples=40, since_minute=9), 200)
+        after = next_state(first, verdict, condition(), replace(BAD, value=0.0, samples=40, since=9), 200)
         assert after is not None
         assert (after.state, after.value, after.samples, after.updated_ns) == ("firing", 0.0, 40, 200)
         assert after.facts.since_ns == first.facts.since_ns, "when it began is told as when it was found"
@@ -89,7 +70,8 @@ def test_a_condition_has_one_fingerprint_and_no_other_has_it() -> None:
         condition(of="tool-call-order"),
     ]
     assert len({other.fingerprint for other in others}) == len(others)
-    assert condition(sustained="1h").fingerprint == condition().fingerprint, "how long it is pending is not what it is"
+    same = condition(false_alarm_every="7d", min_samples=50, resolve_at=0.95)
+    assert same.fingerprint == condition().fingerprint, "how soon and how surely it fires is not what it is"
 
 
 def test_the_key_of_a_firing_is_its_own() -> None:

@@ -1,12 +1,14 @@
 """The store as alerts see it, at one moment and over a stretch: the same, whichever way it is read."""
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 from sqlalchemy import Engine
 
 from store.judged_traces import MINUTE_NS, START_NS, judged
 from tracegrade.alert.stored_history import ReadHistory, StoredHistory
 from tracegrade.rule.rule import Rule
-from tracegrade.store.history import Window, total
+from tracegrade.store.history import Bin, Outcomes, SeriesKey, Window, total
 from tracegrade.store.open import reading
 from tracegrade.store.schema import EVERY_TRACE
 from tracegrade.store.write import StoreWriter
@@ -20,6 +22,10 @@ RULE = Rule.model_validate(
 )
 HOURS = 5
 OUTCOMES = ("pass", "fail", "pass", "not_evaluable", "pass", "error")
+
+
+def _sums(bins: Mapping[SeriesKey, Sequence[Bin]]) -> dict[SeriesKey, Outcomes]:
+    return {key: total(item.outcomes for item in found) for key, found in bins.items()}
 
 
 @pytest.fixture
@@ -38,7 +44,7 @@ def filled(engine: Engine) -> Engine:
 
 @pytest.mark.parametrize("evaluation", ["", "tool-call-order"])
 @pytest.mark.parametrize(("first", "last"), [(0, 300), (17, 203), (60, 120), (61, 62), (299, 400), (400, 500)])
-def test_any_window_is_seen_alike_by_sums_and_bins_and_in_what_was_read_once(
+def test_any_window_is_seen_alike_by_hours_and_minutes_and_in_what_was_read_once(
     filled: Engine, evaluation: str, first: int, last: int
 ) -> None:
     with reading(filled) as connection:
@@ -46,10 +52,11 @@ def test_any_window_is_seen_alike_by_sums_and_bins_and_in_what_was_read_once(
         read = ReadHistory(connection, [RULE], START_NS, START_NS + 60 * HOURS * MINUTE_NS)
         window = Window(evaluation, START_NS + first * MINUTE_NS, START_NS + last * MINUTE_NS, False)
         for rule_id in (RULE.id, EVERY_TRACE):
-            sums, bins = live.sums(rule_id, window), live.bins(rule_id, window)
-            assert read.sums(rule_id, window) == sums
-            assert read.bins(rule_id, window) == bins
-            assert {key: total(item.outcomes for item in found) for key, found in bins.items()} == sums
+            hours, minutes = live.bins(rule_id, window), live.bins(rule_id, window, True)
+            assert read.bins(rule_id, window) == hours
+            assert read.bins(rule_id, window, True) == minutes
+            assert _sums(hours) == _sums(minutes)
+            assert {item.minutes for bins in minutes.values() for item in bins} <= {1}
 
 
 def test_what_is_seen_is_what_was_stored(filled: Engine) -> None:
@@ -57,12 +64,15 @@ def test_what_is_seen_is_what_was_stored(filled: Engine) -> None:
     with reading(filled) as connection:
         live = StoredHistory(connection, [RULE])
         everything = START_NS, START_NS + 60 * HOURS * MINUTE_NS
-        found = live.sums(RULE.id, Window("", *everything, False))
+        found = _sums(live.bins(RULE.id, Window("", *everything, False)))
         assert {key.release for key in found} == {"1.0", "1.1"}
         assert {key.rule_hash for key in found} == {RULE.hash}
-        complete, whole = total(found.values()), total(live.sums(RULE.id, Window("", *everything, True)).values())
-        scores = total(live.sums(RULE.id, Window("tool-call-order", *everything, False)).values())
-        (traces,) = live.sums(EVERY_TRACE, Window("", *everything, False)).values()
+        complete, whole = (
+            total(found.values()),
+            total(_sums(live.bins(RULE.id, Window("", *everything, True))).values()),
+        )
+        scores = total(_sums(live.bins(RULE.id, Window("tool-call-order", *everything, False))).values())
+        (traces,) = _sums(live.bins(EVERY_TRACE, Window("", *everything, False))).values()
     numbers = [number for number in range(300) if number % 50]
     kept = [number for number in numbers if number % 10 != 9]
     assert whole.results == len(numbers)

@@ -66,48 +66,59 @@ alert: [{below: 0.9, over: 30m, min_samples: 20}]
 """
 
 
-def test_preview_says_when_an_alert_would_have_fired_and_tells_nobody(tmp_path: Path) -> None:
-    """Fails from minute 60 to 89 of 180, one result a minute; looked at each 5 minutes."""
-    (tmp_path / "rule.yaml").write_text(RULE)
-    (rule,) = load_rules([tmp_path / "rule.yaml"]).rules
-    traces = [judged(number, "fail" if 60 <= number < 90 else "pass") for number in range(180)]
+def remember(data_dir: Path, *outcomes: str, every_minutes: int = 1) -> str:
+    """Store these results of `RULE`, the first received at the start of 2026; its hash."""
+    (data_dir / "rule.yaml").write_text(RULE)
+    (rule,) = load_rules([data_dir / "rule.yaml"]).rules
+    traces = []
+    for number, outcome in enumerate(outcomes):
+        received_ns = START_NS + number * every_minutes * MINUTE_NS
+        traces.append(judged(number, outcome, first_received_ns=received_ns, last_received_ns=received_ns))
     for trace in traces:
         for decision in trace.decisions:
             decision.pair.rule_hash = rule.hash
-    store(tmp_path, *traces)
-    until = "2026-01-01T03:00:00Z"
-    arguments = ("alerts", "preview", str(tmp_path / "rule.yaml"), "--since", "2026-01-01", "--until", until)
+    store(data_dir, *traces)
+    return rule.hash
+
+
+def preview_of(data_dir: Path, until: str, *more: str) -> tuple[str, ...]:
+    return ("alerts", "preview", str(data_dir / "rule.yaml"), "--since", "2026-01-01", "--until", until, *more)
+
+
+def test_preview_says_when_an_alert_would_have_fired_and_tells_nobody(tmp_path: Path) -> None:
+    """Of 24 hours one result a minute fails from 9:00 to 10:30, looked at each 30 minutes."""
+    remember(tmp_path, *("fail" if 540 <= minute < 630 else "pass" for minute in range(1440)))
+    arguments = preview_of(tmp_path, "2026-01-02", "--every", "30m")
     (found,) = run_json(tmp_path, *arguments)
     assert (found["state"], found["rule_id"]) == ("resolved", "checkout-order")
-    assert found["starts_ns"] == START_NS + 70 * MINUTE_NS
-    assert found["ends_ns"] == START_NS + 120 * MINUTE_NS
+    hours = [(found[name] - START_NS) / (60 * MINUTE_NS) for name in ("starts_ns", "ends_ns")]
+    assert 9 < hours[0] <= 10, "soon after it began"
+    assert 10.5 < hours[1] < 20, "once hours have passed"
+    assert all(hour * 2 == int(hour * 2) for hour in hours), "at one of the checks"
+    assert found["facts"]["since_ns"] == START_NS + 540 * MINUTE_NS
     assert "checkout-order at shop" in run(tmp_path, *arguments).stdout
     assert run_json(tmp_path, "alerts", "list") == []
 
 
+def test_preview_counts_what_came_before_its_first_check(tmp_path: Path) -> None:
+    """All of ten hours fail: looked at from 8:00 on, the first check finds it, and knows when it began."""
+    remember(tmp_path, *["fail"] * 120, every_minutes=5)
+    arguments = ("alerts", "preview", str(tmp_path / "rule.yaml"), "--since", "2026-01-01T08:00Z")
+    (found,) = run_json(tmp_path, *arguments, "--until", "2026-01-01T10:00Z")
+    assert found["starts_ns"] == START_NS + (8 * 60 + 5) * MINUTE_NS
+    assert found["facts"]["since_ns"] == START_NS
+    assert found["samples"] == 6, "what is shown is of the last 30 minutes"
+
+
 def test_preview_with_an_edited_text_and_another_threshold_reads_the_same_history(tmp_path: Path) -> None:
-    """9 of 60 fail, 85 %: below 0.9 for sure only with more; below 0.99 at once."""
-    (tmp_path / "rule.yaml").write_text(RULE)
-    (rule,) = load_rules([tmp_path / "rule.yaml"]).rules
-    traces = [judged(number, "fail" if number % 7 == 0 else "pass") for number in range(60)]
-    for trace in traces:
-        for decision in trace.decisions:
-            decision.pair.rule_hash = rule.hash
-    store(tmp_path, *traces)
-    arguments = (
-        "alerts",
-        "preview",
-        str(tmp_path / "rule.yaml"),
-        "--since",
-        "2026-01-01",
-        "--until",
-        "2026-01-01T02:00Z",
-    )
+    """Each seventh fails, 86 % pass: below 0.9 for sure only with more; below 0.99 within hours."""
+    rule_hash = remember(tmp_path, *("pass" if number % 7 else "fail" for number in range(120)), every_minutes=3)
+    arguments = preview_of(tmp_path, "2026-01-01T06:00Z", "--every", "30m")
     assert run_json(tmp_path, *arguments) == []
     moved = RULE.replace("below: 0.9", "below: 0.99").replace("status: experimental", "title: Said otherwise")
     (tmp_path / "rule.yaml").write_text(moved)
     (fired,) = run_json(tmp_path, *arguments)
-    assert (fired["bound"], fired["rule_hash"], fired["title"]) == (0.99, rule.hash, "Said otherwise")
+    assert (fired["bound"], fired["rule_hash"], fired["title"]) == (0.99, rule_hash, "Said otherwise")
     assert "Note" not in run(tmp_path, *arguments).stderr
     (tmp_path / "rule.yaml").write_text(moved.replace("[a, b]", "[b, a]"))
     judging_otherwise = run(tmp_path, *arguments)

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from docs.pages import Change, Command, Prints, Shown, Stop, Write, steps
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 # The servers of the page, and so what comes before others can go on.
 _SERVERS = {"tracegrade serve": "serve", "python pager.py": "pager.py"}
@@ -54,7 +54,7 @@ class Reader:
             case Stop():
                 self._stop(step.name)
             case Prints():
-                eventually(lambda: self.logs[step.program], f"{step.program} to print")
+                eventually(lambda: len(self.logs[step.program]) >= len(step.shown), f"{step.program} to print")
                 self.shown.compare(step.shown, "".join(self.logs[step.program]))
             case Command():
                 self._command(step)
@@ -68,8 +68,10 @@ class Reader:
             self.environment[name] = value
         elif step.line == "echo $?":
             assert shown == (str(self.last_code),)
-        elif re.match(r"tracegrade (traces|results) ", step.line) and shown:
-            printed = eventually(lambda: self._run_until(step.line, shown), step.line, every_s=0.5)
+        elif re.match(r"tracegrade (traces|results|alerts preview) ", step.line) and shown:
+            # A preview looks at whole minutes: the one in which the agent ran must be over.
+            within_s = 90 if "preview" in step.line else WITHIN_S
+            printed = eventually(lambda: self._run_until(step.line, shown), step.line, within_s, every_s=0.5)
             self.shown.compare(shown, printed)
         else:
             self.shown.compare(shown, self._run(step.line))

@@ -20,6 +20,7 @@ BEYOND_A_SCHEMA = {
     "alert_below_of_errors",
     "alert_on_the_score_of_a_rule",
     "alert_resolved_below_its_bound",
+    "alert_with_false_alarms_within_a_day",
     "alert_of_an_evaluation_that_is_not_there",
     "bad_expression_in_an_output",
     "case_named_as_an_evaluation",
@@ -57,7 +58,7 @@ def rule_of(**fields: Any) -> dict[str, Any]:
         rule_of(),
         rule_of(match={"service": "a*", "tools": ["a"], "prompt": {"$regex": "x"}, "attributes": {"a": [1, True]}}),
         rule_of(unless={"environment": "staging"}, sample=1, alert=[{"below": 0.9, "over": "1h"}]),
-        rule_of(alert=[{"drop": {"against": "7d"}}, {"drop": {"against": 0.9, "by": 0.05}, "sustained": "5m"}]),
+        rule_of(alert=[{"drop": {"against": "7d"}}, {"drop": {"against": 0.9, "by": 0.05}, "false_alarm_every": "7d"}]),
         rule_of(alert=[{"coverage": {"against": "7d"}}, {"above": 0.1, "of": "not_evaluable"}]),
         rule_of(
             evaluate=[{"evaluator": "tool-call-args", "tool_calls": [{"name": "a", "args": {"b": {"$regex": ""}}}]}]

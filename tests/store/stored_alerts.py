@@ -21,5 +21,7 @@ ALERT = StoredAlert(
     rule_hash="0123456789abcdef",
     agent="support",
     release="1.1",
-    facts=Facts(0.35, 0.65, chance=0.001, worst=["aa" * 16], changed=["release 1.1 first seen at 00:00 UTC"]),
+    facts=Facts(
+        0.35, 0.65, by_chance_every_s=30_000_000.0, worst=["aa" * 16], changed=["release 1.1 first seen at 00:00 UTC"]
+    ),
 )

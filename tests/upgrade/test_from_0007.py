@@ -4,6 +4,7 @@ import json
 import sqlite3
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,21 @@ def engine(folder: Folder) -> Iterator[Engine]:
     engine.dispose()
 
 
+@pytest.fixture
+def spread(folder: Folder, engine: Engine) -> Engine:
+    """The same results as if they had come an hour apart, as evidence takes hours; the last ones just now."""
+    records = []
+    for age, record in enumerate(reversed(folder.judged())):
+        at_ns = folder.now_ns - (1 + 3600 * age) * NS
+        trace = replace(record.trace, first_received_ns=at_ns, last_received_ns=at_ns)
+        records.append(replace(record, trace=trace))
+    with engine.begin() as connection:
+        connection.execute(schema.traces.delete())
+        connection.execute(schema.counts.delete())
+    StoreWriter(engine).write(records[::-1])
+    return engine
+
+
 def rule_of(rule_set: RuleSet, rule_id: str) -> Rule:
     rule = rule_set.rule(rule_id)
     assert rule is not None
@@ -108,8 +124,13 @@ def rule_of(rule_set: RuleSet, rule_id: str) -> Rule:
 
 @pytest.mark.usefixtures("engine")
 def test_what_was_listed_is_listed_as_it_was(folder: Folder) -> None:
-    for name in ("results", "traces", "alerts"):
+    for name in ("results", "traces"):
         assert folder.says(name, "list") == folder.said(name), name
+    alerts = folder.said("alerts")
+    for alert in alerts:
+        del alert["facts"]["chance"]  # what it meant is promised no more
+        alert["facts"]["by_chance_every_s"] = None
+    assert folder.says("alerts", "list") == alerts
 
 
 def test_of_agent_runs_is_known_what_their_spans_say(folder: Folder, engine: Engine) -> None:
@@ -149,41 +170,66 @@ def test_two_spellings_of_a_rule_are_one_and_results_keep_what_they_carried(fold
     assert [total(item.outcomes for item in found).judged for found in bins.values()] == [17]
 
 
-def test_alerts_that_fired_are_the_same_and_told_by_the_same_key(folder: Folder, engine: Engine) -> None:
+def test_alerts_that_fired_end_by_the_same_key_and_fire_anew_where_the_evidence_says_so(
+    folder: Folder, engine: Engine
+) -> None:
+    """False alarms are promised otherwise by now, so it is another alert. All results came within a minute."""
     rules = list(folder.rule_set.rules)
     with reading(engine) as connection:
         before = open_alerts(connection)
         earlier = earlier_hashes(connection, {rule.hash for rule in rules})
-        checked = check(StoredHistory(connection, rules), rules, before, folder.now_ns, {}, earlier)
+        checked = check(StoredHistory(connection, rules, folder.now_ns), rules, before, folder.now_ns, (), earlier)
     assert len(before) == 2
-    assert checked.resolved == checked.dropped == []
-    assert {(alert.key, alert.labels["rule_hash"]) for alert in checked.open} == {
+    assert checked.open == []
+    assert {(alert.key, alert.labels["rule_hash"]) for alert in checked.resolved} == {
         (alert.key, alert.labels["rule_hash"]) for alert in before
     }
-    (of_both,) = [alert for alert in checked.open if alert.rule_id == CHECKED]
-    assert of_both.samples == 17, "the history of both spellings"
+    assert {alert.facts.ended_by for alert in checked.resolved} == {"the alert was changed or removed"}
 
 
-def test_an_alert_of_a_condition_that_is_gone_ends(folder: Folder, engine: Engine) -> None:
-    unsigned = rule_of(folder.rule_set, "order-unsigned")
-    moved = Rule.model_validate({**unsigned.written, "alert": [{**unsigned.written["alert"][0], "below": 0.8}]})
-    assert moved.hash == unsigned.hash
+def test_an_alert_that_was_still_waiting_to_fire_is_neither_shown_nor_open(folder: Folder, engine: Engine) -> None:
+    """That state, 2, went: there is nothing to wait for any more."""
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alerts SET state = 2 WHERE rule_id = 'order-unsigned'"))
     with reading(engine) as connection:
+        assert [alert.rule_id for alert in open_alerts(connection)] == [CHECKED]
+    assert [alert["rule_id"] for alert in folder.says("alerts", "list")] == [CHECKED, CHECKED]
+    assert [alert["rule_id"] for alert in folder.says("alerts", "list", "--firing")] == [CHECKED]
+
+
+def test_results_of_hours_are_evidence_for_an_alert_that_fires_anew(folder: Folder, spread: Engine) -> None:
+    rules = [rule_of(folder.rule_set, "order-unsigned")]
+    with reading(spread) as connection:
+        before = [alert for alert in open_alerts(connection) if alert.rule_id == "order-unsigned"]
+        earlier = earlier_hashes(connection, {rules[0].hash})
+        checked = check(StoredHistory(connection, rules, folder.now_ns), rules, before, folder.now_ns, (), earlier)
+    (ended,), (anew,) = checked.resolved, checked.open
+    assert (ended.key, ended.rule_hash) == (before[0].key, SIGNED)
+    assert (anew.of, anew.bound, anew.rule_hash) == (ended.of, ended.bound, rules[0].hash)
+    assert anew.fingerprint != ended.fingerprint
+
+
+def test_an_alert_of_a_condition_that_is_gone_ends(folder: Folder, spread: Engine) -> None:
+    unsigned = rule_of(folder.rule_set, "order-unsigned")
+    condition = {**unsigned.written["alert"][0], "below": 0.8, "over": "2d"}
+    moved = Rule.model_validate({**unsigned.written, "alert": [condition]})
+    assert moved.hash == unsigned.hash
+    with reading(spread) as connection:
         before = [alert for alert in open_alerts(connection) if alert.rule_id == unsigned.id]
         earlier = earlier_hashes(connection, {moved.hash})
-        checked = check(StoredHistory(connection, [moved]), [moved], before, folder.now_ns, {}, earlier)
+        checked = check(StoredHistory(connection, [moved], folder.now_ns), [moved], before, folder.now_ns, (), earlier)
     assert [alert.key for alert in checked.resolved] == [alert.key for alert in before]
     assert [(alert.bound, alert.samples) for alert in checked.open] == [(0.8, 17)]
 
 
-def test_a_preview_with_a_moved_threshold_reads_the_history_under_all_hashes(folder: Folder, engine: Engine) -> None:
+def test_a_preview_with_a_moved_threshold_reads_the_history_under_all_hashes(folder: Folder, spread: Engine) -> None:
     checked = rule_of(folder.rule_set, CHECKED)
-    condition = {"below": 0.85, "over": "1h", "min_samples": 17}
+    condition = {"below": 0.85, "over": "2d", "min_samples": 17}
     moved = Rule.model_validate({**checked.written, "title": "Said again", "alert": [condition]})
     since_ns = folder.now_ns - 3600 * NS
-    with reading(engine) as connection:
-        history = ReadHistory(connection, [moved], since_ns - 7200 * NS, folder.now_ns)
-    (fired,) = preview(history, [moved], since_ns, folder.now_ns, 60 * NS)
+    with reading(spread) as connection:
+        history = ReadHistory(connection, [moved], since_ns - 2 * 86_400 * NS, folder.now_ns)
+    (fired,) = preview(history, [moved], since_ns, folder.now_ns, 60 * NS).fired
     assert (fired.bound, fired.samples, fired.state) == (0.85, 17, "firing")
 
 
@@ -277,13 +323,14 @@ def test_the_same_store_on_postgresql_is_brought_up_to_date(folder: Folder) -> N
         carried = set(connection.execute(text(f"SELECT rule_hash FROM results WHERE rule_id = '{CHECKED}'")).scalars())
         rules = list(folder.rule_set.rules)
         earlier_ones = earlier_hashes(connection, {rule.hash for rule in rules})
-        history = StoredHistory(connection, rules)
-        checked = check(history, rules, open_alerts(connection), folder.now_ns, {}, earlier_ones)
+        history = StoredHistory(connection, rules, folder.now_ns)
+        checked = check(history, rules, open_alerts(connection), folder.now_ns, (), earlier_ones)
     engine.dispose()
     without_tables(POSTGRESQL)
     assert {key: found[0].judged for key, found in by_hash.items()} == {(rule_of(folder.rule_set, CHECKED).hash,): 17}
     assert carried == {TYPO, CORRECTED}
-    assert len(checked.open) == 2
+    assert {alert.facts.ended_by for alert in checked.resolved} == {"the alert was changed or removed"}
+    assert len(checked.resolved) == 2
 
 
 def test_serve_goes_on_where_the_earlier_version_stopped(folder: Folder, tmp_path: Path) -> None:
@@ -308,9 +355,13 @@ def test_serve_goes_on_where_the_earlier_version_stopped(folder: Folder, tmp_pat
 
         judged = eventually(trace_5, "the old trace in a higher revision")
         assert judged["rule_hash"] == rule_of(folder.rule_set, CHECKED).hash
-        alerts = [json.loads(line) for line in server.cli("alerts", "list", *config).stdout.splitlines()]
-        keys = {alert["fingerprint"] for alert in folder.said("alerts")}
-        assert {alert["fingerprint"] for alert in alerts if alert["state"] == "firing"} <= keys
+
+        def ended() -> list[str]:
+            listed = [json.loads(line) for line in server.cli("alerts", "list", *config).stdout.splitlines()]
+            known = {alert["fingerprint"] for alert in folder.said("alerts")}
+            return [alert["state"] for alert in listed if alert["fingerprint"] in known]
+
+        eventually(lambda: ended() == ["resolved"] * 3, "the end of the alerts that the earlier version began")
         rates = [json.loads(line) for line in server.cli("results", "stats", *config).stdout.splitlines()]
         (rate,) = [rate for rate in rates if (rate["rule_id"], rate["evaluation"]) == (CHECKED, "")]
         assert rate["passed"] + rate["failed"] == 17, "the revision took back what the earlier version counted"

@@ -90,7 +90,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Api:
     config = Config(data_dir=str(folder))
     engine = open_store(config.store_url)
     with engine.begin() as connection:
-        for number, state in enumerate(("firing", "resolved", "firing", "pending")):
+        for number, state in enumerate(("firing", "resolved", "firing")):
             ends_ns = now_ns if state == "resolved" else None
             facts = Facts(worst=[trace_id(FAILING)])
             # Two began at the same time.

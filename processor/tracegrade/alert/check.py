@@ -1,49 +1,66 @@
-"""One check of every rule with alerts: which alerts are pending, which fire, which are resolved."""
+"""One check of every rule with alerts: which alerts fire, which are resolved."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Protocol
 
-from tracegrade.alert.detect.below import look_above, look_below
-from tracegrade.alert.detect.benjamini_hochberg import benjamini_hochberg
+from tracegrade.alert.detect.bound import look_bound
 from tracegrade.alert.detect.coverage import look_coverage
-from tracegrade.alert.detect.drop import Fallen, look_drop
-from tracegrade.alert.detect.finding import Finding
+from tracegrade.alert.detect.drop import look_drop
+from tracegrade.alert.detect.finding import Finding, Firing, Seen
+from tracegrade.alert.detect.stands_out import stands_out
 from tracegrade.alert.states import Condition, fingerprint_now, next_state, resolved
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.history import NO_OUTCOMES, Bin, Outcomes, SeriesKey, Window, total
+from tracegrade.store.history import Bin, Outcomes, SeriesKey, Window, bins_of
 from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS
 
 _NS = 1_000_000_000
-_HOUR_NS = 60 * MINUTE_NS
+_HOUR = 60
+# Results are seen by the minute for this long, so that a change is found within its hour; then by the hour.
+_FINE_HOURS = 1
+_LEAST_EVIDENCE_HOURS = 24
+_REPLACED_AFTER = 10  # minutes
 
 
 class History(Protocol):
-    """The source of outcomes."""
+    """Where outcomes come from."""
 
-    def sums(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
-        """The sum of outcomes of every series of a rule, with its hash in force, within `window`.
+    def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, Sequence[Bin]]:
+        """The outcomes of every series of a rule, as it is in force, within `window`; by the hour, or by the minute.
 
-        With `EVERY_TRACE` in place of a rule's id: the number of traces that each service sent.
+        For `EVERY_TRACE` in place of a rule's id: how many traces each service sent.
         """
         ...
 
-    def bins(self, rule_id: str, window: Window) -> Mapping[SeriesKey, list[Bin]]:
-        """The outcomes of every series of a rule within `window`, bin by bin."""
-        ...
+
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """What one alert of a rule looked at that did not fire: which series, and why.
+
+    ``evidence`` is the most that any series has, None when no series can be told about; one series needs ``needed`` of
+    it. ``without_baseline`` and ``too_few``: series about which nothing can be told yet.
+    """
+
+    rule_id: str
+    alert: Alert
+    evidence: float | None
+    needed: int
+    without_baseline: int
+    too_few: int
 
 
 @dataclass(slots=True)
 class Checked:
-    """The result of one check; ``dropped`` are alerts that were pending and never fired."""
+    """The result of one check."""
 
     open: list[StoredAlert] = field(default_factory=list)
     resolved: list[StoredAlert] = field(default_factory=list)
-    dropped: list[StoredAlert] = field(default_factory=list)
+    looked_at: list[LookedAt] = field(default_factory=list)
 
 
 def alerting_rules(rule_set: RuleSet) -> list[Rule]:
@@ -51,12 +68,17 @@ def alerting_rules(rule_set: RuleSet) -> list[Rule]:
     return [rule for rule in rule_set.rules if rule.alert and rule.status != "experimental"]
 
 
+def looks_back_s(rules: Iterable[Rule]) -> float:
+    """How far back checks of `rules` look, in seconds: evidence, and as much history before it."""
+    return 2 * max((alert.evidence_s for rule in rules for alert in rule.alert), default=0.0)
+
+
 def check(
     history: History,
     rules: Sequence[Rule],
     before: Sequence[StoredAlert],
     now_ns: int,
-    ended: Mapping[str, int] | None = None,
+    earlier: Sequence[StoredAlert] = (),
     earlier_hashes: Mapping[str, str] | None = None,
 ) -> Checked:
     """Check all alerts of `rules` at `now_ns`.
@@ -64,62 +86,67 @@ def check(
     Args:
         history: the stored outcomes.
         rules: the rules that may alert, as they are in force.
-        before: the alerts that fired or were pending until now.
-        now_ns: the end of every window, ns since 1970 UTC.
-        ended: when alerts, by `fingerprint_now`, were last resolved: results before that are no new fall.
+        before: what fired until now.
+        now_ns: the end of every window, ns since 1970 UTC; the minute that begins then is not looked at.
+        earlier: what was resolved since `looks_back_s`: what made it fire does not again, and is no baseline.
         earlier_hashes: earlier hashes of rules, each with the present hash of its rule.
 
     Returns:
-        Every alert of `before` in its new state, and the alerts that begin. An alert is also resolved when its rule no
+        Every alert of `before` in its new state, and the alerts that begin. An alert is resolved, too, when its rule no
         longer has it, and when another release has replaced its release.
     """
+    checked = Checked()
+    hashes = earlier_hashes or {}
     current: dict[str, StoredAlert] = {}
     for open_alert in before:
-        now = fingerprint_now(open_alert, rules, earlier_hashes or {})
-        # Of two alerts that have become the same, one goes on and the other is resolved.
+        now = fingerprint_now(open_alert, rules, hashes)
+        # Of two that are the same by now, one goes on and the other is resolved.
         current[open_alert.fingerprint if now in current else now] = open_alert
-    checked = Checked()
+    ended: dict[str, int] = {}
+    for past in sorted(earlier, key=lambda alert: alert.ends_ns or 0):
+        if past.ends_ns is not None:
+            ended[fingerprint_now(past, rules, hashes)] = past.ends_ns
+    incidents = _incidents([*before, *earlier], now_ns)
     for rule in rules:
-        for alert in rule.alert:
-            _check_one(_Look(history, rule, alert, now_ns, current, ended or {}), checked)
-    hashes = {rule.id: rule.hash for rule in rules}
+        looks = [_Look(history, rule, alert, now_ns, current, ended, incidents) for alert in rule.alert]
+        _check_rule(looks, now_ns, checked)
+    present = {rule.id: rule.hash for rule in rules}
     for orphan in current.values():
-        known_as = (earlier_hashes or {}).get(orphan.rule_hash, orphan.rule_hash)
-        changed = "alert" if hashes.get(orphan.rule_id) == known_as else "rule"
-        _end(checked, orphan, resolved(orphan, now_ns, f"the {changed} was changed or removed"))
+        known_as = hashes.get(orphan.rule_hash, orphan.rule_hash)
+        changed = "alert" if present.get(orphan.rule_id) == known_as else "rule"
+        checked.resolved.append(resolved(orphan, now_ns, f"the {changed} was changed or removed"))
     return checked
 
 
-def _check_one(look: "_Look", checked: Checked) -> None:
-    """Check one alert of one rule for all its series; removes the alerts of these series from ``look.current``."""
-    findings = dict(look.findings())
-    tested = {key: found.p_value for key, found in findings.items() if found.p_value is not None}
-    error = 1 / look.alert.drop.false_alarm_every if look.alert.drop is not None else 1 - look.alert.confidence
-    standing_out = benjamini_hochberg(tested, error)
-    for key, finding in findings.items():
-        before = look.current.pop(look.fingerprints[key], None)
-        verdict = finding.verdict(key in standing_out)
-        after = next_state(before, verdict, Condition(look.rule, look.alert, key), finding, look.now_ns)
-        _end(checked, before, after)
-    for key, fingerprint in look.fingerprints.items():
-        if key not in findings and (silent := look.current.pop(fingerprint, None)) is not None:
-            successor = look.successor(key)
-            gone = resolved(silent, look.now_ns, f"release {successor} replaced it") if successor else silent
-            _end(checked, silent, gone)
-
-
-def _end(checked: Checked, before: StoredAlert | None, after: StoredAlert | None) -> None:
-    if after is None or (after.state == "resolved" and before is not None and before.state == "pending"):
-        if before is not None:
-            checked.dropped.append(before)
-    elif after.state == "resolved":
-        checked.resolved.append(after)
-    else:
-        checked.open.append(after)
+def _check_rule(looks: "Sequence[_Look]", now_ns: int, checked: Checked) -> None:
+    """Check the alerts of one rule at all their series together; takes them out of ``look.current``."""
+    findings = [look.findings() for look in looks]
+    evidence = {
+        (number, key): found.evidence
+        for number, (look, some) in enumerate(zip(looks, findings, strict=True))
+        for key, found in some.items()
+        if found.evidence is not None and look.stored(key) is None
+    }
+    by_chance = max((look.alert.evidence_s / look.alert.false_alarm_every for look in looks), default=1.0)
+    standing_out = stands_out(evidence, by_chance)
+    for number, (look, some) in enumerate(zip(looks, findings, strict=True)):
+        most = max((value for (place, _), value in evidence.items() if place == number), default=None)
+        checked.looked_at.append(look.looked_at(some, most, len(evidence)))
+    for number, (look, some) in enumerate(zip(looks, findings, strict=True)):
+        for key, fingerprint in look.fingerprints.items():
+            before = look.current.pop(fingerprint, None)
+            after = before
+            if before is not None and (successor := look.successor(key)) is not None:
+                after = resolved(before, now_ns, f"release {successor} replaced it")
+            elif (found := some.get(key)) is not None:
+                verdict = found.verdict(before is not None, (number, key) in standing_out)
+                after = next_state(before, verdict, Condition(look.rule, look.alert, key), found, now_ns)
+            if after is not None:
+                (checked.resolved if after.state == "resolved" else checked.open).append(after)
 
 
 class _Look:
-    """One alert of one rule, and the outcomes that it reads."""
+    """One alert of one rule, and the outcomes that it looks at."""
 
     def __init__(
         self,
@@ -129,32 +156,23 @@ class _Look:
         now_ns: int,
         current: dict[str, StoredAlert],
         ended: Mapping[str, int],
+        incidents: Mapping[tuple[str, ...], list[tuple[int, int]]],
     ) -> None:
-        self.rule, self.alert, self.now_ns, self.current = rule, alert, now_ns, current
+        self.rule, self.alert, self.current = rule, alert, current
         self._history = history
         self._ended = ended
-        self._since_ns = now_ns - int(alert.over * _NS)
-        if alert.drop is not None or alert.coverage is not None:
-            # Whole hours, so that the window begins and the history ends where sums by hour do.
-            self._since_ns -= self._since_ns % _HOUR_NS
-        self._bins: Mapping[SeriesKey, list[Bin]] = {}
-        self._now: Mapping[SeriesKey, Outcomes]
-        self._window = self._within(self._since_ns, now_ns + 1)
-        if alert.drop is not None:
-            self._bins = history.bins(rule.id, self._window)
-            self._now = {key: total(item.outcomes for item in bins) for key, bins in self._bins.items()}
-        else:
-            self._now = history.sums(rule.id, self._window)
-        self._earlier: dict[SeriesKey, Outcomes] = {}
-        against_s = alert.coverage.against if alert.coverage else alert.drop.against.history if alert.drop else None
-        if against_s is not None:
-            before_ns = self._since_ns - int(against_s * _NS)
-            self._before = self._within(before_ns - before_ns % _HOUR_NS, self._since_ns)
-            self._earlier = _by_any_release(history.sums(rule.id, self._before))
+        self._incidents = incidents
+        self._hour = now_ns // MINUTE_NS // _HOUR
+        self._fine_from = (self._hour - _FINE_HOURS) * _HOUR
+        self._shown_from = (now_ns - int(alert.over * _NS)) // MINUTE_NS
+        self._until_ns = now_ns
+        self._bins = self._read(rule.id)
+        self._of_any_release = _by_any_release(self._bins)
+        self._traces: Mapping[SeriesKey, Sequence[Bin]] = {}
         if alert.coverage is not None:
-            # All releases together; an agent that no longer sends results is a series too.
-            self._now = {**dict.fromkeys(self._earlier, NO_OUTCOMES), **_by_any_release(self._now)}
-        keys = {Condition(rule, alert, key).fingerprint: key for key in self._now}
+            self._traces = self._read(EVERY_TRACE)
+            self._bins = self._of_any_release  # an agent that no longer sends any result is a series, too
+        keys = {Condition(rule, alert, key).fingerprint: key for key in self._bins}
         for fingerprint, stored in current.items():
             if stored.rule_id == rule.id:
                 place = (stored.tenant, rule.id, rule.hash, alert.evaluation, stored.service, stored.agent)
@@ -163,60 +181,130 @@ class _Look:
                     keys[fingerprint] = series
         self.fingerprints = {key: fingerprint for fingerprint, key in keys.items()}
 
-    def findings(self) -> Iterator[tuple[SeriesKey, Finding]]:
+    def findings(self) -> dict[SeriesKey, Finding]:
         """The finding of each series that has results."""
-        for key in self._now:
-            if (found := self._finding(key)) is not None:
-                yield key, found
+        found = ((key, self._finding(key)) for key in self._bins)
+        return {key: finding for key, finding in found if finding is not None}
+
+    def looked_at(self, findings: Mapping[SeriesKey, Finding], most: float | None, needed: int) -> LookedAt:
+        """What is said of this look where it found nothing."""
+        too_few = sum(finding.evidence is None for finding in findings.values())
+        with_results = sum(bool(bins) and bins[-1].minute >= self._split(key) for key, bins in self._bins.items())
+        return LookedAt(self.rule.id, self.alert, most, needed, with_results - len(findings), too_few)
+
+    def stored(self, key: SeriesKey) -> StoredAlert | None:
+        """What fires at this series."""
+        return self.current.get(self.fingerprints[key])
 
     def successor(self, key: SeriesKey) -> str | None:
-        """The release that sends results in place of the release of `key`, if there is one."""
-        for other, now in self._now.items():
-            is_another = other != key and _any_release(other) == _any_release(key)
-            if is_another and now.results >= self.alert.min_samples:
+        """The release that sends results in place of the release of `key`, if there is one.
+
+        One that has sent enough results since the last of `key`, in ten minutes or more.
+        """
+        own = self._bins.get(key, ())
+        last = own[-1].minute + own[-1].minutes if own else 0
+        for other, bins in self._bins.items():
+            later = [item for item in bins if item.minute >= last]
+            if (
+                other != key
+                and _any_release(other) == _any_release(key)
+                and later
+                and self._until_ns // MINUTE_NS - last >= _REPLACED_AFTER
+                and sum(item.outcomes.results for item in later) >= self.alert.min_samples
+            ):
                 return other.release or "without a name"
         return None
 
     def _finding(self, key: SeriesKey) -> Finding | None:
-        alert, now = self.alert, self._now[key]
-        if alert.below is not None:
-            return look_below(self.rule, alert, alert.below, now)
-        if alert.above is not None:
-            return look_above(alert, alert.above, now)
+        alert = self.alert
+        seen = self._seen(key, self._bins[key], self._of_any_release[_any_release(key)])
+        if alert.below is not None or alert.above is not None:
+            return look_bound(self.rule, alert, alert.below or alert.above or 0.0, seen)
         if alert.drop is not None:
-            bins = self._bins[key]
-            if (ended_ns := self._ended.get(self.fingerprints[key])) is not None:
-                bins = [item for item in bins if item.minute * MINUTE_NS >= ended_ns]
-            before = self._earlier.get(_any_release(key), NO_OUTCOMES)
-            return look_drop(self.rule, alert, alert.drop, bins, before, self._fallen(key))
+            return look_drop(self.rule, alert, alert.drop, seen)
         assert alert.coverage is not None
-        before = self._earlier.get(key, NO_OUTCOMES)
-        traces = self._traces(key, self._window), self._traces(key, self._before)
-        return look_coverage(alert, alert.coverage, now, before, *traces)
+        service = SeriesKey(key.tenant, EVERY_TRACE, "", "", key.service, "", None)
+        traces = self._traces.get(service, ())
+        return look_coverage(alert, alert.coverage, seen, self._seen(key, traces, traces))
 
-    def _fallen(self, key: SeriesKey) -> Fallen | None:
-        stored = self.current.get(self.fingerprints[key])
-        if stored is None or stored.state != "firing" or stored.facts.was is None:
+    def _seen(self, key: SeriesKey, own: Sequence[Bin], of_any_release: Sequence[Bin]) -> Seen:
+        firing, split = self._firing(key), self._split(key)
+        begin = firing.minute if firing is not None else -(-self._ended.get(self.fingerprints[key], 0) // MINUTE_NS)
+        incidents = self._incidents.get((key.tenant, key.rule_id, key.service, key.agent), [])
+        return Seen(
+            bins=[item for item in own if item.minute >= max(begin, split)],
+            before=[
+                item
+                for item in of_any_release
+                if item.minute < split and not any(_overlaps(item, *incident) for incident in incidents)
+            ],
+            shown=[item for item in own if item.minute + item.minutes > self._shown_from],
+            fine_from=self._fine_from,
+            firing=firing,
+        )
+
+    def _split(self, key: SeriesKey) -> int:
+        """The minute before which results are history, and from which on they are evidence.
+
+        While there is less history than an alert is measured against, half of it is taken for what is usual.
+        """
+        hours = ceil(self.alert.evidence_s / 3600)
+        if self.alert.needs_history:
+            bins = self._of_any_release.get(_any_release(key), ())
+            known = self._hour - bins[0].minute // _HOUR if bins else 0
+            hours = min(hours, max(_LEAST_EVIDENCE_HOURS, known // 2))
+        return (self._hour - hours) * _HOUR
+
+    def _firing(self, key: SeriesKey) -> Firing | None:
+        stored = self.stored(key)
+        if stored is None:
             return None
-        return Fallen(stored.facts.was, stored.facts.was_samples, stored.bound, stored.starts_ns // MINUTE_NS)
+        return Firing(stored.starts_ns // MINUTE_NS, stored.facts.was, stored.facts.was_samples)
 
-    def _within(self, since_ns: int, until_ns: int) -> Window:
+    def _read(self, rule_id: str) -> Mapping[SeriesKey, Sequence[Bin]]:
+        """Outcomes of evidence and history together: by the hour, and by the minute where they are new."""
+        fine_ns = self._fine_from * MINUTE_NS
+        first = (self._hour - 2 * ceil(self.alert.evidence_s / 3600)) * _HOUR
+        hours = self._history.bins(rule_id, self._window(first * MINUTE_NS, fine_ns))
+        found: dict[SeriesKey, Sequence[Bin]] = dict(hours)
+        for key, bins in self._history.bins(rule_id, self._window(fine_ns, self._until_ns), True).items():
+            found[key] = [*found.get(key, ()), *bins]
+        return found
+
+    def _window(self, since_ns: int, until_ns: int) -> Window:
         return Window(self.alert.evaluation, since_ns, until_ns, self.rule.incomplete == "count")
 
-    def _traces(self, key: SeriesKey, window: Window) -> int:
-        """The number of traces that the service sent, judged or not."""
-        service = SeriesKey(key.tenant, EVERY_TRACE, "", "", key.service, "", None)
-        found = self._history.sums(EVERY_TRACE, window)
-        return found.get(service, NO_OUTCOMES).passed
+
+def _incidents(alerts: Iterable[StoredAlert], now_ns: int) -> dict[tuple[str, ...], list[tuple[int, int]]]:
+    """The minutes from which to which something fired, by tenant, rule, service and agent."""
+    found: defaultdict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
+    for alert in alerts:
+        since_ns = min(alert.facts.since_ns or alert.starts_ns, alert.starts_ns)
+        until_ns = now_ns if alert.ends_ns is None else alert.ends_ns
+        place = (alert.tenant, alert.rule_id, alert.service, alert.agent)
+        found[place].append((since_ns // MINUTE_NS, until_ns // MINUTE_NS))
+    return found
+
+
+def _overlaps(item: Bin, first: int, last: int) -> bool:
+    return item.minute <= last and item.minute + item.minutes > first
 
 
 def _any_release(key: SeriesKey) -> SeriesKey:
     return key._replace(release=None)
 
 
-def _by_any_release(sums: Mapping[SeriesKey, Outcomes]) -> dict[SeriesKey, Outcomes]:
+def _by_any_release(bins: Mapping[SeriesKey, Sequence[Bin]]) -> dict[SeriesKey, Sequence[Bin]]:
     """The outcomes of all releases together: a new release is compared with those before it."""
-    found: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
-    for key, outcomes in sums.items():
-        found[_any_release(key)].append(outcomes)
-    return {key: total(parts) for key, parts in found.items()}
+    of_releases: defaultdict[SeriesKey, list[Sequence[Bin]]] = defaultdict(list)
+    for key, some in bins.items():
+        of_releases[_any_release(key)].append(some)
+    return {key: found[0] if len(found) == 1 else _together(found) for key, found in of_releases.items()}
+
+
+def _together(of_releases: Iterable[Sequence[Bin]]) -> list[Bin]:
+    places: defaultdict[tuple[int, int], list[Outcomes]] = defaultdict(list)
+    for bins in of_releases:
+        for item in bins:
+            places[item.minute, item.minutes].append(item.outcomes)
+    return bins_of(places)

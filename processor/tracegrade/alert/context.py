@@ -1,6 +1,5 @@
 """Alert context: when the problem began, the worst traces, and what changed near that time."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -9,15 +8,15 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select
 
-from tracegrade.rule.alert import SCORE, UNJUDGED, watched_evaluation
+from tracegrade.rule.alert import UNJUDGED, watched_evaluation
 from tracegrade.store.alerts import Facts, StoredAlert
 from tracegrade.store.heads import trace_heads
-from tracegrade.store.history import SeriesHistory, Window
+from tracegrade.store.history import Window
 from tracegrade.store.present_hashes import present_hash
 from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
-from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, counts, series
+from tracegrade.store.schema import MINUTE_NS, counts, series
 
 _NS = 1_000_000_000
 _NEAR_NS = 3600 * _NS
@@ -28,7 +27,7 @@ _MODELS_OF = 20  # traces before and after
 
 
 def with_context(connection: Connection, alert: StoredAlert, count_incomplete: bool) -> StoredAlert:
-    """Add its context to `alert`: when it began, the worst traces, what changed within an hour of that time.
+    """Add its context to `alert`: the worst traces, and what changed within an hour of when it began.
 
     Args:
         connection: on the store.
@@ -39,9 +38,7 @@ def with_context(connection: Connection, alert: StoredAlert, count_incomplete: b
     window = Window(
         watched_evaluation(alert.of), alert.starts_ns - int(alert.over_s * _NS), alert.updated_ns + 1, count_incomplete
     )
-    since_ns = alert.facts.since_ns
-    if since_ns is None:
-        since_ns = _since(connection, alert, window)
+    since_ns = alert.starts_ns if alert.facts.since_ns is None else alert.facts.since_ns
     facts = replace(
         _traces(connection, alert, window),
         since_ns=since_ns,
@@ -53,55 +50,6 @@ def with_context(connection: Connection, alert: StoredAlert, count_incomplete: b
         ],
     )
     return replace(named, facts=facts)
-
-
-def _since(connection: Connection, alert: StoredAlert, window: Window) -> int:
-    """When the problem most likely began within the window: when Page's CUSUM of the missing passes was last 0."""
-    history = SeriesHistory(connection, {alert.rule_hash}, alert.service)
-    lacking = _lacking_results if alert.kind == "coverage" else _lacking_passes
-    height, since_ns = 0.0, window.since_ns
-    for minute, lack in lacking(history, alert, window):
-        if height <= 0:
-            height, since_ns = 0.0, max(minute * MINUTE_NS, window.since_ns)
-        height += lack
-    return since_ns
-
-
-def _lacking_passes(history: SeriesHistory, alert: StoredAlert, window: Window) -> Iterator[tuple[int, float]]:
-    """By minute, how many passes (or results) fewer there were than the bound requires."""
-    for key, bins in history.bins(window, by_minute=True).get(alert.rule_id, {}).items():
-        if (key.tenant, key.service, key.agent, key.release) == _place_of(alert):
-            for minute, _, seen in bins:
-                if alert.kind == "above":
-                    count = seen.all_not_evaluable if alert.of == "not_evaluable" else seen.all_errors
-                    everything = seen.all_passed + seen.all_failed + seen.all_not_evaluable + seen.all_errors
-                    yield minute, count - alert.bound * everything
-                else:
-                    passed = seen.all_scores if alert.of.endswith(SCORE) else seen.all_passed
-                    yield minute, alert.bound * (seen.all_passed + seen.all_failed) - passed
-
-
-def _lacking_results(history: SeriesHistory, alert: StoredAlert, window: Window) -> Iterator[tuple[int, float]]:
-    """By minute, how many judged results fewer there were than half of the usual number for as many traces."""
-    before = window._replace(since_ns=2 * window.since_ns - alert.starts_ns, until_ns=window.since_ns)
-    judged, traces = _judged_and_traces(history, alert, before)
-    usual = sum(judged.values()) / traces.total() if traces else 0.0
-    judged, traces = _judged_and_traces(history, alert, window)
-    for minute in sorted(traces):
-        yield minute, usual / 2 * traces[minute] - judged[minute]
-
-
-def _judged_and_traces(history: SeriesHistory, alert: StoredAlert, window: Window) -> tuple[Counter[int], Counter[int]]:
-    """By minute: judged results of any release, and traces of the service."""
-    judged, traces = Counter[int](), Counter[int]()
-    found = history.bins(window, by_minute=True)
-    for key, bins in found.get(alert.rule_id, {}).items():
-        if (key.tenant, key.service, key.agent) == _place_of(alert)[:3]:
-            judged.update({item.minute: item.outcomes.judged for item in bins})
-    for key, bins in found.get(EVERY_TRACE, {}).items():
-        if (key.tenant, key.service) == (alert.tenant, alert.service):
-            traces.update({item.minute: item.outcomes.passed for item in bins})
-    return judged, traces
 
 
 def _traces(connection: Connection, alert: StoredAlert, window: Window) -> Facts:

@@ -10,20 +10,18 @@ from dataclasses import replace
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from tracegrade.alert.check import Checked, alerting_rules, check
+from tracegrade.alert.check import Checked, alerting_rules, check, looks_back_s
 from tracegrade.alert.context import with_context
 from tracegrade.alert.mute import is_muted
 from tracegrade.alert.notify.registry import Channel
 from tracegrade.alert.routes import routed
 from tracegrade.alert.settings import AlertsSettings
-from tracegrade.alert.states import fingerprint_now
-from tracegrade.alert.stored_history import StoredHistory
+from tracegrade.alert.stored_history import SettledHours, StoredHistory
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import (
     Notification,
     Silence,
     StoredAlert,
-    delete_alert,
     open_alerts,
     recent_alerts,
     save_alert,
@@ -71,6 +69,7 @@ class AlertLoop:
         self._settings = settings or AlertsSettings()
         self._names = [channel.name for channel in channels]
         self._interval_ns = int(self._settings.interval * _NS)
+        self._settled = SettledHours()
         self._failures: dict[str, int] = defaultdict(int)  # in a row, by channel
         self._not_before_ns: dict[str, int] = {}  # by channel, after failures
         self._counted_firing: tuple[Labels, ...] = ()
@@ -115,20 +114,16 @@ class AlertLoop:
             before = open_alerts(connection)
             if not before and not rules:
                 return
-            earlier = earlier_hashes(connection, {rule.hash for rule in rules})
-            longest_s = max((alert.over for rule in rules for alert in rule.alert), default=0.0)
-            ended = {
-                fingerprint_now(alert, rules, earlier): alert.ends_ns
-                for alert in reversed(recent_alerts(connection, now_ns - int(longest_s * _NS)))
-                if alert.ends_ns is not None
-            }
-            checked = check(StoredHistory(connection, rules), rules, before, now_ns, ended, earlier)
+            hashes = earlier_hashes(connection, {rule.hash for rule in rules})
+            past = recent_alerts(connection, now_ns - int(looks_back_s(rules) * _NS))
+            over = [alert for alert in past if alert.state == "resolved"]
+            checked = check(
+                StoredHistory(connection, rules, now_ns, self._settled), rules, before, now_ns, over, hashes
+            )
             counting_incomplete = {rule.id for rule in rules if rule.incomplete == "count"}
-            fired = {alert.key for alert in before if alert.state == "firing"}
+            fired = {alert.key for alert in before}
             now_open = [
-                with_context(connection, alert, alert.rule_id in counting_incomplete)
-                if alert.state == "firing" and alert.key not in fired
-                else alert
+                alert if alert.key in fired else with_context(connection, alert, alert.rule_id in counting_incomplete)
                 for alert in checked.open
             ]
         self._save(before, replace(checked, open=now_open))
@@ -151,10 +146,8 @@ class AlertLoop:
 
     def _save(self, before: Sequence[StoredAlert], checked: Checked) -> None:
         changed = [alert for alert in (*checked.open, *checked.resolved) if alert not in before]
-        if changed or checked.dropped:
+        if changed:
             with self._engine.begin() as connection:
-                for alert in checked.dropped:
-                    delete_alert(connection, alert)
                 for alert in changed:
                     save_alert(connection, alert)
 
@@ -186,8 +179,6 @@ class AlertLoop:
         )
 
     def _is_due(self, channel: Channel, alert: StoredAlert, last: Notification, now_ns: int) -> bool:
-        if alert.state == "pending":
-            return False
         if last.state != alert.state:
             missed = alert.ends_ns is not None and alert.ends_ns < now_ns - _NOTIFY_WITHIN_NS
             return last.state == "firing" or not missed

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from math import exp
 
 from tracegrade.alert.links import NO_LINKS, Links
 from tracegrade.document.duration import duration_text
 from tracegrade.store.alerts import StoredAlert
 
 _NS = 1_000_000_000
+_DAY_S = 86_400
+_YEAR_DAYS = 365
+_MANY_YEARS = 1_000_000
 
 
 def summary(alert: StoredAlert) -> str:
@@ -28,9 +30,8 @@ def lines(alert: StoredAlert, links: Links = NO_LINKS) -> list[str]:
     found = [alert.title] if alert.title else []
     if alert.state == "resolved" and facts.ended_by:
         found.append(f"Ended because {facts.ended_by}.")
-    if facts.chance is not None and alert.state == "firing":
-        by_chance = _odds_text(facts.chance)
-        interval += f"; by chance: {by_chance}" + (" results" if alert.kind == "drop" else "")
+    if facts.by_chance_every_s and alert.state == "firing":
+        interval += f"; by chance at most once in {_long_time(facts.by_chance_every_s)}"
     found.append(f"Value: {alert.value:.1%} of {alert.samples} results, {interval}")
     if facts.was is not None:
         of = f"of {facts.was_samples} results" if facts.was_samples else "as stated"
@@ -83,7 +84,8 @@ def time_text(time_ns: int) -> str:
 
 
 def _what(alert: StoredAlert) -> str:
-    over = f"({alert.samples} results in {duration_text(alert.over_s)})"
+    within = "" if alert.kind == "drop" else f" in {duration_text(alert.over_s)}"  # a drop: since it fell, or rose
+    over = f"({alert.samples} results{within})"
     named = {"pass_rate": "pass rate", "not_evaluable": "share not evaluable", "error": "share of errors"}.get(alert.of)
     if named is None:
         name, score, _ = alert.of.partition(".score")
@@ -108,6 +110,10 @@ def _what(alert: StoredAlert) -> str:
     return f"{named} {alert.value:.1%} is {side} {alert.bound:.1%} {over}"
 
 
-def _odds_text(p_value: float) -> str:
-    """A probability as people read it: "1 in 1,000"."""
-    return f"1 in {min(1 / p_value, 1e9):,.0f}" if p_value > exp(-20) else "1 in more than 100,000,000"
+def _long_time(seconds: float) -> str:
+    """A time as people read it: "90 days", "1,200 years"."""
+    days = seconds / _DAY_S
+    if days < 2 * _YEAR_DAYS:
+        return f"{days:,.0f} days"
+    years = days / _YEAR_DAYS
+    return f"{years:,.0f} years" if years < _MANY_YEARS else f"more than {_MANY_YEARS:,} years"

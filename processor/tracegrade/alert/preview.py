@@ -1,11 +1,15 @@
 """A preview of a rule's alerts: when would they have fired over the stored results?"""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from tracegrade.alert.check import History, check
+from tracegrade.alert.check import History, LookedAt, check, looks_back_s
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.history import Window
+from tracegrade.store.schema import MINUTE_NS
+
+_NS = 1_000_000_000
 
 
 def without_results(history: History, rules: Sequence[Rule], since_ns: int, until_ns: int) -> list[Rule]:
@@ -14,10 +18,22 @@ def without_results(history: History, rules: Sequence[Rule], since_ns: int, unti
         rule
         for rule in rules
         if not any(
-            history.sums(rule.id, Window(alert.evaluation, since_ns, until_ns, rule.incomplete == "count"))
+            history.bins(rule.id, Window(alert.evaluation, since_ns, until_ns, rule.incomplete == "count"))
             for alert in rule.alert
         )
     ]
+
+
+@dataclass(slots=True)
+class Preview:
+    """What checks of the past found.
+
+    ``fired``: every firing, earliest first; those that would still fire at the end are firing, the others resolved.
+    ``quiet``: of each alert that never fired, in words, what was looked at and why it did not.
+    """
+
+    fired: list[StoredAlert]
+    quiet: list[str]
 
 
 def preview(
@@ -27,20 +43,55 @@ def preview(
     until_ns: int,
     every_ns: int,
     advance: Callable[[int], None] = lambda looks: None,
-) -> list[StoredAlert]:
-    """Every firing that checks from `since_ns` to `until_ns`, every `every_ns`, would have found, earliest first.
+) -> Preview:
+    """What checks from `since_ns` to `until_ns`, every `every_ns`, would have found.
 
-    Alerts that would still fire at the end are firing, the others resolved. Experimental rules are also previewed, to
-    show what they would do. `advance` is called after each check.
+    Experimental rules are also previewed, to show what they would do. `advance` is called after each check.
     """
     current: list[StoredAlert] = []
     found: list[StoredAlert] = []
-    ended: dict[str, int] = {}
-    for now_ns in range(since_ns + every_ns, until_ns + 1, every_ns):
-        checked = check(history, rules, current, now_ns, ended)
+    best: dict[tuple[str, tuple[object, ...]], LookedAt] = {}
+    looks_back_ns = int(looks_back_s(rules) * _NS)
+    for look_ns in range(since_ns + every_ns, until_ns + 1, every_ns):
+        now_ns = look_ns - look_ns % MINUTE_NS  # what came later in this minute was not known
+        earlier = [alert for alert in found if (alert.ends_ns or 0) >= now_ns - looks_back_ns]
+        checked = check(history, rules, current, now_ns, earlier)
         current = checked.open
         found += checked.resolved
-        ended |= {alert.fingerprint: alert.ends_ns for alert in checked.resolved if alert.ends_ns is not None}
+        for looked in checked.looked_at:
+            key = looked.rule_id, looked.alert.identity
+            if key not in best or _certainty(looked) >= _certainty(best[key]):
+                best[key] = looked
         advance(1)
-    found += [alert for alert in current if alert.state == "firing"]
-    return sorted(found, key=lambda alert: (alert.starts_ns, alert.fingerprint))
+    fired = sorted([*found, *current], key=lambda alert: (alert.starts_ns, alert.fingerprint))
+    which = {(alert.rule_id, alert.kind, alert.of, alert.over_s) for alert in fired}
+    results = {rule.id: _results(history, rule, since_ns, until_ns) for rule in rules}
+    quiet = [
+        f"{looked.rule_id}: {looked.alert.says}: did not fire. {_why(looked, results[looked.rule_id])}"
+        for looked in best.values()
+        if (looked.rule_id, looked.alert.kind, looked.alert.of, looked.alert.over) not in which
+    ]
+    return Preview(fired, quiet)
+
+
+def _certainty(looked: LookedAt) -> tuple[bool, float]:
+    """More evidence, in relation to what is needed, says more about why an alert did not fire."""
+    return looked.evidence is not None, (looked.evidence or 0.0) / max(1, looked.needed)
+
+
+def _results(history: History, rule: Rule, since_ns: int, until_ns: int) -> int:
+    window = Window("", since_ns, until_ns, rule.incomplete == "count")
+    return sum(item.outcomes.results for bins in history.bins(rule.id, window).values() for item in bins)
+
+
+def _why(looked: LookedAt, results: int) -> str:
+    """Why an alert did not fire, from its check with the most evidence."""
+    seen = f"{results:,} {'result' if results == 1 else 'results'} looked at"
+    if looked.evidence is not None:
+        series = f"; with {looked.needed} series one of them needs {looked.needed}" if looked.needed > 1 else ""
+        return f"{seen}; the evidence was at most {looked.evidence:.2g}, and 1 is needed{series}."
+    if looked.too_few:
+        return f"{seen}: too few, {looked.alert.min_samples} of one series are needed."
+    if looked.without_baseline:
+        return f"{seen}; no baseline yet: fewer than {looked.alert.min_samples} results came before them."
+    return f"{seen}; no check came after them: the minute that has just begun is not looked at."

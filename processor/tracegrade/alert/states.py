@@ -1,4 +1,4 @@
-"""The states of an alert: pending, firing when its condition has held long enough, resolved when it is over."""
+"""The states of an alert: it fires when its condition holds, and is resolved when it is over."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from hashlib import blake2b
 from tracegrade.alert.detect.finding import Finding, Verdict
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
-from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.alerts import Facts, StoredAlert
 from tracegrade.store.history import SeriesKey
 from tracegrade.store.schema import MINUTE_NS
 
@@ -25,8 +25,7 @@ class Condition:
     @property
     def fingerprint(self) -> str:
         """32 hex digits that identify this condition; the same each time it fires."""
-        watched = self.alert.model_dump_json(exclude={"sustained"})
-        parts = (*self.series[:3], *self.series[4:], watched)
+        parts = (*self.series[:3], *self.series[4:], self.alert.identity)
         return blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
 
 
@@ -51,34 +50,28 @@ def fingerprint_now(stored: StoredAlert, rules: Iterable[Rule], earlier_hashes: 
 
 
 def next_state(
-    current: StoredAlert | None, verdict: Verdict, condition: Condition, finding: Finding | None, now_ns: int
+    current: StoredAlert | None, verdict: Verdict, condition: Condition, finding: Finding, now_ns: int
 ) -> StoredAlert | None:
     """The alert after a check of its condition.
 
     Args:
-        current: the alert as it is, None when it neither fires nor is pending.
-        verdict: of the check. When it is unknown, or between firing and recovery, nothing changes, except that a
-            pending alert whose condition is known not to hold is forgotten.
-        condition: the alert's condition.
-        finding: of the check, None when there is none.
-        now_ns: the time of the check, ns since 1970 UTC.
+        current: the alert as it is, None when it does not fire.
+        verdict: what the look says. When nobody can tell, or it is between firing and recovery, nothing changes.
+        condition: whose alert it is.
+        finding: what was seen.
+        now_ns: when it was seen, ns since 1970 UTC.
 
     Returns:
-        The alert as it is now: pending, firing, just resolved, or None.
+        The alert as it is now: firing, just resolved, or None.
     """
-    if finding is None or verdict == "unknown":
-        return current
-    if current is not None:  # people read the text in force
-        current = replace(current, level=condition.rule.level, title=condition.rule.title)
     if current is None:
-        if verdict != "holds":
-            return None
-        return _advanced(_begun(condition, finding, now_ns), condition.alert, now_ns)
-    if current.state == "pending":
-        return _advanced(_seen(current, finding, now_ns), condition.alert, now_ns) if verdict == "holds" else None
-    return (
-        resolved(_seen(current, finding, now_ns), now_ns) if verdict == "recovered" else _seen(current, finding, now_ns)
-    )
+        return _begun(condition, finding, now_ns) if verdict == "holds" else None
+    if verdict == "unknown":
+        return current
+    # People read the text that is in force.
+    current = replace(current, level=condition.rule.level, title=condition.rule.title)
+    seen = _seen(current, finding, now_ns)
+    return resolved(seen, now_ns) if verdict == "recovered" else seen
 
 
 def resolved(current: StoredAlert, now_ns: int, ended_by: str = "") -> StoredAlert:
@@ -93,7 +86,7 @@ def _begun(condition: Condition, finding: Finding, now_ns: int) -> StoredAlert:
         fingerprint=condition.fingerprint,
         starts_ns=now_ns,
         ends_ns=None,
-        state="pending",
+        state="firing",
         tenant=series.tenant,
         rule_id=rule.id,
         service=series.service,
@@ -109,25 +102,20 @@ def _begun(condition: Condition, finding: Finding, now_ns: int) -> StoredAlert:
         rule_hash=rule.hash,
         agent=series.agent,
         release=series.release,
+        facts=Facts(by_chance_every_s=(finding.evidence or 0.0) * alert.false_alarm_every),
     )
     return _seen(new, finding, now_ns)
 
 
-def _advanced(current: StoredAlert, alert: Alert, now_ns: int) -> StoredAlert:
-    held = now_ns - current.starts_ns >= int(alert.sustained * _NS)
-    return replace(current, state="firing") if held else current
-
-
 def _seen(current: StoredAlert, finding: Finding, now_ns: int) -> StoredAlert:
-    since_ns = finding.since_minute * MINUTE_NS if finding.since_minute is not None else None
+    since_ns = finding.since * MINUTE_NS if finding.since is not None else None
     facts = replace(
         current.facts,
         low=finding.low,
         high=finding.high,
         was=finding.was,
         was_samples=finding.was_samples,
-        chance=finding.p_value,
-        # The time when it began is best known when it is found: later, the window has moved on.
+        # When it began is best told when it is found: later the window has moved on.
         since_ns=current.facts.since_ns if current.facts.since_ns is not None else since_ns,
     )
     return replace(

@@ -3,34 +3,64 @@
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from typing import TypeAlias
 
 from sqlalchemy import Connection
 
 from tracegrade.rule.rule import Rule
-from tracegrade.store.history import Bin, Outcomes, SeriesHistory, SeriesKey, Window, bins_of, total, weighted
+from tracegrade.store.history import Bin, Outcomes, SeriesHistory, SeriesKey, Window, bins_of, weighted
 from tracegrade.store.rates import stretches
 from tracegrade.store.schema import MINUTE_NS
 
 _COUNTED = 6  # numbers in each minute
+_READ_AGAIN_NS = 600 * 1_000_000_000
+
+_ByRule: TypeAlias = Mapping[str, Mapping[SeriesKey, Sequence[Bin]]]
+
+
+class SettledHours:
+    """Outcomes by the hour that ended before a check, kept between checks.
+
+    They change only by results that come late, so they are read again after ten minutes.
+    """
+
+    def __init__(self) -> None:
+        self._bins: dict[tuple[frozenset[str], Window], tuple[int, _ByRule]] = {}
+
+    def bins(self, hashes: frozenset[str], window: Window, now_ns: int, read: Callable[[], _ByRule]) -> _ByRule:
+        """What `read` gives for a window of some rules, or gave a few minutes ago."""
+        self._bins = {key: kept for key, kept in self._bins.items() if 0 <= now_ns - kept[0] < _READ_AGAIN_NS}
+        if (hashes, window) not in self._bins:
+            self._bins[hashes, window] = now_ns, read()
+        return self._bins[hashes, window][1]
 
 
 class StoredHistory:
     """The stored outcomes at one moment; each window is read once."""
 
-    def __init__(self, connection: Connection, rules: Sequence[Rule]) -> None:
-        history = SeriesHistory(connection, {rule.hash for rule in rules})
-        self._sums = cache(history.sums)
-        self._bins = cache(history.bins)
+    def __init__(
+        self, connection: Connection, rules: Sequence[Rule], now_ns: int = 0, settled: SettledHours | None = None
+    ) -> None:
+        """Read on `connection` what checks of `rules` at `now_ns` ask for, and is not in `settled`."""
+        self._connection = connection
+        self._hashes = frozenset(rule.hash for rule in rules)
+        self._now_ns = now_ns
+        self._settled = settled or SettledHours()
+        self._by_minute: Callable[[Window], _ByRule] = cache(lambda window: self._history.bins(window, by_minute=True))
 
-    def sums(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
-        """See `tracegrade.alert.check.History.sums`."""
-        return self._sums(window).get(rule_id, {})
+    @cached_property
+    def _history(self) -> SeriesHistory:
+        return SeriesHistory(self._connection, self._hashes)
 
-    def bins(self, rule_id: str, window: Window) -> Mapping[SeriesKey, list[Bin]]:
+    def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, Sequence[Bin]]:
         """See `tracegrade.alert.check.History.bins`."""
-        return self._bins(window).get(rule_id, {})
+        if by_minute:
+            found = self._by_minute(window)
+        else:
+            found = self._settled.bins(self._hashes, window, self._now_ns, lambda: self._history.bins(window))
+        return found.get(rule_id, {})
 
 
 class ReadHistory:
@@ -52,22 +82,13 @@ class ReadHistory:
                 by_rule[course.key.rule_id].append(course)
             self._courses[evaluation, count_incomplete] = by_rule
 
-    def sums(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
-        """See `tracegrade.alert.check.History.sums`."""
-        first, last = window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS
-        parts: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
-        for course in self._courses[window.evaluation, window.count_incomplete][rule_id]:
-            found = course.between(first, last + 1)
-            if any(found):
-                parts[course.key].append(found)
-        return {key: total(found) for key, found in parts.items()}
-
-    def bins(self, rule_id: str, window: Window) -> Mapping[SeriesKey, list[Bin]]:
+    def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, Sequence[Bin]]:
         """See `tracegrade.alert.check.History.bins`."""
+        minute_by_minute = [(1, window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS)]
         parts: defaultdict[SeriesKey, defaultdict[tuple[int, int], list[Outcomes]]]
         parts = defaultdict(lambda: defaultdict(list))
         for course in self._courses[window.evaluation, window.count_incomplete][rule_id]:
-            for minutes, first, last in stretches(window.since_ns, window.until_ns):
+            for minutes, first, last in minute_by_minute if by_minute else stretches(window.since_ns, window.until_ns):
                 for start in course.starts(minutes, first, last):
                     parts[course.key][start, minutes].append(course.between(start, start + minutes))
         return {key: bins_of(places) for key, places in parts.items()}

@@ -156,7 +156,8 @@ def preview(
     RULES are rule files or folders of them. Only results of the rule as it is now (with the same rule hash) count. To
     see what a changed rule finds, judge stored traces again with 'tracegrade replay'.
     """
-    from tracegrade.alert.preview import preview as fired
+    from tracegrade.alert.check import looks_back_s
+    from tracegrade.alert.preview import preview as look
     from tracegrade.alert.preview import without_results
     from tracegrade.alert.stored_history import ReadHistory
     from tracegrade.rule.load import load_rules
@@ -166,13 +167,8 @@ def preview(
     if not chosen:
         raise click.UsageError("none of these rules has an 'alert'")
     until_ns = until if until is not None else time.time_ns()
-    reach_s = max(
-        alert.over + (alert.coverage.against if alert.coverage else (alert.drop and alert.drop.against.history) or 0)
-        for rule in chosen
-        for alert in rule.alert
-    )
     with reading_store(config.store_url) as connection:
-        history = ReadHistory(connection, chosen, since - round((reach_s + 7200) * _NS), until_ns)
+        history = ReadHistory(connection, chosen, since - round((looks_back_s(chosen) + 7200) * _NS), until_ns)
     every_ns = round(_seconds(every) * _NS)
     for rule in without_results(history, chosen, since, until_ns):
         print_line(
@@ -181,16 +177,48 @@ def preview(
             err=True,
         )
     with progress("looks", max(0, until_ns - since) // every_ns) as advance:
-        found = fired(history, chosen, since, until_ns, every_ns, advance)
+        found = look(history, chosen, since, until_ns, every_ns, advance)
     if output_format == "json":
-        print_json(alert.to_json() for alert in found)
-        return
-    print_table(
-        "",
-        ["would be", "what", "level", "since (UTC)", "until"],
-        [_shown(alert, config.alerts.links) for alert in found],
-        empty="No alert would have fired.",
-    )
+        print_json(alert.to_json() for alert in found.fired)
+    else:
+        print_table(
+            "",
+            ["would be", "what", "level", "since (UTC)", "until"],
+            [_shown(alert, config.alerts.links) for alert in found.fired],
+            empty="No alert would have fired.",
+        )
+    for line in found.quiet:
+        print_line(line, err=True)
+
+
+@command.command("test")
+@click.option("--channel", "chosen", multiple=True, metavar="NAME", help="Only this channel; may be repeated.")
+@settings_options
+@reports_errors
+def test(config: "Config", chosen: tuple[str, ...]) -> None:
+    """Send a test notification, and its end, to every channel of the settings.
+
+    Routes and silences do not apply, and nothing is stored. Exit code 1 if a channel did not take it.
+    """
+    from tracegrade.alert.notify.registry import channels
+    from tracegrade.alert.trial import trial_alerts
+
+    known = {channel.name: channel for channel in channels(config.alerts)}
+    if not known:
+        raise click.UsageError("the settings name no channel: 'alerts.channels' says where notifications are sent")
+    if unknown := sorted(set(chosen) - set(known)):
+        raise click.UsageError(f"no channel {unknown[0]!r}; expected one of {', '.join(known)}")
+    now_ns = time.time_ns()
+    failed = False
+    for name, channel in known.items():
+        if chosen and name not in chosen:
+            continue
+        refused = next(filter(None, (channel.send({}, [alert], now_ns) for alert in trial_alerts(now_ns))), None)
+        channel.close()
+        failed = failed or refused is not None
+        print_line(f"{name}: sent" if refused is None else f"{name}: not sent, {refused}")
+    if failed:
+        raise SystemExit(1)
 
 
 def _shown(alert: "StoredAlert", links: "Links") -> "Sequence[str | Styled]":
@@ -198,7 +226,6 @@ def _shown(alert: "StoredAlert", links: "Links") -> "Sequence[str | Styled]":
 
     states = {
         "firing": ("! firing", "bold red"),
-        "pending": ("… pending", "yellow"),
         "resolved": ("✓ resolved", "green"),
     }
     state, style = states[alert.state]

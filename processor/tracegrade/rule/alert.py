@@ -10,6 +10,14 @@ from tracegrade.rule.mistakes import mistake, refuse
 
 AlertKind: TypeAlias = Literal["below", "above", "drop", "coverage"]
 
+_DAY_S = 86_400.0
+_LEAST_EVIDENCE_S = 7 * _DAY_S
+
+_WENT = {
+    "confidence": "went: 'false_alarm_every: 30d' says how seldom an alert may be wrong",
+    "sustained": "went: 'false_alarm_every: 30d' says how seldom an alert may be wrong",
+}
+
 KINDS: tuple[AlertKind, ...] = ("below", "above", "drop", "coverage")
 
 PASS_RATE = "pass_rate"
@@ -56,10 +64,27 @@ class Drop(FileModel):
             json_schema_input_type=Annotated[str, Field(examples=["7d"])] | Annotated[float, Field(gt=0, le=1)],
         ),
     ] = Field(description="A stated share (0.95), or how much stored history before the window (7d).")
-    by: float = Field(default=0.1, gt=0, lt=1, description="The smallest fall that matters; larger ones are found too.")
-    false_alarm_every: int = Field(
-        default=10_000, ge=100, description="At most one false alarm in this many results, over all series together."
+    by: float = Field(
+        default=0.1,
+        gt=0,
+        lt=1,
+        description="The smallest fall that matters; larger ones are found sooner, and half of it is no fall.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_what_went(cls, value: object) -> object:
+        if isinstance(value, dict) and "false_alarm_every" in value:
+            raise refuse(
+                [
+                    mistake(
+                        "false alarms are promised by time now: write 'false_alarm_every: 30d' beside 'drop', "
+                        f"found {value['false_alarm_every']!r}",
+                        "false_alarm_every",
+                    )
+                ]
+            )
+        return value
 
 
 class Coverage(FileModel):
@@ -91,25 +116,54 @@ class Alert(FileModel):
             "NAME.score for its mean score."
         ),
     )
-    over: Duration = Field(default=86_400.0, gt=0, description="The window, up to now.")
-    min_samples: int = Field(
-        default=30, ge=1, description="Fewer results in the window, or in the history, never fire."
+    over: Duration = Field(
+        default=86_400.0,
+        gt=0,
+        description="How much of the past the value that is shown is of; evidence counts longer.",
     )
-    confidence: float = Field(
-        default=0.99,
-        ge=0.5,
-        lt=1,
-        description="How sure it must be to fire, over all series together; drop has its own.",
+    min_samples: int = Field(
+        default=30, ge=1, description="Fewer results since the last alert, or in the history, never fire."
+    )
+    false_alarm_every: Duration = Field(
+        default=30 * _DAY_S,
+        ge=_DAY_S,
+        description="At most one false alarm in this time, over all series and alerts of the rule together.",
     )
     resolve_at: float | None = Field(
         default=None, ge=0, le=1, description="What is watched must come back to this; the bound itself unless set."
     )
-    sustained: Duration = Field(default=0.0, ge=0, description="Pending until the condition has held for so long.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_what_went(cls, value: object) -> object:
+        went = [name for name in _WENT if isinstance(value, dict) and name in value]
+        if went:
+            raise refuse([mistake(_WENT[name], name) for name in went])
+        return value
 
     @property
     def kind(self) -> AlertKind:
         """Which of the four it is."""
         return next(kind for kind in KINDS if getattr(self, kind) is not None)
+
+    @property
+    def needs_history(self) -> bool:
+        """Whether it is measured against earlier results, and not against what the rule states."""
+        return self.coverage is not None or (self.drop is not None and self.drop.against.history is not None)
+
+    @property
+    def evidence_s(self) -> float:
+        """How far back results count as evidence, in seconds: at low volume a fall takes days to be seen."""
+        history = self.drop.against.history if self.drop is not None else None
+        against = self.coverage.against if self.coverage is not None else history
+        return max(self.over, against or _LEAST_EVIDENCE_S)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What makes it another alert when it is edited; how soon and how surely it fires does not."""
+        drop = self.drop and (self.drop.against.share, self.drop.against.history, self.drop.by)
+        coverage = self.coverage and (self.coverage.against, self.coverage.falls_to)
+        return self.kind, self.of, self.below, self.above, drop, coverage, self.over
 
     @property
     def evaluation(self) -> str:
@@ -124,7 +178,7 @@ class Alert(FileModel):
     @property
     def says(self) -> str:
         """The condition in words."""
-        over = f"over {duration_text(self.over)}, from {self.min_samples} results on"
+        over = f"from {self.min_samples} results on"
         if self.below is not None:
             return f"{self.of} below {self.below:g} {over}"
         if self.above is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from dataclasses import fields as dataclass_fields
 from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select
@@ -10,7 +11,7 @@ from tracegrade.codec.json_text import storable
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import ALERT_STATES, alerts, silences
 
-AlertState: TypeAlias = Literal["pending", "firing", "resolved"]
+AlertState: TypeAlias = Literal["firing", "resolved"]
 
 _FIRING, _RESOLVED = ALERT_STATES.index("firing"), ALERT_STATES.index("resolved")
 
@@ -32,24 +33,27 @@ class Notification:
 class Facts:
     """What a notification says in addition to the value.
 
-    The value is between ``low`` and ``high``. ``was`` is the baseline, None where there is only a bound; it was
-    measured on ``was_samples`` results (0: stated). ``chance``: how likely this is by chance. ``since_ns``: when it
-    began, as far as results show. ``traces``: how many were looked at when it began to fire, 0 for unknown; with
-    ``more_traces`` there were at least so many. ``worst``: ids of traces to look at. ``changed``: sentences on what
-    changed near that time.
+    The value lies between ``low`` and ``high``. ``was`` is the baseline, None where there is only a bound, measured on
+    ``was_samples`` results (0: stated). ``by_chance_every_s``: evidence this strong comes by chance once in so many
+    seconds at most; None for alerts of earlier versions. ``since_ns``: when it began, as far as results tell.
+    ``traces``: how many were looked at when it began to fire, 0 for unknown; ``more_traces``: that is the least.
+    ``worst``: ids of traces to look at. ``changed``: sentences on what changed near that time.
     """
 
     low: float = 0.0
     high: float = 1.0
     was: float | None = None
     was_samples: int = 0
-    chance: float | None = None
+    by_chance_every_s: float | None = None
     since_ns: int | None = None
     traces: int = 0
     more_traces: bool = False
     worst: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     ended_by: str = ""
+
+
+_FACTS = {known.name for known in dataclass_fields(Facts)}  # rows of earlier versions have others, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +125,8 @@ class Silence:
 
 
 def open_alerts(connection: Connection) -> list[StoredAlert]:
-    """The alerts that fire now or are pending, oldest first."""
-    query = select(alerts).where(alerts.c.state != _RESOLVED).order_by(alerts.c.starts_ns, alerts.c.fingerprint)
+    """The alerts that fire now, oldest first."""
+    query = select(alerts).where(alerts.c.state == _FIRING).order_by(alerts.c.starts_ns, alerts.c.fingerprint)
     return [_alert(row) for row in connection.execute(query)]
 
 
@@ -134,7 +138,7 @@ def recent_alerts(
     result_filter: ResultFilter | None = None,
     firing: bool = False,
 ) -> list[StoredAlert]:
-    """The alerts that fire or are pending now, or were resolved at or after `ended_after_ns`; latest start first.
+    """The alerts that fire now, or were resolved at or after `ended_after_ns`; latest start first.
 
     Args:
         connection: on the store.
@@ -143,7 +147,8 @@ def recent_alerts(
         result_filter: only of this rule, service, agent, release and tenant; alerts over all releases are of each.
         firing: only alerts that fire now.
     """
-    query = select(alerts).where(or_(alerts.c.state != _RESOLVED, alerts.c.ends_ns >= ended_after_ns))
+    over = and_(alerts.c.state == _RESOLVED, alerts.c.ends_ns >= ended_after_ns)
+    query = select(alerts).where(or_(alerts.c.state == _FIRING, over))
     if firing:
         query = query.where(alerts.c.state == _FIRING)
     if result_filter is not None:
@@ -171,12 +176,12 @@ def save_alert(connection: Connection, alert: StoredAlert) -> None:
     fields = asdict(alert)
     fields["fingerprint"] = bytes.fromhex(alert.fingerprint)
     fields["state"] = ALERT_STATES.index(alert.state)
-    delete_alert(connection, alert)
+    _delete(connection, alert)
     connection.execute(insert(alerts).values(**fields))
 
 
-def delete_alert(connection: Connection, alert: StoredAlert) -> None:
-    """Delete a firing, such as a pending one that never fired."""
+def _delete(connection: Connection, alert: StoredAlert) -> None:
+    """Delete what is stored of one firing."""
     same = (alerts.c.fingerprint == bytes.fromhex(alert.fingerprint), alerts.c.starts_ns == alert.starts_ns)
     connection.execute(delete(alerts).where(*same))
 
@@ -197,6 +202,6 @@ def _alert(row: Any) -> StoredAlert:
     fields = row._asdict()
     fields["fingerprint"] = bytes(row.fingerprint).hex()
     fields["state"] = ALERT_STATES[row.state]
-    fields["facts"] = Facts(**row.facts)
+    fields["facts"] = Facts(**{name: value for name, value in row.facts.items() if name in _FACTS})
     fields["notified"] = {name: Notification(**last) for name, last in row.notified.items()}
     return StoredAlert(**fields)

@@ -35,7 +35,7 @@ from sqlalchemy import (
 OUTCOMES = ("pass", "fail", "not_evaluable", "error")
 DECISION_KINDS = ("evaluated", "not_matched", "sampled_out", "not_evaluable", "error")
 SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
-ALERT_STATES = ("firing", "resolved", "pending")
+ALERT_STATES = ("firing", "resolved")
 
 # The newest migration in migrations/versions.
 VERSION = "0009"
@@ -200,7 +200,12 @@ alerts = Table(
     Column("fingerprint", LargeBinary(16), primary_key=True, doc="hash of the alert and of what it watches"),
     Column("starts_ns", BigInteger, primary_key=True, autoincrement=False, doc="when it began"),
     Column("ends_ns", BigInteger, doc="when it ended; null while it lasts"),
-    Column("state", SmallInteger, nullable=False, doc="0 firing, 1 resolved, 2 pending"),
+    Column(
+        "state",
+        SmallInteger,
+        nullable=False,
+        doc="0 firing, 1 resolved; 2: of earlier versions, not read",
+    ),
     Column("tenant", Text, nullable=False, doc="whose"),
     Column("rule_id", Text, nullable=False, doc="the rule"),
     Column("service", Text, nullable=False, doc="the service watched"),

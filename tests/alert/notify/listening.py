@@ -14,7 +14,7 @@ from tracegrade.alert.links import Links
 SUMMARY = "checkout-order at shop, agent support, release 1.1: pass rate 50.0% is below 95.0% (40 results in 1h)"
 LINES = [
     "Orders are validated first",
-    "Value: 50.0% of 40 results, between 35.0% and 65.0%; by chance: 1 in 1,000",
+    "Value: 50.0% of 40 results, between 35.0% and 65.0%; by chance at most once in 347 days",
     "Since: 2026-01-01 00:00 UTC",
     "Changed near that time: release 1.1 first seen at 00:00 UTC",
     f"Traces to look at: http://tracegrade/traces/{'aa' * 16}",

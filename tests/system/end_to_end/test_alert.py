@@ -1,27 +1,72 @@
-"""An alert fires, is stored, is told to a webhook in Alertmanager's form, and resolves."""
+"""An alert fires, is stored, is told to a webhook in Alertmanager's form, and resolves.
+
+Evidence takes hours, so a store is given a history before ``serve`` starts. What comes while it runs is the rest.
+"""
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from end_to_end.server import LOGS, Downstream, export, exporter, running
+from end_to_end.server import LOGS, Downstream, Server, export, exporter, running
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
+from alert.loop_stage import Channel
 from pipeline.harness import agent_span, payload, tool_span
+from store.judged_traces import evaluation, judged
+from tracegrade.alert.loop import AlertLoop
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.open import open_store
+from tracegrade.store.write import StoreWriter
+from tracegrade.telemetry.metrics import Telemetry
 from waiting import eventually
 
-RULE = {
+HOUR_NS = 3600 * 10**9
+AN_HOUR = 5  # results, in a history
+MISSING = 8  # results, until an alert may fire whose history was FELL
+
+# Six hours of passes, then six of fails: hours ago, and the outcome from then until the next.
+FELL = ((12, "pass"), (6, "fail"))
+
+RULE: dict[str, Any] = {
     "id": "order-without-check",
     "title": "Orders are checked before they are created",
     "level": "high",
     "match": {"agent": "order-agent"},
     "evaluate": [{"evaluator": "tool-call-order", "tool_calls_order": ["check_inventory", "create_order"]}],
-    "alert": [{"below": 0.6, "of": "pass_rate", "over": "1h", "min_samples": 4}],
+    "alert": [{"below": 0.6, "of": "pass_rate", "over": "1h", "min_samples": 12 * AN_HOUR + MISSING}],
 }
+WITHOUT_ALERT = {name: value for name, value in RULE.items() if name != "alert"}
+
+
+def remember(data: Path, history: tuple[tuple[int, str], ...], now_ns: int, *services: str) -> None:
+    """Store results of `RULE` as if its agent had run at these services for hours before `now_ns`."""
+    data.mkdir(exist_ok=True)
+    engine = open_store(f"sqlite:///{data / 'tracegrade.db'}")
+    rule, made = Rule.model_validate(RULE), []
+    for service in services:
+        for (first, outcome), (last, _) in zip(history, (*history[1:], (0, "")), strict=True):
+            for number in range((first - last) * AN_HOUR):
+                received_ns = now_ns - first * HOUR_NS + number * HOUR_NS // AN_HOUR
+                trace = 1_000_000 + len(made)
+                place: dict[str, Any] = {"service": service, "release": None}
+                found = evaluation(trace, outcome, rule_id=rule.id, rule_hash=rule.hash, agent="order-agent", **place)
+                times = {"first_received_ns": received_ns, "last_received_ns": received_ns}
+                made.append(judged(trace, evaluations=[found], **place, **times))
+    StoreWriter(engine).write(made)
+    engine.dispose()
+
+
+def send(server: Server, numbers: range, *tools: str, service: str = "demo-shop") -> None:
+    """Traces of the agent that call these tools, one after another."""
+    for number in numbers:
+        calls = [tool_span(number, 2 + place, 1, tool) for place, tool in enumerate(tools)]
+        export(server.endpoints["grpc"], payload([agent_span(number, 1), *calls], service))
 
 
 class Webhook(ThreadingHTTPServer):
@@ -83,43 +128,74 @@ def webhook() -> Iterator[Webhook]:
     server.server_close()
 
 
+class Served:
+    """A folder with the rule, and what ``serve`` is told to do with it."""
+
+    def __init__(self, folder: Path, webhook: Webhook, downstream: Downstream) -> None:
+        self.rule = folder / "rules" / "rule.yaml"
+        self.rule.parent.mkdir()
+        self.rule.write_text(json.dumps(RULE))
+        self.settings = {
+            "rules": {"paths": [str(self.rule.parent)], "reload": "200ms"},
+            "alerts": {
+                "interval": "200ms",
+                "channels": {"ops": {"webhook": {"url": f"http://127.0.0.1:{webhook.server_port}/hook"}}},
+            },
+            "exporters": exporter(downstream),
+        }
+
+
+@pytest.fixture
+def served(tmp_path: Path, webhook: Webhook, downstream: Downstream) -> Served:
+    return Served(tmp_path, webhook, downstream)
+
+
+def listed(server: Server) -> list[dict[str, Any]]:
+    shown = server.cli("alerts", "list", "--data-dir", str(server.data), "--format", "json")
+    return [json.loads(line) for line in shown.stdout.splitlines()]
+
+
 def test_a_fall_below_the_bound_is_told_and_its_end_too(
-    tmp_path: Path, webhook: Webhook, downstream: Downstream
+    tmp_path: Path, served: Served, webhook: Webhook, downstream: Downstream
 ) -> None:
-    rules = tmp_path / "rules"
-    rules.mkdir()
-    (rules / "rule.yaml").write_text(json.dumps(RULE))
-    alerts = {
-        "interval": "200ms",
-        "channels": {"ops": {"webhook": {"url": f"http://127.0.0.1:{webhook.server_port}/hook"}}},
-    }
-    settings = {"rules": {"paths": [str(rules)]}, "alerts": alerts, "exporters": exporter(downstream)}
-    with running(tmp_path, **settings) as server:
-        for trace in range(1, 9):
-            bad = [agent_span(trace, 1), tool_span(trace, 2, 1, "create_order")]
-            export(server.endpoints["grpc"], payload(bad))
+    remember(tmp_path / "data", FELL, time.time_ns(), "demo-shop")
+    with running(tmp_path, **served.settings) as server:
+        before_ns = time.time_ns()
+        send(server, range(1, 1 + MISSING), "create_order")
         (fired,) = eventually(lambda: webhook.posted[:1], "the alert")
         assert (fired["version"], fired["status"], fired["receiver"]) == ("4", "firing", "ops")
         (alert,) = fired["alerts"]
         assert alert["labels"]["rule"] == "order-without-check"
         assert alert["labels"]["service"] == "demo-shop"
+        assert [item["state"] for item in listed(server)] == ["firing"]
+        assert listed(server)[0]["starts_ns"] > before_ns, "the history alone has too few results"
 
-        def states() -> list[str]:
-            listed = server.cli("alerts", "list", "--data-dir", str(server.data), "--format", "json")
-            return [json.loads(line)["state"] for line in listed.stdout.splitlines()]
-
-        eventually(lambda: states() == ["firing"], "the alert in the store")
-
-        for trace in range(9, 30):
-            good = [
-                agent_span(trace, 1),
-                tool_span(trace, 2, 1, "check_inventory"),
-                tool_span(trace, 3, 1, "create_order"),
-            ]
-            export(server.endpoints["grpc"], payload(good))
+        served.rule.write_text(json.dumps(WITHOUT_ALERT))
         (resolved,) = eventually(lambda: webhook.posted[1:2], "the end of the alert")
         assert resolved["status"] == "resolved"
         assert resolved["alerts"][0]["fingerprint"] == alert["fingerprint"]
+        assert [item["state"] for item in listed(server)] == ["resolved"]
         events = eventually(lambda: found if len(found := alert_events(downstream)) == 2 else None, "both log events")
         assert [event["tracegrade.alert.state"] for event in events] == ["firing", "resolved"]
         assert {event["tracegrade.alert.key"] for event in events} == {alert["annotations"]["dedup_key"]}
+
+
+def test_an_alert_that_an_earlier_judge_told_is_resolved_by_the_results_since(
+    tmp_path: Path, served: Served, webhook: Webhook, downstream: Downstream
+) -> None:
+    """It fired 24 hours ago; since then all passed."""
+    now_ns = time.time_ns()
+    remember(tmp_path / "data", ((48, "pass"), (36, "fail"), (24, "pass")), now_ns, "demo-shop")
+    engine = open_store(f"sqlite:///{tmp_path / 'data' / 'tracegrade.db'}")
+    earlier, rules = Channel("ops"), RuleSet([Rule.model_validate(RULE)])
+    AlertLoop(engine, lambda: rules, [earlier], Telemetry("judge")).step(now_ns - 24 * HOUR_NS)
+    engine.dispose()
+    assert [state for _, _, state in earlier.told] == ["firing"]
+    with running(tmp_path, **served.settings) as server:
+        (resolved,) = eventually(lambda: webhook.posted[:1], "the end of the alert")
+        assert (resolved["status"], resolved["receiver"]) == ("resolved", "ops")
+        assert [alert["annotations"]["dedup_key"] for alert in resolved["alerts"]] == earlier.keys
+        (alert,) = listed(server)
+        assert (alert["state"], alert["value"], alert["facts"]["ended_by"]) == ("resolved", 1.0, "")
+        (event,) = eventually(lambda: alert_events(downstream), "the log event")
+        assert event["tracegrade.alert.state"] == "resolved"

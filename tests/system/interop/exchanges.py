@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import grpc
 from end_to_end.server import LOGS, TRACES, Downstream, Server, export, exporter, running
-from end_to_end.test_alert import RULE, Webhook
+from end_to_end.test_alert import FELL, MISSING, RULE, WITHOUT_ALERT, Webhook, remember, send
 from interop import peers
 from interop.peers import Forwarder, Place, Row
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcSpanExporter
@@ -23,7 +23,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.sdk.trace.export import SpanExporter
 
-from pipeline.harness import agent_span, otlp_span, payload, tool_span
+from pipeline.harness import otlp_span, payload
 from tracegrade.cli.demo_agent import RUNS, DemoAgent
 from waiting import eventually
 
@@ -31,6 +31,7 @@ MIB = 1024 * 1024
 AGENT = Path(__file__).with_name("agent.mjs")
 HERE = Path(__file__).parent
 DEPLOY = HERE.parents[2] / "deploy"
+SHOPS = ("shop-a", "shop-b")  # services of which alerts are told
 
 # A run is its agent's span, a chat and a tool for each step, and the last chat.
 SPANS = sum(2 + 2 * len(script.steps) for script in RUNS)
@@ -366,10 +367,13 @@ receivers: [{{name: hook, webhook_configs: [{{url: "http://127.0.0.1:{hook.serve
 """
         with peers.alertmanager(place.installed, folder, config) as address:
             alerts = {"interval": "200ms", "channels": {"am": {"alertmanager": {"url": address}}}}
-            with running(place.new("server"), rules={"paths": [str(rules)]}, alerts=alerts) as server:
-                _send_orders(server, range(1, 9), ("create_order",))
+            home = place.new("server")
+            remember(home / "data", FELL, time.time_ns(), *SHOPS)
+            with running(home, rules={"paths": [str(rules)], "reload": "200ms"}, alerts=alerts) as server:
+                for first, service in zip((1, 1001), SHOPS, strict=True):
+                    send(server, range(first, first + MISSING), "create_order", service=service)
                 firing = eventually(lambda: _told(hook, "firing", 2), "both services in one group")
-                assert {alert["labels"]["service"] for alert in firing["alerts"]} == {"shop-a", "shop-b"}
+                assert {alert["labels"]["service"] for alert in firing["alerts"]} == set(SHOPS)
                 assert firing["groupLabels"] == {"rule": RULE["id"]}
                 yield Row("alertmanager", "two services, one rule > API v2 > its webhook", "one group of 2 firing")
                 with urlopen(f"{address}/api/v2/alerts", timeout=10) as response:
@@ -377,20 +381,12 @@ receivers: [{{name: hook, webhook_configs: [{{url: "http://127.0.0.1:{hook.serve
                 assert {alert["status"]["state"] for alert in taken} == {"active"}
                 assert all("Traces to look at" in alert["annotations"]["description"] for alert in taken)
                 yield Row("alertmanager", "GET /api/v2/alerts", f"{len(taken)} active, each names traces")
-                _send_orders(server, range(9, 40), ("check_inventory", "create_order"))
+                (rules / "rule.yaml").write_text(json.dumps(WITHOUT_ALERT))
                 eventually(lambda: _told(hook, "resolved", 2), "the end of both")
-                yield Row("alertmanager", "both are well again > its webhook", "2 resolved")
+                yield Row("alertmanager", "their rule has no alert any more > its webhook", "2 resolved")
     finally:
         hook.shutdown()
         hook.server_close()
-
-
-def _send_orders(server: Server, numbers: range, tools: tuple[str, ...]) -> None:
-    for number in numbers:
-        for place, service in enumerate(("shop-a", "shop-b")):
-            trace = 1000 * place + number
-            calls = [tool_span(trace, 2 + order, 1, tool) for order, tool in enumerate(tools)]
-            export(server.endpoints["grpc"], payload([agent_span(trace, 1), *calls], service))
 
 
 def _told(hook: Webhook, status: str, alerts: int) -> dict[str, Any] | None:

@@ -10,16 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from end_to_end.server import Server, export
-from end_to_end.test_alert import RULE, Webhook
+from end_to_end.server import Server
+from end_to_end.test_alert import FELL, MISSING, RULE, WITHOUT_ALERT, Webhook, listed, remember, send
 from reliability.conftest import Report
 from reliability.table import Row
 
-from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
-
-PENDING_S = 6
-SEVERAL_LOOKS_S = 1.5
 
 
 @pytest.fixture
@@ -38,86 +34,94 @@ def kill(server: Server) -> None:
     server.kill()
 
 
-def send(server: Server, numbers: range, *tools: str) -> None:
-    for number in numbers:
-        calls = [tool_span(number, 2 + place, 1, tool) for place, tool in enumerate(tools)]
-        export(server.endpoints["grpc"], payload([agent_span(number, 1), *calls]))
-
-
-def stored(server: Server) -> dict[str, Any]:
-    """The one alert, as the command line shows it; {} before there is one."""
-    shown = server.cli("alerts", "list", "-c", str(server.config), "--format", "json")
-    lines = shown.stdout.splitlines()
-    assert len(lines) <= 1
-    found: dict[str, Any] = json.loads(lines[0]) if lines else {}
-    return found
+def stored(server: Server, service: str = "shop-a") -> dict[str, Any]:
+    """The one alert at `service`, as the command line shows it; {} before there is one."""
+    found = [alert for alert in listed(server) if alert["service"] == service]
+    assert len(found) <= 1
+    return found[0] if found else {}
 
 
 def state(server: Server) -> str:
     return str(stored(server).get("state"))
 
 
+def told_as(server: Server) -> str:
+    """The state that the channel was last told, as it is noted."""
+    return str(stored(server)["notified"].get("ops", {}).get("state"))
+
+
+def next_told(server: Server, webhook: Webhook, service: str, first_trace: int) -> None:
+    """Let an alert at another service fire: what the checks until then told again would be told before it."""
+    told = len(webhook.posted)
+    send(server, range(first_trace, first_trace + MISSING), "create_order", service=service)
+    eventually(lambda: stored(server, service).get("notified", {}).get("ops"), "the note that it was told")
+    assert [[alert["labels"]["service"] for alert in posted["alerts"]] for posted in webhook.posted[told:]] == [
+        [service]
+    ]
+
+
 def test_a_kill_in_any_state_loses_no_notification_and_repeats_one_only_before_it_is_noted(
     tmp_path: Path, webhook: Webhook, report: Report
 ) -> None:
-    rules = tmp_path / "rules"
-    rules.mkdir()
-    rule = RULE | {"alert": [RULE["alert"][0] | {"sustained": f"{PENDING_S}s"}]}
-    (rules / "rule.yaml").write_text(json.dumps(rule))
+    rule = tmp_path / "rules" / "rule.yaml"
+    rule.parent.mkdir()
+    rule.write_text(json.dumps(RULE))
+    remember(tmp_path / "data", FELL, time.time_ns(), "shop-a", "shop-b", "shop-c")
     channels = {"ops": {"webhook": {"url": f"http://127.0.0.1:{webhook.server_port}/hook"}}}
-    server = Server(tmp_path, rules={"paths": [str(rules)]}, alerts={"interval": "200ms", "channels": channels})
+    rules = {"paths": [str(rule.parent)], "reload": "200ms"}
+    server = Server(tmp_path, rules=rules, alerts={"interval": "200ms", "channels": channels})
+
+    # The judge is killed when the news has come, before it is noted.
+    killed: list[int] = []
+
+    def kill_first() -> None:
+        if not killed:
+            killed.append(server.judge_pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    webhook.before_answer = kill_first
     server.start()
     try:
-        send(server, range(1, 9), "create_order")
-        eventually(lambda: state(server) == "pending", "an alert that waits")
-        begun_ns = stored(server)["starts_ns"]
+        # With evidence enough, and too few results: what a judge knows of an alert to come is in the store alone.
+        send(server, range(1, MISSING), "create_order", service="shop-a")
+        eventually(lambda: server.cli("traces", "list", "--data-dir", str(server.data)).stdout, "a judged trace")
         kill(server)
         assert webhook.posted == []
-
-        # Pending goes on from where it began. The judge is killed when the news has come, before it is noted.
-        killed: list[int] = []
-
-        def kill_first() -> None:
-            if not killed:
-                killed.append(server.judge_pid)
-                os.kill(killed[0], signal.SIGKILL)
-
-        webhook.before_answer = kill_first
         server.start()
+        send(server, range(MISSING, MISSING + 1), "create_order", service="shop-a")
         eventually(lambda: len(webhook.posted) == 2, "the news, told again after the kill")
-        assert stored(server)["starts_ns"] == begun_ns
+        begun_ns = stored(server)["starts_ns"]
         first, again = (posted["alerts"][0] for posted in webhook.posted)
         assert first["status"] == again["status"] == "firing"
         assert first["annotations"]["dedup_key"] == again["annotations"]["dedup_key"]
-        eventually(lambda: stored(server)["notified"]["ops"]["state"] == "firing", "the note that it was told")
+        eventually(lambda: told_as(server) == "firing", "the note that it was told")
 
         # Firing, and told.
         kill(server)
         server.start()
-        time.sleep(SEVERAL_LOOKS_S)
-        assert len(webhook.posted) == 2
+        next_told(server, webhook, "shop-b", 101)
+        assert stored(server)["starts_ns"] == begun_ns
 
         # Resolved, while the channel refuses.
         webhook.refusals = 1_000_000
-        send(server, range(9, 40), "check_inventory", "create_order")
+        rule.write_text(json.dumps(WITHOUT_ALERT))
         eventually(lambda: state(server) == "resolved", "the end of the alert")
         eventually(lambda: stored(server)["notified"]["ops"]["error"] == "answered 503", "the refusal, shown")
         kill(server)
         webhook.refusals = 0
         server.start()
-        eventually(lambda: len(webhook.posted) == 3, "the end, told after the kill")
-        (resolved,) = webhook.posted[2]["alerts"]
-        assert (resolved["status"], resolved["annotations"]["dedup_key"]) == (
-            "resolved",
-            first["annotations"]["dedup_key"],
-        )
-        eventually(lambda: stored(server)["notified"]["ops"]["state"] == "resolved", "the note that it was told")
+        eventually(lambda: len(webhook.posted) == 4, "the end of both, told after the kill")
+        ended = {alert["labels"]["service"]: alert for alert in webhook.posted[3]["alerts"]}
+        assert {name: alert["status"] for name, alert in ended.items()} == {"shop-a": "resolved", "shop-b": "resolved"}
+        assert ended["shop-a"]["annotations"]["dedup_key"] == first["annotations"]["dedup_key"]
+        eventually(lambda: told_as(server) == "resolved", "the note that it was told")
 
-        # Resolved, and told.
+        # Resolved, and told. Its rule has its alert again, but what made it fire does not make it fire again.
         kill(server)
+        rule.write_text(json.dumps(RULE))
         server.start()
-        time.sleep(SEVERAL_LOOKS_S)
-        assert len(webhook.posted) == 3
+        next_told(server, webhook, "shop-c", 201)
+        assert state(server) == "resolved"
     finally:
         server.stop()
     seen = "told 3 times: firing, again with the same key after the kill before it was noted, resolved"

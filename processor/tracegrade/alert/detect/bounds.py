@@ -1,6 +1,6 @@
 """Confidence bounds of a share or a mean."""
 
-from math import exp, log, log1p, sqrt
+from math import log, log1p, sqrt
 from statistics import NormalDist
 
 _NORMAL = NormalDist()
@@ -27,15 +27,6 @@ def wilson(successes: float, samples: float, error: float) -> tuple[float, float
     return low, high
 
 
-def share_p_value(successes: float, samples: float, bound: float) -> float:
-    """The probability of a share this small if the true one is `bound`; below `error` iff Wilson's upper bound is."""
-    if successes >= samples - 0.5:
-        return 1.0
-    if bound >= 1:
-        return 0.0
-    return _NORMAL.cdf(((successes + 0.5) / samples - bound) / sqrt(bound * (1 - bound) / samples))
-
-
 def bernstein(mean: float, variance: float, samples: float, error: float) -> tuple[float, float]:
     """Bounds on the mean of scores between 0 and 1 of any distribution; each is wrong with at most `error`.
 
@@ -46,17 +37,6 @@ def bernstein(mean: float, variance: float, samples: float, error: float) -> tup
     far = log(2 / error)
     half = sqrt(2 * variance * far / samples) + 7 * far / (3 * (samples - 1))
     return max(0.0, mean - half), min(1.0, mean + half)
-
-
-def mean_p_value(mean: float, variance: float, samples: float, bound: float) -> float:
-    """The `error` at which Bernstein's upper bound is `bound`: how unlikely a mean this small is if `bound` is true."""
-    gap = bound - mean
-    if gap <= 0 or samples <= 1:
-        return 1.0
-    # half = a sqrt(far) + b far = gap, solved for far.
-    a, b = sqrt(2 * variance / samples), 7 / (3 * (samples - 1))
-    root = (sqrt(a * a + 4 * b * gap) - a) / (2 * b)
-    return min(1.0, 2 * exp(-root * root))
 
 
 def chernoff_lower(mean: float, samples: float, error: float) -> float:

@@ -1,61 +1,118 @@
-"""``alert: {coverage}``: do results still come, and do they have the tool content that they need?
+"""``alert: {coverage}``: do results still come, and with the tool content that they need?
 
-Two shares, compared with their earlier values: results for each trace of the service, and judged results among all
-results. When the service sends no traces, nothing is known: that is not lost coverage.
+Two shares, compared with what they were: traces of the service that have a result, and results that could be judged.
+Where the service sends no traces, nothing is known: that is silence, not lost coverage.
 """
 
-from tracegrade.alert.detect.finding import Finding, Share, share_of
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tracegrade.alert.detect.evidence import HOURS, Change, Evidence, Step, look_for
+from tracegrade.alert.detect.finding import Finding, Measured, Seen, share
+from tracegrade.alert.detect.remembered import remembered
+from tracegrade.alert.detect.steps import by_step, good_and_bad
+from tracegrade.alert.detect.usual import Usual, usual_of
 from tracegrade.rule.alert import Alert, Coverage
-from tracegrade.store.history import Outcomes
+from tracegrade.store.history import Bin, Outcomes
+
+# What is left of the bound when coverage is lost: some of it, or nearly nothing.
+_LEFT = (0.6, 0.2, 0.02)
 
 
-def look_coverage(
-    alert: Alert, coverage: Coverage, now: Outcomes, before: Outcomes, traces_now: int, traces_before: int
-) -> Finding | None:
-    """Whether the share of results, or of judged results, has fallen to less than ``falls_to`` of the usual share.
+def look_coverage(alert: Alert, coverage: Coverage, seen: Seen, traces: Seen) -> Finding | None:
+    """Whether results, or those that can be judged, are fewer than ``falls_to`` of what was usual.
 
     Args:
-        alert: its window, minimum and confidence.
+        alert: its minimum of results, and how often it may be wrong.
         coverage: what to compare with.
-        now: of one series, within the window.
-        before: of the same, in the history before it.
-        traces_now: traces of the service within the window, judged or not.
-        traces_before: traces of the service in the history.
+        seen: results of one series.
+        traces: traces of its service, whatever judges them, as passes.
 
     Returns:
-        The worse of the two; None when the history or the window holds too few of either.
+        The worse of the two; None when the history holds too little, or no trace came.
     """
-    if before.results < alert.min_samples or traces_before < alert.min_samples or traces_now == 0:
-        return None
-    # Several results of a trace say no more about coverage than one.
-    seen = (min(_all(now), traces_now), traces_now, min(_all(before), traces_before), traces_before)
-    found = [_fallen(alert, coverage, Share(*seen[:2]), Share(*seen[2:]), traces_now)]
-    if now.results >= alert.min_samples:
-        judged_now = share_of(now.all_passed + now.all_failed, now)
-        judged_before = share_of(before.all_passed + before.all_failed, before)
-        found.append(_fallen(alert, coverage, judged_now, judged_before, now.results))
-    worst = min(found, key=lambda finding: 1.0 if finding.p_value is None else finding.p_value)
-    recovered = all(finding.recovered for finding in found)
-    return worst if worst.recovered == recovered else max(found, key=lambda finding: not finding.recovered)
-
-
-def _fallen(alert: Alert, coverage: Coverage, now: Share, before: Share, samples: int) -> Finding:
-    error = 1 - alert.confidence
-    # The history's own error is in its lower bound.
-    bound = coverage.falls_to * before.bounds(error)[0]
-    low, high = now.bounds(error)
-    known = samples >= alert.min_samples and bound > 0
-    return Finding(
-        value=now.value,
-        low=low,
-        high=high,
-        samples=samples,
-        bound=bound,
-        p_value=now.p_value(bound) if known else None,
-        recovered=now.value >= bound,
-        was=before.value,
-        was_samples=round(before.samples),
+    fine = seen.fine_from
+    lacking = [
+        (_with_result(seen.shown, traces.shown, fine), _with_result(seen.bins, traces.bins, fine)),
+        (_that_were_judged(seen.shown, fine), _that_were_judged(seen.bins, fine)),
+    ]
+    usuals = remembered(
+        "coverage",
+        [*seen.before, *traces.before],
+        lambda: (
+            usual_of(_with_result(seen.before, traces.before, fine)),
+            usual_of(_that_were_judged(seen.before, fine)),
+        ),
     )
+    looks = [
+        _look(alert, coverage, usual, now, shown, is_firing=seen.firing is not None)
+        for usual, (shown, now) in zip(usuals, lacking, strict=True)
+    ]
+    found = [finding for finding in looks if finding is not None]
+    if not found or not any(item.outcomes.passed for item in traces.bins):
+        return None
+    known = [finding for finding in found if finding.evidence is not None] or found
+    if seen.firing is None:
+        # Two chances to be wrong in place of one.
+        worst = max(known, key=lambda finding: finding.evidence or 0.0)
+        return replace(worst, evidence=worst.evidence and worst.evidence / len(known))
+    return min(known, key=lambda finding: finding.evidence or 0.0)
+
+
+def _look(
+    alert: Alert,
+    coverage: Coverage,
+    usual: Usual | None,
+    now: Sequence[Step],
+    shown: Sequence[Step],
+    *,
+    is_firing: bool,
+) -> Finding | None:
+    if usual is None or usual.samples < alert.min_samples:
+        return None
+    # The history's own error is in its lower bound.
+    bound = coverage.falls_to * usual.low
+    evidence = _evidence(alert, usual, bound, now, is_firing=is_firing)
+    good, bad = good_and_bad(shown)
+    measured = share(good / (good + bad), good + bad) if good + bad else Measured(0.0, 0.0, 1.0, 0)
+    return Finding(
+        value=measured.value,
+        low=measured.low,
+        high=measured.high,
+        samples=round(measured.samples),
+        bound=bound,
+        evidence=evidence.value if sum(good_and_bad(now)) >= alert.min_samples else None,
+        was=usual.share,
+        was_samples=round(usual.samples),
+        since=evidence.since,
+    )
+
+
+def _evidence(alert: Alert, usual: Usual, bound: float, now: Sequence[Step], *, is_firing: bool) -> Evidence:
+    after = [usual.share, (bound + usual.share) / 2] if is_firing else [bound * left for left in _LEFT]
+    change = Change((bound,) * HOURS, [(after_share,) * HOURS for after_share in after])
+    return look_for(change, now, usual.dispersion, alert.false_alarm_every)
+
+
+def _with_result(results: Sequence[Bin], traces: Sequence[Bin], fine_from: int) -> list[Step]:
+    """Traces of the service with a result, and without, the latest first; a second result of a trace does not count."""
+    found = {step.minute: _all(step.outcomes) for step in by_step(results, fine_from)}
+    steps = []
+    for minute, minutes, sent in by_step(traces, fine_from):
+        good = min(float(sent.passed), found.get(minute, 0.0))
+        steps.append(Step(minute, minutes, good, sent.passed - good))
+    return steps
+
+
+def _that_were_judged(bins: Sequence[Bin], fine_from: int) -> list[Step]:
+    """Results that could be judged, and others, as many as their weights are worth; the latest first."""
+    steps = []
+    for minute, minutes, found in by_step(bins, fine_from):
+        weight, squares = _all(found), found.judged_squares + found.other_squares
+        samples = weight * weight / squares if squares else 0.0
+        good = samples * (found.all_passed + found.all_failed) / weight if weight else 0.0
+        steps.append(Step(minute, minutes, good, samples - good))
+    return steps
 
 
 def _all(outcomes: Outcomes) -> float:

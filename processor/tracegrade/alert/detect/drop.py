@@ -1,117 +1,114 @@
-"""``alert: {drop}``: has the watched share fallen against a stated baseline, or against the stored history?
+"""``alert: {drop}``: has what is watched fallen below its baseline by ``by``?
 
-The test is `DropDetector`'s, fed with the bins of the window. It is computed at every check from the stored results, so
-that a restart loses nothing and a revision corrects it.
-
-A worked example: ``{drop: {against: 7d, by: 0.1}, over: 1h, min_samples: 30}``.
-
-1. The 7 days before the window hold 1000 results, 950 of them passes: the baseline is 0.95. It was measured, so its
-   results are compared with its lower confidence bound at error `BASELINE_ERROR`: 0.926.
-2. The window holds 40 results in 6 bins: two of 10 passes, then four of 5 results, half of them fails. Each bin is
-   added to the detector, whose evidence is 744,603 at the end, and which says that the fall began with the first bin of
-   fails.
-3. ``value`` is the share since that bin, 0.5; ``p_value`` is 1 / evidence. `check` compares it, together with those of
-   the other series, with 1 / ``false_alarm_every``, and the alert fires.
-4. While it fires, the baseline stays 0.95 (`Fallen`), so that it does not sink with the results. It is over when the
-   results show a rise with as much evidence.
+A fall of half of ``by`` or less is no fall: the evidence is against it, and for falls of ``by`` and more. The end of a
+fall is found in the same way from the other side: the evidence is against a share that is still half of ``by`` below
+the baseline, and for the baseline itself. So a share that stays where it is fires once, at most.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
-from tracegrade.alert.detect.finding import Finding, kept_ratio, measure
-from tracegrade.alert.detect.sequential import DropDetector
+from tracegrade.alert.detect.evidence import LEAST_SHARE, Change, look_for
+from tracegrade.alert.detect.finding import Finding, Seen, measure
+from tracegrade.alert.detect.remembered import remembered
+from tracegrade.alert.detect.sampling import as_happened, as_kept, kept_ratio
+from tracegrade.alert.detect.steps import began, steps_of, worth_of
+from tracegrade.alert.detect.usual import Usual, dispersion_of, stated, usual_of, without_incidents
 from tracegrade.rule.alert import Alert, Drop
 from tracegrade.rule.rule import Rule
-from tracegrade.store.history import Bin, Outcomes, total
+from tracegrade.store.history import Outcomes, total
 
-# The probability that the lower bound of a measured baseline is wrong.
-BASELINE_ERROR = 0.01
+# Falls of the smallest size that matters, and of larger ones, which are found sooner when they are looked for.
+_TIMES = (1.0, 2.0, 4.0)
+_LEAST = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class Fallen:
-    """A fall that fires: the value before, its number of results and lower confidence bound; the minute since it fires.
+def fall(usual: Usual, by: float) -> Change:
+    """The change that is looked for while nothing fires.
 
-    While it fires, the baseline must not follow the fall.
+    The baseline's own error is on the side of no fall: it does not become alarms.
     """
+    error = usual.share - usual.low
+    without = [share - error - _half(share, by) for share in usual.by_hour]
+    sizes = [
+        [share - times * by for share in usual.by_hour]
+        for times in _TIMES
+        if min(usual.by_hour) - times * by >= _LEAST and times * by > error + by / 2
+    ]
+    return Change(without, sizes or [[share / 2 for share in without]])
 
-    was: float
-    was_samples: int
-    bound: float
-    minute: int
+
+def rise_back(usual: Usual, was: float, by: float) -> Change:
+    """The change that is looked for while a fall from `was` fires."""
+    before = [share + was - usual.share for share in usual.by_hour]
+    return Change([share - _half(share, by) for share in before], [before])
 
 
-def look_drop(
-    rule: Rule, alert: Alert, drop: Drop, bins: Sequence[Bin], before: Outcomes, fallen: Fallen | None = None
-) -> Finding | None:
-    """Whether what is watched has fallen by ``drop.by`` or more.
+def _half(share: float, by: float) -> float:
+    return min(by / 2, share / 2)
 
-    Args:
-        rule: the alert's rule.
-        alert: the watched number, and the minimum of results.
-        drop: the baseline and the size of the fall.
-        bins: of one series, within the window and since it last fired, in order of time.
-        before: of the same rule, agent and service, of any release, in the history before the window.
-        fallen: the fall, while it fires; it is over when a rise back is as certain as the fall was.
 
-    Returns:
-        ``value`` is that of the time since the fall most likely began. ``p_value`` is 1 / evidence. None when nothing
-        was judged, or there is no baseline yet.
+def look_drop(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> Finding | None:
+    """Whether what is watched has fallen by ``drop.by`` or more; while it fires, whether it has risen again.
+
+    ``value`` is that of the time since the fall, or the rise, most likely began. None when nothing was judged, or there
+    is no baseline yet.
     """
-    now = total(item.outcomes for item in bins)
-    baseline = (fallen.was, fallen.was_samples, fallen.bound) if fallen else _baseline(rule, alert, drop, before)
-    whole = measure(rule, alert, now)
-    if whole is None or baseline is None:
+    whole = total(item.outcomes for item in seen.bins)
+    now, before = measure(rule, alert, whole), total(item.outcomes for item in seen.before)
+    usual = _usual(rule, alert, drop, seen, before)
+    if now is None or usual is None:
         return None
-    was, was_samples, bound = baseline
-    ratio = kept_ratio(rule, now)
-    detector = DropDetector(bound, drop.by, usual=was, ratio=ratio)
-    for item in bins:
-        detector.add(*_counts(alert, item.outcomes))
-    since = detector.since
-    measured = measure(rule, alert, total(item.outcomes for item in bins[since:])) or whole
-    low, high = measured.bounds(1 - alert.confidence)
+    worth = worth_of(alert, whole)
+    steps = steps_of(alert, seen.bins, seen.fine_from, worth)
+    firing = seen.firing
+    change = fall(usual, drop.by) if firing is None else rise_back(usual, firing.was or usual.share, drop.by)
+    evidence = look_for(
+        _kept(change, 1.0 if alert.is_of_score else kept_ratio(rule, whole)),
+        steps,
+        usual.dispersion,
+        alert.false_alarm_every,
+    )
+    if evidence.since is not None:
+        changed = [item.outcomes for item in seen.bins if item.minute >= evidence.since]
+        now = measure(rule, alert, total(changed)) or now
     return Finding(
-        value=measured.value,
-        low=low,
-        high=high,
-        samples=round(measured.samples),
-        bound=bound,
-        p_value=1 / max(detector.evidence, 1.0) if now.judged >= alert.min_samples else None,
-        recovered=fallen is not None and _rose(alert, drop, bins, fallen, ratio),
-        was=was,
-        was_samples=was_samples,
-        since_minute=bins[since or 0].minute,
+        value=now.value,
+        low=now.low,
+        high=now.high,
+        samples=round(now.samples),
+        bound=usual.share - drop.by,
+        evidence=evidence.value if whole.judged >= alert.min_samples else None,
+        was=usual.share if firing is None else firing.was,
+        was_samples=round(usual.samples) if firing is None else firing.was_samples,
+        since=began(alert, seen.bins, evidence.since),
     )
 
 
-def _baseline(rule: Rule, alert: Alert, drop: Drop, before: Outcomes) -> tuple[float, int, float] | None:
-    """The value before, its number of results (0: stated in the rule), and its lower confidence bound."""
+def _usual(rule: Rule, alert: Alert, drop: Drop, seen: Seen, before: Outcomes) -> Usual | None:
+    worth = worth_of(alert, before)
+
+    def make() -> tuple[Usual | None, float]:
+        steps = without_incidents(steps_of(alert, seen.before, seen.fine_from, worth), drop.by)
+        return usual_of(steps, worth), dispersion_of(steps, worth)
+
+    found, dispersion = remembered(("drop", alert.of, drop.by), seen.before, make)
     if drop.against.share is not None:
-        return drop.against.share, 0, drop.against.share
-    measured = measure(rule, alert, before)
-    if measured is None or before.judged < alert.min_samples:
-        return None
-    return measured.value, before.judged, measured.lower_confidence_bound(BASELINE_ERROR)
+        return stated(drop.against.share, dispersion)
+    if before.judged < alert.min_samples or found is None:
+        # Of a fall that has lasted for as long as history is looked at, what was noted when it was found is left.
+        was = None if seen.firing is None else seen.firing.was
+        return None if was is None else stated(was, dispersion)
+    if alert.is_of_score or (ratio := kept_ratio(rule, before)) == 1:
+        return found
+    by_hour = tuple(as_happened(share, ratio) for share in found.by_hour)
+    bounds = as_happened(found.share, ratio), as_happened(found.low, ratio)
+    return replace(found, by_hour=by_hour, share=bounds[0], low=bounds[1])
 
 
-def _counts(alert: Alert, outcomes: Outcomes) -> tuple[float, float]:
-    """Results as passes and fails: scores are parts of a pass, and count by their effective sample size."""
-    if not alert.is_of_score or outcomes.judged == 0:
-        return outcomes.passed, outcomes.failed
-    weight = outcomes.all_passed + outcomes.all_failed
-    samples = weight * weight / outcomes.judged_squares
-    passed = samples * outcomes.all_scores / weight
-    return passed, samples - passed
-
-
-def _rose(alert: Alert, drop: Drop, bins: Sequence[Bin], fallen: Fallen, ratio: float) -> bool:
-    """Whether results have recovered since it fires: whether the share of fails has fallen by as much."""
-    after = max(fallen.was - drop.by, fallen.was / 2)
-    detector = DropDetector(1 - after, fallen.was - after, ratio=1 / ratio)
-    for item in bins:
-        if item.minute >= fallen.minute:
-            passed, failed = _counts(alert, item.outcomes)
-            detector.add(failed, passed)
-    return detector.evidence >= drop.false_alarm_every
+def _kept(change: Change, ratio: float) -> Change:
+    if ratio == 1:
+        return change
+    return Change(
+        [as_kept(share, ratio) for share in change.without],
+        [[as_kept(max(share, LEAST_SHARE), ratio) for share in after] for after in change.after],
+    )

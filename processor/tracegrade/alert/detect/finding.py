@@ -1,25 +1,54 @@
-"""A finding: what a check of one series found, and how certain it is."""
+"""A finding: what a check of one series found, and how strong the evidence is."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tracegrade.alert.detect.bounds import bernstein, chernoff_lower, mean_p_value, share_p_value, wilson
-from tracegrade.alert.detect.sequential import as_happened, as_kept
-from tracegrade.rule.alert import Alert
+from tracegrade.alert.detect.bounds import bernstein, wilson
+from tracegrade.alert.detect.sampling import as_happened, kept_ratio
+from tracegrade.rule.alert import UNJUDGED, Alert
 from tracegrade.rule.rule import Rule
-from tracegrade.store.history import Outcomes
+from tracegrade.store.history import Bin, Outcomes
 
 Verdict: TypeAlias = Literal["holds", "recovered", "between", "unknown"]
+
+# Of the interval that is shown beside a value: how often each of its ends may be wrong.
+_SHOWN_ERROR = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """What fires, since which minute; for a fall, the share before it and of how many results that was."""
+
+    minute: int
+    was: float | None = None
+    was_samples: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a check sees of one series.
+
+    ``bins``: within the time in which results are evidence, in order. ``before``: in the history before it, of any
+    release, without earlier incidents. ``shown``: within the window that the alert names. From the minute
+    ``fine_from`` on, bins are minutes. ``firing``: what fires at present.
+    """
+
+    bins: Sequence[Bin]
+    before: Sequence[Bin]
+    shown: Sequence[Bin]
+    fine_from: int
+    firing: Firing | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """The finding of one check at one series.
 
-    ``value`` is between ``low`` and ``high``, each wrong with the alert's error. It is compared with ``bound``, which
-    for a drop or coverage comes from the baseline: ``was``, of ``was_samples`` results (0: stated). ``p_value`` is the
-    probability of this by chance; None when it is unknown: too few results, or none. Unknown is not zero.
-    ``since_minute``: where a fall most likely began.
+    ``value`` lies between ``low`` and ``high``; it is compared with ``bound``, which for a drop or coverage comes from
+    the baseline: ``was``, of ``was_samples`` results (0: stated). ``evidence`` is that of a change for the worse, or,
+    while it fires, of recovery: enough at 1. None when nobody can tell: too few results, or none. Unknown is not zero.
+    ``since``: the minute in which it most likely began.
     """
 
     value: float
@@ -27,96 +56,60 @@ class Finding:
     high: float
     samples: int
     bound: float
-    p_value: float | None
-    recovered: bool = False
+    evidence: float | None
     was: float | None = None
     was_samples: int = 0
-    since_minute: int | None = None
+    since: int | None = None
 
-    def verdict(self, stands_out: bool) -> Verdict:
-        """Whether the condition holds; `stands_out`: whether the series stands out among all checked series."""
-        if self.p_value is None:
+    def verdict(self, is_firing: bool, stands_out: bool) -> Verdict:
+        """Whether the condition holds; `stands_out`: whether the series stands out among all that were checked."""
+        if self.evidence is None:
             return "unknown"
-        if self.recovered:
-            return "recovered"
+        if is_firing:
+            return "recovered" if self.evidence >= 1 else "between"
         return "holds" if stands_out else "between"
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """A share, estimated from a sample: ``passed`` of ``samples`` kept results.
-
-    ``ratio``: the chance that a pass is kept, divided by that of a fail; 1 except for rules that keep every fail. Among
-    kept results, the share of passes is the one in `as_kept`: bounds are computed there and converted back.
-    """
-
-    passed: float
-    samples: float
-    ratio: float = 1.0
-
-    @property
-    def value(self) -> float:
-        """The estimated share among all results."""
-        return as_happened(self.passed / self.samples, self.ratio)
-
-    def bounds(self, error: float) -> tuple[float, float]:
-        """Bounds on the share among all results."""
-        low, high = wilson(self.passed, self.samples, error)
-        return as_happened(low, self.ratio), as_happened(high, self.ratio)
-
-    def p_value(self, bound: float) -> float:
-        """The probability of a share this small if the true share is `bound`."""
-        return share_p_value(self.passed, self.samples, as_kept(bound, self.ratio))
-
-    def lower_confidence_bound(self, error: float) -> float:
-        """A lower bound on the share among all results; it is wrong with a probability of at most `error`."""
-        return as_happened(chernoff_lower(self.passed / self.samples, self.samples, error), self.ratio)
-
-
-@dataclass(frozen=True, slots=True)
-class Mean:
-    """A mean of scores between 0 and 1; ``samples`` is the effective sample size."""
+class Measured:
+    """A value between ``low`` and ``high``, of as many results as ``samples`` are worth."""
 
     value: float
-    variance: float
+    low: float
+    high: float
     samples: float
 
-    def bounds(self, error: float) -> tuple[float, float]:
-        """Bounds on the mean."""
-        return bernstein(self.value, self.variance, self.samples, error)
 
-    def p_value(self, bound: float) -> float:
-        """The probability of a mean this small if the true mean is `bound`."""
-        return mean_p_value(self.value, self.variance, self.samples, bound)
-
-    def lower_confidence_bound(self, error: float) -> float:
-        """A lower bound on the mean; it is wrong with a probability of at most `error`."""
-        return chernoff_lower(self.value, self.samples, error)
-
-
-def measure(rule: Rule, alert: Alert, outcomes: Outcomes) -> Share | Mean | None:
-    """The number that `alert` watches, measured in `outcomes`; None when they hold nothing to measure."""
+def measure(rule: Rule, alert: Alert, outcomes: Outcomes) -> Measured | None:
+    """What `alert` watches, as `outcomes` show it; None when there is nothing to measure it by."""
+    if alert.of in UNJUDGED:
+        bad = outcomes.all_not_evaluable if alert.of == "not_evaluable" else outcomes.all_errors
+        return share_of(bad, outcomes) if outcomes.results else None
     if outcomes.judged == 0:
         return None
-    if not alert.is_of_score:
-        return Share(outcomes.passed, outcomes.judged, kept_ratio(rule, outcomes))
+    if alert.is_of_score:
+        return _mean(outcomes)
+    ratio = kept_ratio(rule, outcomes)
+    low, high = wilson(outcomes.passed, outcomes.judged, _SHOWN_ERROR)
+    bounds = as_happened(low, ratio), as_happened(high, ratio)
+    return Measured(as_happened(outcomes.passed / outcomes.judged, ratio), *bounds, outcomes.judged)
+
+
+def share_of(count: float, outcomes: Outcomes) -> Measured:
+    """A share among all results, by their weights; `count` of them, weighted. There must be results."""
+    weight = outcomes.all_passed + outcomes.all_failed + outcomes.all_not_evaluable + outcomes.all_errors
+    return share(min(1.0, count / weight), weight * weight / (outcomes.judged_squares + outcomes.other_squares))
+
+
+def share(value: float, samples: float) -> Measured:
+    """A share, seen on so many results."""
+    return Measured(value, *wilson(value * samples, samples, _SHOWN_ERROR), samples)
+
+
+def _mean(outcomes: Outcomes) -> Measured:
     weight = outcomes.all_passed + outcomes.all_failed
     mean = outcomes.all_scores / weight
     samples = weight * weight / outcomes.judged_squares
     spread = max(0.0, outcomes.all_score_squares / weight - mean * mean)
-    return Mean(mean, spread * samples / (samples - 1) if samples > 1 else 0.25, samples)
-
-
-def share_of(count: float, outcomes: Outcomes) -> Share:
-    """A weighted share among all results; `count` is the weighted number of those in it. There must be results."""
-    weight = outcomes.all_passed + outcomes.all_failed + outcomes.all_not_evaluable + outcomes.all_errors
-    samples = weight * weight / (outcomes.judged_squares + outcomes.other_squares)
-    return Share(min(1.0, count / weight) * samples, samples)
-
-
-def kept_ratio(rule: Rule, outcomes: Outcomes) -> float:
-    """The chance that a pass is kept, divided by that of a fail; from results, since a rule's sample may be edited."""
-    share, keeps_fails = rule.sample.share, rule.sample.keep_failures
-    passes = outcomes.passed / outcomes.all_passed if outcomes.passed else share
-    fails = outcomes.failed / outcomes.all_failed if outcomes.failed else 1.0 if keeps_fails else share
-    return passes / fails
+    variance = spread * samples / (samples - 1) if samples > 1 else 0.25
+    return Measured(mean, *bernstein(mean, variance, samples, _SHOWN_ERROR), samples)

@@ -14,7 +14,7 @@ from tracegrade.web.sources import sources_of
 from tracegrade.web.view import FILTERS, view_of
 
 _AT_MOST = 100
-_STATES = ("firing", "pending", "resolved")
+_STATES = ("firing", "resolved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def shown_alert(alert: StoredAlert) -> ShownAlert:
 
 
 def show(request: Request) -> Response:
-    """Alerts that fire, are pending, or were resolved within the range shown."""
+    """Alerts that fire, or were resolved within the range shown."""
     sources, view = sources_of(request), view_of(request, FILTERS)
     with sources.store() as connection:
         found = recent_alerts(connection, view.window.since_ns, result_filter=view.result_filter)

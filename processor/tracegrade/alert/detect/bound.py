@@ -1,0 +1,79 @@
+"""``alert: {below}`` and ``{above}``: does what is watched lie past its bound?
+
+It fires on evidence against every share of good results at the bound or better, and is resolved on evidence against
+every share at ``resolve_at`` (the bound, unless set) or worse. A share that stays where it is fires once, at most.
+"""
+
+from tracegrade.alert.detect.evidence import HOURS, Change, look_for
+from tracegrade.alert.detect.finding import Finding, Seen, measure
+from tracegrade.alert.detect.remembered import remembered
+from tracegrade.alert.detect.sampling import as_kept, kept_ratio
+from tracegrade.alert.detect.steps import began, steps_of, worth_of
+from tracegrade.alert.detect.usual import dispersion_of
+from tracegrade.rule.alert import UNJUDGED, Alert
+from tracegrade.rule.rule import Rule
+from tracegrade.store.history import total
+
+# So many times as many bad results for each good one, or so many times fewer: shares near the bound and far from it.
+_TIMES_THE_ODDS = (1.5, 2.5, 6.0)
+_DAY = 24 * 60
+
+
+def past_bound(bound: float) -> Change:
+    """The change that is looked for while nothing fires; `bound` is a share of good results."""
+    return _change(bound, [_with_odds(bound, times) for times in _TIMES_THE_ODDS])
+
+
+def back_again(resolve_at: float) -> Change:
+    """The change that is looked for while it fires: to a share of good results above `resolve_at`."""
+    return _change(resolve_at, [_with_odds(resolve_at, 1 / times) for times in _TIMES_THE_ODDS])
+
+
+def _with_odds(share: float, times: float) -> float:
+    return share / (share + times * (1 - share))
+
+
+def _change(without: float, after: list[float]) -> Change:
+    return Change((without,) * HOURS, [(share,) * HOURS for share in after])
+
+
+def look_bound(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | None:
+    """Whether what is watched lies past `bound`; while it fires, whether it is back. None when nothing was judged.
+
+    ``value`` is that of the window that the alert names; of all the evidence, when that window is empty.
+    """
+    whole = total(item.outcomes for item in seen.bins)
+    now = measure(rule, alert, total(item.outcomes for item in seen.shown)) or measure(rule, alert, whole)
+    if now is None:
+        return None
+    worth = worth_of(alert, whole)
+    # What may be the fall itself says nothing about how much hours differ anyway.
+    settled = [*seen.before, *(item for item in seen.bins if item.minute < seen.fine_from - _DAY)]
+    dispersion = remembered(
+        ("bound", alert.of, worth),
+        settled,
+        lambda: dispersion_of(steps_of(alert, settled, seen.fine_from, worth), worth),
+    )
+    is_share = alert.of in UNJUDGED
+    resolve_at = bound if alert.resolve_at is None else alert.resolve_at
+    # The share of bad results is bounded above where that of good ones is bounded below.
+    limit = bound if seen.firing is None else resolve_at
+    limit = 1 - limit if is_share else limit
+    if not is_share and not alert.is_of_score:
+        limit = as_kept(limit, kept_ratio(rule, whole))
+    evidence = look_for(
+        past_bound(limit) if seen.firing is None else back_again(limit),
+        steps_of(alert, seen.bins, seen.fine_from, worth),
+        dispersion,
+        alert.false_alarm_every,
+    )
+    samples = whole.results if is_share else whole.judged
+    return Finding(
+        value=now.value,
+        low=now.low,
+        high=now.high,
+        samples=round(now.samples),
+        bound=bound,
+        evidence=evidence.value if samples >= alert.min_samples else None,
+        since=began(alert, seen.bins, evidence.since),
+    )

@@ -1,0 +1,153 @@
+"""Has a share changed? A sequential test whose false alarms are counted by time, however often one looks.
+
+It is a Shiryaev-Roberts detector in the form of an e-detector. For each time at which the change may have begun, the
+results since then are weighed: how much likelier are they after the change than without it? While there is no change,
+the mean of such a likelihood ratio is 1. The ratios of all times are added up, each with the length of its time as a
+part of `false_alarm_every`. So the mean of the sum after a time T is at most ``T / false_alarm_every``, and the sum
+reaches 1 at most once in `false_alarm_every` on average, at any number of results: times without results bring nothing.
+
+Results of one hour may depend on each other: a customer who fails fails again and again. They are taken as draws from
+one urn (beta-binomial): the share of the hour itself varies around the share that is tested, with the correlation
+``dispersion``. So an hour tells at most as much as ``1 / dispersion`` independent results, however many it has. Hours
+are independent of each other. What makes an hour vary may last for minutes only, so results of a part of an hour depend
+on each other more: half an hour has twice the dispersion. With the dispersion 0 all results are independent.
+
+A worked example: 90 % good is compared with 70 %, without dispersion, ``false_alarm_every`` is 30 days. Ten results
+come each hour, the time of an hour is 1 / 720 of 30 days. An hour with 9 good ones has the likelihood ratio
+``(0.7 / 0.9)**9 * (0.3 / 0.1)`` = 0.31, one with 6 good ones ``(0.7 / 0.9)**6 * (0.3 / 0.1)**4`` = 17.9::
+
+    hour   good   evidence
+    1      9      (0      + 1 / 720) * 0.31 = 0.0004
+    2      6      (0.0004 + 1 / 720) * 17.9 = 0.0327
+    3      6      (0.0326 + 1 / 720) * 17.9 = 0.611
+    4      6      (0.611  + 1 / 720) * 17.9 = 11       an alarm; it most likely began with the second hour
+
+Sources: M. Pollak, Optimal detection of a change in distribution, 1985; J. Shin, A. Ramdas and A. Rinaldo, E-detectors:
+a nonparametric framework for sequential change detection, 2023.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import exp, lgamma, log, log1p
+from typing import NamedTuple
+
+HOURS = 24
+_HOUR = 60
+# No share that is tested is more certain than this: a single result that contradicts it must not decide alone.
+LEAST_SHARE, MOST_SHARE = 0.005, 0.995
+# More than this changes no decision, and a float holds it.
+_MOST_LOG = 200.0
+_BEYOND_DOUBT = -50.0
+# From here on an urn differs from independent results by less than the numbers are worth.
+_LEAST_DISPERSION = 1e-6
+_MOST_DISPERSION = 0.9
+
+
+class Step(NamedTuple):
+    """Good and bad results within ``minutes`` (at most an hour) from ``minute`` (since 1970 UTC) on.
+
+    Of scores, ``good`` is their sum and ``bad`` what is missing to their number.
+    """
+
+    minute: int
+    minutes: int
+    good: float
+    bad: float
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The change that is looked for, as shares of good results by the hour of the day (UTC), 24 each.
+
+    ``without`` is what holds as long as nothing has changed. ``after`` are the sizes of change that are looked for, all
+    on the same side of it.
+    """
+
+    without: Sequence[float]
+    after: Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """How strongly results speak for a change: at 1 it is an alarm. ``since`` is the minute it most likely began with.
+
+    ``since`` is None when nothing speaks for any.
+    """
+
+    value: float
+    since: int | None
+
+
+def look_for(change: Change, latest_first: Iterable[Step], dispersion: float, false_alarm_every_s: float) -> Evidence:
+    """The evidence for `change` in the steps.
+
+    What is older than the time in which all that came since speaks against a change beyond doubt is not read: it
+    would have been an alarm in its own time.
+
+    Args:
+        change: what is compared.
+        latest_first: in order of time from the last on, none of them beyond the end of an hour.
+        dispersion: the correlation of two results of one hour, from 0 (none) to below 1.
+        false_alarm_every_s: at most one false alarm in this time, on average; in seconds.
+    """
+    without = _Likelihood(change.without, dispersion)
+    after = [_Likelihood(shares, dispersion) for shares in change.after]
+    later_hours = [0.0] * len(after)  # the log likelihood ratio of all whole hours that come later
+    gains = later_hours
+    total, best, since = 0.0, 0.0, None
+    hour, end = -1, 0
+    good = bad = 0.0
+    for step, time_s in _with_times(latest_first):
+        if step.minute // _HOUR != hour:
+            later_hours = gains
+            if max(later_hours) < _BEYOND_DOUBT:
+                break
+            hour, end = step.minute // _HOUR, step.minute + step.minutes
+            good = bad = 0.0
+        good += step.good
+        bad += step.bad
+        draws = hour % HOURS, good, bad, end - step.minute
+        none = without.log(*draws)
+        gains = [later + size.log(*draws) - none for later, size in zip(later_hours, after, strict=True)]
+        total += time_s * sum([exp(min(gain, _MOST_LOG)) for gain in gains])
+        if (most := max(gains)) > best:
+            best, since = most, step.minute
+    return Evidence(total / false_alarm_every_s / len(after), since)
+
+
+def _with_times(latest_first: Iterable[Step]) -> Iterator[tuple[Step, float]]:
+    """The steps with results, each with the seconds since the one before it ended."""
+    later: Step | None = None
+    for step in latest_first:
+        if step.good + step.bad <= 0:
+            continue
+        if later is not None:
+            yield later, (later.minute + later.minutes - step.minute - step.minutes) * 60
+        later = step
+    if later is not None:
+        yield later, later.minutes * 60
+
+
+class _Likelihood:
+    """How likely results are, by the hour of the day, but for a term that all shares have in common."""
+
+    def __init__(self, shares: Sequence[float], dispersion: float) -> None:
+        self._shares = [min(max(share, LEAST_SHARE), MOST_SHARE) for share in shares]
+        self._dispersion = dispersion
+        self._of_hours = [self._urn(share, _HOUR) for share in self._shares]
+
+    def log(self, hour: int, good: float, bad: float, minutes: int) -> float:
+        """The logarithm for so many results in so many minutes of one hour of the day."""
+        a, b, nothing = self._of_hours[hour] if minutes == _HOUR else self._urn(self._shares[hour], minutes)
+        if b is None:
+            return good * a + bad * nothing
+        return lgamma(a + good) + lgamma(b + bad) - nothing
+
+    def _urn(self, share: float, minutes: int) -> tuple[float, float | None, float]:
+        """The balls of an urn, and what no draw brings; of independent results, what each brings."""
+        dispersion = min(self._dispersion * _HOUR / minutes, _MOST_DISPERSION)
+        if dispersion < _LEAST_DISPERSION:
+            return log(share), None, log1p(-share)
+        balls = 1 / dispersion - 1
+        a, b = balls * share, balls * (1 - share)
+        return a, b, lgamma(a) + lgamma(b)

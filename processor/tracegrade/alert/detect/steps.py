@@ -1,0 +1,86 @@
+"""Stored outcomes as steps of good and bad results: what is watched, by the hour or by five minutes."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tracegrade.alert.detect.evidence import Step
+from tracegrade.rule.alert import UNJUDGED, Alert
+from tracegrade.store.history import Bin, Outcomes, total
+
+_HOUR = 60
+_FINE = 5
+# Scores that lie close together tell more than passes and fails do, but never more than so many times as much.
+_MOST_WORTH = 25.0
+_PRIOR_SCORES = 5
+
+
+def counted(alert: Alert, outcomes: Outcomes, worth: float = 1.0) -> tuple[float, float]:
+    """Good and bad results: passes and fails as they were kept; of weighted shares and scores, what they are worth."""
+    if alert.of in UNJUDGED:
+        weight = outcomes.all_passed + outcomes.all_failed + outcomes.all_not_evaluable + outcomes.all_errors
+        if not weight:
+            return 0.0, 0.0
+        bad = outcomes.all_not_evaluable if alert.of == "not_evaluable" else outcomes.all_errors
+        samples = weight * weight / (outcomes.judged_squares + outcomes.other_squares)
+        return samples * (1 - bad / weight), samples * bad / weight
+    if not alert.is_of_score or outcomes.judged == 0:
+        return outcomes.passed, outcomes.failed
+    weight = outcomes.all_passed + outcomes.all_failed
+    samples = worth * weight * weight / outcomes.judged_squares
+    good = samples * outcomes.all_scores / weight
+    return good, samples - good
+
+
+def worth_of(alert: Alert, outcomes: Outcomes) -> float:
+    """As how many passes and fails one result counts: of scores that lie close together, as more than one.
+
+    A pass rate of m has the variance m (1 - m); where scores of the mean m vary less, fewer tell as much. The variance
+    of few scores is drawn towards that of passes and fails.
+    """
+    if not alert.is_of_score or outcomes.judged == 0:
+        return 1.0
+    weight = outcomes.all_passed + outcomes.all_failed
+    mean = outcomes.all_scores / weight
+    widest = mean * (1 - mean)
+    spread = max(0.0, outcomes.all_score_squares / weight - mean * mean)
+    spread = (spread * outcomes.judged + widest * _PRIOR_SCORES) / (outcomes.judged + _PRIOR_SCORES)
+    return min(_MOST_WORTH, max(1.0, widest / spread)) if spread > 0 else 1.0
+
+
+def steps_of(alert: Alert, bins: Sequence[Bin], fine_from: int, worth: float = 1.0) -> Iterator[Step]:
+    """What `alert` watches of `bins`, in steps as `by_step` makes them, the latest first."""
+    for minute, minutes, outcomes in by_step(bins, fine_from):
+        yield Step(minute, minutes, *counted(alert, outcomes, worth))
+
+
+def by_step(bins: Sequence[Bin], fine_from: int) -> Iterator[Bin]:
+    """Bins of an hour each, the latest first; from the minute `fine_from` on, a whole hour, of five minutes each."""
+    start, parts = 0, list[Outcomes]()
+    for item in reversed(bins):
+        length = _FINE if item.minute >= fine_from else _HOUR
+        if parts and item.minute // length * length != start:
+            yield _bin(start, fine_from, parts)
+            parts = []
+        start = item.minute // length * length
+        parts.append(item.outcomes)
+    if parts:
+        yield _bin(start, fine_from, parts)
+
+
+def _bin(start: int, fine_from: int, parts: Sequence[Outcomes]) -> Bin:
+    return Bin(start, _FINE if start >= fine_from else _HOUR, parts[0] if len(parts) == 1 else total(parts))
+
+
+def began(alert: Alert, bins: Sequence[Bin], since: int | None) -> int | None:
+    """The minute of the first bad result from the step on with which a change most likely began."""
+    if since is None:
+        return None
+    return next((item.minute for item in bins if item.minute >= since and counted(alert, item.outcomes)[1]), since)
+
+
+def good_and_bad(steps: Iterable[Step]) -> tuple[float, float]:
+    """All of them together."""
+    good = bad = 0.0
+    for step in steps:
+        good += step.good
+        bad += step.bad
+    return good, bad
