@@ -123,8 +123,8 @@ class TestExplain:
             "It passes when this passes: - tool-call-order: Were the expected tools called in the expected order? "
             'With tool_calls_order: ["validate_user","check_inventory","create_order"]; '
             "only the whole score, 1, passes.",
-            "Beyond its stored results, people are alerted when: - pass_rate below 0.95 over 1h, "
-            "from 20 results on Incomplete traces are judged, and left out of pass rates and alerts.",
+            "Beyond its stored results, people are alerted when: - pass_rate below 0.95, from 20 results on, "
+            "at most one false alarm in 30d Incomplete traces are judged, and left out of pass rates and alerts.",
             "A fail means nothing when: - The user was validated in an earlier turn of the same conversation, "
             "in a trace of its own",
             f"Rule hash {row['hash']}, text {row['text_hash']}, written in {row['path']}",

@@ -178,11 +178,12 @@ class Alert(FileModel):
     @property
     def says(self) -> str:
         """The condition in words."""
-        over = f"from {self.min_samples} results on"
+        promise = f"at most one false alarm in {duration_text(self.false_alarm_every)}"
+        over = f"from {self.min_samples} results on, {promise}"
         if self.below is not None:
-            return f"{self.of} below {self.below:g} {over}"
+            return f"{self.of} below {self.below:g}, {over}"
         if self.above is not None:
-            return f"{self.of} above {self.above:g} {over}"
+            return f"{self.of} above {self.above:g}, {over}"
         if self.drop is not None:
             against = self.drop.against
             what = (
