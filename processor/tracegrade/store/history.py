@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, func, select
 
 from tracegrade.store.rates import stretches
-from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, MINUTE_NS, counts, series
+from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, counts, series
 
 _COUNTED = tuple(
     counts.c[name] for name in ("passed", "failed", "not_evaluable", "errors", "score_sum", "score_squares")
@@ -114,18 +114,8 @@ class SeriesHistory:
             for row in connection.execute(chosen)
         }
 
-    def sums(self, window: Window) -> dict[str, dict[SeriesKey, Outcomes]]:
-        """The outcomes of each series within `window`, added up by the database; series without any are left out."""
-        query = select(counts.c.series, *map(func.sum, _COUNTED)).group_by(counts.c.series)
-        parts: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
-        for _, stretch in self._stretches(query, window, stretches(window.since_ns, window.until_ns, DAY_MINUTES)):
-            for number, *found in self._connection.execute(stretch).all():
-                key, weight = self.series[number]
-                parts[key].append(weighted(found, weight))
-        return _by_rule({key: total(found) for key, found in parts.items() if any(map(any, found))})
-
     def bins(self, window: Window, by_minute: bool = False) -> dict[str, dict[SeriesKey, list[Bin]]]:
-        """As `sums`, in bins of whole hours, and of minutes at both ends; in order of time, without empty bins.
+        """The outcomes of each series within `window`, by whole hours, and by minutes at both ends; none is empty.
 
         A day has 24 to 83 rows a series, each read in some microseconds; with `by_minute` it has up to 1440.
         """
