@@ -55,7 +55,8 @@ def remember(data: Path, history: tuple[tuple[int, str], ...], now_ns: int, *ser
                 received_ns = now_ns - first * HOUR_NS + number * HOUR_NS // AN_HOUR
                 trace = 1_000_000 + len(made)
                 place: dict[str, Any] = {"service": service, "release": None}
-                found = evaluation(trace, outcome, rule_id=rule.id, rule_hash=rule.hash, agent="order-agent", **place)
+                ours = {"rule_id": rule.id, "rule_hash": rule.hash, "agent": "order-agent"}
+                found = evaluation(trace, outcome, **ours, score=1.0 if outcome == "pass" else 0.75, **place)
                 times = {"first_received_ns": received_ns, "last_received_ns": received_ns}
                 made.append(judged(trace, evaluations=[found], **place, **times))
     StoreWriter(engine).write(made)
@@ -169,7 +170,7 @@ def test_a_fall_below_the_bound_is_told_and_its_end_too(
         (firing,) = listed(server)
         assert firing["state"] == "firing"
         come = {f"{trace:032x}" for trace in range(1, 1 + MISSING)}
-        assert set(firing["facts"]["worst"]) < come, "it fired with what came, as the history has too few results"
+        assert set(firing["facts"]["worst"]) <= come, "it fired with what came, as the history has too few results"
 
         served.rule.write_text(json.dumps(WITHOUT_ALERT))
         (resolved,) = eventually(lambda: webhook.posted[1:2], "the end of the alert")
