@@ -178,7 +178,9 @@ MISTAKES = [
         id="three servers on one address",
     ),
     pytest.param(
-        "store: {retention: 0s}", ["1:9: store.retention: expected a number above 0, found '0s'"], id="kept for no time"
+        "store: {retention: 0s}",
+        ["1:9: store.retention: expected a duration above 0s, found '0s'"],
+        id="kept for no time",
     ),
 ]
 

@@ -240,6 +240,7 @@ class _Look:
             ],
             shown=[item for item in own if item.minute + item.minutes > self._shown_from],
             fine_from=self._fine_from,
+            until=self._until_ns // MINUTE_NS,
             firing=firing,
         )
 

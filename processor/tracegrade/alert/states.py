@@ -66,8 +66,6 @@ def next_state(
     """
     if current is None:
         return _begun(condition, finding, now_ns) if verdict == "holds" else None
-    if verdict == "unknown":
-        return current
     # People read the text that is in force.
     current = replace(current, level=condition.rule.level, title=condition.rule.title)
     seen = _seen(current, finding, now_ns)

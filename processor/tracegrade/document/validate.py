@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from tracegrade.document.document import Document
+from tracegrade.document.duration import duration_text
 from tracegrade.document.problem import FileError, Location, Problem, did_you_mean
 from tracegrade.model.json_value import JsonValue
 
@@ -71,7 +72,10 @@ def message_of(item: Any, model: type[BaseModel]) -> str:
     if kind == "value_error":
         return str(message)
     shown = _shown(item.get("input"))
-    if expectation := _EXPECTATIONS.get(kind):
+    if kind in _DURATIONS and isinstance(item.get("input"), str):
+        # Only durations are texts and have bounds in numbers, of seconds.
+        text = f"expected a duration {_DURATIONS[kind]} {duration_text(next(iter(item['ctx'].values())))}"
+    elif expectation := _EXPECTATIONS.get(kind):
         text = "expected " + expectation.format_map(item.get("ctx", {}))
     else:
         text = (message[0].lower() + message[1:]).replace("input should be", "expected")
@@ -105,6 +109,13 @@ _EXPECTATIONS = {
     "string_type": "a text",
     "too_long": "a list of at most {max_length}",
     "too_short": "a list of at least {min_length}",
+}
+
+_DURATIONS = {
+    "greater_than": "above",
+    "greater_than_equal": "of at least",
+    "less_than": "below",
+    "less_than_equal": "of at most",
 }
 
 

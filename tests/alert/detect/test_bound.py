@@ -93,6 +93,16 @@ def test_one_burst_is_no_fall_where_bursts_are_usual() -> None:
     assert [stage.look(7 * DAY + 660 + minutes) for minutes in (0, 30, 600)] == [[], [], []]
 
 
+def test_a_burst_counts_whole_when_its_hour_is_over_and_no_more_later_on() -> None:
+    """Seventeen fails within a minute, at a series without history."""
+    seen = []
+    for minute in (2, 30, 59, 60, 119, 121, 600):
+        stage = Stage(rule_of(BELOW | {"min_samples": 10}))
+        stage.see(range(1), failed=17)
+        seen.append(stage.look(minute))
+    assert seen == [[], [], [], *[["firing"]] * 4]
+
+
 @pytest.mark.parametrize("of", ["not_evaluable", "error"])
 def test_shares_of_what_could_not_be_judged_are_watched_too(of: str) -> None:
     stage = days(3, rule_of({"above": 0.1, "of": of, "over": "6h"}), passed=20, failed=20)

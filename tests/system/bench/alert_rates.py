@@ -116,18 +116,25 @@ Look = Callable[[Sequence[Step], Sequence[Step]], Evidence | None]
 """The evidence in results of some time, given those of the time before it; None for no baseline yet."""
 
 
+def end(steps: Sequence[Step]) -> int:
+    """The minute at which they end."""
+    return steps[-1].minute + steps[-1].minutes
+
+
 def look_for_drop(results: Sequence[Step], before: Sequence[Step], by: float = BY) -> Evidence | None:
     """As ``drop: {against: 7d}`` looks."""
     usual = usual_of(without_incidents(before, by))
     if usual is None or usual.samples < MIN_SAMPLES:
         return None
-    return look_for(fall(usual, by), reversed(results), usual.dispersion, EVERY_S)
+    return look_for(fall(usual, by), reversed(results), usual.dispersion, EVERY_S, end(results))
 
 
 def look_for_bound(bound: float) -> Look:
     """As ``below`` looks."""
     change = past_bound(bound)
-    return lambda results, before: look_for(change, reversed(results), dispersion_of(before or results), EVERY_S)
+    return lambda results, before: look_for(
+        change, reversed(results), dispersion_of(before or results), EVERY_S, end(results)
+    )
 
 
 def looks(
@@ -161,7 +168,7 @@ def alarms(
 def knowing(before: float, after: float, dispersion: float) -> Look:
     """As the best detector looks: it knows the shares before and after, and how much results of an hour depend."""
     change = Change((before,) * HOURS, [(after,) * HOURS])
-    return lambda results, before: look_for(change, reversed(results), dispersion, EVERY_S)
+    return lambda results, before: look_for(change, reversed(results), dispersion, EVERY_S, end(results))
 
 
 def by_hand(steps: Sequence[Step], usual: float, from_day: float = 0.0) -> list[int]:

@@ -66,6 +66,7 @@ def look_bound(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | 
         steps_of(alert, seen.bins, seen.fine_from, worth),
         dispersion,
         alert.false_alarm_every,
+        seen.until,
     )
     samples = whole.results if is_share else whole.judged
     return Finding(

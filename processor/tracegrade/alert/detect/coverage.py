@@ -45,7 +45,7 @@ def look_coverage(alert: Alert, coverage: Coverage, seen: Seen, traces: Seen) ->
         ),
     )
     looks = [
-        _look(alert, coverage, usual, now, shown, is_firing=seen.firing is not None)
+        _look(alert, coverage, usual, now, shown, seen.until, is_firing=seen.firing is not None)
         for usual, (shown, now) in zip(usuals, lacking, strict=True)
     ]
     found = [finding for finding in looks if finding is not None]
@@ -65,6 +65,7 @@ def _look(
     usual: Usual | None,
     now: Sequence[Step],
     shown: Sequence[Step],
+    until: int,
     *,
     is_firing: bool,
 ) -> Finding | None:
@@ -72,7 +73,7 @@ def _look(
         return None
     # The history's own error is in its lower bound.
     bound = coverage.falls_to * usual.low
-    evidence = _evidence(alert, usual, bound, now, is_firing=is_firing)
+    evidence = _evidence(alert, usual, bound, now, until, is_firing=is_firing)
     good, bad = good_and_bad(shown)
     measured = share(good / (good + bad), good + bad) if good + bad else Measured(0.0, 0.0, 1.0, 0)
     return Finding(
@@ -88,10 +89,12 @@ def _look(
     )
 
 
-def _evidence(alert: Alert, usual: Usual, bound: float, now: Sequence[Step], *, is_firing: bool) -> Evidence:
+def _evidence(
+    alert: Alert, usual: Usual, bound: float, now: Sequence[Step], until: int, *, is_firing: bool
+) -> Evidence:
     after = [usual.share, (bound + usual.share) / 2] if is_firing else [bound * left for left in _LEFT]
     change = Change((bound,) * HOURS, [(after_share,) * HOURS for after_share in after])
-    return look_for(change, now, usual.dispersion, alert.false_alarm_every)
+    return look_for(change, now, usual.dispersion, alert.false_alarm_every, until)
 
 
 def _with_result(results: Sequence[Bin], traces: Sequence[Bin], fine_from: int) -> list[Step]:

@@ -67,6 +67,7 @@ def look_drop(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> Finding | Non
         steps,
         usual.dispersion,
         alert.false_alarm_every,
+        seen.until,
     )
     if evidence.since is not None:
         changed = [item.outcomes for item in seen.bins if item.minute >= evidence.since]

@@ -78,7 +78,9 @@ class Evidence:
     since: int | None
 
 
-def look_for(change: Change, latest_first: Iterable[Step], dispersion: float, false_alarm_every_s: float) -> Evidence:
+def look_for(
+    change: Change, latest_first: Iterable[Step], dispersion: float, false_alarm_every_s: float, until: int = 0
+) -> Evidence:
     """The evidence for `change` in the steps.
 
     What is older than the time in which all that came since speaks against a change beyond doubt is not read: it
@@ -89,6 +91,7 @@ def look_for(change: Change, latest_first: Iterable[Step], dispersion: float, fa
         latest_first: in order of time from the last on, none of them beyond the end of an hour.
         dispersion: the correlation of two results of one hour, from 0 (none) to below 1.
         false_alarm_every_s: at most one false alarm in this time, on average; in seconds.
+        until: the minute up to which results were looked at; an hour that is over counts as a whole one.
     """
     without = _Likelihood(change.without, dispersion)
     after = [_Likelihood(shares, dispersion) for shares in change.after]
@@ -96,13 +99,15 @@ def look_for(change: Change, latest_first: Iterable[Step], dispersion: float, fa
     gains = later_hours
     total, best, since = 0.0, 0.0, None
     hour, end = -1, 0
+    over = until // _HOUR  # hours before it have ended
     good = bad = 0.0
     for step, time_s in _with_times(latest_first):
         if step.minute // _HOUR != hour:
             later_hours = gains
             if max(later_hours) < _BEYOND_DOUBT:
                 break
-            hour, end = step.minute // _HOUR, step.minute + step.minutes
+            hour = step.minute // _HOUR
+            end = (hour + 1) * _HOUR if hour < over else step.minute + step.minutes
             good = bad = 0.0
         good += step.good
         bad += step.bad

@@ -31,13 +31,14 @@ class Seen:
 
     ``bins``: within the time in which results are evidence, in order. ``before``: in the history before it, of any
     release, without earlier incidents. ``shown``: within the window that the alert names. From the minute
-    ``fine_from`` on, bins are minutes. ``firing``: what fires at present.
+    ``fine_from`` on, bins are minutes; the minute ``until`` is not looked at. ``firing``: what fires at present.
     """
 
     bins: Sequence[Bin]
     before: Sequence[Bin]
     shown: Sequence[Bin]
     fine_from: int
+    until: int
     firing: Firing | None = None
 
 
