@@ -105,7 +105,7 @@ def test_preview_counts_what_came_before_its_first_check(tmp_path: Path) -> None
     remember(tmp_path, *["fail"] * 120, every_minutes=5)
     arguments = ("alerts", "preview", str(tmp_path / "rule.yaml"), "--since", "2026-01-01T08:00Z")
     (found,) = run_json(tmp_path, *arguments, "--until", "2026-01-01T10:00Z")
-    assert found["starts_ns"] == START_NS + (8 * 60 + 5) * MINUTE_NS
+    assert found["starts_ns"] == START_NS + (8 * 60 + 15) * MINUTE_NS
     assert found["facts"]["since_ns"] == START_NS
     assert found["samples"] == 6, "what is shown is of the last 30 minutes"
 

@@ -4,7 +4,7 @@ from array import array
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TypeAlias
 
 from sqlalchemy import Connection
@@ -15,6 +15,7 @@ from tracegrade.store.rates import stretches
 from tracegrade.store.schema import MINUTE_NS
 
 _COUNTED = 6  # numbers in each minute
+_HOURS_KEPT = 200  # windows: one for each rule, and for each evaluation that it watches
 _READ_AGAIN_NS = 600 * 1_000_000_000
 
 _ByRule: TypeAlias = Mapping[str, Mapping[SeriesKey, Sequence[Bin]]]
@@ -68,6 +69,8 @@ class ReadHistory:
 
     def __init__(self, connection: Connection, rules: Sequence[Rule], since_ns: int, until_ns: int) -> None:
         history = SeriesHistory(connection, {rule.hash for rule in rules})
+        # The checks of one hour read the same hours.
+        self._by_hour = lru_cache(_HOURS_KEPT)(self._hours)
         self._courses: dict[tuple[str, bool], defaultdict[str, list[_Course]]] = {}
         looked_at = {(rule.incomplete == "count", alert.evaluation) for rule in rules for alert in rule.alert}
         for count_incomplete, evaluation in looked_at:
@@ -84,14 +87,23 @@ class ReadHistory:
 
     def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, Sequence[Bin]]:
         """See `tracegrade.alert.check.History.bins`."""
-        minute_by_minute = [(1, window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS)]
-        parts: defaultdict[SeriesKey, defaultdict[tuple[int, int], list[Outcomes]]]
-        parts = defaultdict(lambda: defaultdict(list))
+        if by_minute:
+            return self._found(rule_id, window, [(1, window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS)])
+        return self._by_hour(rule_id, window)
+
+    def _hours(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Sequence[Bin]]:
+        return self._found(rule_id, window, stretches(window.since_ns, window.until_ns))
+
+    def _found(
+        self, rule_id: str, window: Window, parts: Sequence[tuple[int, int, int]]
+    ) -> Mapping[SeriesKey, Sequence[Bin]]:
+        places: defaultdict[SeriesKey, defaultdict[tuple[int, int], list[Outcomes]]]
+        places = defaultdict(lambda: defaultdict(list))
         for course in self._courses[window.evaluation, window.count_incomplete][rule_id]:
-            for minutes, first, last in minute_by_minute if by_minute else stretches(window.since_ns, window.until_ns):
+            for minutes, first, last in parts:
                 for start in course.starts(minutes, first, last):
-                    parts[course.key][start, minutes].append(course.between(start, start + minutes))
-        return {key: bins_of(places) for key, places in parts.items()}
+                    places[course.key][start, minutes].append(course.between(start, start + minutes))
+        return {key: bins_of(found) for key, found in places.items()}
 
 
 class _Course:

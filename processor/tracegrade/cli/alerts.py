@@ -144,7 +144,7 @@ def silence(
 @click.argument("rules", nargs=-1, required=True, metavar="RULES...")
 @click.option("--since", type=TIME, default="7d", show_default=True, help="The time from which to look.")
 @click.option("--until", type=TIME, help="The time up to which to look; without it, now.")
-@click.option("--every", default="5m", show_default=True, help="The time between two checks.")
+@click.option("--every", default="15m", show_default=True, help="The time between two checks.")
 @settings_options
 @format_option
 @reports_errors
