@@ -112,6 +112,13 @@ def test_the_schema_is_json() -> None:
 
 
 class TestExplain:
+    def test_how_soon_an_alert_fires_is_said_for_a_volume(self, rule: Path) -> None:
+        told = " ".join(run("explain", DEMO_RULE, rule, "--volume", "20/hour").stdout.split())
+        assert "At 480 results a day of one series: 5 points past the bound are found after about " in told
+        wrong = run("explain", DEMO_RULE, rule, "--volume", "many")
+        assert wrong.exit_code == 2
+        assert "expected results of one series such as 500/day or 20/hour, found 'many'" in wrong.stderr
+
     def test_a_rule_is_told_in_words(self, rule: Path) -> None:
         told = run("explain", DEMO_RULE, rule).stdout
         (row,) = rows(run("list", "--format", "json", rule))
@@ -124,7 +131,8 @@ class TestExplain:
             'With tool_calls_order: ["validate_user","check_inventory","create_order"]; '
             "only the whole score, 1, passes.",
             "Beyond its stored results, people are alerted when: - pass_rate below 0.95, from 20 results on, "
-            "at most one false alarm in 30d Incomplete traces are judged, and left out of pass rates and alerts.",
+            "at most one false alarm in 30d. How soon it fires is unknown: no results are stored, and "
+            "--volume does not say how many come. Incomplete traces are judged, and left out of pass rates and alerts.",
             "A fail means nothing when: - The user was validated in an earlier turn of the same conversation, "
             "in a trace of its own",
             f"Rule hash {row['hash']}, text {row['text_hash']}, written in {row['path']}",

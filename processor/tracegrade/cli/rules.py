@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.expected_alerts import VOLUME, expected_alerts
 from tracegrade.cli.output import (
     EXIT_USAGE,
     format_option,
@@ -136,12 +137,16 @@ def schema() -> None:
 
 @command.command()
 @click.argument("names", nargs=-1, required=True, metavar="ID|PATH...")
+@click.option(
+    "--volume", type=VOLUME, help="How many results of one series a day, such as 500/day; else from the store."
+)
 @reading_options
 @reports_errors
-def explain(settings: ReadSettings, names: Sequence[str]) -> None:
+def explain(settings: ReadSettings, names: Sequence[str], volume: float | None) -> None:
     """Explain in words what rules judge, when a subject passes, when they alert, and since when they are in force.
 
-    Each ID is looked up in the PATHs that are given; with PATHs alone, all of their rules are explained.
+    Each ID is looked up in the PATHs that are given; with PATHs alone, all of their rules are explained. Of an alert it
+    is said how soon it is expected to fire.
     """
     from tracegrade.rule.explained import explained
 
@@ -150,7 +155,13 @@ def explain(settings: ReadSettings, names: Sequence[str]) -> None:
     rule_set = rules_at(paths)
     chosen = [rule for name in ids for rule in rules_of_id(rule_set, name)] if ids else list(rule_set.rules)
     since = _in_force_since(settings, chosen)
-    print_lines("\n\n\n".join(explained(rule, rule_set.paths[rule.id], since.get(rule.id, "")) for rule in chosen))
+    expected = expected_alerts(settings, chosen, volume)
+    print_lines(
+        "\n\n\n".join(
+            explained(rule, rule_set.paths[rule.id], since.get(rule.id, ""), expected.get(rule.id, []))
+            for rule in chosen
+        )
+    )
 
 
 def _in_force_since(settings: ReadSettings, rules: "Sequence[Rule]") -> dict[str, str]:

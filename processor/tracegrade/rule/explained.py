@@ -1,7 +1,7 @@
 """A rule in plain words, made from the rule: what it judges, when that passes, and who is notified."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tracegrade.display import count, json_text
 from tracegrade.model.json_value import JsonValue
@@ -30,9 +30,16 @@ _HEAD_KEYS = frozenset({"evaluator", "name", "threshold", "matchers", "id", "mat
 _MAX_SHOWN = 300  # characters of what is expected
 
 
-def explained(rule: Rule, path: str, since: str = "") -> str:
-    """The rule in paragraphs, for a terminal; `since` says when it came in force, "" where that is not known."""
-    lines = [*paragraphs(rule, path), *([since] if since else [])]
+def explained(rule: Rule, path: str, since: str = "", expected: Sequence[str] = ()) -> str:
+    """The rule in paragraphs, for a terminal.
+
+    Args:
+        rule: what is explained.
+        path: the file that it is written in.
+        since: when it came in force, "" where that is not known.
+        expected: of each of its alerts how soon it is expected to fire, "" where nothing is said.
+    """
+    lines = [*paragraphs(rule, path, expected), *([since] if since else [])]
     return "\n".join(line for paragraph in lines for line in _wrapped(paragraph))
 
 
@@ -43,7 +50,7 @@ def _wrapped(paragraph: str) -> list[str]:
     ) or [""]
 
 
-def paragraphs(rule: Rule, path: str) -> Iterator[str]:
+def paragraphs(rule: Rule, path: str, expected: Sequence[str] = ()) -> Iterator[str]:
     """The rule line by line; items of lists begin with two blanks and a dash, "" stands between paragraphs."""
     yield f"{rule.id} ({rule.level}, {rule.status}): {rule.title or 'no title'}"
     if rule.description:
@@ -54,7 +61,7 @@ def paragraphs(rule: Rule, path: str) -> Iterator[str]:
     yield ""
     yield from _passes(rule)
     yield ""
-    yield from _told(rule)
+    yield from _told(rule, expected)
     for heading, lines in (("A fail means nothing when:", rule.false_positives), ("See:", rule.references)):
         if lines:
             yield ""
@@ -129,13 +136,15 @@ def _shown(value: JsonValue) -> str:
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"
 
 
-def _told(rule: Rule) -> Iterator[str]:
+def _told(rule: Rule, expected: Sequence[str]) -> Iterator[str]:
     if rule.status == "experimental":
         yield "Its results are stored, and nobody is alerted: it is experimental."
     elif not rule.alert:
         yield "Its results are stored and sent on; nobody is alerted, since it has no alert."
     else:
         yield "Beyond its stored results, people are alerted when:"
-        yield from (f"  - {alert.says}" for alert in rule.alert)
+        for number, alert in enumerate(rule.alert):
+            how_soon = expected[number] if number < len(expected) else ""
+            yield f"  - {alert.says}. {how_soon}" if how_soon else f"  - {alert.says}"
     counted = "count as well" if rule.incomplete == "count" else "are judged, and left out of pass rates and alerts"
     yield f"Incomplete traces {counted}."

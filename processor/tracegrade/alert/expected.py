@@ -1,0 +1,129 @@
+"""How soon an alert is expected to fire, at the volume of its rule: the detectors look at results that are all mean."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+
+from tracegrade.alert.detect.bound import past_bound
+from tracegrade.alert.detect.bounds import chernoff_lower
+from tracegrade.alert.detect.drop import fall
+from tracegrade.alert.detect.evidence import HOURS, Change, Step, look_for
+from tracegrade.alert.detect.steps import steps_of
+from tracegrade.alert.detect.usual import BASELINE_ERROR, PRIOR_DISPERSION, Usual, usual_of
+from tracegrade.rule.alert import Alert
+from tracegrade.store.history import Bin, SeriesKey
+
+_HOUR = 60
+_FINE = 5
+_DAY = 24 * 60
+_USUAL_SHARE = 0.95  # of what no store knows
+_BELOW_THE_BOUND = (0.05, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """How many results one series of a rule brings a day, and what is usual there."""
+
+    a_day: float
+    usual: Usual
+
+
+def stated_volume(a_day: float, alert: Alert) -> Volume:
+    """So many results a day, at the share that the rule states, or 95 %, after a week of history."""
+    share = _USUAL_SHARE
+    if alert.drop is not None and alert.drop.against.share is not None:
+        share = alert.drop.against.share
+    samples = 7 * a_day
+    independent = samples / (1 + max(0.0, a_day / 24 - 1) * PRIOR_DISPERSION)
+    low = chernoff_lower(share, independent, BASELINE_ERROR)
+    return Volume(a_day, Usual((share,) * HOURS, share, low, samples, PRIOR_DISPERSION))
+
+
+def stored_volume(alert: Alert, bins: Mapping[SeriesKey, Sequence[Bin]], days: float) -> Volume | None:
+    """That of the middle one of the series, by their results in so many days; None where there is none."""
+    known = []
+    for found in bins.values():
+        steps = list(steps_of(alert, found, found[-1].minute + _DAY))
+        if (usual := usual_of(steps)) is not None:
+            known.append((usual.samples, usual))
+    if not known:
+        return None
+    middle = median_low(sorted(samples for samples, _ in known))
+    return Volume(middle / days, next(usual for samples, usual in known if samples == middle))
+
+
+def expectation(alert: Alert, volume: Volume | None) -> str:
+    """In a sentence, when falls are expected to be found; "" for lost coverage."""
+    if alert.coverage is not None:
+        return ""
+    if volume is None:
+        return "How soon it fires is unknown: no results are stored, and --volume does not say how many come."
+    found = " and ".join(
+        f"{_what(alert, size)} {_when(minutes_until_found(alert, volume, size))}" for size in _sizes(alert)
+    )
+    of = "" if alert.drop is None else f", of which {volume.usual.share:.0%} are good"
+    return f"At {volume.a_day:,.0f} results a day of one series{of}: {found}."
+
+
+def minutes_until_found(alert: Alert, volume: Volume, size: float) -> int | None:
+    """Until a fall by `size` (of a bound: below it) fires, where all results come as the mean; None for never.
+
+    At most the time in which results are evidence is looked at.
+    """
+    change, after = _change(alert, volume.usual, size)
+    before = volume.usual.share if alert.drop is not None else min(0.99, after + 2 * size)
+    looks: list[int] = [*range(_FINE, 4 * _HOUR, _FINE), *range(4 * _HOUR, int(alert.evidence_s) // 60, _HOUR)]
+    for minutes in looks:
+        steps = list(_mean_steps(volume.a_day, before, after, minutes))
+        if volume.a_day * minutes / _DAY < 1 or sum(step.good + step.bad for step in steps) < alert.min_samples:
+            continue
+        found = look_for(
+            change, reversed(steps), volume.usual.dispersion, alert.false_alarm_every, steps[-1].minute + _FINE
+        )
+        if found.value >= 1:
+            return minutes
+    return None
+
+
+def _sizes(alert: Alert) -> tuple[float, ...]:
+    return _BELOW_THE_BOUND if alert.drop is None else (alert.drop.by, 2 * alert.drop.by)
+
+
+def _change(alert: Alert, usual: Usual, size: float) -> tuple[Change, float]:
+    """What is looked for, and the share of good results after a fall of that size."""
+    if alert.drop is not None:
+        return fall(usual, alert.drop.by), max(0.0, usual.share - size)
+    bound = 1 - alert.above if alert.above is not None else alert.below or 0.0
+    return past_bound(bound), max(0.0, bound - size)
+
+
+def _mean_steps(a_day: float, before: float, after: float, minutes: int) -> Iterator[Step]:
+    """A day and a half before a fall at a full hour, and the minutes after it."""
+    start = 36 * _HOUR
+    for minute in range(0, start, _HOUR):
+        yield _mean(a_day, minute, _HOUR, before)
+    whole = max(0, minutes // _HOUR - 1) * _HOUR
+    for minute in range(start, start + whole, _HOUR):
+        yield _mean(a_day, minute, _HOUR, after)
+    for minute in range(start + whole, start + minutes, _FINE):
+        yield _mean(a_day, minute, _FINE, after)
+
+
+def _mean(a_day: float, minute: int, minutes: int, share: float) -> Step:
+    results = a_day * minutes / _DAY
+    return Step(minute, minutes, results * share, results * (1 - share))
+
+
+def _what(alert: Alert, size: float) -> str:
+    points = f"{100 * size:.2g} points"
+    return f"a fall by {points} is found" if alert.drop is not None else f"{points} past the bound are found"
+
+
+def _when(minutes: int | None) -> str:
+    if minutes is None:
+        return "too late or never"
+    if minutes < 3 * _HOUR:
+        return f"after about {minutes} minutes"
+    if minutes < 3 * _DAY:
+        return f"after about {minutes / _HOUR:.0f} hours"
+    return f"after about {minutes / _DAY:.1f} days"

@@ -1,0 +1,69 @@
+"""How soon an alert is expected to fire, against simulations and the store."""
+
+import random
+from typing import Any
+
+import pytest
+from bench.alert_rates import Traffic, delay
+
+from alert.staged import DAY, Stage, rule_of
+from tracegrade.alert.expected import expectation, minutes_until_found, stated_volume, stored_volume
+from tracegrade.rule.alert import Alert
+from tracegrade.store.history import Window
+from tracegrade.store.schema import MINUTE_NS
+
+
+def alert(**fields: Any) -> Alert:
+    return Alert.model_validate(fields or {"drop": {"against": "7d"}})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [0.2, 0.4])
+def test_a_fall_is_found_about_when_it_is_expected(size: float) -> None:
+    """2,000 results a day, 83 an hour; the dispersion of independent results is assumed to be higher than it is."""
+    minutes = minutes_until_found(alert(), stated_volume(2000, alert()), size)
+    assert minutes is not None
+    found = delay(Traffic(0.95, 2000, fall=size), 1, 8, random.Random(3))
+    assert found.ours / 2 < minutes * 2000 / DAY < found.ours * 2.5
+
+
+def test_more_results_and_larger_falls_are_found_sooner() -> None:
+    found = [
+        [minutes_until_found(alert(), stated_volume(a_day, alert()), by) for by in (0.2, 0.4)] for a_day in (100, 2000)
+    ]
+    (few_small, few_large), (many_small, many_large) = found
+    assert None not in (few_small, few_large, many_small, many_large)
+    assert few_small > few_large > many_large  # type: ignore[operator]
+    assert few_small > many_small > many_large  # type: ignore[operator]
+
+
+def test_what_cannot_be_found_while_results_are_evidence_is_said_to_be_so() -> None:
+    said = expectation(alert(), stated_volume(5, alert()))
+    assert said == (
+        "At 5 results a day of one series, of which 95% are good: "
+        "a fall by 10 points is found too late or never and a fall by 20 points is found too late or never."
+    )
+
+
+def test_of_a_bound_two_distances_from_it_are_named() -> None:
+    below = alert(below=0.9)
+    said = expectation(below, stated_volume(2000, below))
+    assert said.startswith("At 2,000 results a day of one series: 5 points past the bound are found after about ")
+    assert "10 points past the bound are found after about " in said
+
+
+def test_without_results_and_a_stated_volume_it_is_unknown() -> None:
+    assert "is unknown" in expectation(alert(), None)
+    assert expectation(alert(coverage={"against": "7d"}), None) == ""
+
+
+def test_the_volume_of_the_store_is_that_of_its_middle_series() -> None:
+    stage = Stage(rule_of({"drop": {"against": "7d"}}))
+    for agent, passed in (("a", 1), ("b", 9), ("c", 90)):
+        stage.see(range(0, 7 * DAY, 60), passed=passed, failed=passed, agent=agent)
+    bins = stage.bins("one", Window("", 0, 7 * DAY * MINUTE_NS, False))
+    volume = stored_volume(alert(), bins, 7)
+    assert volume is not None
+    assert volume.a_day == pytest.approx(18 * 24)
+    assert volume.usual.share == pytest.approx(0.5)
+    assert stored_volume(alert(), {}, 7) is None
