@@ -1,6 +1,7 @@
 """Outcomes by the minute, without a store, and looks at them."""
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from tracegrade.alert.check import check
@@ -29,6 +30,7 @@ class Stage:
         self.seen: dict[SeriesKey, dict[int, Outcomes]] = {}
         self.alerts: list[StoredAlert] = []
         self.earlier: list[StoredAlert] = []
+        self.stale_after_s = inf
 
     def see(
         self,
@@ -71,7 +73,7 @@ class Stage:
 
     def look(self, minute: int) -> list[str]:
         """The states of all alerts after a look at `minute`."""
-        checked = check(self, [self.rule], self.alerts, minute * MINUTE_NS, self.earlier)
+        checked = check(self, [self.rule], self.alerts, minute * MINUTE_NS, self.earlier, None, self.stale_after_s)
         self.alerts = checked.open
         self.earlier += checked.resolved
         return [alert.state for alert in (*checked.open, *checked.resolved)]

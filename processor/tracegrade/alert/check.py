@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, inf
 from typing import Protocol
 
 from tracegrade.alert.detect.bound import look_bound
@@ -12,6 +12,7 @@ from tracegrade.alert.detect.drop import look_drop
 from tracegrade.alert.detect.finding import Finding, Firing, Seen
 from tracegrade.alert.detect.stands_out import stands_out
 from tracegrade.alert.states import Condition, fingerprint_now, next_state, resolved
+from tracegrade.document.duration import duration_text
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
@@ -80,6 +81,7 @@ def check(
     now_ns: int,
     earlier: Sequence[StoredAlert] = (),
     earlier_hashes: Mapping[str, str] | None = None,
+    stale_after_s: float = inf,
 ) -> Checked:
     """Check all alerts of `rules` at `now_ns`.
 
@@ -90,10 +92,11 @@ def check(
         now_ns: the end of every window, ns since 1970 UTC; the minute that begins then is not looked at.
         earlier: what was resolved since `looks_back_s`: what made it fire does not again, and is no baseline.
         earlier_hashes: earlier hashes of rules, each with the present hash of its rule.
+        stale_after_s: an alert at which nothing came for so many seconds is ended.
 
     Returns:
         Every alert of `before` in its new state, and the alerts that begin. An alert is resolved, too, when its rule no
-        longer has it, and when another release has replaced its release.
+        longer has it, when another release has replaced its release, and when nothing comes any more.
     """
     checked = Checked()
     hashes = earlier_hashes or {}
@@ -109,7 +112,7 @@ def check(
     incidents = _incidents([*before, *earlier], now_ns)
     for rule in rules:
         looks = [_Look(history, rule, alert, now_ns, current, ended, incidents) for alert in rule.alert]
-        _check_rule(looks, now_ns, checked)
+        _check_rule(looks, now_ns, checked, stale_after_s)
     present = {rule.id: rule.hash for rule in rules}
     for orphan in current.values():
         known_as = hashes.get(orphan.rule_hash, orphan.rule_hash)
@@ -118,7 +121,7 @@ def check(
     return checked
 
 
-def _check_rule(looks: "Sequence[_Look]", now_ns: int, checked: Checked) -> None:
+def _check_rule(looks: "Sequence[_Look]", now_ns: int, checked: Checked, stale_after_s: float) -> None:
     """Check the alerts of one rule at all their series together; takes them out of ``look.current``."""
     findings = [look.findings() for look in looks]
     evidence = {
@@ -138,6 +141,8 @@ def _check_rule(looks: "Sequence[_Look]", now_ns: int, checked: Checked) -> None
             after = before
             if before is not None and (successor := look.successor(key)) is not None:
                 after = resolved(before, now_ns, f"release {successor} replaced it")
+            elif before is not None and (now_ns - look.last_ns(key, before)) / _NS >= stale_after_s:
+                after = resolved(before, now_ns, f"nothing came for {duration_text(stale_after_s)}")
             elif (found := some.get(key)) is not None:
                 verdict = found.verdict(before is not None, (number, key) in standing_out)
                 after = next_state(before, verdict, Condition(look.rule, look.alert, key), found, now_ns)
@@ -214,6 +219,13 @@ class _Look:
             ):
                 return other.release or "without a name"
         return None
+
+    def last_ns(self, key: SeriesKey, fires: StoredAlert) -> int:
+        """When the last result came, of any release; for lost coverage, the last trace. No earlier than it fires."""
+        service = SeriesKey(key.tenant, EVERY_TRACE, "", "", key.service, "", None)
+        bins = self._traces.get(service) or self._of_any_release.get(_any_release(key)) or ()
+        last = bins[-1].minute + bins[-1].minutes if bins else 0
+        return max(last * MINUTE_NS, fires.starts_ns)
 
     def _finding(self, key: SeriesKey) -> Finding | None:
         alert = self.alert

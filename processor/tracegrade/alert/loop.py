@@ -118,7 +118,13 @@ class AlertLoop:
             past = recent_alerts(connection, now_ns - int(looks_back_s(rules) * _NS))
             over = [alert for alert in past if alert.state == "resolved"]
             checked = check(
-                StoredHistory(connection, rules, now_ns, self._settled), rules, before, now_ns, over, hashes
+                StoredHistory(connection, rules, now_ns, self._settled),
+                rules,
+                before,
+                now_ns,
+                over,
+                hashes,
+                self._settings.stale_after,
             )
             counting_incomplete = {rule.id for rule in rules if rule.incomplete == "count"}
             fired = {alert.key for alert in before}

@@ -92,22 +92,16 @@ def _what(alert: StoredAlert) -> str:
         named = f"mean score of {name}" if score else f"pass rate of {alert.of}"
     if alert.state == "resolved" and alert.facts.ended_by:  # it is not known whether the value recovered
         return f"{named} was {alert.value:.1%} {over} when {alert.facts.ended_by}"
-    well = alert.state == "resolved"
+    if alert.state == "resolved":
+        before = "" if alert.facts.fired_at is None else f"from {alert.facts.fired_at:.1%} "
+        named = "coverage" if alert.kind == "coverage" else named
+        return f"{named} recovered {before}to {alert.value:.1%} ({alert.samples} results)"
     if alert.kind == "drop":
         was = f"{alert.facts.was:.1%}" if alert.facts.was is not None else "its baseline"
-        return (
-            f"{named} is back at {alert.value:.1%} {over}"
-            if well
-            else f"{named} fell from {was} to {alert.value:.1%} {over}"
-        )
+        return f"{named} fell from {was} to {alert.value:.1%} {over}"
     if alert.kind == "coverage":
-        return (
-            f"results arrive again {over}"
-            if well
-            else f"results stopped arriving: {alert.value:.1%} of the usual number are left {over}"
-        )
-    side = f"not {alert.kind}" if well else alert.kind
-    return f"{named} {alert.value:.1%} is {side} {alert.bound:.1%} {over}"
+        return f"results stopped arriving: {alert.value:.1%} of the usual number are left {over}"
+    return f"{named} {alert.value:.1%} is {alert.kind} {alert.bound:.1%} {over}"
 
 
 def _long_time(seconds: float) -> str:

@@ -160,6 +160,11 @@ class AlertsSettings(FileModel):
     )
     repeat: Duration = Field(default=14_400.0, gt=0, description="What still fires is notified again after this time")
     maintenance: list[Maintenance] = Field(default=[], description="Times in which no channel is notified")
+    stale_after: Duration = Field(
+        default=86_400.0,
+        gt=0,
+        description="What fires is ended when nothing came for this long: no result, or for lost coverage no trace",
+    )
     interval: Duration = Field(default=15.0, gt=0, description="How often rules with alerts are checked")
     external_url: Annotated[str, AfterValidator(_web_address_or_none), _Shown] = Field(
         default="",

@@ -28,6 +28,6 @@ def trial_alerts(now_ns: int) -> list[StoredAlert]:
         value=0.8,
         samples=40,
         updated_ns=now_ns,
-        facts=Facts(low=0.63, high=0.91),
+        facts=Facts(low=0.63, high=0.91, fired_at=0.8),
     )
     return [firing, replace(firing, state="resolved", ends_ns=now_ns, value=0.97)]

@@ -35,9 +35,10 @@ class Facts:
 
     The value lies between ``low`` and ``high``. ``was`` is the baseline, None where there is only a bound, measured on
     ``was_samples`` results (0: stated). ``by_chance_every_s``: evidence this strong comes by chance once in so many
-    seconds at most; None for alerts of earlier versions. ``since_ns``: when it began, as far as results tell.
-    ``traces``: how many were looked at when it began to fire, 0 for unknown; ``more_traces``: that is the least.
-    ``worst``: ids of traces to look at. ``changed``: sentences on what changed near that time.
+    seconds at most. ``fired_at``: the value when it began to fire. Both are None for alerts of earlier versions.
+    ``since_ns``: when it began, as far as results tell. ``traces``: how many were looked at when it began to fire, 0
+    for unknown; ``more_traces``: that is the least. ``worst``: ids of traces to look at. ``changed``: sentences on what
+    changed near that time.
     """
 
     low: float = 0.0
@@ -45,6 +46,7 @@ class Facts:
     was: float | None = None
     was_samples: int = 0
     by_chance_every_s: float | None = None
+    fired_at: float | None = None
     since_ns: int | None = None
     traces: int = 0
     more_traces: bool = False

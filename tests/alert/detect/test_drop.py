@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from alert.staged import DAY, Stage, rule_of
+from tracegrade.alert.message import summary
 from tracegrade.store.schema import MINUTE_NS
 
 DROP = {"drop": {"against": "7d"}, "over": "1d"}
@@ -35,6 +36,9 @@ def test_a_fall_fires_says_from_where_to_where_since_when_and_is_over_after_as_s
     assert stage.look(WEEK + 650) == ["firing"], "50 results do not say that it is over"
     stage.see(range(WEEK + 650, WEEK + 3000, 10), passed=9, failed=1)
     assert stage.look(WEEK + 3000) == ["resolved"]
+    (ended,) = stage.earlier
+    assert ended.facts.fired_at == pytest.approx(0.6)
+    assert "pass rate recovered from 60.0% to 90.0% (" in summary(ended)
     assert stage.look(WEEK + 3001) == [], "what made it fire before does not make it fire again"
 
 
@@ -73,6 +77,28 @@ def test_silence_does_not_fire_and_does_not_resolve() -> None:
     stage.see(range(WEEK + 600, WEEK + 700), passed=5, failed=5)
     assert stage.look(WEEK + 700) == ["firing"]
     assert stage.look(WEEK + 3 * DAY) == ["firing"]
+
+
+def test_an_alert_at_which_nothing_came_for_long_is_ended_and_begins_anew_with_new_fails_alone() -> None:
+    stage = week()
+    stage.stale_after_s = 86_400.0
+    stage.see(range(WEEK, WEEK + 180), passed=5, failed=5)
+    assert stage.look(WEEK + 180) == ["firing"]
+    assert stage.look(WEEK + 180 + DAY - 1) == ["firing"]
+    assert stage.look(WEEK + 180 + DAY) == ["resolved"]
+    assert stage.earlier[0].facts.ended_by == "nothing came for 1d"
+    assert stage.look(WEEK + 240 + DAY) == []
+    stage.see(range(WEEK + 240 + DAY, WEEK + 420 + DAY), passed=5, failed=5)
+    assert stage.look(WEEK + 420 + DAY) == ["firing"]
+
+
+def test_lost_coverage_is_not_stale_while_traces_come() -> None:
+    stage = week(rule_of(COVERAGE))
+    stage.stale_after_s = 86_400.0
+    stage.see(range(WEEK, WEEK + 2 * DAY, 10), traces=10)
+    assert stage.look(WEEK + 360) == ["firing"]
+    assert stage.look(WEEK + 2 * DAY) == ["firing"]
+    assert stage.look(WEEK + 3 * DAY) == ["resolved"]
 
 
 def test_a_new_release_is_compared_with_the_ones_before() -> None:

@@ -49,7 +49,7 @@ def test_a_notification_has_alertmanager_s_form() -> None:
         "fingerprint": "ab" * 16,
     }
     assert (resolved["status"], resolved["endsAt"]) == ("resolved", "2026-01-01T00:01:00Z")
-    assert "pass rate 97.0% is not below 95.0%" in resolved["annotations"]["summary"]
+    assert "pass rate recovered to 97.0% (40 results)" in resolved["annotations"]["summary"]
 
 
 def test_only_resolved_alerts_make_a_resolved_notification() -> None:

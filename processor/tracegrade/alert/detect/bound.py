@@ -40,7 +40,8 @@ def _change(without: float, after: list[float]) -> Change:
 def look_bound(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | None:
     """Whether what is watched lies past `bound`; while it fires, whether it is back. None when nothing was judged.
 
-    ``value`` is that of the window that the alert names; of all the evidence, when that window is empty.
+    ``value`` is that of the window that the alert names; of all the evidence, when that window is empty; of the results
+    since it recovered, when it has.
     """
     whole = total(item.outcomes for item in seen.bins)
     now = measure(rule, alert, total(item.outcomes for item in seen.shown)) or measure(rule, alert, whole)
@@ -68,6 +69,9 @@ def look_bound(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | 
         alert.false_alarm_every,
         seen.until,
     )
+    if seen.firing is not None and evidence.value >= 1 and evidence.since is not None:
+        # What has recovered is told by the results since, not by a window that begins before.
+        now = measure(rule, alert, total(item.outcomes for item in seen.bins if item.minute >= evidence.since)) or now
     samples = whole.results if is_share else whole.judged
     return Finding(
         value=now.value,
