@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Engine
 
 from store.judged_traces import MINUTE_NS, START_NS, judged
-from tracegrade.alert.stored_history import ReadHistory, StoredHistory
+from tracegrade.alert.stored_history import ReadHistory, SettledHours, StoredHistory
 from tracegrade.rule.rule import Rule
 from tracegrade.store.history import Bin, Outcomes, SeriesKey, Window, total
 from tracegrade.store.open import reading
@@ -88,3 +88,21 @@ def test_what_is_seen_is_what_was_stored(filled: Engine) -> None:
         complete.all_passed + complete.all_failed * 0.25**2,
     )
     assert traces.passed == 270
+
+
+def test_what_comes_late_is_seen_within_ten_minutes_and_what_is_new_at_once(filled: Engine) -> None:
+    settled = SettledHours()
+    window = Window("", START_NS, START_NS + 60 * HOURS * MINUTE_NS, False)
+
+    def judged_at(minute: int, by_minute: bool = False) -> int:
+        now_ns = window.until_ns + minute * MINUTE_NS
+        with reading(filled) as connection:
+            bins = StoredHistory(connection, [RULE], now_ns, settled).bins(EVERY_TRACE, window, by_minute)
+        return sum(item.outcomes.passed for found in bins.values() for item in found)
+
+    before = judged_at(0)
+    StoreWriter(filled).write([judged(1000, "pass", first_received_ns=START_NS, last_received_ns=START_NS)])
+    assert judged_at(9) == before, "hours that are over are read once"
+    assert judged_at(9, by_minute=True) == before + 1
+    assert judged_at(10) == before + 1
+    assert judged_at(-5) == before + 1, "a clock that went back reads again"
