@@ -14,8 +14,8 @@ _DAY_S = 86_400.0
 _LEAST_EVIDENCE_S = 7 * _DAY_S
 
 _WENT = {
-    "confidence": "went: 'false_alarm_every: 30d' says how seldom an alert may be wrong",
-    "sustained": "went: 'false_alarm_every: 30d' says how seldom an alert may be wrong",
+    "confidence": "is no longer a field: 'false_alarm_every: 30d' says how seldom an alert may be wrong",
+    "sustained": "is no longer a field: 'false_alarm_every: 30d' says how seldom an alert may be wrong",
 }
 
 KINDS: tuple[AlertKind, ...] = ("below", "above", "drop", "coverage")
