@@ -1,11 +1,12 @@
 """The ``alert`` of a rule: when people are notified, in addition to the stored results."""
 
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from tracegrade.document.duration import duration_text
 from tracegrade.document.file_model import Duration, FileModel
+from tracegrade.rule.alert_forms import Coverage, Drop
 from tracegrade.rule.mistakes import mistake, refuse
 
 AlertKind: TypeAlias = Literal["below", "above", "drop", "coverage"]
@@ -37,63 +38,6 @@ def watched_evaluation(of: str) -> str:
     """The name of the evaluation whose outcomes an alert on `of` watches; "" for those of the whole rule."""
     evaluation = of.removesuffix(SCORE)
     return "" if evaluation in SHARES else evaluation
-
-
-def _share_or_history(value: object) -> object:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if not 0 < value <= 1:
-            raise ValueError(f"expected a share between 0 and 1, or a duration such as 7d, found {value!r}")
-        return {"share": value}
-    return {"history": value} if isinstance(value, str) else value
-
-
-class Baseline(FileModel):
-    """What is compared with: a stated share, or the stored history before the window."""
-
-    share: float | None = Field(default=None, gt=0, le=1, description="A stated share or mean score.")
-    history: Duration | None = Field(default=None, gt=0, description="So long before the window, of any release.")
-
-
-class Drop(FileModel):
-    """A fall against a baseline."""
-
-    against: Annotated[
-        Baseline,
-        BeforeValidator(
-            _share_or_history,
-            json_schema_input_type=Annotated[str, Field(examples=["7d"])] | Annotated[float, Field(gt=0, le=1)],
-        ),
-    ] = Field(description="A stated share (0.95), or how much stored history before the window (7d).")
-    by: float = Field(
-        default=0.1,
-        gt=0,
-        lt=1,
-        description="The smallest fall that matters; larger ones are found sooner, and half of it is no fall.",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_what_went(cls, value: object) -> object:
-        if isinstance(value, dict) and "false_alarm_every" in value:
-            raise refuse(
-                [
-                    mistake(
-                        "false alarms are promised by time now: write 'false_alarm_every: 30d' beside 'drop', "
-                        f"found {value['false_alarm_every']!r}",
-                        "false_alarm_every",
-                    )
-                ]
-            )
-        return value
-
-
-class Coverage(FileModel):
-    """Evaluations that stopped coming, or came without the tool content that they read."""
-
-    against: Duration = Field(gt=0, description="How much stored history before the window is compared with.")
-    falls_to: float = Field(
-        default=0.5, gt=0, lt=1, description="Fires when less than this part is left of what was usual."
-    )
 
 
 class Alert(FileModel):

@@ -12,7 +12,8 @@ from tracegrade.alert.detect.finding import Finding, Measured, Seen, share
 from tracegrade.alert.detect.remembered import remembered
 from tracegrade.alert.detect.steps import by_step, good_and_bad
 from tracegrade.alert.detect.usual import Usual, usual_of
-from tracegrade.rule.alert import Alert, Coverage
+from tracegrade.rule.alert import Alert
+from tracegrade.rule.alert_forms import Coverage
 from tracegrade.store.history import Bin, Outcomes
 
 # What is left of the bound when coverage is lost: some of it, or nearly nothing.

@@ -13,7 +13,8 @@ from tracegrade.alert.detect.remembered import remembered
 from tracegrade.alert.detect.sampling import as_happened, as_kept, kept_ratio
 from tracegrade.alert.detect.steps import began, steps_of, worth_of
 from tracegrade.alert.detect.usual import Usual, dispersion_of, stated, usual_of, without_incidents
-from tracegrade.rule.alert import Alert, Drop
+from tracegrade.rule.alert import Alert
+from tracegrade.rule.alert_forms import Drop
 from tracegrade.rule.rule import Rule
 from tracegrade.store.history import Outcomes, total
 
