@@ -104,6 +104,26 @@ MISTAKES = [
         id="names of two tools",
     ),
     pytest.param(
+        """\
+        traces:
+          prices:
+            "gpt-[4": {input: 2.5, output: 10}
+            o3: {input: 2}
+            o4: {input: -1, output: free}
+        """,
+        [
+            "4:5: traces.prices.o3: key 'output' is missing",
+            "5:10: traces.prices.o4.input: expected a number of at least 0, found -1",
+            "5:21: traces.prices.o4.output: expected a number, found 'free'",
+        ],
+        id="prices that are none",
+    ),
+    pytest.param(
+        'traces: {prices: {"gpt-[4": {input: 2.5, output: 10}}}',
+        ["1:19: traces.prices.gpt-[4: '[' without ']' in the glob 'gpt-[4'; write '[[]' for a literal bracket"],
+        id="a model's name that is no glob",
+    ),
+    pytest.param(
         "journal: {sync: always}\njournal: {sync: interval}\n", ["2:1: duplicate key 'journal'"], id="duplicate key"
     ),
     pytest.param("- journal", ["1:1: expected an object, found a list of 1"], id="a list"),
@@ -279,6 +299,10 @@ def test_only_what_changes_results_changes_the_settings_hash(tmp_path: Path) -> 
     usual = load_config(None).settings_hash
     assert load_config(_write(tmp_path, "journal: {sync: interval}")).settings_hash == usual
     assert load_config(_write(tmp_path, "traces: {settle: 3s}")).settings_hash != usual
+    prices = "traces: {prices: {gpt-4o: {input: %s, output: 10}}}"
+    priced = [load_config(_write(tmp_path, prices % price)).settings_hash for price in ("2.5", "3", "2.50")]
+    assert priced[0] == priced[2]
+    assert len({usual, *priced}) == 3
 
 
 def test_the_example_is_accepted_and_fits_the_schema() -> None:

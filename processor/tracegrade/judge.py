@@ -27,6 +27,7 @@ from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session, session_trace_id
 from tracegrade.model.subject import Subject
 from tracegrade.model.trace import Trace
+from tracegrade.model.usage import CostOf, no_prices
 from tracegrade.rule.case import Case
 from tracegrade.rule.evaluation_spec import EvaluationSpec
 from tracegrade.rule.rule import Rule
@@ -61,6 +62,7 @@ def judge(
     set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
     working_on: Callable[[Rule], None] | None = None,
     tool_name: Callable[[str], str] | None = None,
+    cost_of: CostOf = no_prices,
 ) -> Judgement:
     """Judge one trace by every rule that matches it.
 
@@ -72,6 +74,7 @@ def judge(
         set_aside: (hex trace id, rule id) pairs that are not tried again, and the reason of their decision, an error.
         working_on: called with each rule before its evaluators run, so that a watchdog can name what hangs.
         tool_name: gives the name that rules use for a tool that has several names, such as `ToolAliases`.
+        cost_of: says what model calls cost, such as `Prices`.
 
     Returns:
         The judgement. Nothing raises: a crash inside an evaluator is an evaluation with outcome error.
@@ -79,7 +82,7 @@ def judge(
     extraction = extract(trace, tool_name)
     judgement = Judgement(extraction)
     trace_id = trace.trace_id.hex()
-    evidences, trace_context = Evidences(), ExtractionContext(extraction)
+    evidences, trace_context = Evidences(), ExtractionContext(extraction, cost_of)
     subject: _Judged | None = None
     for matched in match(rule_set, extraction):
         if subject is None or subject.subject is not matched.subject:
@@ -97,6 +100,7 @@ def judge_session(
     gated: bool = True,
     set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
     working_on: Callable[[Rule], None] | None = None,
+    cost_of: CostOf = no_prices,
 ) -> list[Decision]:
     """Judge one session, with its traces so far, by every rule of scope session that matches; otherwise as `judge`.
 
@@ -108,7 +112,7 @@ def judge_session(
     for matched in match_session(rule_set, session):
         if subject is None:
             facts = _facts_of_session(matched, session, run)
-            subject = _Judged(matched, Evidences().of(matched.subject, SessionContext(session)), facts, "")
+            subject = _Judged(matched, Evidences().of(matched.subject, SessionContext(session, cost_of)), facts, "")
         decisions.append(_decide(subject, matched, session.id, trace_id, gated, set_aside, working_on))
     return decisions
 

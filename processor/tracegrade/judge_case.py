@@ -25,6 +25,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import KIND_INTERNAL, STATUS_UNSET, Resource, Span
 from tracegrade.model.tool_call import ToolCall, ToolError, ValueStatus
 from tracegrade.model.trace import Trace
+from tracegrade.model.usage import Cost
 
 _NS_PER_S = 1_000_000_000
 # Under which names other systems' criteria have the calls, or only their names.
@@ -165,7 +166,7 @@ def _evidence(case: Mapping[str, Any]) -> Evidence:
 
 
 class _CaseContext:
-    """What a case says beside the calls: ``definitions`` by tool, ``duration`` in seconds, ``tokens``."""
+    """What a case says beside the calls: ``definitions`` by tool, ``duration`` in seconds, ``tokens``, ``cost``."""
 
     def __init__(self, case: Mapping[str, Any]) -> None:
         self._case = case
@@ -182,6 +183,11 @@ class _CaseContext:
 
     def tokens(self) -> int | None:
         return None if self._case.get("tokens") is None else round(_number(self._case, "tokens"))
+
+    def cost(self) -> Cost:
+        if self._case.get("cost") is None:
+            return Cost(None, "the case does not state it as 'cost'")
+        return Cost(_number(self._case, "cost"))
 
     def unread_before(self, call: ToolCall | None) -> str | None:
         return None

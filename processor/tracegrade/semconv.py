@@ -74,7 +74,20 @@ MOVED_CONTENT = (MOVED_INPUT, MOVED_OUTPUT)
 TOKENS_IN = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
 TOKENS_OUT = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion")
 TOKENS_TOTAL = ("llm.token_count.total", "llm.usage.total_tokens")
-TOKEN_USAGE = (*TOKENS_IN, *TOKENS_OUT, *TOKENS_TOTAL)
+# Parts of the input: read from the provider's cache, and written to it. Sources: the registry, with the names that it
+# had before; opentelemetry-semantic-conventions-ai 0.4, SpanAttributes; openinference-semantic-conventions.
+TOKENS_CACHED = (
+    "gen_ai.usage.cache_read.input_tokens",
+    "gen_ai.usage.cache_read_input_tokens",
+    "llm.token_count.prompt_details.cache_read",
+)
+TOKENS_CACHE_WRITE = (
+    "gen_ai.usage.cache_write.input_tokens",
+    "gen_ai.usage.cache_creation.input_tokens",
+    "gen_ai.usage.cache_creation_input_tokens",
+    "llm.token_count.prompt_details.cache_write",
+)
+TOKEN_USAGE = (*TOKENS_IN, *TOKENS_OUT, *TOKENS_TOTAL, *TOKENS_CACHED, *TOKENS_CACHE_WRITE)
 
 # OpenLIT's model calls: what they asked tools to be given, and a metric's name. Source: openlit 1.45.0, semcov.
 OPENLIT_TOOL_ARGS = "gen_ai.tool.args"

@@ -270,6 +270,38 @@ class TestTest:
         (tmp_path / "config.yaml").write_text('traces: {tool_aliases: {create_order: ["*__create_order"]}}')
         assert run("test", rule, "-c", tmp_path / "config.yaml").exit_code == 0
 
+    BUDGET = """\
+id: too-expensive
+scope: trace
+evaluate: [{evaluator: budget, max_cost: 0.05}]
+"""
+
+    def test_what_runs_cost_is_known_by_the_prices_of_the_settings(self, rule: Path, tmp_path: Path) -> None:
+        (rule / "rule.yaml").write_text(self.BUDGET)
+        tests = [
+            {"description": name, "trace": f"{name}.json", "expect": {"budget": outcome}}
+            for name, outcome in (("cheap", "pass"), ("dear", "fail"))
+        ]
+        (rule / "tests.yaml").write_text(yaml.safe_dump(tests))
+        for name, tokens in (("cheap", 1_000), ("dear", 20_000)):
+            attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4o-mini"}
+            numbers = {"gen_ai.usage.input_tokens": tokens, "gen_ai.usage.output_tokens": 100}
+            span = {"traceId": f"{tokens:032x}", "spanId": f"{tokens:016x}", "name": "chat", "kind": 3}
+            span |= {"startTimeUnixNano": "1000", "endTimeUnixNano": "2000"}
+            span["attributes"] = [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()]
+            span["attributes"] += [{"key": key, "value": {"intValue": str(value)}} for key, value in numbers.items()]
+            request = {"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {}, "spans": [span]}]}]}
+            (rule / "traces" / f"{name}.json").write_text(json.dumps(request))
+        assert "found budget: not_evaluable" in run("test", rule).stdout
+        settings = tmp_path / "config.yaml"
+        settings.write_text("traces: {prices: {'gpt-4o*': {input: 2.5, output: 10}}}")
+        assert run("test", rule, "-c", settings).stdout.endswith("2 passed, 0 failed\n")
+        warned = run("check", rule)
+        place = f"{rule / 'rule.yaml'}:3:32: evaluate[0].max_cost"
+        assert f"Warning: {place}: costs are not known" in warned.stderr
+        assert "the setting traces.prices is empty" in warned.stderr
+        assert run("check", rule, "-c", settings).stderr == ""
+
     def test_rules_whose_tests_hold_exit_0(self, rule: Path) -> None:
         result = run("test", rule)
         assert result.exit_code == 0

@@ -12,6 +12,9 @@ from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall, ToolError
+from tracegrade.model.usage import Cost
+
+NO_COST = Cost(None, "no model has a price")
 
 
 class _Context:
@@ -23,11 +26,13 @@ class _Context:
         duration_ns: int | None = None,
         tokens: int | None = None,
         agents: Collection[str] = (),
+        cost: Cost = NO_COST,
     ) -> None:
         self._definitions = definitions or {}
         self._agents = agents
         self._duration_ns = duration_ns
         self._tokens = tokens
+        self._cost = cost
 
     def tool_definitions(self) -> Mapping[str, JsonValue]:
         return self._definitions
@@ -40,6 +45,9 @@ class _Context:
 
     def tokens(self) -> int | None:
         return self._tokens
+
+    def cost(self) -> Cost:
+        return self._cost
 
 
 def _call(name: str, arguments: JsonValue, failed: bool = False) -> ToolCall:
@@ -183,11 +191,20 @@ def test_a_schema_of_a_rule_must_be_one_and_fetches_nothing(schema: Any) -> None
         ({"max_tokens": 100}, _Context(), None),
         ({"max_tokens": 100, "max_calls": 9}, None, None),
         ({"max_tokens": 100, "max_calls": 1}, None, 0.0),  # broken already
+        ({"max_cost": 0.5}, _Context(cost=Cost(0.5)), 1.0),
+        ({"max_cost": 0.5}, _Context(cost=Cost(0.51)), 0.0),
+        ({"max_cost": 0}, _Context(), None),
+        ({"max_cost": 1, "max_calls": 1}, _Context(), 0.0),
     ],
 )
 def test_limits_are_kept(call: Any, limits: Any, context: _Context | None, value: float | None) -> None:
     calls = [call("a"), call("a", attempt=2), call("b", failed=True)]
     assert _judged("budget", limits, calls, context).score == value
+
+
+def test_a_cost_that_is_not_known_says_why(call: Any) -> None:
+    found = _judged("budget", {"max_cost": 1, "max_tokens": 5}, [call("a")], _Context())
+    assert found.explanation == "Not recorded: tokens. The cost is not known: no model has a price."
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from tracegrade.extract.session import joined, part_of, session_ids
 from tracegrade.extract.trace_context import SessionContext
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session, SessionPart
+from tracegrade.model.usage import NO_PRICES, Cost
 
 
 def agent(number: int, at: list[int], session: str | None, **more: Any) -> dict[str, Any]:
@@ -135,3 +136,6 @@ def test_the_context_of_a_session_is_that_of_its_runs_together() -> None:
     assert trace_context.tokens() == 15
     times = [run.start_ns for run in first.runs], [run.end_ns for run in second.runs]
     assert trace_context.duration_ns() == max(times[1]) - min(times[0])
+    assert trace_context.cost() == (None, NO_PRICES)
+    free = SessionContext(Session("c", "default", ordered, calls, {}, "quiet", []), lambda usages: Cost(len(usages)))
+    assert free.cost() == (2, "")

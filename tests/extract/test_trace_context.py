@@ -1,11 +1,14 @@
 from typing import Any
 
+import pytest
+
 from tracegrade.extract.extract import extract
 from tracegrade.extract.trace_context import ExtractionContext, SubjectContext
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import KIND_INTERNAL, STATUS_UNSET, Resource, Span
 from tracegrade.model.subject import Subject
 from tracegrade.model.trace import Trace
+from tracegrade.rule.prices import Price, Prices
 
 _RESOURCE = Resource()
 
@@ -52,10 +55,12 @@ def _extraction(spans: list[Span]) -> Extraction:
     return extract(trace)
 
 
-def _context(spans: list[Span], kind: Any = "trace", run: int = 0) -> SubjectContext:
+def _context(
+    spans: list[Span], kind: Any = "trace", run: int = 0, prices: dict[str, Price] | None = None
+) -> SubjectContext:
     extraction = _extraction(spans)
     subject = Subject(kind, "s", extraction.trace, extraction.runs[run], extraction.calls, "a", "")
-    return SubjectContext(ExtractionContext(extraction), subject)
+    return SubjectContext(ExtractionContext(extraction, Prices(prices or {})), subject)
 
 
 def test_the_tokens_of_model_calls_are_added_once() -> None:
@@ -107,3 +112,61 @@ def test_of_runs_inside_each_other_each_has_the_tokens_of_its_own_calls() -> Non
     runs = [_context(spans, "agent", run).tokens() for run in range(depth)]
     assert runs == list(range(1, depth + 1))
     assert _context(spans).tokens() == sum(runs)
+
+
+def _paid(number: int, parent: int, start: int, model: str, tokens: tuple[int, int], **more: Any) -> Span:
+    taken, given = tokens
+    usage = {"gen_ai__usage__input_tokens": taken, "gen_ai__usage__output_tokens": given, **more}
+    return _chat(number, parent, start, **({"gen_ai__request__model": model} if model else {}), **usage)
+
+
+PRICES = {"small": Price(input=1, output=10), "large-*": Price(input=3, output=15, cached_input=0.3, cache_write=4)}
+
+
+def test_the_cost_of_a_run_is_that_of_its_own_model_calls_once() -> None:
+    spans = [
+        _agent(1, 0, 0, 100, gen_ai__usage__input_tokens=1_000_000),  # what its calls used, added up
+        _paid(2, 1, 10, "small", (200_000, 50_000)),  # 0.2 + 0.5
+        _paid(3, 1, 20, "large-2", (100_000, 0)),  # 0.3
+        _agent(4, 1, 30, 60),
+        _paid(5, 4, 40, "small", (1_000_000, 0)),  # 1.0
+    ]
+    outer, inner = (_context(spans, "agent", run, PRICES) for run in (0, 1))
+    assert (outer.cost(), inner.cost()) == (pytest.approx((1.0, "")), (1.0, ""))
+    assert _context(spans, prices=PRICES).cost().amount == pytest.approx(2.0)
+    assert _context(spans, "tool-call", prices=PRICES).cost() == (None, "a tool call has no model calls")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "cost"),
+    [
+        ({"cache_read.input_tokens": 400_000}, 0.6 * 3 + 0.4 * 0.3),
+        ({"cache_read_input_tokens": 400_000, "cache_creation_input_tokens": 100_000}, 0.5 * 3 + 0.4 * 0.3 + 0.1 * 4),
+        ({"cache_read.input_tokens": 2_000_000}, 3 + 2 * 0.3),  # more than the input: counted beside it
+    ],
+)
+def test_tokens_of_a_cache_have_their_own_price(tokens: dict[str, int], cost: float) -> None:
+    more = {f"gen_ai__usage__{key}": value for key, value in tokens.items()}
+    found = _context([_paid(1, 0, 10, "large-3", (1_000_000, 0), **more)], prices=PRICES).cost()
+    assert found.amount == pytest.approx(cost)
+
+
+@pytest.mark.parametrize(
+    ("spans", "unknown"),
+    [
+        ([_chat(1, 0, 10)], "no model call recorded its tokens"),
+        ([_paid(1, 0, 1, "small", (9, 9)), _paid(2, 0, 3, "new", (1, 1))], "no price of the model 'new'"),
+        ([_paid(1, 0, 1, "", (9, 9))], "does not say its model"),
+        ([_chat(1, 0, 1, gen_ai__request__model="small", llm__token_count__total=7)], "did not record its input"),
+        ([_chat(1, 0, 1, gen_ai__request__model="small", llm__token_count__prompt=7)], "did not record its input"),
+    ],
+)
+def test_a_cost_of_which_a_part_is_not_known_is_not_known(spans: list[Span], unknown: str) -> None:
+    found = _context(spans, prices=PRICES).cost()
+    assert found.amount is None
+    assert unknown in found.unknown
+    assert "traces.prices is empty" in _context(spans).cost().unknown
+
+
+def test_a_number_of_tokens_without_end_is_none() -> None:
+    assert _context([_chat(1, 0, 10, gen_ai__usage__input_tokens=float("inf"))]).tokens() is None

@@ -53,7 +53,7 @@ def rules(tmp_path: Path) -> str:
 
 
 def job(rule_set: RuleSet, rules: str, show: object = everything) -> ReplayJob[Shown]:
-    return ReplayJob((rules,), None, rule_set.hash, "replay", SETTINGS.tool_aliases, show)  # type: ignore[arg-type]
+    return ReplayJob((rules,), None, rule_set.hash, "replay", SETTINGS.tool_aliases, SETTINGS.prices, show)  # type: ignore[arg-type]
 
 
 def journal(seed: int) -> list[Record]:

@@ -10,6 +10,7 @@ from tracegrade.document.duration import duration_text
 from tracegrade.document.file_model import Duration, FileModel
 from tracegrade.rule.mistakes import mistake, refuse
 from tracegrade.rule.patterns import Names
+from tracegrade.rule.prices import Price, check_prices
 from tracegrade.rule.tool_aliases import check_aliases
 
 
@@ -79,6 +80,11 @@ class TracesSettings(FileModel):
     tool_aliases: Annotated[dict[str, list[str]], AfterValidator(check_aliases)] = Field(
         default_factory=dict,
         description="Tools with several names: the name that rules use, then the other names (globs)",
+    )
+
+    prices: Annotated[dict[str, Price], AfterValidator(check_prices)] = Field(
+        default_factory=dict,
+        description="What models cost: the name of a model (or a glob), then its price per million tokens",
     )
 
     @model_validator(mode="after")

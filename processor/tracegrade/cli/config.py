@@ -31,7 +31,7 @@ def check(path: Path | None, config_path: Path | None) -> None:
     from tracegrade.config import load_config
     from tracegrade.plugins.installed import load_plugins
     from tracegrade.receive.access import check_access
-    from tracegrade.rule.load import load_rules
+    from tracegrade.rule.load import costs_without_prices, load_rules
 
     config = load_config(path or config_path)
     protocols = config.receivers.otlp.protocols
@@ -46,7 +46,8 @@ def check(path: Path | None, config_path: Path | None) -> None:
     for exporter in config.exporters.values():
         exporter.tls_context()
     rule_set = load_rules(config.rules.paths, semantic_model=config.rules.semantic_model)
-    for warning in (*config.warnings, *rule_set.warnings):
+    costs = [] if config.traces.prices else costs_without_prices(rule_set)
+    for warning in (*config.warnings, *rule_set.warnings, *costs):
         print_line(f"Warning: {warning}", err=True)
     rules, exporters = count(len(rule_set), "rule"), count(len(config.exporters), "exporter")
     plugins = load_plugins()

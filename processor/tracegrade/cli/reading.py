@@ -14,10 +14,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """What of the settings is needed to show what is stored."""
+    """What of the settings is needed to show what is stored; ``has_prices``: whether some model has a price."""
 
     store_url: str
     links: Links
+    has_prices: bool = False
 
 
 def reading_options(function: Callable[..., R]) -> Callable[..., R]:
@@ -39,4 +40,4 @@ def read_settings(config_path: Path | None, data_dir: str | None) -> ReadSetting
     from tracegrade.config import load_config
 
     config = load_config(config_path, data_dir=data_dir)
-    return ReadSettings(config.store_url, config.alerts.links)
+    return ReadSettings(config.store_url, config.alerts.links, bool(config.traces.prices))

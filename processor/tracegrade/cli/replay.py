@@ -155,7 +155,15 @@ def command(
     if jobs == 1:
         replayed: Iterable[tuple[TraceKey, bytes]] = filter(None, map(show, judged))
     else:
-        job = ReplayJob(paths, config.rules.semantic_model, rule_set.hash, RUN, config.traces.tool_aliases, show)
+        job = ReplayJob(
+            paths,
+            config.rules.semantic_model,
+            rule_set.hash,
+            RUN,
+            config.traces.tool_aliases,
+            config.traces.prices,
+            show,
+        )
         replayed = shown_by_workers(judged, job, rule_set, jobs)
     try:
         verdict = _show(replayed, output_format, Summary(rule_set, by), bounds)

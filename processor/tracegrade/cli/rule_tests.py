@@ -35,7 +35,7 @@ _OF_THE_TESTS = "the rule's tests"
 def test(paths: Sequence[str], config_path: Path | None, output_format: str) -> None:
     """Run the tests of rules: each trace is judged, and each outcome must be as expected.
 
-    Of the settings, only traces.tool_aliases and traces.ignore_scopes are used.
+    Of the settings, only traces.tool_aliases, traces.ignore_scopes and traces.prices are used.
 
     Exit 1 when a test fails, when a test that is marked as a known gap passes, or when a rule has no failing or no
     passing trace. A ready-made rule with status: stable needs failing traces from two dialects and passing traces from

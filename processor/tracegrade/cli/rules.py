@@ -48,16 +48,19 @@ def command(context: click.Context, semantic_model: str | None) -> None:
 def check(settings: ReadSettings, paths: Sequence[str], strict: bool, output_format: str) -> None:
     """Report every mistake in rule files, and warn of what looks wrong; exit 2 when there is a mistake.
 
-    If there is a store, tools that none of its newest 2,000 traces calls are warned of, too.
+    If there is a store, tools that none of its newest 2,000 traces calls are warned of, too; and rules that read costs,
+    unless the settings have prices.
 
     JSON: {rules, hash, warnings: [{path, line, column, message}]}.
     """
     from dataclasses import asdict
 
-    from tracegrade.rule.load import tools_never_called
+    from tracegrade.rule.load import costs_without_prices, tools_never_called
 
     rule_set = rules_at(paths)
     warnings = [*rule_set.warnings, *tools_never_called(rule_set, _stored_tools(settings))]
+    if not settings.has_prices:
+        warnings += costs_without_prices(rule_set)
     if output_format == "json":
         print_json([{"rules": len(rule_set), "hash": rule_set.hash, "warnings": [asdict(item) for item in warnings]}])
     else:

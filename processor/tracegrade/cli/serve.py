@@ -129,7 +129,7 @@ def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int
 
 def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) -> int:
     from tracegrade.plugins.installed import load_plugins
-    from tracegrade.rule.load import load_rules
+    from tracegrade.rule.load import costs_without_prices, load_rules
     from tracegrade.serve.process import explains_folder_errors, log_to_stderr, run_in_loop
     from tracegrade.serve.receive_role import ReceiveRole
 
@@ -140,7 +140,8 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
     rule_set = load_rules(
         config.rules.paths, semantic_model=config.rules.semantic_model
     )  # a wrong rule stops the start here, not in a restarted judge
-    for warning in rule_set.warnings if with_judge else ():
+    costs = [] if config.traces.prices else costs_without_prices(rule_set)
+    for warning in (*rule_set.warnings, *costs) if with_judge else ():
         print_line(f"Warning: {warning}", err=True)
     with explains_folder_errors(config):
         role = ReceiveRole(config, config_path, with_judge=with_judge)

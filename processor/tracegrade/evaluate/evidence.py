@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 from tracegrade.model.evaluation import Outcome
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.usage import Cost
 
 CallPart: TypeAlias = Literal["arguments", "output"]
 Justification: TypeAlias = tuple[dict[str, JsonValue], str]
@@ -29,6 +30,9 @@ class TraceContext(Protocol):
 
     def tokens(self) -> int | None:
         """The tokens that model calls took, in and out; None when none were recorded."""
+
+    def cost(self) -> Cost:
+        """What those model calls cost."""
 
     def unread_before(self, call: ToolCall | None) -> str | None:
         """The id of a span that started no later than `call` and is a call whose tool's name cannot be read, if any."""

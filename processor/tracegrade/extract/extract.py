@@ -122,6 +122,15 @@ def agent_named_by(span: Span) -> str:
     return first_text(span, keys.agent) or (dialect.agent_name(span) if kind == "agent" else "")
 
 
+def model_named_by(span: Span) -> str:
+    """The model that a span names, "" when it names none."""
+    claimed = _claim_safely(span)
+    if claimed is None:
+        return first_text(span, CONVENTIONS.model)
+    dialect, kind, keys = claimed
+    return first_text(span, keys.model) or (dialect.model(span) if kind == "chat" else "")
+
+
 def _claim_safely(span: Span) -> tuple[Dialect, SpanKind, Keys] | None:
     return read_safely(lambda dialects: _claim(span, dialects))
 

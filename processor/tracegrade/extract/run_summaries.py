@@ -1,6 +1,6 @@
 """Agent runs as results carry them: without their calls, with what was spent on them."""
 
-from tracegrade.extract.trace_context import tokens_by_run
+from tracegrade.extract.token_usage import tokens_by_run
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.trace_result import RunSummary
 

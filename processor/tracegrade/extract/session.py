@@ -37,7 +37,7 @@ def part_of(extraction: Extraction, session_id: str) -> SessionPart | None:
         scopes={call.span_id: scopes[call.span_id] for call in calls},
         results=results_for_others(extraction.trace, calls),
         tool_definitions=around.tool_definitions(),
-        tokens=around.tokens(runs),
+        usages=around.usages(runs),
         unread=around.first_unread(None),
     )
 

@@ -1,13 +1,12 @@
-"""Trace context: what a trace says of a subject beside its calls, such as tool definitions, duration and tokens.
+"""Trace context: what a trace says of a subject beside its calls, such as tool definitions, duration, tokens and cost.
 
 Each answer is computed when it is first asked for.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
-from tracegrade import semconv as s
 from tracegrade.extract.registry import read_safely
+from tracegrade.extract.token_usage import ModelCall, model_calls, run_around, usage_of
 from tracegrade.extract.unread import unread_spans
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
@@ -16,35 +15,26 @@ from tracegrade.model.session import Session, UnreadSpan
 from tracegrade.model.span import Span
 from tracegrade.model.subject import Subject
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.usage import Cost, CostOf, Usage, no_prices
 
 _ANY_TOOL = "*"
-_TOKEN_USAGE = frozenset(s.TOKEN_USAGE)
-
-
-class Tokens(NamedTuple):
-    """The tokens of some model calls; `input` and `output` are None where only their total was recorded."""
-
-    input: int | None
-    output: int | None
-    total: int
-
-    def plus(self, other: "Tokens") -> "Tokens":
-        """Those of both."""
-        return Tokens(_sum(self.input, other.input), _sum(self.output, other.output), self.total + other.total)
 
 
 class ExtractionContext:
     """What one trace says; each answer is computed once and serves all subjects of the trace."""
 
-    __slots__ = ("_called", "_definitions", "_extraction", "_places", "_tokens", "_unread")
+    __slots__ = ("_called", "_cost_of", "_definitions", "_extraction", "_model_calls", "_places", "_unread", "_usages")
 
-    def __init__(self, extraction: Extraction) -> None:
+    def __init__(self, extraction: Extraction, cost_of: CostOf = no_prices) -> None:
+        """What `extraction` says; `cost_of` says what model calls cost."""
         self._extraction = extraction
+        self._cost_of = cost_of
         self._called: dict[str, list[tuple[int, ToolCall]]] = {}
         self._places: dict[int, int] = {}
         self._unread: dict[str | None, UnreadSpan] | None = None
         self._definitions: dict[str, JsonValue] | None = None
-        self._tokens: dict[str | None, Tokens] | None = None
+        self._model_calls: dict[str | None, list[ModelCall]] | None = None
+        self._usages: dict[str | None, list[Usage]] = {}
 
     def tool_definitions(self) -> Mapping[str, JsonValue]:
         """The tools declared to models, by name: the first JSON Schema of their arguments."""
@@ -63,11 +53,29 @@ class ExtractionContext:
 
     def tokens(self, runs: Sequence[AgentRun] | None) -> int | None:
         """The tokens of the model calls of `runs`, of all spans when it is None; None when none were recorded."""
-        if self._tokens is None:
-            self._tokens = tokens_by_run(self._extraction)
-        of: Iterable[str | None] = self._tokens if runs is None else {run.span_id for run in runs}
-        known = [self._tokens[run].total for run in of if run in self._tokens]
+        known = [tokens.total for run in self._of(runs) for _, tokens in self._calls().get(run, ())]
         return sum(known) if known else None
+
+    def usages(self, runs: Sequence[AgentRun] | None) -> list[Usage]:
+        """What each model call of `runs` used, of all spans when it is None."""
+        found = []
+        for run in self._of(runs):
+            if run not in self._usages:
+                self._usages[run] = [usage_of(call) for call in self._calls().get(run, ())]
+            found += self._usages[run]
+        return found
+
+    def cost(self, runs: Sequence[AgentRun] | None) -> Cost:
+        """What the model calls of `runs` cost, of all spans when it is None."""
+        return self._cost_of(self.usages(runs))
+
+    def _calls(self) -> dict[str | None, list[ModelCall]]:
+        if self._model_calls is None:
+            self._model_calls = model_calls(self._extraction)
+        return self._model_calls
+
+    def _of(self, runs: Sequence[AgentRun] | None) -> Iterable[str | None]:
+        return self._calls() if runs is None else dict.fromkeys(run.span_id for run in runs)
 
     def unread_before(self, run: str | None, call: ToolCall | None) -> str | None:
         """As `TraceContext.unread_before`, of a run (hex id), of the whole trace when it is None."""
@@ -130,11 +138,18 @@ class SubjectContext:
         Spans around a model call often repeat or add up its tokens, so the innermost spans that have any count. Of an
         agent run count its own spans, not those of its sub-agents.
         """
+        return None if self._subject.kind == "tool-call" else self._trace.tokens(self._runs)
+
+    def cost(self) -> Cost:
+        """What those model calls cost whose tokens count."""
+        if self._subject.kind == "tool-call":
+            return Cost(None, "a tool call has no model calls")
+        return self._trace.cost(self._runs)
+
+    @property
+    def _runs(self) -> list[AgentRun] | None:
         subject = self._subject
-        if subject.kind == "tool-call":
-            return None
-        runs = [subject.run] if subject.kind == "agent" and subject.run is not None else None
-        return self._trace.tokens(runs)
+        return [subject.run] if subject.kind == "agent" and subject.run is not None else None
 
     def unread_before(self, call: ToolCall | None) -> str | None:
         """The first of the trace, or of the run that is judged or whose call is."""
@@ -152,10 +167,11 @@ class SubjectContext:
 class SessionContext:
     """What the traces of a session say of it, taken together."""
 
-    __slots__ = ("_session",)
+    __slots__ = ("_cost_of", "_session")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, cost_of: CostOf = no_prices) -> None:
         self._session = session
+        self._cost_of = cost_of
 
     def tool_definitions(self) -> Mapping[str, JsonValue]:
         """As for a trace; definitions of earlier traces stay."""
@@ -174,8 +190,12 @@ class SessionContext:
 
     def tokens(self) -> int | None:
         """The tokens of its runs' model calls, in and out; None when none were recorded."""
-        known = [part.tokens for part in self._session.parts if part.tokens is not None]
+        known = [tokens.total for part in self._session.parts for _, tokens in part.usages]
         return sum(known) if known else None
+
+    def cost(self) -> Cost:
+        """What its runs' model calls cost."""
+        return self._cost_of([usage for part in self._session.parts for usage in part.usages])
 
     def unread_before(self, call: ToolCall | None) -> str | None:
         """The first of its traces."""
@@ -205,7 +225,7 @@ def _first_unread(extraction: Extraction) -> dict[str | None, UnreadSpan]:
     run_of: dict[bytes, str | None] = {bytes.fromhex(run.span_id): run.span_id for run in extraction.runs}
     found: dict[str | None, UnreadSpan] = {}
     for span in nameless:
-        for run in (None, _run_of(span.span_id, parents, run_of)):
+        for run in (None, run_around(span.span_id, parents, run_of)):
             found.setdefault(run, UnreadSpan(span.span_id.hex(), span.start_ns))
     return found
 
@@ -224,60 +244,3 @@ def _tool_definitions(
 def _lasted_ns(times: Iterable[tuple[int, int]]) -> int | None:
     known = [(start, end) for start, end in times if start and end >= start]
     return max(end for _, end in known) - min(start for start, _ in known) if known else None
-
-
-def tokens_by_run(extraction: Extraction) -> dict[str | None, Tokens]:
-    """The tokens of the innermost spans that have any, by the run (hex id) around them; None is that of no run."""
-    spans = extraction.trace.spans
-    used = {span.span_id: tokens for span in spans if (tokens := _tokens_of(span)) is not None}
-    if not used:
-        return {}
-    parents = {span.span_id: span.parent_span_id for span in spans}
-    around: set[bytes] = set()
-    for span_id in used:
-        above = parents.get(span_id)
-        while above is not None and above not in around:
-            around.add(above)
-            above = parents.get(above)
-    run_of: dict[bytes, str | None] = {bytes.fromhex(run.span_id): run.span_id for run in extraction.runs}
-    found: dict[str | None, Tokens] = {}
-    for span_id, tokens in used.items():
-        if span_id not in around:
-            run = _run_of(span_id, parents, run_of)
-            found[run] = found[run].plus(tokens) if run in found else tokens
-    return found
-
-
-def _tokens_of(span: Span) -> Tokens | None:
-    attributes = span.attributes
-    if attributes.keys().isdisjoint(_TOKEN_USAGE):
-        return None
-    taken_in, given_out = _first(attributes, s.TOKENS_IN), _first(attributes, s.TOKENS_OUT)
-    if taken_in is None and given_out is None:
-        total = _first(attributes, s.TOKENS_TOTAL)
-        return None if total is None else Tokens(None, None, total)
-    return Tokens(taken_in, given_out, (taken_in or 0) + (given_out or 0))
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else one + other
-
-
-def _first(attributes: Mapping[str, JsonValue], keys: Sequence[str]) -> int | None:
-    for key in keys:
-        value = attributes.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
-            return int(value)
-    return None
-
-
-def _run_of(span_id: bytes, parents: Mapping[bytes, bytes], run_of: dict[bytes, str | None]) -> str | None:
-    """The innermost agent run around a span, or the span itself; afterwards `run_of` has it for all on the way."""
-    way: dict[bytes, None] = {}  # parents may go round in a circle
-    at: bytes | None = span_id
-    while at is not None and at not in run_of and at not in way:
-        way[at] = None
-        at = parents.get(at)
-    run = None if at is None else run_of.get(at)
-    run_of.update(dict.fromkeys(way, run))
-    return run

@@ -1,6 +1,6 @@
 """Sessions: what belongs to one conversation, over all traces in which it went on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
@@ -9,6 +9,7 @@ from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall, ToolError, ValueStatus
 from tracegrade.model.trace import TraceOutline
+from tracegrade.model.usage import Usage
 
 TURN = "turn"
 """The close reason of a session that goes on: it was judged as it stands after one of its traces closed."""
@@ -42,8 +43,8 @@ class SessionPart:
 
     ``runs`` and ``calls`` are those of the trace that belong to the session, as in `Extraction`. ``scopes`` has the
     instrumentation scope of each span (hex id) that shows one of the calls. ``results`` are the tool results that the
-    trace's model calls were given, by call id, as far as no call of this part has one of its own. ``unread`` is the
-    first tool span that does not say which tool it is of.
+    trace's model calls were given, by call id, as far as no call of this part has one of its own. ``usages`` is what
+    each of its model calls used. ``unread`` is the first tool span that does not say which tool it is of.
     """
 
     trace: TraceOutline
@@ -53,7 +54,7 @@ class SessionPart:
     scopes: Mapping[str, str]
     results: Mapping[str, ToolResult]
     tool_definitions: Mapping[str, JsonValue]
-    tokens: int | None
+    usages: Sequence[Usage]
     unread: UnreadSpan | None
 
 

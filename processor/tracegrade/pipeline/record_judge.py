@@ -21,6 +21,7 @@ from tracegrade.pipeline.record_intake import RecordIntake
 from tracegrade.pipeline.rule_sets import RuleSets
 from tracegrade.pipeline.session_judge import SessionJudge
 from tracegrade.pipeline.watched_judge import WatchedJudge
+from tracegrade.rule.prices import Prices
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.tool_aliases import ToolAliases
 
@@ -65,7 +66,7 @@ class RecordJudge:
         self._tool_name = ToolAliases(settings.tool_aliases) if settings.tool_aliases else None
         self._closed = closed
         self._judges_traces = judges_traces
-        self._judge = WatchedJudge(run, set_aside, heartbeat, self._tool_name)
+        self._judge = WatchedJudge(run, set_aside, heartbeat, self._tool_name, Prices(settings.prices))
         self.live.about_to_close = self._judge.working
         self._numbers = ResultNumbers()
         self._extracted = ExtractedTraces(

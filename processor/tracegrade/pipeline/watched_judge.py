@@ -6,6 +6,7 @@ from tracegrade.judge import NOTHING_SET_ASIDE, Judgement, judge, judge_session
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.session import Session, session_trace_id
 from tracegrade.model.trace import Trace
+from tracegrade.model.usage import CostOf, no_prices
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
@@ -20,6 +21,7 @@ class WatchedJudge:
         set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
         heartbeat: Heartbeat | None = None,
         tool_name: Callable[[str], str] | None = None,
+        cost_of: CostOf = no_prices,
     ) -> None:
         """Prepare.
 
@@ -28,11 +30,13 @@ class WatchedJudge:
             set_aside: as of `judge`; a session's own trace id with no rule sets the whole session aside.
             heartbeat: read by a watchdog, if there is one.
             tool_name: as of `judge`.
+            cost_of: as of `judge`.
         """
         self._run = run
         self._set_aside = dict(set_aside)
         self._heartbeat = heartbeat
         self._tool_name = tool_name
+        self._cost_of = cost_of
 
     def reading(self, position: int) -> None:
         """Note that the journal's record at this position is taken in from now on."""
@@ -53,6 +57,7 @@ class WatchedJudge:
             set_aside=self._set_aside,
             working_on=self._working_on(trace.trace_id),
             tool_name=self._tool_name,
+            cost_of=self._cost_of,
         )
 
     def takes_session(self, trace_id: bytes) -> bool:
@@ -65,7 +70,14 @@ class WatchedJudge:
     def judge_session(self, session: Session, rule_set: RuleSet) -> list[Decision]:
         """As `judge_session`."""
         working_on = self._working_on(session_trace_id(session.tenant, session.id))
-        return judge_session(session, rule_set, run=self._run, set_aside=self._set_aside, working_on=working_on)
+        return judge_session(
+            session,
+            rule_set,
+            run=self._run,
+            set_aside=self._set_aside,
+            working_on=working_on,
+            cost_of=self._cost_of,
+        )
 
     def _working_on(self, trace_id: bytes) -> Callable[[Rule], None] | None:
         heartbeat = self._heartbeat

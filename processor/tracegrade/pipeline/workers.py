@@ -25,11 +25,12 @@ from threading import Thread
 from typing import Any, Generic, TypeVar
 
 from tracegrade.codec.kept_spans import decode_spans, encode_spans
-from tracegrade.judge import judge
+from tracegrade.judge import Judgement, judge
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.trace import Trace
 from tracegrade.pipeline.judged import Judged, JudgedTrace
 from tracegrade.rule.load import load_rules
+from tracegrade.rule.prices import Price, Prices
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.tool_aliases import ToolAliases
 
@@ -61,6 +62,7 @@ class ReplayJob(Generic[T]):
     rules: str
     run: str
     tool_aliases: Mapping[str, list[str]]
+    prices: Mapping[str, Price]
     show: Callable[[Judged], T | None]
 
 
@@ -109,12 +111,12 @@ class _TraceJudge(Generic[T]):
         self._job = job
         self._rule_set = rule_set
         self._tool_name = ToolAliases(job.tool_aliases) if job.tool_aliases else None
+        self._cost_of = Prices(job.prices)
 
     def shown(self, item: Judged) -> T | None:
         """The output for `item`; judges it first when it is a trace."""
         if isinstance(item, JudgedTrace):
-            judgement = judge(item.trace, self._rule_set, run=self._job.run, tool_name=self._tool_name)
-            item = JudgedTrace(item.sequence, item.trace, judgement)
+            item = JudgedTrace(item.sequence, item.trace, self._judged(item.trace))
         return self._job.show(item)
 
     def shown_of_packed(self, packed: _Packed) -> T | None:
@@ -122,8 +124,10 @@ class _TraceJudge(Generic[T]):
         trace, blob = packed
         kept = decode_spans(blob)
         trace = replace(trace, spans=kept.spans, replaced=kept.replaced, log_records=kept.log_records)
-        judgement = judge(trace, self._rule_set, run=self._job.run, tool_name=self._tool_name)
-        return self._job.show(JudgedTrace(0, trace, judgement))
+        return self._job.show(JudgedTrace(0, trace, self._judged(trace)))
+
+    def _judged(self, trace: Trace) -> Judgement:
+        return judge(trace, self._rule_set, run=self._job.run, tool_name=self._tool_name, cost_of=self._cost_of)
 
 
 @dataclass(slots=True)

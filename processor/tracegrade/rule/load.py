@@ -1,7 +1,7 @@
 """Rule files to a `RuleSet`: every mistake of every file at once, each with file, line and column."""
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from tracegrade.plugins.installed import load_plugins
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.semantic_model import StaticModel
-from tracegrade.rule.warnings import Warning, unknown_tools, warnings_of
+from tracegrade.rule.warnings import Warning, costs_not_known, unknown_tools, warnings_of
 
 __all__ = ["RuleSet", "builtin_rules", "load_rules", "rules_stamp"]
 
@@ -90,11 +90,24 @@ def tools_never_called(rule_set: RuleSet, stored: Collection[str]) -> list[Probl
     Raises:
         FileError: a file has gone since, or is no YAML now.
     """
+    return _found_in_files(rule_set, lambda rule: unknown_tools(rule, stored))
+
+
+def costs_without_prices(rule_set: RuleSet) -> list[Problem]:
+    """Where rules of files read what runs cost, which nobody knows without prices in the settings.
+
+    Raises:
+        FileError: as `tools_never_called`.
+    """
+    return _found_in_files(rule_set, costs_not_known)
+
+
+def _found_in_files(rule_set: RuleSet, look: Callable[[Rule], Iterable[Warning]]) -> list[Problem]:
     return [
         problem
         for rule in rule_set.rules
-        if rule.id in rule_set.paths
-        for problem in _placed(read(Path(rule_set.paths[rule.id])), unknown_tools(rule, stored))
+        if rule.id in rule_set.paths and (found := list(look(rule)))
+        for problem in _placed(read(Path(rule_set.paths[rule.id])), found)
     ]
 
 

@@ -11,11 +11,14 @@ from tracegrade.document.problem import Location, did_you_mean
 from tracegrade.evaluate.criteria.expected_count import ExpectedCount
 from tracegrade.model.agent_run import normalised_prompt
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.usage import NO_PRICES
 from tracegrade.rule.clauses import Clauses
 from tracegrade.rule.patterns import Patterns
 from tracegrade.rule.rule import Rule
 
 Warning: TypeAlias = tuple[Location, str]
+
+_NO_PRICES = f"costs are not known, so this is never evaluated: {NO_PRICES}"
 
 # A question mark that ends a sentence is none of a glob's.
 _LOOKS_LIKE_A_GLOB = re.compile(r"\*|\?\w|\[[^\]\s]+\]")
@@ -54,6 +57,13 @@ def unknown_tools(rule: Rule, stored: Collection[str]) -> Iterator[Warning]:
     for location, name in _expected(rule):
         if name not in known:
             yield location, f"no stored trace calls {name!r}{did_you_mean(name, known)}"
+
+
+def costs_not_known(rule: Rule) -> Iterator[Warning]:
+    """Where the rule reads what runs cost; without prices in the settings nobody knows."""
+    for location, item in _items(rule):
+        if item.get("max_cost") is not None:
+            yield (*location, "max_cost"), _NO_PRICES
 
 
 def _globs_in_prompts(rule: Rule) -> Iterator[Warning]:

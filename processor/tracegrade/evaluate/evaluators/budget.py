@@ -1,8 +1,9 @@
-"""budget: did the run stay within its limits of calls, retries, errors, duration and tokens?
+"""budget: did the run stay within its limits of calls, retries, errors, duration, tokens and cost?
 
 The share of the given limits that were kept. A retry is a call with the name and arguments of an earlier one; an error
-is a call that failed. Where a limit cannot be judged, since the trace has no times or no tokens, nothing is scored,
-unless another limit was broken already.
+is a call that failed. Cost is what the model calls cost by the prices of the setting ``traces.prices``. Where a limit
+cannot be judged, since the trace has no times or no tokens, or a model has no price, nothing is scored, unless another
+limit was broken already.
 """
 
 from typing import Annotated
@@ -30,6 +31,10 @@ class Criteria(ParameterModel):
     max_errors: Annotated[int | None, Field(ge=0, description="Calls that failed.")] = None
     max_duration: Annotated[Duration | None, Field(description="From start to end, such as 30s.")] = None
     max_tokens: Annotated[int | None, Field(ge=0, description="Tokens of all model calls, in and out.")] = None
+    max_cost: Annotated[
+        float | None,
+        Field(ge=0, description="What all model calls cost, by the prices in `traces.prices`."),
+    ] = None
 
 
 class Settings(ParameterModel):
@@ -51,6 +56,8 @@ def _used(evidence: Evidence, criteria: Criteria) -> dict[str, tuple[float, floa
         used["duration"] = (criteria.max_duration, None if taken is None else taken / _NS_PER_S)
     if criteria.max_tokens is not None:
         used["tokens"] = (criteria.max_tokens, None if trace_context is None else trace_context.tokens())
+    if criteria.max_cost is not None:
+        used["cost"] = (criteria.max_cost, None if trace_context is None else trace_context.cost().amount)
     return used
 
 
@@ -66,15 +73,23 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         if used > limit
     ]
     if not broken and len(known) < len(limits):
-        unknown = ", ".join(name for name in limits if name not in known)
-        return Score(None, details, f"Not recorded: {unknown}.")
+        return Score(None, details, _unknown(evidence, [name for name in limits if name not in known]))
     text = f"Over the limit: {'; '.join(broken)}." if broken else "Within all limits."
     return Score((len(known) - len(broken)) / len(known), details, text)
 
 
+def _unknown(evidence: Evidence, names: list[str]) -> str:
+    missing = [name for name in names if name != "cost"]
+    said = [f"Not recorded: {', '.join(missing)}."] if missing else []
+    if "cost" in names:
+        why = "there is no trace" if evidence.trace_context is None else evidence.trace_context.cost().unknown
+        said.append(f"The cost is not known: {why}.")
+    return " ".join(said)
+
+
 EVALUATOR = Evaluator(
     name="budget",
-    summary="Did the run stay within its limits of calls, retries, errors, duration and tokens?",
+    summary="Did the run stay within its limits of calls, retries, errors, duration, tokens and cost?",
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
