@@ -7,6 +7,8 @@ from sqlalchemy import Engine
 
 from store.judged_traces import MINUTE_NS, START_NS, judged
 from tracegrade.alert.stored_history import ReadHistory, SettledHours, StoredHistory
+from tracegrade.alert.window import window_of
+from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.store.history import Bin, Outcomes, SeriesKey, Window, total
 from tracegrade.store.open import reading
@@ -90,6 +92,18 @@ def test_what_is_seen_is_what_was_stored(filled: Engine) -> None:
     assert traces.passed == 270
 
 
+def test_results_of_a_whole_rule_can_be_read_where_its_alerts_watch_something_else(filled: Engine) -> None:
+    """`alerts preview` says how many results it looked at."""
+    alerts = [{"below": 0.9, "of": "tool-call-order"}, {"coverage": {"silent": "1h"}}]
+    rule = RULE.model_copy(update={"alert": [Alert.model_validate(fields) for fields in alerts]})
+    everything = START_NS, START_NS + 60 * HOURS * MINUTE_NS
+    with reading(filled) as connection:
+        read = ReadHistory(connection, [rule], *everything)
+        whole = _sums(read.bins(rule.id, Window("", *everything, False)))
+        with_incomplete = _sums(read.bins(rule.id, window_of(rule, rule.alert[1], *everything)))
+    assert 0 < total(whole.values()).results < total(with_incomplete.values()).results
+
+
 def test_what_comes_late_is_seen_within_ten_minutes_and_what_is_new_at_once(filled: Engine) -> None:
     settled = SettledHours()
     window = Window("", START_NS, START_NS + 60 * HOURS * MINUTE_NS, False)
@@ -100,9 +114,19 @@ def test_what_comes_late_is_seen_within_ten_minutes_and_what_is_new_at_once(fill
             bins = StoredHistory(connection, [RULE], now_ns, settled).bins(EVERY_TRACE, window, by_minute)
         return sum(item.outcomes.passed for found in bins.values() for item in found)
 
-    before = judged_at(0)
+    def by_minute_of_the_first_hour(minute: int) -> int:
+        first = Window("", START_NS, START_NS + 60 * MINUTE_NS, False)
+        with reading(filled) as connection:
+            bins = StoredHistory(connection, [RULE], window.until_ns + minute * MINUTE_NS, settled).bins(
+                EVERY_TRACE, first, True
+            )
+        return sum(item.outcomes.passed for found in bins.values() for item in found)
+
+    before, before_by_minute = judged_at(0), by_minute_of_the_first_hour(0)
     StoreWriter(filled).write([judged(1000, "pass", first_received_ns=START_NS, last_received_ns=START_NS)])
     assert judged_at(9) == before, "hours that are over are read once"
     assert judged_at(9, by_minute=True) == before + 1
+    assert by_minute_of_the_first_hour(9) == before_by_minute, "so are their minutes"
+    assert by_minute_of_the_first_hour(10) == before_by_minute + 1
     assert judged_at(10) == before + 1
     assert judged_at(-5) == before + 1, "a clock that went back reads again"

@@ -19,6 +19,9 @@ BEYOND_A_SCHEMA = {
     "alert_above_a_pass_rate",
     "alert_below_of_errors",
     "alert_on_the_score_of_a_rule",
+    "alert_on_silence_of_weeks",
+    "alert_on_silence_that_falls",
+    "alert_on_silence_with_false_alarms",
     "alert_resolved_below_its_bound",
     "alert_with_false_alarms_within_a_day",
     "alert_of_an_evaluation_that_is_not_there",
@@ -60,6 +63,7 @@ def rule_of(**fields: Any) -> dict[str, Any]:
         rule_of(unless={"environment": "staging"}, sample=1, alert=[{"below": 0.9, "over": "1h"}]),
         rule_of(alert=[{"drop": {"against": "7d"}}, {"drop": {"against": 0.9, "by": 0.05}, "false_alarm_every": "7d"}]),
         rule_of(alert=[{"coverage": {"against": "7d"}}, {"above": 0.1, "of": "not_evaluable"}]),
+        rule_of(alert=[{"coverage": {"silent": "30m"}, "min_samples": 5}]),
         rule_of(
             evaluate=[{"evaluator": "tool-call-args", "tool_calls": [{"name": "a", "args": {"b": {"$regex": ""}}}]}]
         ),

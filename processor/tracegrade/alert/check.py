@@ -10,8 +10,10 @@ from tracegrade.alert.detect.bound import look_bound
 from tracegrade.alert.detect.coverage import look_coverage
 from tracegrade.alert.detect.drop import look_drop
 from tracegrade.alert.detect.finding import Finding, Firing, Seen
+from tracegrade.alert.detect.silence import look_silence
 from tracegrade.alert.detect.stands_out import stands_out
 from tracegrade.alert.states import Condition, fingerprint_now, next_state, resolved
+from tracegrade.alert.window import window_of
 from tracegrade.document.duration import duration_text
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
@@ -26,6 +28,8 @@ _HOUR = 60
 _FINE_HOURS = 1
 _LEAST_EVIDENCE_HOURS = 24
 _REPLACED_AFTER = 10  # minutes
+# Silence is not ended for being silent before somebody had the time to see to it.
+_SILENCE_STALE_AFTER_S = 7 * 86_400
 
 
 class History(Protocol):
@@ -128,9 +132,10 @@ def _check_rule(looks: "Sequence[_Look]", now_ns: int, checked: Checked, stale_a
         (number, key): found.evidence
         for number, (look, some) in enumerate(zip(looks, findings, strict=True))
         for key, found in some.items()
-        if found.evidence is not None and look.stored(key) is None
+        if found.evidence is not None and not found.is_counted and look.stored(key) is None
     }
-    by_chance = max((look.alert.evidence_s / look.alert.false_alarm_every for look in looks), default=1.0)
+    tests = [look.alert for look in looks if not look.alert.is_counted]
+    by_chance = max((alert.evidence_s / alert.false_alarm_every for alert in tests), default=1.0)
     standing_out = stands_out(evidence, by_chance)
     for number, (look, some) in enumerate(zip(looks, findings, strict=True)):
         most = max((value for (place, _), value in evidence.items() if place == number), default=None)
@@ -141,8 +146,10 @@ def _check_rule(looks: "Sequence[_Look]", now_ns: int, checked: Checked, stale_a
             after = before
             if before is not None and (successor := look.successor(key)) is not None:
                 after = resolved(before, now_ns, f"release {successor} replaced it")
-            elif before is not None and (now_ns - look.last_ns(key, before)) / _NS >= stale_after_s:
-                after = resolved(before, now_ns, f"nothing came for {duration_text(stale_after_s)}")
+            elif before is not None and (now_ns - look.last_ns(key, before)) / _NS >= (
+                stale_s := look.stale_after_s(stale_after_s)
+            ):
+                after = resolved(before, now_ns, f"nothing came for {duration_text(stale_s)}")
             elif (found := some.get(key)) is not None:
                 verdict = found.verdict(before is not None, (number, key) in standing_out)
                 after = next_state(before, verdict, Condition(look.rule, look.alert, key), found, now_ns)
@@ -175,7 +182,8 @@ class _Look:
         self._of_any_release = _by_any_release(self._bins)
         self._traces: Mapping[SeriesKey, Sequence[Bin]] = {}
         if alert.coverage is not None:
-            self._traces = self._read(EVERY_TRACE)
+            if alert.silent_s is None:
+                self._traces = self._read(EVERY_TRACE)
             self._bins = self._of_any_release  # an agent that no longer sends any result is a series, too
         keys = {Condition(rule, alert, key).fingerprint: key for key in self._bins}
         for fingerprint, stored in current.items():
@@ -227,8 +235,15 @@ class _Look:
         last = bins[-1].minute + bins[-1].minutes if bins else 0
         return max(last * MINUTE_NS, fires.starts_ns)
 
+    def stale_after_s(self, unless_silent_s: float) -> float:
+        """After how many seconds without a result it is ended."""
+        return max(unless_silent_s, _SILENCE_STALE_AFTER_S) if self.alert.silent_s is not None else unless_silent_s
+
     def _finding(self, key: SeriesKey) -> Finding | None:
         alert = self.alert
+        if alert.silent_s is not None:
+            until = self._until_ns // MINUTE_NS
+            return look_silence(self._bins[key], alert.silent_s, alert.min_samples, until, self._firing(key))
         seen = self._seen(key, self._bins[key], self._of_any_release[_any_release(key)])
         if alert.below is not None or alert.above is not None:
             return look_bound(self.rule, alert, alert.below or alert.above or 0.0, seen)
@@ -276,16 +291,23 @@ class _Look:
 
     def _read(self, rule_id: str) -> Mapping[SeriesKey, Sequence[Bin]]:
         """Outcomes of evidence and history together: by the hour, and by the minute where they are new."""
-        fine_ns = self._fine_from * MINUTE_NS
         first = (self._hour - 2 * ceil(self.alert.evidence_s / 3600)) * _HOUR
-        hours = self._history.bins(rule_id, self._window(first * MINUTE_NS, fine_ns))
-        found: dict[SeriesKey, Sequence[Bin]] = dict(hours)
-        for key, bins in self._history.bins(rule_id, self._window(fine_ns, self._until_ns), True).items():
-            found[key] = [*found.get(key, ()), *bins]
+        # Silence is told to the minute: so is the hour in which it would have begun.
+        begins = self._until_ns // MINUTE_NS - ceil((self.alert.silent_s or 0) / 60)
+        silent = min(self._fine_from, begins // _HOUR * _HOUR)
+        found: dict[SeriesKey, Sequence[Bin]] = {}
+        for since, until, by_minute in (
+            (first, silent, False),
+            (silent, min(silent + _HOUR, self._fine_from), True),
+            (silent + _HOUR, self._fine_from, False),
+            (self._fine_from, None, True),
+        ):
+            until_ns = self._until_ns if until is None else until * MINUTE_NS
+            if since * MINUTE_NS < until_ns:
+                window = window_of(self.rule, self.alert, since * MINUTE_NS, until_ns)
+                for key, bins in self._history.bins(rule_id, window, by_minute).items():
+                    found[key] = [*found.get(key, ()), *bins]
         return found
-
-    def _window(self, since_ns: int, until_ns: int) -> Window:
-        return Window(self.alert.evaluation, since_ns, until_ns, self.rule.incomplete == "count")
 
 
 def _incidents(alerts: Iterable[StoredAlert], now_ns: int) -> dict[tuple[str, ...], list[tuple[int, int]]]:

@@ -26,24 +26,21 @@ def summary(alert: StoredAlert) -> str:
 def lines(alert: StoredAlert, links: Links = NO_LINKS) -> list[str]:
     """The details of an alert, one per line; traces as addresses where `links` has them."""
     facts = alert.facts
-    interval = f"between {facts.low:.1%} and {facts.high:.1%}"
     found = [alert.title] if alert.title else []
     if alert.state == "resolved" and facts.ended_by:
         found.append(f"Ended because {facts.ended_by}.")
-    if facts.by_chance_every_s and alert.state == "firing":
-        interval += f"; by chance at most once in {_long_time(facts.by_chance_every_s)}"
-    found.append(f"Value: {alert.value:.1%} of {alert.samples} results, {interval}")
+    found.append(_value(alert))
     if facts.was is not None:
         of = f"of {facts.was_samples} results" if facts.was_samples else "as stated"
         found.append(f"Before: {facts.was:.1%} {of}")
     began = f"Since: {time_text(facts.since_ns if facts.since_ns is not None else alert.starts_ns)}"
     found.append(f"{began}, until {time_text(alert.ends_ns)}" if alert.ends_ns is not None else began)
-    if facts.traces:
+    if facts.traces and alert.kind != "silent":  # that nothing came is seen in no trace
         least = "at least " if facts.more_traces else ""
         found.append(f"Found on {least}{facts.traces:,} {'trace' if facts.traces == 1 else 'traces'}")
     if facts.changed:
         found.append(f"Changed near that time: {'; '.join(facts.changed)}")
-    if facts.worst:
+    if facts.worst and alert.kind != "silent":
         found.append(f"Traces to look at: {', '.join(map(links.trace, facts.worst))}")
     return found
 
@@ -83,7 +80,19 @@ def time_text(time_ns: int) -> str:
     return datetime.fromtimestamp(time_ns // _NS, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
+def _value(alert: StoredAlert) -> str:
+    facts = alert.facts
+    if alert.kind == "silent":
+        return f"Before: {alert.samples:,} results in 7d"
+    interval = f"between {facts.low:.1%} and {facts.high:.1%}"
+    if facts.by_chance_every_s and alert.state == "firing":
+        interval += f"; by chance at most once in {_long_time(facts.by_chance_every_s)}"
+    return f"Value: {alert.value:.1%} of {alert.samples} results, {interval}"
+
+
 def _what(alert: StoredAlert) -> str:
+    if alert.kind == "silent":
+        return _silence(alert)
     within = "" if alert.kind == "drop" else f" in {duration_text(alert.over_s)}"  # a drop: since it fell, or rose
     over = f"({alert.samples} results{within})"
     named = {"pass_rate": "pass rate", "not_evaluable": "share not evaluable", "error": "share of errors"}.get(alert.of)
@@ -102,6 +111,22 @@ def _what(alert: StoredAlert) -> str:
     if alert.kind == "coverage":
         return f"results stopped arriving: {alert.value:.1%} of the usual number are left {over}"
     return f"{named} {alert.value:.1%} is {alert.kind} {alert.bound:.1%} {over}"
+
+
+def _silence(alert: StoredAlert) -> str:
+    silence = _length(alert.value)
+    if alert.state == "firing":
+        return f"no results for {silence}"
+    if alert.facts.ended_by:
+        return f"no results for {silence}, ended because {alert.facts.ended_by}"
+    return f"results came again after {silence}"
+
+
+def _length(seconds: float) -> str:
+    """A length of time to the minute, in its two largest units: "3h 25m"."""
+    minutes = round(seconds / 60)
+    parts = ((minutes // 1440, "d"), (minutes // 60 % 24, "h"), (minutes % 60, "m"))
+    return " ".join([f"{number}{unit}" for number, unit in parts if number][:2]) or "0m"
 
 
 def _long_time(seconds: float) -> str:

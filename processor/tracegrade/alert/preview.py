@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tracegrade.alert.check import History, LookedAt, check, looks_back_s
+from tracegrade.alert.window import window_of
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.history import Window
@@ -17,10 +18,7 @@ def without_results(history: History, rules: Sequence[Rule], since_ns: int, unti
     return [
         rule
         for rule in rules
-        if not any(
-            history.bins(rule.id, Window(alert.evaluation, since_ns, until_ns, rule.incomplete == "count"))
-            for alert in rule.alert
-        )
+        if not any(history.bins(rule.id, window_of(rule, alert, since_ns, until_ns)) for alert in rule.alert)
     ]
 
 
@@ -87,6 +85,8 @@ def _results(history: History, rule: Rule, since_ns: int, until_ns: int) -> int:
 def _why(looked: LookedAt, results: int) -> str:
     """Why an alert did not fire, from its check with the most evidence."""
     seen = f"{results:,} {'result' if results == 1 else 'results'} looked at"
+    if looked.alert.is_counted:
+        return f"{seen}; the condition never held."
     if looked.evidence is not None:
         series = f"; with {looked.needed} series one of them needs {looked.needed}" if looked.needed > 1 else ""
         return f"{seen}; the evidence was at most {looked.evidence:.2g}, and 1 is needed{series}."

@@ -100,7 +100,10 @@ def _begun(condition: Condition, finding: Finding, now_ns: int) -> StoredAlert:
         rule_hash=rule.hash,
         agent=series.agent,
         release=series.release,
-        facts=Facts(by_chance_every_s=(finding.evidence or 0.0) * alert.false_alarm_every, fired_at=finding.value),
+        facts=Facts(
+            by_chance_every_s=None if finding.is_counted else (finding.evidence or 0.0) * alert.false_alarm_every,
+            fired_at=finding.value,
+        ),
     )
     return _seen(new, finding, now_ns)
 

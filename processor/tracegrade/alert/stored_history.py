@@ -3,12 +3,13 @@
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from typing import TypeAlias
 
 from sqlalchemy import Connection
 
+from tracegrade.alert.window import window_of
 from tracegrade.rule.rule import Rule
 from tracegrade.store.history import Bin, Outcomes, SeriesHistory, SeriesKey, Window, bins_of, weighted
 from tracegrade.store.rates import stretches
@@ -17,25 +18,26 @@ from tracegrade.store.schema import MINUTE_NS
 _COUNTED = 6  # numbers in each minute
 _HOURS_KEPT = 200  # windows: one for each rule, and for each evaluation that it watches
 _READ_AGAIN_NS = 600 * 1_000_000_000
+_HOUR_NS = 60 * MINUTE_NS
 
 _ByRule: TypeAlias = Mapping[str, Mapping[SeriesKey, Sequence[Bin]]]
 
 
 class SettledHours:
-    """Outcomes by the hour that ended before a check, kept between checks.
+    """Outcomes of hours that ended before a check, by the hour or by the minute, kept between checks.
 
     They change only by results that come late, so they are read again after ten minutes.
     """
 
     def __init__(self) -> None:
-        self._bins: dict[tuple[frozenset[str], Window], tuple[int, _ByRule]] = {}
+        self._bins: dict[Hashable, tuple[int, _ByRule]] = {}
 
-    def bins(self, hashes: frozenset[str], window: Window, now_ns: int, read: Callable[[], _ByRule]) -> _ByRule:
-        """What `read` gives for a window of some rules, or gave a few minutes ago."""
+    def bins(self, about: Hashable, now_ns: int, read: Callable[[], _ByRule]) -> _ByRule:
+        """What `read` gives, or gave a few minutes ago; `about` says which rules and which window that is of."""
         self._bins = {key: kept for key, kept in self._bins.items() if 0 <= now_ns - kept[0] < _READ_AGAIN_NS}
-        if (hashes, window) not in self._bins:
-            self._bins[hashes, window] = now_ns, read()
-        return self._bins[hashes, window][1]
+        if about not in self._bins:
+            self._bins[about] = now_ns, read()
+        return self._bins[about][1]
 
 
 class StoredHistory:
@@ -57,10 +59,11 @@ class StoredHistory:
 
     def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, Sequence[Bin]]:
         """See `tracegrade.alert.check.History.bins`."""
-        if by_minute:
+        if by_minute and window.until_ns > self._now_ns - _HOUR_NS:
             found = self._by_minute(window)
         else:
-            found = self._settled.bins(self._hashes, window, self._now_ns, lambda: self._history.bins(window))
+            about = self._hashes, window, by_minute
+            found = self._settled.bins(about, self._now_ns, lambda: self._history.bins(window, by_minute))
         return found.get(rule_id, {})
 
 
@@ -72,10 +75,10 @@ class ReadHistory:
         # The checks of one hour read the same hours.
         self._by_hour = lru_cache(_HOURS_KEPT)(self._hours)
         self._courses: dict[tuple[str, bool], defaultdict[str, list[_Course]]] = {}
-        looked_at = {(rule.incomplete == "count", alert.evaluation) for rule in rules for alert in rule.alert}
-        for count_incomplete, evaluation in looked_at:
+        windows = {window_of(rule, alert, since_ns, until_ns) for rule in rules for alert in rule.alert}
+        whole_rules = {Window("", since_ns, until_ns, rule.incomplete == "count") for rule in rules}
+        for window in windows | whole_rules:
             courses: dict[int, _Course] = {}
-            window = Window(evaluation, since_ns, until_ns, count_incomplete)
             for number, minute, counted in history.minutes(window):
                 if number not in courses:
                     courses[number] = _Course(*history.series[number])
@@ -83,7 +86,7 @@ class ReadHistory:
             by_rule: defaultdict[str, list[_Course]] = defaultdict(list)
             for course in courses.values():
                 by_rule[course.key.rule_id].append(course)
-            self._courses[evaluation, count_incomplete] = by_rule
+            self._courses[window.evaluation, window.count_incomplete] = by_rule
 
     def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, Sequence[Bin]]:
         """See `tracegrade.alert.check.History.bins`."""

@@ -9,7 +9,7 @@ from tracegrade.document.file_model import Duration, FileModel
 from tracegrade.rule.alert_forms import Coverage, Drop
 from tracegrade.rule.mistakes import mistake, refuse
 
-AlertKind: TypeAlias = Literal["below", "above", "drop", "coverage"]
+AlertKind: TypeAlias = Literal["below", "above", "drop", "coverage", "silent"]
 
 _DAY_S = 86_400.0
 _LEAST_EVIDENCE_S = 7 * _DAY_S
@@ -19,7 +19,13 @@ _WENT = {
     "sustained": "is no longer a field: 'false_alarm_every: 30d' says how seldom an alert may be wrong",
 }
 
-KINDS: tuple[AlertKind, ...] = ("below", "above", "drop", "coverage")
+FORMS: tuple[AlertKind, ...] = ("below", "above", "drop", "coverage")
+"""The fields of which exactly one says what an alert looks for."""
+
+_ONLY_OF_TESTS = {
+    "false_alarm_every": "{} is counted, so chance cannot make it wrong; remove 'false_alarm_every'",
+    "over": "{} says itself over how long it counts; remove 'over'",
+}
 
 PASS_RATE = "pass_rate"
 """What an alert watches unless it names something else."""
@@ -43,7 +49,7 @@ def watched_evaluation(of: str) -> str:
 class Alert(FileModel):
     """One condition; exactly one of `below`, `above`, `drop` and `coverage` says which."""
 
-    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [kind]} for kind in KINDS]})
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [form]} for form in FORMS]})
 
     below: float | None = Field(default=None, gt=0, le=1, description="Fires when what is watched falls below this.")
     above: float | None = Field(
@@ -87,13 +93,26 @@ class Alert(FileModel):
 
     @property
     def kind(self) -> AlertKind:
-        """Which of the four it is."""
-        return next(kind for kind in KINDS if getattr(self, kind) is not None)
+        """What it looks for."""
+        form = next(form for form in FORMS if getattr(self, form) is not None)
+        return "silent" if self.silent_s is not None else form
+
+    @property
+    def silent_s(self) -> float | None:
+        """For how many seconds nothing must come for it to fire; None unless it looks for silence."""
+        return self.coverage.silent if self.coverage is not None else None
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is decided by counting alone: chance is not weighed, and no false alarms are promised."""
+        return self.silent_s is not None
 
     @property
     def needs_history(self) -> bool:
         """Whether it is measured against earlier results, and not against what the rule states."""
-        return self.coverage is not None or (self.drop is not None and self.drop.against.history is not None)
+        if self.coverage is not None:
+            return self.coverage.against is not None
+        return self.drop is not None and self.drop.against.history is not None
 
     @property
     def evidence_s(self) -> float:
@@ -106,7 +125,7 @@ class Alert(FileModel):
     def identity(self) -> tuple[object, ...]:
         """What makes it another alert when it is edited; how soon and how surely it fires does not."""
         drop = self.drop and (self.drop.against.share, self.drop.against.history, self.drop.by)
-        coverage = self.coverage and (self.coverage.against, self.coverage.falls_to)
+        coverage = self.coverage and (self.silent_s or (self.coverage.against, self.coverage.falls_to))
         return self.kind, self.of, self.below, self.above, drop, coverage, self.over
 
     @property
@@ -122,6 +141,8 @@ class Alert(FileModel):
     @property
     def says(self) -> str:
         """The condition in words."""
+        if self.silent_s is not None:
+            return f"no results for {duration_text(self.silent_s)} where {self.min_samples} or more came in 7d"
         promise = f"at most one false alarm in {duration_text(self.false_alarm_every)}"
         over = f"from {self.min_samples} results on, {promise}"
         if self.below is not None:
@@ -137,15 +158,15 @@ class Alert(FileModel):
             )
             return f"{self.of} falls by {self.drop.by:g} or more against {what}, {over}"
         assert self.coverage is not None
-        usual = f"the {duration_text(self.coverage.against)} before"
+        usual = f"the {duration_text(self.coverage.against or 0)} before"
         return f"results fall to {self.coverage.falls_to:g} of what was usual in {usual}, {over}"
 
     @model_validator(mode="after")
     def _check_kind(self) -> Self:
-        given = [kind for kind in KINDS if getattr(self, kind) is not None]
+        given = [form for form in FORMS if getattr(self, form) is not None]
         mistakes = []
         if len(given) != 1:
-            mistakes.append(mistake(f"expected one of {', '.join(KINDS)}, found {' and '.join(given) or 'none'}"))
+            mistakes.append(mistake(f"expected one of {', '.join(FORMS)}, found {' and '.join(given) or 'none'}"))
         if self.of.removesuffix(SCORE) in SHARES and self.is_of_score:
             mistakes.append(mistake(f"a rule has no score; name an evaluation, found {self.of!r}", "of"))
         if given == ["above"] and self.of not in UNJUDGED:
@@ -156,6 +177,9 @@ class Alert(FileModel):
             mistakes.append(mistake("coverage watches the rule's results; remove 'of'", "of"))
         if self.resolve_at is not None and (problem := self._resolves_wrongly()):
             mistakes.append(mistake(problem, "resolve_at"))
+        if len(given) == 1 and self.is_counted:
+            found = [(name, why) for name, why in _ONLY_OF_TESTS.items() if name in self.model_fields_set]
+            mistakes += [mistake(why.format(self.kind), name) for name, why in found]
         if mistakes:
             raise refuse(mistakes)
         return self

@@ -1,8 +1,8 @@
 """The forms of alerts that have fields of their own: a fall against a baseline, and lost coverage."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from tracegrade.document.file_model import Duration, FileModel
 from tracegrade.rule.mistakes import mistake, refuse
@@ -57,9 +57,28 @@ class Drop(FileModel):
 
 
 class Coverage(FileModel):
-    """Evaluations that stopped coming, or came without the tool content that they read."""
+    """Evaluations that stopped coming: a part of them while traces still come, or all of them."""
 
-    against: Duration = Field(gt=0, description="How much stored history before the window is compared with.")
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["against"]}, {"required": ["silent"]}]})
+
+    against: Duration | None = Field(
+        default=None, gt=0, description="How much stored history before the window is compared with."
+    )
     falls_to: float = Field(
         default=0.5, gt=0, lt=1, description="Fires when less than this part is left of what was usual."
     )
+    silent: Duration | None = Field(
+        default=None,
+        ge=60,
+        le=3 * 86_400,
+        description="Fires when an agent that sent results sends none for so long, traces or not: 1m to 3d.",
+    )
+
+    @model_validator(mode="after")
+    def _check_form(self) -> Self:
+        given = [name for name in ("against", "silent") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise refuse([mistake(f"expected one of against, silent, found {' and '.join(given) or 'none'}")])
+        if self.silent is not None and "falls_to" in self.model_fields_set:
+            raise refuse([mistake("silence has no part that is left; remove 'falls_to'", "falls_to")])
+        return self

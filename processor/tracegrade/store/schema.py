@@ -223,7 +223,7 @@ alerts = Table(
     Column("samples", Integer, nullable=False, doc="results in the window"),
     Column("updated_ns", BigInteger, nullable=False, doc="the last look"),
     Column("notified", JSON, nullable=False, doc="channel name to its last notification, and what went wrong"),
-    Column("kind", Text, nullable=False, doc="`below`, `above`, `drop` or `coverage`"),
+    Column("kind", Text, nullable=False, doc="`below`, `above`, `drop`, `coverage` or `silent`"),
     Column("rule_hash", Text, nullable=False, doc="the rule's hash"),
     Column("agent", Text, nullable=False, doc="the agent watched"),
     Column("release", Text, doc="the release watched"),

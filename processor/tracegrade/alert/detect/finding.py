@@ -49,7 +49,8 @@ class Finding:
     ``value`` lies between ``low`` and ``high``; it is compared with ``bound``, which for a drop or coverage comes from
     the baseline: ``was``, of ``was_samples`` results (0: stated). ``evidence`` is that of a change for the worse, or,
     while it fires, of recovery: enough at 1. None when nobody can tell: too few results, or none. Unknown is not zero.
-    ``since``: the minute in which it most likely began.
+    ``since``: the minute in which it most likely began. ``is_counted``: it was decided by counting, so that neither
+    chance nor other series matter.
     """
 
     value: float
@@ -61,6 +62,7 @@ class Finding:
     was: float | None = None
     was_samples: int = 0
     since: int | None = None
+    is_counted: bool = False
 
     def verdict(self, is_firing: bool, stands_out: bool) -> Verdict:
         """Whether the condition holds; `stands_out`: whether the series stands out among all that were checked."""
@@ -68,7 +70,7 @@ class Finding:
             return "unknown"
         if is_firing:
             return "recovered" if self.evidence >= 1 else "between"
-        return "holds" if stands_out else "between"
+        return "holds" if stands_out or (self.is_counted and self.evidence >= 1) else "between"
 
 
 @dataclass(frozen=True, slots=True)
