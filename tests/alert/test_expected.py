@@ -7,7 +7,7 @@ import pytest
 from bench.alert_rates import Traffic, delay
 
 from alert.staged import DAY, Stage, rule_of
-from tracegrade.alert.expected import expectation, minutes_until_found, stated_volume, stored_volume
+from tracegrade.alert.expected import Volume, expected, minutes_until_found, stated_volume, stored_volume
 from tracegrade.rule.alert import Alert
 from tracegrade.store.history import Window
 from tracegrade.store.schema import MINUTE_NS
@@ -15,6 +15,12 @@ from tracegrade.store.schema import MINUTE_NS
 
 def alert(**fields: Any) -> Alert:
     return Alert.model_validate(fields or {"drop": {"against": "7d"}})
+
+
+def said_of(alert: Alert, volume: Volume | None) -> str:
+    found = expected(alert, volume)
+    assert found is not None
+    return found.sentence
 
 
 @pytest.mark.slow
@@ -38,23 +44,39 @@ def test_more_results_and_larger_falls_are_found_sooner() -> None:
 
 
 def test_what_cannot_be_found_while_results_are_evidence_is_said_to_be_so() -> None:
-    said = expectation(alert(), stated_volume(5, alert()))
+    said = said_of(alert(), stated_volume(5, alert()))
     assert said == (
         "At 5 results a day of one series, of which 95% are good: "
-        "a fall by 10 points is found too late or never and a fall by 20 points is found too late or never."
+        "a fall by 10 points is found too late or never and a fall by 20 points is found too late or never; "
+        "false alarms a month: at most 1."
     )
 
 
 def test_of_a_bound_two_distances_from_it_are_named() -> None:
     below = alert(below=0.9)
-    said = expectation(below, stated_volume(2000, below))
+    said = said_of(below, stated_volume(2000, below))
     assert said.startswith("At 2,000 results a day of one series: 5 points past the bound are found after about ")
     assert "10 points past the bound are found after about " in said
 
 
 def test_without_results_and_a_stated_volume_it_is_unknown() -> None:
-    assert "is unknown" in expectation(alert(), None)
-    assert expectation(alert(coverage={"against": "7d"}), None) == ""
+    assert said_of(alert(), None) == (
+        "How soon it fires is unknown, without stored results or --volume; false alarms a month: at most 1."
+    )
+
+
+@pytest.mark.parametrize("coverage", [{"against": "7d"}, {"silent": "30m"}])
+def test_lost_coverage_has_no_size(coverage: dict[str, str]) -> None:
+    assert expected(alert(coverage=coverage), stated_volume(500, alert())) is None
+
+
+def test_false_alarms_a_month_are_those_that_are_promised_at_any_volume() -> None:
+    weekly = alert(below=0.9, false_alarm_every="7d")
+    for a_day in (5, 5000):
+        found = expected(weekly, stated_volume(a_day, weekly))
+        assert found is not None
+        assert found.false_alarms_a_month == pytest.approx(30 / 7)
+    assert said_of(weekly, None).endswith("at most 4.3.")
 
 
 def test_the_volume_of_the_store_is_that_of_its_middle_series() -> None:

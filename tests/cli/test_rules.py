@@ -1,6 +1,7 @@
 import json
 import shutil
 import sqlite3
+import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -119,6 +120,33 @@ class TestExplain:
         assert wrong.exit_code == 2
         assert "expected results of one series such as 500/day or 20/hour, found 'many'" in wrong.stderr
 
+    def test_check_says_the_same_of_each_alert_that_can_fire(self, rule: Path) -> None:
+        checked = run("check", rule, "--volume", "20/hour").stdout.splitlines()
+        assert checked[0].startswith("1 rule,")
+        (said,) = checked[1:]
+        assert said.startswith(f"{DEMO_RULE}: pass_rate below 0.95, ")
+        assert said.endswith("; false alarms a month: at most 1.")
+        told = " ".join(run("explain", DEMO_RULE, rule, "--volume", "20/hour").stdout.split())
+        assert said.removeprefix(f"{DEMO_RULE}: ") in told
+        ((alert,),) = [row["alerts"] for row in rows(run("check", rule, "--volume", "20/hour", "--format", "json"))]
+        assert (alert["rule"], alert["results_a_day"], alert["false_alarms_a_month"]) == (DEMO_RULE, 480, 1)
+        assert [found["size"] for found in alert["found"]] == [0.05, 0.1]
+        assert alert["found"][0]["minutes"] > alert["found"][1]["minutes"] > 0
+        change(rule / "rule.yaml", "status: stable", "status: experimental")
+        assert len(run("check", rule, "--volume", "20/hour").stdout.splitlines()) == 1
+
+    def test_check_takes_the_volume_of_the_store_and_says_when_it_is_unknown(self, rule: Path, tmp_path: Path) -> None:
+        check = ("check", rule, "--data-dir", tmp_path / "data")
+        assert "How soon it fires is unknown, without stored results or --volume" in run(*check).stdout
+        (own,) = load_rules([str(rule)]).rules
+        now_ns = time.time_ns()
+        traces = [judged(number, first_received_ns=now_ns, last_received_ns=now_ns) for number in range(70)]
+        for trace in traces:
+            for decision in trace.decisions:
+                decision.pair.rule_id, decision.pair.rule_hash = own.id, own.hash
+        store(tmp_path / "data", *traces)
+        assert "At 10 results a day of one series" in run(*check).stdout
+
     def test_a_rule_is_told_in_words(self, rule: Path) -> None:
         told = run("explain", DEMO_RULE, rule).stdout
         (row,) = rows(run("list", "--format", "json", rule))
@@ -131,8 +159,8 @@ class TestExplain:
             'With tool_calls_order: ["validate_user","check_inventory","create_order"]; '
             "only the whole score, 1, passes.",
             "Beyond its stored results, people are alerted when: - pass_rate below 0.95, from 20 results on, "
-            "at most one false alarm in 30d. How soon it fires is unknown: no results are stored, and "
-            "--volume does not say how many come. Incomplete traces are judged, and left out of pass rates and alerts.",
+            "at most one false alarm in 30d. How soon it fires is unknown, without stored results or --volume; "
+            "false alarms a month: at most 1. Incomplete traces are judged, and left out of pass rates and alerts.",
             "A fail means nothing when: - The user was validated in an earlier turn of the same conversation, "
             "in a trace of its own",
             f"Rule hash {row['hash']}, text {row['text_hash']}, written in {row['path']}",

@@ -1,7 +1,11 @@
-"""How soon an alert is expected to fire, at the volume of its rule: the detectors look at results that are all mean."""
+"""How soon an alert is expected to fire, and how often it may be wrong, at the volume of its rule.
+
+The detectors look at results that are all mean.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import median_low
 
 from tracegrade.alert.detect.bound import past_bound
@@ -16,6 +20,7 @@ from tracegrade.store.history import Bin, SeriesKey
 _HOUR = 60
 _FINE = 5
 _DAY = 24 * 60
+_MONTH_S = 30 * 86_400
 _USUAL_SHARE = 0.95  # of what no store knows
 _BELOW_THE_BOUND = (0.05, 0.1)
 
@@ -52,17 +57,38 @@ def stored_volume(alert: Alert, bins: Mapping[SeriesKey, Sequence[Bin]], days: f
     return Volume(middle / days, next(usual for samples, usual in known if samples == middle))
 
 
-def expectation(alert: Alert, volume: Volume | None) -> str:
-    """In a sentence, when falls are expected to be found; "" for lost coverage."""
-    if alert.coverage is not None:
-        return ""
-    if volume is None:
-        return "How soon it fires is unknown: no results are stored, and --volume does not say how many come."
-    found = " and ".join(
-        f"{_what(alert, size)} {_when(minutes_until_found(alert, volume, size))}" for size in _sizes(alert)
-    )
-    of = "" if alert.drop is None else f", of which {volume.usual.share:.0%} are good"
-    return f"At {volume.a_day:,.0f} results a day of one series{of}: {found}."
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What to expect of an alert.
+
+    ``volume`` is that of one series; None: nobody knows it, and nothing is ``found``. ``found``: for each size of a
+    fall (of a bound: how far past it), after how many minutes it fires; None for too late or never. At most
+    ``false_alarms_a_month`` in 30 days, over all series and alerts of the rule together, at any volume.
+    """
+
+    alert: Alert
+    volume: Volume | None
+    found: tuple[tuple[float, int | None], ...]
+    false_alarms_a_month: float
+
+    @property
+    def sentence(self) -> str:
+        """In words."""
+        wrong = f"false alarms a month: at most {self.false_alarms_a_month:.2g}"
+        if self.volume is None:
+            return f"How soon it fires is unknown, without stored results or --volume; {wrong}."
+        found = " and ".join(f"{_what(self.alert, size)} {_when(minutes)}" for size, minutes in self.found)
+        of = "" if self.alert.drop is None else f", of which {self.volume.usual.share:.0%} are good"
+        return f"At {self.volume.a_day:,.0f} results a day of one series{of}: {found}; {wrong}."
+
+
+def expected(alert: Alert, volume: Volume | None) -> Expected | None:
+    """What to expect of `alert` at this volume; None where falls have no size: lost coverage, and what is counted."""
+    if alert.coverage is not None or alert.is_counted:
+        return None
+    sizes = () if volume is None else _sizes(alert)
+    found = tuple((size, minutes_until_found(alert, volume, size)) for size in sizes if volume is not None)
+    return Expected(alert, volume, found, _MONTH_S / alert.false_alarm_every)
 
 
 def minutes_until_found(alert: Alert, volume: Volume, size: float) -> int | None:
@@ -72,8 +98,9 @@ def minutes_until_found(alert: Alert, volume: Volume, size: float) -> int | None
     """
     change, after = _change(alert, volume.usual, size)
     before = volume.usual.share if alert.drop is not None else min(0.99, after + 2 * size)
-    looks: list[int] = [*range(_FINE, 4 * _HOUR, _FINE), *range(4 * _HOUR, int(alert.evidence_s) // 60, _HOUR)]
-    for minutes in looks:
+    last = int(alert.evidence_s) // 60
+    looks = (range(_FINE, 4 * _HOUR, _FINE), range(4 * _HOUR, 2 * _DAY, _HOUR), range(2 * _DAY, last, 6 * _HOUR))
+    for minutes in chain(*looks):
         steps = list(_mean_steps(volume.a_day, before, after, minutes))
         if volume.a_day * minutes / _DAY < 1 or sum(step.good + step.bad for step in steps) < alert.min_samples:
             continue

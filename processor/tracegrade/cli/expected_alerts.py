@@ -1,4 +1,4 @@
-"""How soon the alerts of rules are expected to fire, for commands that show rules."""
+"""What to expect of the alerts of rules, for commands that show rules."""
 
 import re
 import time
@@ -10,6 +10,7 @@ import click
 from tracegrade.cli.reading import ReadSettings
 
 if TYPE_CHECKING:
+    from tracegrade.alert.expected import Expected, Volume
     from tracegrade.rule.rule import Rule
 
 _VOLUME_DAYS = 7
@@ -27,41 +28,57 @@ class _Volume(click.ParamType[float]):
         return float(found[1]) * (24 if found[2] == "hour" else 1)
 
 
-VOLUME = _Volume()
+volume_option = click.option(
+    "--volume", type=_Volume(), help="How many results of one series a day, such as 500/day; else from the store."
+)
+"""``--volume``, for a parameter ``volume``: results a day, None unless given."""
 
 
-def expected_alerts(settings: ReadSettings, rules: "Sequence[Rule]", a_day: float | None) -> dict[str, list[str]]:
-    """A sentence for each alert of each rule, by rule: how soon it is expected to fire.
+def expected_alerts(
+    settings: ReadSettings, rules: "Sequence[Rule]", a_day: float | None
+) -> "dict[str, list[Expected | None]]":
+    """What to expect of each alert of each rule that has alerts, by rule; None where falls have no size.
 
     Args:
         settings: where the store is.
         rules: the rules.
         a_day: how many results of one series come a day; None: as many as the store has.
     """
-    from tracegrade.alert.expected import expectation, stated_volume
+    alerting = [rule for rule in rules if rule.alert]
+    if not alerting:  # nothing is loaded for them
+        return {}
+    from tracegrade.alert.expected import expected, stated_volume
 
     if a_day is not None:
-        return {rule.id: [expectation(alert, stated_volume(a_day, alert)) for alert in rule.alert] for rule in rules}
-    return {rule.id: _expected_by_store(settings, rule) for rule in rules if rule.alert}
+        return {rule.id: [expected(alert, stated_volume(a_day, alert)) for alert in rule.alert] for rule in alerting}
+    volumes = _stored_volumes(settings, alerting)
+    return {
+        rule.id: [expected(alert, volumes.get((rule.id, place))) for place, alert in enumerate(rule.alert)]
+        for rule in alerting
+    }
 
 
-def _expected_by_store(settings: ReadSettings, rule: "Rule") -> list[str]:
-    from tracegrade.alert.expected import expectation, stored_volume
-    from tracegrade.store.history import SeriesHistory, Window
-    from tracegrade.store.open import StoreError, reading_store
+def _stored_volumes(settings: ReadSettings, rules: "Sequence[Rule]") -> "dict[tuple[str, int], Volume]":
+    """By rule and number of the alert; without those of which nothing is stored."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from tracegrade.alert.expected import stored_volume
+    from tracegrade.alert.window import window_of
+    from tracegrade.model.errors import TraceGradeError
+    from tracegrade.store.history import SeriesHistory
+    from tracegrade.store.open import reading_store
 
     now_ns = time.time_ns()
     since_ns = now_ns - _VOLUME_DAYS * 86_400 * 10**9
+    found = {}
     try:
         with reading_store(settings.store_url) as connection:
-            history = SeriesHistory(connection, {rule.hash})
-            found = [
-                history.bins(Window(alert.evaluation, since_ns, now_ns, rule.incomplete == "count")).get(rule.id, {})
-                for alert in rule.alert
-            ]
-    except StoreError:  # nothing was judged here yet
-        return [expectation(alert, None) for alert in rule.alert]
-    return [
-        expectation(alert, stored_volume(alert, bins, _VOLUME_DAYS))
-        for alert, bins in zip(rule.alert, found, strict=True)
-    ]
+            for rule in rules:
+                history = SeriesHistory(connection, {rule.hash})
+                for place, alert in enumerate(rule.alert):
+                    bins = history.bins(window_of(rule, alert, since_ns, now_ns)).get(rule.id, {})
+                    if (volume := stored_volume(alert, bins, _VOLUME_DAYS)) is not None:
+                        found[rule.id, place] = volume
+    except (TraceGradeError, SQLAlchemyError):  # there is none here, or not yet, or it is damaged: rules are none of it
+        return {}
+    return found

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.expected_alerts import VOLUME, expected_alerts
+from tracegrade.cli.expected_alerts import expected_alerts, volume_option
 from tracegrade.cli.output import (
     EXIT_USAGE,
     format_option,
@@ -24,7 +24,9 @@ from tracegrade.cli.rule_tests import test
 from tracegrade.display import count, time_text
 
 if TYPE_CHECKING:
+    from tracegrade.alert.expected import Expected
     from tracegrade.rule.rule import Rule
+    from tracegrade.rule.rule_set import RuleSet
 
 
 @click.group()
@@ -42,16 +44,20 @@ def command(context: click.Context, semantic_model: str | None) -> None:
 @command.command()
 @paths_argument
 @click.option("--strict", is_flag=True, help="Treat warnings as mistakes: exit 2 for them, too.")
+@volume_option
 @reading_options
 @format_option
 @reports_errors
-def check(settings: ReadSettings, paths: Sequence[str], strict: bool, output_format: str) -> None:
+def check(settings: ReadSettings, paths: Sequence[str], strict: bool, volume: float | None, output_format: str) -> None:
     """Report every mistake in rule files, and warn of what looks wrong; exit 2 when there is a mistake.
 
     If there is a store, tools that none of its newest 2,000 traces calls are warned of, too; and rules that read costs,
-    unless the settings have prices.
+    unless the settings have prices. Of each alert it is said how soon it is expected to fire, and how often it may be
+    wrong.
 
-    JSON: {rules, hash, warnings: [{path, line, column, message}]}.
+    JSON: {rules, hash, warnings: [{path, line, column, message}], alerts: [{rule, alert, results_a_day, found:
+    [{size, minutes}], false_alarms_a_month}]}. The size is that of a fall, or how far past its bound what is watched
+    lies. Null are results_a_day that are unknown, and the minutes of what is found too late or never.
     """
     from dataclasses import asdict
 
@@ -61,15 +67,39 @@ def check(settings: ReadSettings, paths: Sequence[str], strict: bool, output_for
     warnings = [*rule_set.warnings, *tools_never_called(rule_set, _stored_tools(settings))]
     if not settings.has_prices:
         warnings += costs_without_prices(rule_set)
+    expected = _expected(settings, rule_set, volume)
     if output_format == "json":
-        print_json([{"rules": len(rule_set), "hash": rule_set.hash, "warnings": [asdict(item) for item in warnings]}])
+        found = {
+            "warnings": [asdict(item) for item in warnings],
+            "alerts": [_expected_json(*item) for item in expected],
+        }
+        print_json([{"rules": len(rule_set), "hash": rule_set.hash, **found}])
     else:
         for warning in warnings:
             print_line(f"{'Error' if strict else 'Warning'}: {warning}", err=True)
         said = count(len(warnings), "warning") if warnings else "nothing wrong"
         print_line(f"{count(len(rule_set), 'rule')}, {said} (rule set {rule_set.hash})")
+        for rule_id, item in expected:
+            print_line(f"{rule_id}: {item.alert.says}. {item.sentence}")
     if strict and warnings:
         sys.exit(EXIT_USAGE)
+
+
+def _expected(settings: ReadSettings, rule_set: "RuleSet", volume: float | None) -> "list[tuple[str, Expected]]":
+    """What to expect of each alert that can fire, with its rule's id."""
+    alerting = [rule for rule in rule_set.rules if rule.status != "experimental"]
+    found = expected_alerts(settings, alerting, volume)
+    return [(rule_id, item) for rule_id, items in found.items() for item in items if item is not None]
+
+
+def _expected_json(rule_id: str, expected: "Expected") -> dict[str, Any]:
+    return {
+        "rule": rule_id,
+        "alert": expected.alert.says,
+        "results_a_day": None if expected.volume is None else expected.volume.a_day,
+        "found": [{"size": size, "minutes": minutes} for size, minutes in expected.found],
+        "false_alarms_a_month": expected.false_alarms_a_month,
+    }
 
 
 def _stored_tools(settings: ReadSettings) -> frozenset[str]:
@@ -140,16 +170,14 @@ def schema() -> None:
 
 @command.command()
 @click.argument("names", nargs=-1, required=True, metavar="ID|PATH...")
-@click.option(
-    "--volume", type=VOLUME, help="How many results of one series a day, such as 500/day; else from the store."
-)
+@volume_option
 @reading_options
 @reports_errors
 def explain(settings: ReadSettings, names: Sequence[str], volume: float | None) -> None:
     """Explain in words what rules judge, when a subject passes, when they alert, and since when they are in force.
 
     Each ID is looked up in the PATHs that are given; with PATHs alone, all of their rules are explained. Of an alert it
-    is said how soon it is expected to fire.
+    is said how soon it is expected to fire, and how often it may be wrong.
     """
     from tracegrade.rule.explained import explained
 
@@ -158,7 +186,10 @@ def explain(settings: ReadSettings, names: Sequence[str], volume: float | None) 
     rule_set = rules_at(paths)
     chosen = [rule for name in ids for rule in rules_of_id(rule_set, name)] if ids else list(rule_set.rules)
     since = _in_force_since(settings, chosen)
-    expected = expected_alerts(settings, chosen, volume)
+    expected = {
+        rule_id: [item.sentence if item is not None else "" for item in items]
+        for rule_id, items in expected_alerts(settings, chosen, volume).items()
+    }
     print_lines(
         "\n\n\n".join(
             explained(rule, rule_set.paths[rule.id], since.get(rule.id, ""), expected.get(rule.id, []))
