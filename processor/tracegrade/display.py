@@ -6,6 +6,9 @@ from typing import Any
 
 import orjson
 
+from tracegrade.model.evaluation import Evaluation
+from tracegrade.semconv import ERROR_TYPE_OTHER
+
 
 def json_text(value: Any) -> str:
     """Compact JSON; orjson where it can, the standard library for integers beyond 64 bits and lone surrogates."""
@@ -86,3 +89,16 @@ def elapsed_text(elapsed_ns: int) -> str:
             value = elapsed_ns / size
             return f"{value:.0f} {unit}" if abs(value) >= 100 else f"{value:.3g} {unit}"
     return f"{elapsed_ns} ns"
+
+
+def error_type(evaluation: Evaluation) -> str:
+    """The class of an evaluation's error, from its reason ``TYPE: MESSAGE``."""
+    word = evaluation.reason.partition(":")[0]
+    return word if word.replace(".", "_").isidentifier() else ERROR_TYPE_OTHER
+
+
+def explanation(evaluation: Evaluation, include_values: bool) -> str:
+    """The explanation to send. That of an error may quote values of the trace, so it is sent only with values."""
+    if evaluation.outcome == "error" and not include_values:
+        return f"the evaluator failed: {error_type(evaluation)}"
+    return evaluation.explanation

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from tracegrade.alert.check import Checked, alerting_rules, check, looks_back_s
-from tracegrade.alert.context import with_context
+from tracegrade.alert.diagnose.diagnose import with_diagnosis
 from tracegrade.alert.mute import is_muted
 from tracegrade.alert.notify.registry import Channel
 from tracegrade.alert.routes import routed
@@ -61,12 +61,14 @@ class AlertLoop:
         channels: Sequence[Channel],
         telemetry: Telemetry,
         settings: AlertsSettings | None = None,
+        include_values: bool = False,
     ) -> None:
         self._engine = engine
         self._rules_in_force = rules_in_force
         self._channels = channels
         self._telemetry = telemetry
         self._settings = settings or AlertsSettings()
+        self._include_values = include_values
         self._names = [channel.name for channel in channels]
         self._interval_ns = int(self._settings.interval * _NS)
         self._settled = SettledHours()
@@ -129,7 +131,9 @@ class AlertLoop:
             counting_incomplete = {rule.id for rule in rules if rule.incomplete == "count"}
             fired = {alert.key for alert in before}
             now_open = [
-                alert if alert.key in fired else with_context(connection, alert, alert.rule_id in counting_incomplete)
+                alert
+                if alert.key in fired
+                else with_diagnosis(connection, alert, alert.rule_id in counting_incomplete, self._include_values)
                 for alert in checked.open
             ]
         self._save(before, replace(checked, open=now_open))

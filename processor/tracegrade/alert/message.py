@@ -5,12 +5,15 @@ from datetime import UTC, datetime
 
 from tracegrade.alert.links import NO_LINKS, Links
 from tracegrade.document.duration import duration_text
+from tracegrade.rule.alert import SCORE
 from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.diagnosis import Reason, Slice
 
 _NS = 1_000_000_000
 _DAY_S = 86_400
 _YEAR_DAYS = 365
 _MANY_YEARS = 1_000_000
+_MOST_REASONS = 3
 
 
 def summary(alert: StoredAlert) -> str:
@@ -38,6 +41,8 @@ def lines(alert: StoredAlert, links: Links = NO_LINKS) -> list[str]:
     if facts.traces and alert.kind != "silent":  # that nothing came is seen in no trace
         least = "at least " if facts.more_traces else ""
         found.append(f"Found on {least}{facts.traces:,} {'trace' if facts.traces == 1 else 'traces'}")
+    found += [_reason(alert, reason) for reason in facts.reasons[:_MOST_REASONS]]
+    found += [_slice(alert, found_in) for found_in in facts.slices]
     if facts.changed:
         found.append(f"Changed near that time: {'; '.join(facts.changed)}")
     if facts.worst and alert.kind != "silent":
@@ -127,6 +132,33 @@ def _length(seconds: float) -> str:
     minutes = round(seconds / 60)
     parts = ((minutes // 1440, "d"), (minutes // 60 % 24, "h"), (minutes % 60, "m"))
     return " ".join([f"{number}{unit}" for number, unit in parts if number][:2]) or "0m"
+
+
+def _reason(alert: StoredAlert, reason: Reason) -> str:
+    """One reason of bad results: of how many of them, and how often before."""
+    before = "no results before" if reason.share_before is None else f"{reason.share_before:.1%} before"
+    counted = f"{reason.count} of {reason.of} {_bad_results(alert)}; {reason.share:.1%} of all results, {before}"
+    example = f", such as {reason.example}" if reason.example else ""
+    return f"Reason: {reason.evaluation}: {reason.text.removesuffix('.')}{example} ({counted})"
+
+
+def _slice(alert: StoredAlert, found: Slice) -> str:
+    """One slice of the results, and how much of what happened it explains."""
+    happened = "rise" if alert.kind == "above" else "fall"
+    if alert.of.endswith(SCORE):
+        before = "" if found.bad_before is None else f", {1 - found.bad_before:.3g} before"
+        rate = f"mean score {1 - found.bad:.3g} there{before}"
+    else:
+        before = "none came before" if found.bad_before is None else f"{found.bad_before:.1%} before"
+        rate = f"{found.bad:.1%} {_bad_results(alert)} there, {before}"
+    part = f"{found.by} {found.value}, {found.share:.0%} of all results"
+    return f"Where: {part}, explains {found.explains:.0%} of the {happened} ({rate})"
+
+
+def _bad_results(alert: StoredAlert) -> str:
+    if alert.of == "error":
+        return "errors"
+    return "not evaluable" if alert.of == "not_evaluable" or alert.kind == "coverage" else "fails"
 
 
 def _long_time(seconds: float) -> str:

@@ -17,12 +17,11 @@ from tracegrade import semconv
 from tracegrade.deliver.results import (
     ANY_ID,
     details_json,
-    error_type,
-    explanation,
     full_name,
     json_text,
     shared_attributes,
 )
+from tracegrade.display import error_type, explanation
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import session_trace_id

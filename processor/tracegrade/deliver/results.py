@@ -37,19 +37,6 @@ def full_name(rule_id: str, evaluation: str) -> str:
     return f"{rule_id}/{evaluation}"
 
 
-def error_type(evaluation: Evaluation) -> str:
-    """The class of an evaluation's error, from its reason ``TYPE: MESSAGE``."""
-    word = evaluation.reason.partition(":")[0]
-    return word if word.replace(".", "_").isidentifier() else semconv.ERROR_TYPE_OTHER
-
-
-def explanation(evaluation: Evaluation, include_values: bool) -> str:
-    """The explanation to send. That of an error may quote values of the trace, so it is sent only with values."""
-    if evaluation.outcome == "error" and not include_values:
-        return f"the evaluator failed: {error_type(evaluation)}"
-    return evaluation.explanation
-
-
 def details_json(evaluation: Evaluation) -> str:
     """The details as JSON text; a note that they are left out where they are too large for backends."""
     text = json_text(evaluation.details)

@@ -149,6 +149,7 @@ class Delivery:
             [*channels(settings), *events],
             self._metrics.telemetry,
             settings,
+            self._config.judge.include_values,
         )
 
     def _wake_from_judging(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select
 
 from tracegrade.codec.json_text import storable
+from tracegrade.store.diagnosis import Diagnosis, Reason, Slice
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import ALERT_STATES, alerts, silences
 
@@ -38,7 +39,7 @@ class Facts:
     seconds at most. ``fired_at``: the value when it began to fire. Both are None for alerts of earlier versions.
     ``since_ns``: when it began, as far as results tell. ``traces``: how many were looked at when it began to fire, 0
     for unknown; ``more_traces``: that is the least. ``worst``: ids of traces to look at. ``changed``: sentences on what
-    changed near that time.
+    changed near that time. ``reasons`` and ``slices`` are those of its `Diagnosis`.
     """
 
     low: float = 0.0
@@ -52,6 +53,8 @@ class Facts:
     more_traces: bool = False
     worst: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
+    reasons: list[Reason] = field(default_factory=list)
+    slices: list[Slice] = field(default_factory=list)
     ended_by: str = ""
 
 
@@ -204,6 +207,8 @@ def _alert(row: Any) -> StoredAlert:
     fields = row._asdict()
     fields["fingerprint"] = bytes(row.fingerprint).hex()
     fields["state"] = ALERT_STATES[row.state]
-    fields["facts"] = Facts(**{name: value for name, value in row.facts.items() if name in _FACTS})
+    facts = {name: value for name, value in row.facts.items() if name in _FACTS}
+    found = Diagnosis.from_json(row.facts)
+    fields["facts"] = Facts(**facts | {"reasons": found.reasons, "slices": found.slices})
     fields["notified"] = {name: Notification(**last) for name, last in row.notified.items()}
     return StoredAlert(**fields)

@@ -14,6 +14,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import session_trace_id
 from tracegrade.store.arrivals import number_range
 from tracegrade.store.counts import Sums
+from tracegrade.store.diagnosis import without_traces
 from tracegrade.store.open import one_at_a_time, reading
 from tracegrade.store.schema import alerts, traces
 from tracegrade.store.series import SeriesNumbers
@@ -141,10 +142,10 @@ def _forget_in_alerts(connection: Connection, trace_ids: Collection[bytes]) -> i
     for fingerprint, starts_ns, facts in connection.execute(
         select(alerts.c.fingerprint, alerts.c.starts_ns, alerts.c.facts)
     ).all():
-        left = [trace_id for trace_id in facts.get("worst", ()) if trace_id not in hex_ids]
-        if len(left) < len(facts.get("worst", ())):
+        left = without_traces(facts, hex_ids)
+        if left != facts:
             same = (alerts.c.fingerprint == fingerprint, alerts.c.starts_ns == starts_ns)
-            connection.execute(update(alerts).where(*same).values(facts={**facts, "worst": left}))
+            connection.execute(update(alerts).where(*same).values(facts=left))
             changed += 1
     return changed
 

@@ -13,9 +13,7 @@ from sqlalchemy import Connection, Select, func, select
 from tracegrade.store.rates import stretches
 from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, counts, series
 
-_COUNTED = tuple(
-    counts.c[name] for name in ("passed", "failed", "not_evaluable", "errors", "score_sum", "score_squares")
-)
+SUMMED = tuple(counts.c[name] for name in ("passed", "failed", "not_evaluable", "errors", "score_sum", "score_squares"))
 
 
 class SeriesKey(NamedTuple):
@@ -119,7 +117,7 @@ class SeriesHistory:
 
         A day has 24 to 83 rows a series, each read in some microseconds; with `by_minute` it has up to 1440.
         """
-        query = select(counts.c.series, counts.c.minute, *_COUNTED)
+        query = select(counts.c.series, counts.c.minute, *SUMMED)
         parts: defaultdict[SeriesKey, defaultdict[tuple[int, int], list[Outcomes]]]
         parts = defaultdict(lambda: defaultdict(list))
         minute_by_minute = [(1, window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS)]
@@ -133,7 +131,7 @@ class SeriesHistory:
 
     def minutes(self, window: Window) -> Iterator[tuple[int, int, Sequence[Any]]]:
         """The number of a series, a minute, and the counts there; by series, then in order of time."""
-        query = select(counts.c.series, counts.c.minute, *map(func.sum, _COUNTED)).where(counts.c.minutes == 1)
+        query = select(counts.c.series, counts.c.minute, *map(func.sum, SUMMED)).where(counts.c.minutes == 1)
         query = query.where(counts.c.minute.between(window.since_ns // MINUTE_NS, window.until_ns // MINUTE_NS))
         query = self._of_these(query, window).group_by(counts.c.series, counts.c.minute)
         for number, minute, *found in self._connection.execute(query.order_by(counts.c.series, counts.c.minute)):

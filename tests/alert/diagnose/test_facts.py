@@ -21,7 +21,7 @@ def test_an_alert_says_where_to_look_and_what_changed(stage: Stage) -> None:
     stage.receive(70, "fail", "fail", release="1.1")
     alert = fired(stage, 71)
     assert alert.facts.worst == [trace_id(31), trace_id(30)]
-    assert alert.facts.changed == ["release 1.1 first seen at 2026-01-01 01:00 UTC"]
+    assert alert.facts.changed == ["release 1.1 first seen at 2026-01-01 01:10 UTC"]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_incomplete_traces_are_looked_at_where_they_count(stage: Stage) -> None:
 
 
 def test_of_very_many_traces_only_the_latest_are_counted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracegrade.alert.context._MOST_COUNTED", 3)
+    monkeypatch.setattr("tracegrade.alert.diagnose.diagnose._MOST_COUNTED", 3)
     stage.receive(0, *["fail"] * 4)
     assert "Found on at least 3 traces" in lines(fired(stage, 1))
 
@@ -88,7 +88,7 @@ def test_another_version_of_tracegrade_is_named_where_it_began_to_judge(stage: S
     stage.receive(1000, "fail", "fail", tracegrade="0.2.0+5b8e9d3c")
     alert = fired(stage, 1001)
     assert alert.facts.changed == [
-        "TraceGrade 0.2.0+5b8e9d3c instead of 0.1.0, first judged at 2026-01-01 16:00 UTC",
+        "TraceGrade 0.2.0+5b8e9d3c instead of 0.1.0, first judged at 2026-01-01 16:40 UTC",
     ]
     assert "TraceGrade 0.2.0+5b8e9d3c instead of 0.1.0" in "\n".join(lines(alert))
 
@@ -110,3 +110,25 @@ def test_an_edited_text_is_no_change_of_the_rule(stage: Stage) -> None:
     stage.step(241)
     (alert,) = [alert for alert in stage.firing() if alert.rule_hash == stage.rule_set.rules[0].hash]
     assert alert.facts.changed == ["the rule was changed; this form first judged at 2026-01-01 04:00 UTC"]
+
+
+def test_a_notification_says_why_and_where(stage: Stage) -> None:
+    for minute in range(0, 300, 10):
+        stage.receive(minute, "pass", release="1.0")
+    for minute in range(300, 310):
+        stage.receive(minute, "fail", "fail", release="1.0")
+    (told,) = [line for line in lines(fired(stage, 310)) if line.startswith("Reason")]
+    assert told == (
+        "Reason: tool-call-order: 1 of 4 expected calls came in order "
+        "(20 of 20 fails; 100.0% of all results, 0.0% before)"
+    )
+
+
+def test_what_broke_is_stored_and_read_back(stage: Stage) -> None:
+    for minute in range(0, 60, 2):
+        stage.receive(minute, "pass", release="1.0")
+    stage.receive(70, *["fail"] * 10, release="1.1")
+    stage.receive(70, *["pass"] * 30, release="1.0")
+    found = fired(stage, 71).facts
+    assert [(reason.evaluation, reason.count) for reason in found.reasons] == [("tool-call-order", 10)]
+    assert found.reasons[0].share_before == 0.0

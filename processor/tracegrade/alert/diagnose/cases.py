@@ -1,0 +1,145 @@
+"""Cases: some of the results since an alert began and before it, with what their traces say of where they are from."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, select
+
+from tracegrade.alert.diagnose.watched import Place, Watched
+from tracegrade.codec.results import ResultError, unpack_result
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.store.parts import in_parts
+from tracegrade.store.periods import Period
+from tracegrade.store.schema import SUBJECT_KINDS, traces
+from tracegrade.store.spread import spread
+
+MOST_CASES = 300
+"""Cases of one time that are bad, and as many that are not."""
+
+MOST_READ = 200
+"""Of the cases of one time and outcome, so many are read with their values or spans."""
+
+_AGENT, _TRACE = SUBJECT_KINDS.index("agent"), SUBJECT_KINDS.index("trace")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One result of one subject, of trace ``trace_id`` in the row ``number``; ``kind`` and ``outcome`` are numbers.
+
+    ``loss`` is how bad it is, 0..1; it stands for ``weight`` results. ``calls`` and ``runs`` are those of its subject:
+    rows of the views ``tool_calls`` and ``agent_runs``.
+    """
+
+    number: int
+    trace_id: str
+    time_ns: int
+    kind: int
+    subject: str
+    outcome: int
+    score: float | None
+    loss: float
+    weight: float
+    place: Place
+    calls: Sequence[Any]
+    runs: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Cases of one time, bad ones and others; spread evenly over it, and so is every beginning of both."""
+
+    bad: list[Case]
+    good: list[Case]
+
+    def first(self, count: int) -> "Sample":
+        """At most `count` of each."""
+        return Sample(self.bad[:count], self.good[:count])
+
+
+def sample(connection: Connection, watched: Watched, period: Period, *, before: bool) -> Sample:
+    """Cases of `period`; with `before`, only those of a time that counts as before it began."""
+    others = tuple(outcome for outcome in watched.judged if outcome not in watched.bad)
+    found = []
+    for outcomes in (watched.bad, others):
+        cases: list[Case] = []
+        for some in _blocks(connection, watched, period, outcomes, before=before):
+            cases += [case for case in some if not before or watched.is_before(case.time_ns)]
+            if len(cases) >= MOST_CASES:
+                break
+        found.append(cases[:MOST_CASES])
+    return Sample(*found)
+
+
+def every_case(connection: Connection, watched: Watched, period: Period) -> list[Case]:
+    """The cases of `period`, of any outcome and release; of very many, those of traces spread evenly over it."""
+    return [case for some in _blocks(connection, watched, period, watched.judged, before=True) for case in some]
+
+
+def _blocks(
+    connection: Connection, watched: Watched, period: Period, outcomes: tuple[int, ...], *, before: bool
+) -> Iterator[list[Case]]:
+    """The cases with one of `outcomes`, a block of traces at a time."""
+    result_filter = replace(watched.result_filter, since_ns=period[0], until_ns=period[1])
+    chosen = watched.searched(before=before)
+    release = None if before else result_filter.release
+    for rows in spread(connection, result_filter, chosen, outcomes):
+        cases = [case for row in rows for case in _cases_in(watched, row) if case.outcome in outcomes]
+        yield [case for case in cases if release is None or case.place.release == release]
+
+
+def _cases_in(watched: Watched, row: Any) -> Iterator[Case]:
+    """The results in one row of ``traces`` that `watched` counts."""
+    for series, kind, subject, outcome, score in _results(watched, row):
+        place = watched.places.get(series)
+        if place is None or place.evaluation != watched.evaluation or outcome not in watched.judged:
+            continue
+        calls, runs = orjson.loads(row.tool_calls), orjson.loads(row.agent_runs)
+        if kind == _AGENT:
+            runs = [run for run in runs if run[0] == subject]
+            calls = [call for call in calls if call[1] == place.agent]
+        elif kind != _TRACE:  # one call, whose id may be followed by its place in a message
+            calls = [call for call in calls if call[2] == subject.partition("/")[0]]
+            agents = {call[1] for call in calls}
+            runs = [run for run in runs if run[1] in agents]
+        is_bad = float(outcome in watched.bad)
+        loss = 1 - score if watched.is_of_score and score is not None else is_bad
+        yield Case(
+            row.number,
+            bytes(row.trace_id).hex(),
+            row.first_received_ns,
+            kind,
+            subject,
+            outcome,
+            score,
+            loss,
+            place.weight,
+            place,
+            calls,
+            runs,
+        )
+
+
+def _results(watched: Watched, row: Any) -> Iterator[tuple[int, int, str, int, float | None]]:
+    """Of each result: series, kind and id of the subject, outcome and score."""
+    if watched.evaluation:
+        for _, series, _, kind, subject, outcome, score, _ in orjson.loads(row.evaluations):
+            yield series, kind, subject, outcome, score
+    else:
+        for series, kind, subject, _, outcome in orjson.loads(row.decisions):
+            if outcome is not None:
+                yield series, kind, subject, outcome, None
+
+
+def with_values(connection: Connection, cases: Sequence[Case]) -> dict[int, TraceResult]:
+    """The whole results of the traces of `cases`, without spans, by number; those that cannot be read are left out."""
+    found: dict[int, TraceResult] = {}
+    for some in in_parts(sorted({case.number for case in cases})):
+        query = select(traces.c.number, traces.c.judged).where(traces.c.number.in_(some))
+        for number, judged in connection.execute(query):
+            try:
+                found[number] = unpack_result(judged, b"")
+            except ResultError:  # damaged, or of another version: others tell enough
+                continue
+    return found

@@ -1,0 +1,124 @@
+"""What changed within an hour of when it began: releases, models, prompts, the rule, and TraceGrade itself."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, select
+
+from tracegrade.alert.diagnose.cases import Case, every_case
+from tracegrade.alert.diagnose.slices import ValuesOf
+from tracegrade.alert.diagnose.watched import Watched
+from tracegrade.alert.message import time_text
+from tracegrade.store.diagnosis import Change
+from tracegrade.store.periods import Period, first_minutes, seen_before
+from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, rule_texts, series
+
+_NEAR_NS = 60 * MINUTE_NS
+
+# What cases tell is new when so many cases before would have had it at the share that it has now, and none had.
+_WOULD_HAVE_HAD = 5.0
+_LEAST_SEEN = 3
+_MOST_NEW = 3
+_MOST_NAMED = 3
+
+
+def near(watched: Watched) -> Period:
+    """Within an hour of when it began, up to now."""
+    since_ns, until_ns = watched.since
+    return since_ns - _NEAR_NS, min(since_ns + _NEAR_NS, until_ns)
+
+
+def counted_changes(connection: Connection, watched: Watched) -> Iterator[Change]:
+    """What the sums and the stored rules tell: new releases, another form or text of the rule, another TraceGrade."""
+    alert, of_rule = watched.alert, series.c.rule_id == watched.alert.rule_id
+    of_service = and_(
+        series.c.tenant == alert.tenant, series.c.service == alert.service, series.c.rule_id != EVERY_TRACE
+    )
+    period = near(watched)
+    for release, at_ns, _ in _new(connection, series.c.release, of_service, period):
+        yield Change("release", at_ns, f"release {release} first seen at {time_text(at_ns)}")
+    for rule_hash, at_ns, _ in _new(connection, series.c.present_hash, of_rule, period):
+        if rule_hash == watched.result_filter.rule_hash:
+            text = f"the rule was changed; this form first judged at {time_text(at_ns)}"
+            yield Change("rule", at_ns, text)
+    for version, at_ns, earlier in _new(connection, series.c.tracegrade, of_rule, period):
+        instead = f"TraceGrade {version} instead of {earlier or 'an earlier version'}"
+        yield Change("tracegrade", at_ns, f"{instead}, first judged at {time_text(at_ns)}")
+    yield from _edited(connection, alert.rule_id, period)
+
+
+def _new(
+    connection: Connection, column: ColumnElement[Any], of: ColumnElement[bool], period: Period
+) -> list[tuple[str, int, str | None]]:
+    """The values of `column` that were first seen within `period`: the value, the minute, the value seen before it.
+
+    None where no other was seen before: what is all new has not changed.
+    """
+    live = and_(series.c.run == "live", of)
+    numbers = select(series.c.number).where(live)
+    values = {number: value for number, value in connection.execute(select(series.c.number, column).where(live))}
+    before = seen_before(connection, numbers, period[0])
+    known = {values[number] for number in before}
+    if not before:
+        return []
+    earlier = values[max(before, key=lambda number: before[number])]
+    firsts: dict[str, int] = {}
+    for number, minute in first_minutes(connection, numbers, period).items():
+        value = values[number]
+        if value is not None and value not in known:
+            firsts[value] = min(minute, firsts.get(value, minute))
+    return [(value, minute * MINUTE_NS, earlier) for value, minute in firsts.items()]
+
+
+def _edited(connection: Connection, rule_id: str, period: Period) -> Iterator[Change]:
+    """Texts of the rule that came into force within `period` and judge as the text before did."""
+    columns = (rule_texts.c.since_ns, rule_texts.c.rule_hash)
+    query = select(*columns).where(rule_texts.c.rule_id == rule_id, rule_texts.c.since_ns < period[1])
+    for (_, before), (since_ns, rule_hash) in pairwise(connection.execute(query.order_by(rule_texts.c.since_ns)).all()):
+        if since_ns >= period[0] and rule_hash == before:
+            at_ns = since_ns - since_ns % MINUTE_NS
+            yield Change("rule", at_ns, f"the rule's text was edited at {time_text(at_ns)}; it judges as before")
+
+
+def changes_in_cases(
+    connection: Connection, watched: Watched, before: Sequence[Case], kinds: Iterable[tuple[str, ValuesOf]]
+) -> Iterator[Change]:
+    """What the cases near that time have that no case before has, such as a new model.
+
+    Args:
+        connection: on the store.
+        watched: what the alert watches.
+        before: cases of the time before it began.
+        kinds: what to look for, and where a case has it.
+    """
+    period = near(watched)
+    now = sorted(every_case(connection, watched, period), key=lambda case: case.time_ns)
+    then = [case for case in before if case.time_ns < period[0]]
+    for what, values_of in kinds:
+        known = {value for case in then for value in values_of(case)}
+        for value, at_ns in _appeared(now, known, len(then), values_of)[:_MOST_NEW]:
+            # Of very many traces only some were looked at: those between the last without it and the first with it.
+            last_ns = max((case.time_ns for case in now if case.time_ns < at_ns), default=at_ns)
+            between = every_case(connection, watched, (last_ns + 1, at_ns)) if last_ns + 1 < at_ns else ()
+            first_ns = min([at_ns, *(case.time_ns for case in between if value in values_of(case))])
+            text = f"{what} {value} first seen at {time_text(first_ns)}"
+            instead = f", before: {', '.join(sorted(known)[:_MOST_NAMED])}" if 0 < len(known) <= _MOST_NAMED else ""
+            yield Change(what, first_ns - first_ns % MINUTE_NS, text + instead)
+
+
+def _appeared(now: Sequence[Case], known: set[str], before: int, values_of: ValuesOf) -> list[tuple[str, int]]:
+    """The values that are not `known`, and when each was first seen; those seen most often first."""
+    firsts: dict[str, int] = {}
+    seen: dict[str, int] = {}
+    for place, case in enumerate(now):
+        for value in set(values_of(case)) - known:
+            firsts.setdefault(value, place)
+            seen[value] = seen.get(value, 0) + 1
+    new = [
+        value
+        for value, first in firsts.items()
+        if seen[value] >= _LEAST_SEEN and seen[value] / (len(now) - first) * (before + first) >= _WOULD_HAVE_HAD
+    ]
+    new.sort(key=lambda value: (-seen[value], value))
+    return [(value, now[firsts[value]].time_ns) for value in new]

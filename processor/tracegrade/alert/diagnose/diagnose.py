@@ -1,0 +1,153 @@
+"""The diagnosis of one alert: the front door of this package."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from tracegrade.alert.diagnose.cases import Case, Sample, sample
+from tracegrade.alert.diagnose.changes import changes_in_cases, counted_changes
+from tracegrade.alert.diagnose.reasons import Shares, reasons
+from tracegrade.alert.diagnose.slices import Both, ValuesOf, most_explaining, of_cases, slices
+from tracegrade.alert.diagnose.watched import Watched, watched
+from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.diagnosis import Change, Diagnosis, Slice
+from tracegrade.store.periods import outcomes_in
+from tracegrade.store.results import results
+
+_NS = 1_000_000_000
+_MOST_COUNTED = 2000
+_MODEL, _PROMPT_HASH = 4, 5  # places in a row of the view `agent_runs`
+
+
+def diagnose(
+    connection: Connection,
+    alert: StoredAlert,
+    *,
+    count_incomplete: bool,
+    include_values: bool = False,
+    until_ns: int | None = None,
+) -> Diagnosis:
+    """What broke.
+
+    Args:
+        connection: on the store.
+        alert: one that has just begun to fire; without a release, it is over all releases.
+        count_incomplete: its rule counts incomplete traces.
+        include_values: whether reasons may tell values of traces.
+        until_ns: results before it are looked at, ns since 1970 UTC; None: up to the alert's last look.
+
+    Returns:
+        The diagnosis, empty in all that the store does not tell.
+    """
+    until_ns = alert.updated_ns + 1 if until_ns is None else until_ns
+    what = watched(connection, alert, count_incomplete, until_ns)
+    if alert.kind == "silent":  # there is no result that could be bad
+        return Diagnosis(changes=_in_order(counted_changes(connection, what)))
+    counted, by_release, by_agent = _counted(connection, what)
+    since = sample(connection, what, what.since, before=False)
+    before = sample(connection, what, (what.before[0][0], what.before[-1][1]), before=True)
+    shares = Shares(_share_bad(counted, "since") or 1.0, _share_bad(counted, "before"))
+    found, examples = reasons(connection, what, since.bad, before.bad, shares, include_values)
+    assumed = 0.0 if alert.facts.was is None else 1 - alert.facts.was
+    named = [
+        *slices("release", by_release, counted, assumed),
+        *slices("agent", by_agent, counted, assumed),
+        *_slices_of_cases(since, before, counted, assumed, _KINDS),
+    ]
+    kinds = [kind for kind in _KINDS if kind[0] in ("model", "prompt")]
+    changes = [
+        *counted_changes(connection, what),
+        *changes_in_cases(connection, what, [*before.bad, *before.good], kinds),
+    ]
+    traces, more = _traces(connection, what, until_ns)
+    return Diagnosis(
+        reasons=found,
+        slices=most_explaining(named),
+        changes=_in_order(changes),
+        examples=examples,
+        traces=traces,
+        more_traces=more,
+    )
+
+
+def with_diagnosis(
+    connection: Connection, alert: StoredAlert, count_incomplete: bool, include_values: bool
+) -> StoredAlert:
+    """`alert`, which has just begun to fire, with its diagnosis among its facts."""
+    found = diagnose(connection, alert, count_incomplete=count_incomplete, include_values=include_values)
+    facts = replace(
+        alert.facts,
+        since_ns=alert.starts_ns if alert.facts.since_ns is None else alert.facts.since_ns,
+        traces=found.traces,
+        more_traces=found.more_traces,
+        worst=found.examples,
+        changed=[change.text for change in found.changes],
+        reasons=found.reasons,
+        slices=found.slices,
+    )
+    return replace(alert, facts=facts)
+
+
+def _in_order(changes: Iterable[Change]) -> list[Change]:
+    return sorted(changes, key=lambda change: (change.time_ns, change.what, change.text))
+
+
+def _counted(connection: Connection, what: Watched) -> tuple[Both, dict[str, Both], dict[str, Both]]:
+    """All results that count, and by release and by agent; exactly."""
+    counted, by_release, by_agent = Both(), dict[str, Both](), dict[str, Both]()
+    for time, periods in (("since", [what.since]), ("before", what.before)):
+        numbers = what.numbers(before=time == "before")
+        for number, outcomes in outcomes_in(connection, numbers, periods, what.count_incomplete).items():
+            place = what.places[number]
+            groups = [counted]
+            if place.release:
+                groups.append(by_release.setdefault(place.release, Both()))
+            if place.agent:
+                groups.append(by_agent.setdefault(place.agent, Both()))
+            for group in groups:
+                getattr(group, time).add(*what.count(outcomes))
+    return counted, by_release, by_agent
+
+
+def _share_bad(counted: Both, time: str) -> float | None:
+    part = counted.since if time == "since" else counted.before
+    return part.bad / part.results if part.results else None
+
+
+def _models(case: Case) -> Iterable[str]:
+    return [run[_MODEL] for run in case.runs if run[_MODEL]]
+
+
+def _prompts(case: Case) -> Iterable[str]:
+    return [run[_PROMPT_HASH] for run in case.runs if run[_PROMPT_HASH]]
+
+
+def _tools(case: Case) -> Iterable[str]:
+    return [call[0] for call in case.calls]
+
+
+_KINDS: Sequence[tuple[str, ValuesOf]] = (("model", _models), ("prompt", _prompts), ("tool", _tools))
+
+
+def _slices_of_cases(
+    since: Sample, before: Sample, counted: Both, assumed: float, kinds: Iterable[tuple[str, ValuesOf]]
+) -> list[Slice]:
+    found: list[Slice] = []
+    for by, values_of in kinds:
+        parts, everything = of_cases(since, before, counted, values_of)
+        found += slices(by, parts, everything, assumed)
+    return found
+
+
+def _traces(connection: Connection, what: Watched, until_ns: int) -> tuple[int, bool]:
+    """The number of traces with results in the window of the alert, and whether there are more."""
+    alert = what.alert
+    window = replace(
+        what.result_filter,
+        evaluation=what.evaluation or None,
+        since_ns=alert.starts_ns - int(alert.over_s * _NS),
+        until_ns=until_ns,
+    )
+    latest = results(connection, window, _MOST_COUNTED)
+    return len({result.trace_id for result in latest}), len(latest) == _MOST_COUNTED

@@ -1,0 +1,132 @@
+"""Which results fell most: slices of them, by how much of the fall each explains."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import TypeAlias
+
+from tracegrade.alert.diagnose.cases import Case, Sample
+from tracegrade.store.diagnosis import Slice
+
+MOST_SLICES = 5
+
+# Of how many results of any slice the rate before is added to a slice's own: one with fewer is judged by that mostly.
+_BORROWED = 10
+_LEAST_EXPLAINED = 0.1
+_LEAST_BAD = 3
+# How far, in standard deviations, the bad results in a slice must be above those of a fall that is the same everywhere.
+# There are hundreds of slices to look at, and few of 3 by chance.
+_STANDS_OUT = 3.0
+
+ValuesOf: TypeAlias = Callable[[Case], Iterable[str]]
+"""The values of a case: several of one that has several tools or models."""
+
+
+@dataclass(slots=True)
+class Part:
+    """Results of one time: how many, how many of them are bad, and how bad they are together.
+
+    ``seen`` of them were looked at, and ``seen_bad`` bad ones: what the others are estimated from.
+    """
+
+    results: float = 0.0
+    bad: float = 0.0
+    loss: float = 0.0
+    seen: int = 0
+    seen_bad: int = 0
+
+    def add(self, results: float, bad: float, loss: float, seen: int, seen_bad: int) -> None:
+        """Add others of the same time."""
+        self.results += results
+        self.bad += bad
+        self.loss += loss
+        self.seen += seen
+        self.seen_bad += seen_bad
+
+    @property
+    def rate(self) -> float | None:
+        """How bad a result is on average; None without results."""
+        return self.loss / self.results if self.results > 0 else None
+
+
+@dataclass(slots=True)
+class Both:
+    """The same results since it began, and before."""
+
+    since: Part = field(default_factory=Part)
+    before: Part = field(default_factory=Part)
+
+
+def of_cases(since: Sample, before: Sample, counted: Both, values_of: ValuesOf) -> tuple[dict[str, Both], Both]:
+    """The results by value, and all of them, as the cases tell; `counted` are all as they were counted.
+
+    Each case stands for as many results that bad and good ones have the proportions that were counted.
+    """
+    found: defaultdict[str, Both] = defaultdict(Both)
+    everything = Both()
+    for sample, whole, time in ((since, counted.since, "since"), (before, counted.before, "before")):
+        for cases, is_bad, results in ((sample.bad, True, whole.bad), (sample.good, False, whole.results - whole.bad)):
+            stands_for = results / sum(case.weight for case in cases) if cases else 0.0
+            for case in cases:
+                weight = case.weight * stands_for
+                sums = weight, weight * is_bad, weight * case.loss, 1, int(is_bad)
+                for both in (everything, *(found[value] for value in set(values_of(case)))):
+                    part: Part = getattr(both, time)
+                    part.add(*sums)
+    return dict(found), everything
+
+
+def slices(by: str, parts: Mapping[str, Both], everything: Both, assumed_before: float) -> list[Slice]:
+    """The slices of one kind that explain some of the fall.
+
+    How much one explains: the bad results that it has beyond those that it would have had at its rate before, divided
+    by all that there are beyond the rate before. The rate before of a slice that was seen seldom is drawn to that of
+    all. What fell no more than the rest is left out, and so is what everything has in common.
+
+    Args:
+        by: the kind.
+        parts: the results by value; a result may count at several values.
+        everything: all results.
+        assumed_before: the rate of bad results before, where there were no results.
+    """
+    since, before = everything.since, everything.before
+    usual = before.rate if before.rate is not None else assumed_before
+    excess = since.loss - since.results * usual
+    if excess <= 0 or not since.seen_bad:
+        return []
+    borrowed = _BORROWED * (before.results / before.seen if before.seen else 1.0)
+    found = []
+    for value, part in parts.items():
+        own, own_before = part.since, part.before
+        if own.seen_bad < _LEAST_BAD:
+            continue
+        expected = own.results * (own_before.loss + borrowed * usual) / (own_before.results + borrowed)
+        explains = (own.loss - expected) / excess
+        # As much of all bad results as it would have if it had fallen like everything else.
+        even = (expected + own.results * excess / since.results) / since.loss
+        if explains >= _LEAST_EXPLAINED and _stands_out(own, since, even):
+            found.append(
+                Slice(
+                    by=by,
+                    value=value,
+                    explains=min(1.0, explains),
+                    bad=own.loss / own.results,
+                    bad_before=own_before.rate,
+                    share=min(1.0, own.results / since.results),
+                )
+            )
+    return found
+
+
+def _stands_out(own: Part, since: Part, even: float) -> bool:
+    if even >= 1:
+        return False
+    spread = sqrt(since.seen_bad * even * (1 - even))
+    return own.seen_bad - since.seen_bad * even >= _STANDS_OUT * spread
+
+
+def most_explaining(found: Iterable[Slice]) -> list[Slice]:
+    """The slices that explain most, first; of those that explain as much, the smaller one."""
+    ranked = sorted(found, key=lambda item: (-round(item.explains, 2), item.share, item.by, item.value))
+    return ranked[:MOST_SLICES]

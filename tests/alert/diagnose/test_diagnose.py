@@ -1,0 +1,239 @@
+"""What broke: the reasons, the slices and the changes that a diagnosis names, over stores in which something broke."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Engine
+
+from alert.diagnose.broken_shop import BEGAN, DAY, NOT_CALLED, Shop, at
+from tracegrade.store.alerts import save_alert
+from tracegrade.store.diagnosis import Diagnosis
+
+
+@pytest.fixture
+def shop(engine: Engine) -> Shop:
+    return Shop(engine)
+
+
+def well(shop: Shop, *, fails_every: int = 0, **changes: object) -> None:
+    """Two days of it until it began, a result each 10 minutes."""
+    for number, minute in enumerate(range(BEGAN - 2 * DAY, BEGAN, 10)):
+        outcome = "fail" if fails_every and number % fails_every == 0 else "pass"
+        shop.put(minute, outcome, says="1 call made; none was expected.", **changes)  # type: ignore[arg-type]
+
+
+def explained(found: Diagnosis) -> list[tuple[str, str, int]]:
+    return [(item.by, item.value, round(100 * item.explains)) for item in found.slices]
+
+
+def test_a_release_that_broke_explains_the_fall_and_is_named_with_its_minute(shop: Shop) -> None:
+    well(shop, fails_every=20)
+    for minute in range(BEGAN + 3, BEGAN + 63):
+        shop.put(minute, "fail" if minute % 20 == 0 else "pass")
+        shop.put(minute, "fail" if minute % 2 == 0 else "pass", release="1.1")
+    found = shop.diagnosis()
+    assert explained(found) == [("release", "1.1", 100)]
+    (broken,) = found.slices
+    # 30 of the 60 results of 1.1, which are half of 120; nothing of 1.1 came before.
+    assert (broken.bad, broken.bad_before, broken.share) == (0.5, None, 0.5)
+    assert [(change.what, change.time_ns) for change in found.changes] == [("release", at(BEGAN + 3))]
+    assert found.changes[0].text == "release 1.1 first seen at 2026-01-21 00:03 UTC"
+
+
+def test_reasons_are_counted_since_the_fall_and_before(shop: Shop) -> None:
+    """Before, 15 of 288 fail for another reason. Since then, 12 of 60 for that one, 24 for a new one."""
+    well(shop, fails_every=20)
+    other = "1 call made; none was expected."
+    for minute in range(BEGAN, BEGAN + 60):
+        outcome = "pass" if minute % 5 > 2 else "fail"
+        shop.put(minute, outcome, says=other if minute % 5 == 0 else NOT_CALLED)
+    found = shop.diagnosis().reasons
+    assert [(item.text, item.count, item.of, item.count_before, item.of_before) for item in found] == [
+        (NOT_CALLED, 24, 36, 0, 15),
+        (other, 12, 36, 15, 15),
+    ]
+    assert [item.share for item in found] == pytest.approx([24 / 60, 12 / 60])
+    assert [item.share_before for item in found] == pytest.approx([0, 15 / 288])
+
+
+def test_numbers_and_ids_in_a_text_do_not_split_a_reason(shop: Shop) -> None:
+    well(shop)
+    said = [
+        "Over the limit: 12 calls of 10; order 8c7b2f60-1a2b-4c3d-9e8f-001122334455 took 1.5s.",
+        "Over the limit: 14 calls of 10; order 0c7b2f60-1a2b-4c3d-9e8f-001122334455 took 2s.",
+    ]
+    for number, text in enumerate(said * 3):
+        shop.put(BEGAN + number, "fail", says=text)
+    (reason,) = shop.diagnosis().reasons
+    assert (reason.text, reason.count) == ("Over the limit: … calls of 10; order … took ….", 6)
+
+
+def test_tools_that_differ_in_a_digit_are_two_reasons(shop: Shop) -> None:
+    for number in range(6):
+        shop.put(BEGAN + number, "fail", says=f"not called: step{1 + number % 2}.")
+    assert sorted(item.text for item in shop.diagnosis().reasons) == ["not called: step1.", "not called: step2."]
+
+
+def test_a_model_that_broke_on_one_tool_is_named_before_what_both_have_in_common(shop: Shop) -> None:
+    """The new model takes half of all runs, and all of its refunds fail; all else goes on as before."""
+    well(shop, tools=("refund",))
+    well(shop, tools=("create_order",))
+    for minute in range(BEGAN, BEGAN + 120):
+        model = "large" if minute % 2 else "small"
+        tool = "refund" if minute % 4 < 2 else "create_order"
+        broke = model == "large" and tool == "refund"
+        shop.put(minute, "fail" if broke else "pass", model=model, tools=(tool,))
+    found = shop.diagnosis()
+    assert explained(found) == [("model", "large", 100), ("tool", "refund", 100)]
+    assert [change.text for change in found.changes] == [
+        "model large first seen at 2026-01-21 00:01 UTC, before: small"
+    ]
+    assert [item.share for item in found.slices] == [0.5, 0.5]
+
+
+def test_a_prompt_that_is_new_is_named_and_one_that_is_used_once_is_not(shop: Shop) -> None:
+    well(shop, prompt_hash="a" * 16)
+    for minute in range(BEGAN, BEGAN + 60):
+        is_new = minute % 2 == 0
+        shop.put(minute, "fail" if is_new else "pass", prompt_hash="b" * 16 if is_new else f"{minute:016d}")
+    found = shop.diagnosis()
+    assert explained(found) == [("prompt", "b" * 16, 100)]
+    assert [change.text for change in found.changes] == [
+        f"prompt {'b' * 16} first seen at 2026-01-21 00:00 UTC, before: {'a' * 16}"
+    ]
+
+
+def test_an_even_fall_has_no_slices(shop: Shop) -> None:
+    for minute in range(BEGAN - DAY, BEGAN, 5):
+        shop.put(minute, release=f"1.{minute % 2}", model=["small", "large"][minute // 5 % 2])
+    for minute in range(BEGAN, BEGAN + 120):
+        outcome = "fail" if minute % 4 < 2 else "pass"
+        shop.put(minute, outcome, release=f"1.{minute % 2}", model=["small", "large"][minute // 8 % 2])
+    found = shop.diagnosis()
+    assert found.slices == []
+    assert found.changes == []
+
+
+def test_what_is_bad_all_the_time_explains_nothing(shop: Shop) -> None:
+    """Half of what release 1.1 does fails, as it did before; 1.0 broke."""
+    for minute in range(BEGAN - DAY, BEGAN, 5):
+        shop.put(minute)
+        shop.put(minute, "fail" if minute % 10 else "pass", release="1.1")
+    for minute in range(BEGAN, BEGAN + 60):
+        shop.put(minute, "fail" if minute % 2 else "pass")
+        shop.put(minute, "fail" if minute % 2 else "pass", release="1.1")
+    # Not all: the rate before of 288 results of 1.0 is drawn a little to that of all.
+    assert explained(shop.diagnosis()) == [("release", "1.0", 98)]
+
+
+def test_without_any_history_it_says_what_it_sees(shop: Shop) -> None:
+    for minute in range(BEGAN, BEGAN + 60):
+        shop.put(minute, "fail" if minute % 2 else "pass", model="large" if minute % 2 else "small")
+    found = shop.diagnosis()
+    assert [(item.count, item.of, item.share, item.share_before) for item in found.reasons] == [(30, 30, 0.5, None)]
+    assert explained(found) == [("model", "large", 100)]
+    assert found.slices[0].bad_before is None
+    assert found.changes == []  # what is all new has not changed
+    assert len(found.examples) == 5
+
+
+def test_an_empty_store_gives_an_empty_diagnosis(shop: Shop) -> None:
+    assert shop.diagnosis() == Diagnosis()
+
+
+def test_a_fall_that_is_older_than_an_hour_is_told_from_its_beginning(shop: Shop) -> None:
+    """It began 30 hours before it was found, with the release; another release came an hour before it was found."""
+    well(shop)
+    for minute in range(BEGAN, BEGAN + 30 * 60, 10):
+        shop.put(minute, "fail" if minute % 20 else "pass", release="1.1")
+    shop.put(BEGAN + 29 * 60, release="1.2")
+    found = shop.diagnosis(shop.alert(now=BEGAN + 30 * 60))
+    assert [change.text for change in found.changes] == ["release 1.1 first seen at 2026-01-21 00:00 UTC"]
+    assert (found.reasons[0].count, found.reasons[0].count_before) == (90, 0)
+
+
+def test_results_of_one_time_are_all_looked_at(shop: Shop) -> None:
+    shop.put(BEGAN - 1, count=100)
+    shop.put(BEGAN, count=50, tools=("create_order",))
+    bad = shop.put(BEGAN, "fail", count=50, tools=("refund",))
+    found = shop.diagnosis(shop.alert(now=BEGAN + 1))
+    assert explained(found) == [("tool", "refund", 100)]
+    assert (found.reasons[0].count, found.reasons[0].of) == (50, 50)
+    assert found.examples == bad[:-6:-1]
+
+
+def test_earlier_incidents_are_no_baseline(shop: Shop) -> None:
+    """Release 1.1 broke yesterday, too, and was taken back."""
+    well(shop)
+    for minute in range(BEGAN - DAY, BEGAN - DAY + 60):
+        shop.put(minute, "fail", release="1.1")
+    for minute in range(BEGAN, BEGAN + 60):
+        shop.put(minute)
+        shop.put(minute, "fail", release="1.1")
+    assert explained(shop.diagnosis()) == []
+    earlier = shop.alert(since=BEGAN - DAY, now=BEGAN - DAY + 10)
+    with shop.engine.begin() as connection:
+        save_alert(connection, replace(earlier, state="resolved", ends_ns=at(BEGAN - DAY + 60)))
+    found = shop.diagnosis()
+    assert explained(found) == [("release", "1.1", 100)]
+    assert found.reasons[0].count_before == 0
+
+
+def values(outcome: str) -> dict[str, object]:
+    difference = {"call": "pay#1", "path": "args.total", "problem": "wrong", "expected": 3, "found": "4111 1111"}
+    said = "KeyError: '4111 1111'"
+    return {"says": said, "reason": said} if outcome == "error" else {"details": {"differences": [difference]}}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "of", "text", "example"),
+    [
+        ("fail", {}, NOT_CALLED, 'pay#1 args.total: expected 3, found "4111 1111"'),
+        ("error", {"kind": "above", "of": "error"}, "the evaluator failed: KeyError", "KeyError: '4111 1111'"),
+    ],
+)
+def test_values_are_told_only_where_they_may_be(
+    shop: Shop, outcome: str, of: dict[str, str], text: str, example: str
+) -> None:
+    for minute in range(BEGAN, BEGAN + 10):
+        shop.put(minute, outcome, **values(outcome))  # type: ignore[arg-type]
+    alert = shop.alert(**of)
+    (reason,) = shop.diagnosis(alert).reasons
+    assert (reason.text, reason.example, reason.trace_id) == (text, "", "")
+    found = shop.diagnosis(alert, include_values=True)
+    (reason,) = found.reasons
+    assert (reason.text, reason.example, reason.trace_id) == (text, example, found.examples[0])
+
+
+def test_without_recorded_content_reasons_and_slices_are_still_told(shop: Shop) -> None:
+    """No prompt, no arguments, no model: what cannot be judged says why, and at which tool."""
+    well(shop, model=None)
+    for minute in range(BEGAN, BEGAN + 60):
+        lacks = minute % 2 == 0
+        tool = "refund" if lacks else "create_order"
+        said = "refund has no arguments"
+        shop.put(minute, "not_evaluable" if lacks else "pass", says=said, reason=said, model=None, tools=(tool,))
+    found = shop.diagnosis(shop.alert(kind="above", of="not_evaluable"))
+    assert [(item.text, item.count) for item in found.reasons] == [("refund has no arguments", 30)]
+    assert explained(found) == [("tool", "refund", 100)]
+
+
+def test_of_a_mean_score_the_lost_score_is_explained(shop: Shop) -> None:
+    """No result fails: scores of release 1.1 fell from 1 to 0.92, the threshold is 0.9."""
+    well(shop)
+    for minute in range(BEGAN, BEGAN + 60):
+        shop.put(minute)
+        shop.put(minute, "pass", score=0.92, release="1.1")
+        shop.put(minute, "fail", score=0.5, release="1.1")
+    found = shop.diagnosis(shop.alert(of="tool-call-order.score"))
+    (lower,) = found.slices
+    assert (lower.by, lower.value) == ("release", "1.1")
+    assert lower.bad == pytest.approx(1 - (0.92 + 0.5) / 2)
+
+
+def test_of_silence_only_what_changed_is_told(shop: Shop) -> None:
+    well(shop, fails_every=2)
+    shop.put(BEGAN, "fail", release="1.1")
+    found = shop.diagnosis(shop.alert(kind="silent", since=BEGAN + 1))
+    assert (found.reasons, found.slices, found.examples) == ([], [], [])
+    assert [change.text for change in found.changes] == ["release 1.1 first seen at 2026-01-21 00:00 UTC"]
