@@ -1,6 +1,7 @@
 """The loop over a store, with channels that take notes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 from sqlalchemy import Engine
@@ -9,11 +10,13 @@ from store.judged_traces import MINUTE_NS, START_NS, judged
 from tracegrade.alert.detect.finding import Finding, Seen, measure
 from tracegrade.alert.loop import AlertLoop
 from tracegrade.alert.settings import AlertsSettings
+from tracegrade.model.evaluation import Decision
 from tracegrade.rule.alert import UNJUDGED, Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert, open_alerts
 from tracegrade.store.history import total
+from tracegrade.store.incidents import Incident, open_incidents
 from tracegrade.store.open import reading
 from tracegrade.store.write import StoreWriter
 from tracegrade.telemetry.metrics import Telemetry
@@ -29,18 +32,20 @@ class Channel:
         self.records = records
         self.told: list[tuple[str, str, str]] = []
         self.keys: list[str] = []
+        self.members: list[int] = []
         self.calls = 0
         self.away = False
         self.killed_after = False
         self.broken = False
         self.closed = False
 
-    def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
+    def send(self, incident: Incident, now_ns: int) -> str | None:
         self.calls += 1
         if self.away:
             return "answered 503"
-        self.told += [(alert.rule_id, alert.service, alert.state) for alert in alerts]
-        self.keys += [alert.key for alert in alerts]
+        self.told.append((incident.lead.rule_id, incident.lead.service, incident.state))
+        self.members.append(len(incident.members))
+        self.keys.append(incident.id)
         if self.killed_after:
             raise KeyboardInterrupt
         if self.broken:
@@ -73,6 +78,13 @@ def plain_look(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | 
     )
 
 
+def _by(rule: Rule, decision: Decision) -> Decision:
+    """The same decision by another rule."""
+    copy = deepcopy(decision)
+    copy.pair.rule_id, copy.pair.rule_hash = rule.id, rule.hash
+    return copy
+
+
 class Stage:
     """A store, a loop with one channel over it, and traces received at any minute."""
 
@@ -82,11 +94,26 @@ class Stage:
         self.channel = channels[0] if channels else Channel()
         self.telemetry = Telemetry("judge")
         read = AlertsSettings.model_validate(settings)
-        self.loop = AlertLoop(engine, lambda: self.rule_set, channels or [self.channel], self.telemetry, read)
+        self.judged_to_ns = 2**63
+        self.loop = AlertLoop(
+            engine,
+            lambda: self.rule_set,
+            channels or [self.channel],
+            self.telemetry,
+            read,
+            lambda: self.judged_to_ns,
+        )
         self._writer = StoreWriter(engine)
         self.next_trace = 0
 
-    def receive(self, minute: int, *outcomes: str, rule_hash: str = "", **changes: Any) -> None:
+    def receive(
+        self,
+        minute: int,
+        *outcomes: str,
+        rule_hash: str = "",
+        judged_by: Sequence[Rule] | None = None,
+        **changes: Any,
+    ) -> None:
         received_ns = START_NS + minute * MINUTE_NS
         changes = {"first_received_ns": received_ns, "last_received_ns": received_ns} | changes
         level = changes.pop("level", "high")
@@ -95,6 +122,8 @@ class Stage:
         for trace in traces:
             for decision in trace.decisions:
                 decision.pair.rule_hash, decision.pair.level = rule_hash, level
+            if judged_by is not None:
+                trace.decisions[:] = [_by(rule, each) for rule in judged_by for each in trace.decisions]
         self._writer.write(traces)
         self.next_trace += len(traces)
 
@@ -103,6 +132,10 @@ class Stage:
         before = len(self.channel.told)
         self.loop.step(START_NS + int(minute * MINUTE_NS))
         return self.channel.told[before:]
+
+    def incidents(self) -> list[Incident]:
+        with reading(self.engine) as connection:
+            return open_incidents(connection)
 
     def firing(self) -> list[StoredAlert]:
         with reading(self.engine) as connection:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
-from tracegrade.alert.check import check
+from tracegrade.alert.check import Before, Ending, check
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.history import NO_OUTCOMES, Bin, Outcomes, SeriesKey, Window, total
@@ -31,6 +31,7 @@ class Stage:
         self.alerts: list[StoredAlert] = []
         self.earlier: list[StoredAlert] = []
         self.stale_after_s = inf
+        self.accepted: set[str] = set()
 
     def see(
         self,
@@ -73,7 +74,13 @@ class Stage:
 
     def look(self, minute: int) -> list[str]:
         """The states of all alerts after a look at `minute`."""
-        checked = check(self, [self.rule], self.alerts, minute * MINUTE_NS, self.earlier, None, self.stale_after_s)
+        checked = check(
+            self,
+            [self.rule],
+            Before(self.alerts, self.earlier, accepted=frozenset(self.accepted)),
+            minute * MINUTE_NS,
+            Ending(stale_after_s=self.stale_after_s),
+        )
         self.alerts = checked.open
         self.earlier += checked.resolved
         return [alert.state for alert in (*checked.open, *checked.resolved)]

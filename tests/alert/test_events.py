@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from store.stored_alerts import ALERT
+from store.stored_alerts import ALERT, INCIDENT, incident
 from tracegrade.alert.events import AlertEvents, event
+from tracegrade.alert.message import summary
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.answer import Answer
 
@@ -40,15 +41,16 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 def test_a_firing_and_its_end_are_events_of_the_service(loop: asyncio.AbstractEventLoop) -> None:
     client = Client()
     over = replace(ALERT, state="resolved", ends_ns=NOW_NS)
-    assert AlertEvents("exporters.otlp", client, loop).send({}, [ALERT, over], NOW_NS) is None
-    ((signal, request),) = client.requests
+    events = AlertEvents("exporters.otlp", client, loop)
+    assert [events.send(each, NOW_NS) for each in (INCIDENT, incident(over))] == [None, None]
+    (signal, request), (_, last) = client.requests
     assert signal is Signal.LOGS
     (resource,) = request.resource_logs
     named = {item.key: item.value.string_value for item in resource.resource.attributes}
     assert named == {"service.name": "shop", "service.version": "1.1"}
     (scope,) = resource.scope_logs
     assert scope.scope.name == "tracegrade"
-    firing, resolved = scope.log_records
+    (firing,), (resolved,) = scope.log_records, last.resource_logs[0].scope_logs[0].log_records
     assert (firing.event_name, firing.severity_text, firing.time_unix_nano) == (
         "tracegrade.alert",
         "ERROR",
@@ -64,7 +66,7 @@ def test_a_firing_and_its_end_are_events_of_the_service(loop: asyncio.AbstractEv
     assert texts == {
         "event.name": "tracegrade.alert",
         "tracegrade.alert.state": "firing",
-        "tracegrade.alert.key": ALERT.key,
+        "tracegrade.alert.key": INCIDENT.id,
         "tracegrade.alert.kind": "below",
         "tracegrade.alert.of": "pass_rate",
         "tracegrade.rule.id": "checkout-order",
@@ -88,11 +90,12 @@ def test_a_firing_and_its_end_are_events_of_the_service(loop: asyncio.AbstractEv
     assert lists == {
         "tracegrade.alert.traces": ["aa" * 16],
         "tracegrade.alert.changed": ["release 1.1 first seen at 00:00 UTC"],
+        "tracegrade.alert.members": [summary(ALERT)],
     }
 
 
 def test_the_same_alert_is_the_same_event() -> None:
-    assert event(ALERT) == event(replace(ALERT, updated_ns=NOW_NS, notified={}))
+    assert event(INCIDENT) == event(replace(incident(replace(ALERT, updated_ns=NOW_NS)), notified={}))
 
 
 @pytest.mark.parametrize(
@@ -106,4 +109,4 @@ def test_the_same_alert_is_the_same_event() -> None:
 def test_what_was_not_taken_is_a_failure(loop: asyncio.AbstractEventLoop, answer: Answer, said: str) -> None:
     client = Client()
     client.answer = answer
-    assert AlertEvents("exporters.otlp", client, loop).send({}, [ALERT], NOW_NS) == said
+    assert AlertEvents("exporters.otlp", client, loop).send(INCIDENT, NOW_NS) == said

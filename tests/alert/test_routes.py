@@ -26,8 +26,6 @@ PAGER = {"labels": {"level": ["high", "critical"]}, "channels": ["pager"]}
         pytest.param([PAGER], ["pager"], id="any glob of a list"),
         pytest.param([{**PAGER, "labels": {"level": "l*"}}], NAMES, id="everyone, when no route matches"),
         pytest.param([PAGER, {"channels": ["chat"]}], ["pager"], id="the first that matches"),
-        pytest.param([PAGER | {"continue": True}, {"channels": ["chat"]}], ["pager", "chat"], id="and the next"),
-        pytest.param([PAGER | {"continue": True}], ["pager"], id="nothing matches after it"),
         pytest.param([{"labels": {"service": "bank"}, "channels": ["mail"]}, {"channels": ["chat"]}], ["chat"]),
         pytest.param(
             [{"labels": {"rule": "check*", "service": "shop", "agent": "s*"}, "channels": ["mail"]}], ["mail"]
@@ -37,12 +35,17 @@ PAGER = {"labels": {"level": ["high", "critical"]}, "channels": ["pager"]}
     ],
 )
 def test_an_alert_goes_to_the_channels_of_its_route(routes: list[dict[str, Any]], told: list[str]) -> None:
-    assert routed(ALERT, settings(*routes).routes, NAMES) == set(told)
+    assert routed([ALERT], settings(*routes).routes, NAMES) == set(told)
 
 
 def test_a_label_that_an_alert_has_no_value_of_is_matched_as_empty() -> None:
     routes = settings({"labels": {"release": ""}, "channels": ["mail"]}).routes
-    assert routed(replace(ALERT, release=None), routes, NAMES) == {"mail"}
+    assert routed([replace(ALERT, release=None)], routes, NAMES) == {"mail"}
+
+
+def test_an_incident_goes_to_the_channels_of_each_member() -> None:
+    routes = settings(PAGER, {"channels": ["chat"]}).routes
+    assert routed([ALERT, replace(ALERT, level="low")], routes, NAMES) == {"pager", "chat"}
 
 
 @pytest.mark.parametrize(
@@ -51,6 +54,7 @@ def test_a_label_that_an_alert_has_no_value_of_is_matched_as_empty() -> None:
         ({"channels": ["phone"]}, "no channel 'phone'; expected one of pager, chat, mail"),
         ({"labels": {"team": "x"}, "channels": ["mail"]}, "no label 'team'; expected one of rule, level"),
         ({"labels": {"rule": "x"}}, "channels"),
+        ({"channels": ["mail"], "continue": True}, r"continue\s.*name all channels in one route"),
     ],
 )
 def test_a_route_to_nowhere_is_refused(route: dict[str, Any], said: str) -> None:

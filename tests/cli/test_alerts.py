@@ -1,20 +1,20 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.stored import run, run_json, store
 from store.judged_traces import MINUTE_NS, START_NS, judged
-from store.stored_alerts import ALERT
+from store.stored_alerts import ALERT, incident, store_incident
 from tracegrade.rule.load import load_rules
-from tracegrade.store.alerts import Notification, save_alert
+from tracegrade.store.incidents import Incident, Notification, open_incidents, stored_incident
 from tracegrade.store.open import open_store
 
-FIRING = replace(
-    ALERT, notified={"pager": Notification("firing", 1), "mail": Notification(tries=3, error="answered 503")}
-)
-EARLIER = replace(
-    FIRING, starts_ns=FIRING.starts_ns - 10**12, ends_ns=FIRING.starts_ns - 10**11, state="resolved", notified={}
+NOTIFIED = {"pager": Notification("firing", 1), "mail": Notification(tries=3, error="answered 503")}
+FIRING = incident(ALERT, notified=NOTIFIED)
+EARLIER = incident(
+    replace(ALERT, starts_ns=ALERT.starts_ns - 10**12, ends_ns=ALERT.starts_ns - 10**11, state="resolved")
 )
 
 
@@ -22,22 +22,26 @@ EARLIER = replace(
 def data_dir(tmp_path: Path) -> Path:
     engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
     with engine.begin() as connection:
-        for alert in (EARLIER, FIRING):
-            save_alert(connection, alert)
+        for each in (EARLIER, FIRING):
+            store_incident(connection, *each.members, notified=each.notified)
     engine.dispose()
     return tmp_path
 
 
+def listed(each: Incident, silenced_until_ns: int | None = None) -> dict[str, Any]:
+    return {**each.to_json(), "silenced_until_ns": silenced_until_ns}
+
+
 def test_list_shows_the_latest_first(data_dir: Path) -> None:
-    assert run_json(data_dir, "alerts", "list") == [FIRING.to_json(), EARLIER.to_json()]
+    assert run_json(data_dir, "alerts", "list") == [listed(FIRING), listed(EARLIER)]
 
 
 def test_firing_shows_only_what_fires_now(data_dir: Path) -> None:
-    assert run_json(data_dir, "alerts", "list", "--firing") == [FIRING.to_json()]
+    assert run_json(data_dir, "alerts", "list", "--firing") == [listed(FIRING)]
 
 
 def test_since_leaves_out_what_was_resolved_before(data_dir: Path) -> None:
-    assert run_json(data_dir, "alerts", "list", "--since", "2026-01-01") == [FIRING.to_json()]
+    assert run_json(data_dir, "alerts", "list", "--since", "2026-01-01") == [listed(FIRING)]
 
 
 def test_the_table_reads_without_colour_and_says_who_was_told(data_dir: Path) -> None:
@@ -53,7 +57,7 @@ def test_no_alerts_is_said(data_dir: Path) -> None:
     assert run(data_dir, "alerts", "list", "--since", "2026-01-01", "--limit", "1").exit_code == 0
     engine = open_store(f"sqlite:///{data_dir / 'tracegrade.db'}")
     with engine.begin() as connection:
-        connection.exec_driver_sql("DELETE FROM alerts")
+        connection.exec_driver_sql("DELETE FROM incidents")
     engine.dispose()
     assert run(data_dir, "alerts", "list").stdout == "No alerts.\n"
 
@@ -158,3 +162,43 @@ def test_a_silence_that_cannot_be_is_refused(data_dir: Path, arguments: list[str
     result = run(data_dir, "alerts", "silence", *arguments)
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+def test_a_silenced_incident_is_listed_as_firing_and_silenced(data_dir: Path) -> None:
+    run(data_dir, "alerts", "silence", "service=shop", "--for", "2h")
+    first, earlier = run_json(data_dir, "alerts", "list")
+    assert (first["state"], first["silenced_until_ns"] is None) == ("firing", False)
+    assert "! firing, silenced until" in run(data_dir, "alerts", "list").stdout
+    assert earlier["id"] == EARLIER.id
+
+
+def test_show_says_all_of_one_incident(data_dir: Path) -> None:
+    output = run(data_dir, "alerts", "show", FIRING.id).stdout
+    assert output.startswith("FIRING (high): checkout-order at shop, agent support, release 1.1: pass rate 50.0%")
+    assert "Changed near that time: release 1.1" in output
+    assert run_json(data_dir, "alerts", "show", FIRING.id) == [FIRING.to_json()]
+    unknown = run(data_dir, "alerts", "show", "0000000000")
+    assert (unknown.exit_code, "no incident '0000000000'" in unknown.stderr) == (2, True)
+
+
+def test_a_bound_cannot_be_accepted_and_a_fall_can(data_dir: Path) -> None:
+    refused = run(data_dir, "alerts", "accept", FIRING.id)
+    assert refused.exit_code == 2
+    assert "its bound stands in the rule checkout-order" in " ".join(refused.stderr.split())
+    engine = open_store(f"sqlite:///{data_dir / 'tracegrade.db'}")
+    facts = replace(ALERT.facts, was=0.9, was_samples=500)
+    other = replace(ALERT, fingerprint="ef" * 16)
+    with engine.begin() as connection:
+        fell = store_incident(connection, replace(ALERT, fingerprint="cd" * 16, kind="drop", facts=facts), other)
+    accepted = run(data_dir, "alerts", "accept", fell.id)
+    assert accepted.stdout.splitlines() == [
+        "Accepted: 1 of 2 alerts end with the next check.",
+        "Still firing: checkout-order, below 0.95: change its bound in the rule.",
+    ]
+    with engine.begin() as connection:
+        found = stored_incident(connection, fell.id)
+        assert found is not None
+        assert found.accepted_ns is not None
+        assert [each.accepted_ns for each in open_incidents(connection) if each.id != fell.id] == [None]
+    engine.dispose()
+    assert "there is nothing to accept" in run(data_dir, "alerts", "accept", EARLIER.id).stderr

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from canonical import canonical_line
 from pipeline.harness import NS_PER_S, Content, agent_span, log_payload, payload, spans_of, tool_span
+from store.stored_alerts import store_incident
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.codec.results import encode_result
 from tracegrade.config import Config
@@ -21,7 +22,7 @@ from tracegrade.pipeline.trace_result import result_of
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.alerts import Facts, StoredAlert, save_alert
+from tracegrade.store.alerts import Facts, StoredAlert
 from tracegrade.store.open import open_store
 from tracegrade.store.write import StoreWriter
 
@@ -102,7 +103,7 @@ class Kept:
         alert = StoredAlert("ab" * 16, 1, None, "firing", "default", "r", "s", "high", "t", "x", 0.9, 60, 0.1, 9, 2)
         engine = open_store(self.config.store_url)
         with engine.begin() as connection:
-            save_alert(connection, replace(alert, facts=facts))
+            store_incident(connection, replace(alert, facts=facts))
         engine.dispose()
 
     def replayed(self, deleted: Iterable[bytes] = ()) -> list[str]:

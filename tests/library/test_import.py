@@ -7,8 +7,7 @@ import pytest
 
 from cli.stored import store
 from store.judged_traces import judged, trace_id
-from store.stored_alerts import ALERT
-from tracegrade.store.alerts import save_alert
+from store.stored_alerts import ALERT, store_incident
 from tracegrade.store.open import open_store
 from tracegrade.store.place import sqlite_url
 
@@ -89,7 +88,7 @@ def data_dir(tmp_path: Path) -> Path:
     store(tmp_path, judged(1))
     engine = open_store(sqlite_url(tmp_path))
     with engine.begin() as connection:
-        save_alert(connection, ALERT)
+        store_incident(connection, ALERT)
     engine.dispose()
     return tmp_path
 

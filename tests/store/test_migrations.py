@@ -15,12 +15,11 @@ from sqlalchemy import Connection, MetaData, Table, create_engine, func, select,
 
 from store.engines import BACKENDS, POSTGRESQL, without_tables
 from store.judged_traces import AGENT_SPAN, judged, spans, trace_id
-from store.stored_alerts import ALERT
+from store.stored_alerts import ALERT, store_incident
 from tracegrade.cli import main
 from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.model.trace_result import RunSummary, TraceResult
 from tracegrade.store import migrations, schema
-from tracegrade.store.alerts import save_alert
 from tracegrade.store.open import StoreError, open_store, reading
 from tracegrade.store.rates import rates
 from tracegrade.store.read import stored_traces
@@ -50,7 +49,7 @@ def store_of_version(version: str, url: str, tmp_path: Path, records: Sequence[T
     today = open_store(f"sqlite:///{tmp_path / 'today.db'}")
     StoreWriter(today).write(records)
     with today.begin() as connection:
-        save_alert(connection, ALERT)
+        store_incident(connection, ALERT)
     engine = create_engine(url)
     with engine.begin() as connection, today.connect() as source:
         upgrade(connection, version)
@@ -80,6 +79,8 @@ def _insert(connection: Connection, table: Table, rows: list[dict[str, object]])
     for row in rows:
         for now, earlier in earlier_names.items():
             row.setdefault(earlier, row[now])
+        if "notified" in table.c:
+            row.setdefault("notified", {"pager": {"state": "firing", "time_ns": 1, "tries": 0, "error": ""}})
         connection.execute(table.insert().values({name: row[name] for name in row if name in table.c}))
 
 

@@ -17,7 +17,7 @@ from canonical import canonical_line
 from pipeline.harness import payload, tool_span
 from store.engines import POSTGRESQL, needs_postgresql, without_tables
 from store.test_migrations import upgrade
-from tracegrade.alert.check import check
+from tracegrade.alert.check import Before, check
 from tracegrade.alert.preview import preview
 from tracegrade.alert.stored_history import ReadHistory, StoredHistory
 from tracegrade.cli import main
@@ -127,10 +127,17 @@ def test_what_was_listed_is_listed_as_it_was(folder: Folder) -> None:
     for name in ("results", "traces"):
         assert folder.says(name, "list") == folder.said(name), name
     alerts = folder.said("alerts")
-    for alert in alerts:
+    incidents = folder.says("alerts", "list")
+    assert [incident["notified"] for incident in incidents] == [alert.pop("notified") for alert in alerts]
+    for alert, incident in zip(alerts, incidents, strict=True):
         del alert["facts"]["chance"]  # what it meant is promised no more
-        alert["facts"] |= {"by_chance_every_s": None, "fired_at": None}
-    assert folder.says("alerts", "list") == alerts
+        (member,) = incident["members"]
+        assert member["incident"] == incident["id"]
+        facts = member["facts"]
+        assert {**member, "facts": {name: facts[name] for name in alert["facts"]}} == {
+            **alert,
+            "incident": incident["id"],
+        }
 
 
 def test_of_agent_runs_is_known_what_their_spans_say(folder: Folder, engine: Engine) -> None:
@@ -177,7 +184,9 @@ def test_alerts_that_fired_end_by_the_same_key_and_fire_anew_where_the_evidence_
     with reading(engine) as connection:
         before = open_alerts(connection)
         earlier = earlier_hashes(connection, {rule.hash for rule in rules})
-        checked = check(StoredHistory(connection, rules, folder.now_ns), rules, before, folder.now_ns, (), earlier)
+        checked = check(
+            StoredHistory(connection, rules, folder.now_ns), rules, Before(before, hashes=earlier), folder.now_ns
+        )
     assert len(before) == 2
     assert checked.open == []
     assert {(alert.key, alert.labels["rule_hash"]) for alert in checked.resolved} == {
@@ -186,14 +195,19 @@ def test_alerts_that_fired_end_by_the_same_key_and_fire_anew_where_the_evidence_
     assert {alert.facts.ended_by for alert in checked.resolved} == {"the alert was changed or removed"}
 
 
-def test_an_alert_that_was_still_waiting_to_fire_is_neither_shown_nor_open(folder: Folder, engine: Engine) -> None:
+def test_an_alert_that_was_still_waiting_to_fire_is_neither_shown_nor_open(folder: Folder) -> None:
     """That state, 2, went: there is nothing to wait for any more."""
-    with engine.begin() as connection:
+    earlier = create_engine(folder.url)
+    with earlier.begin() as connection:
         connection.execute(text("UPDATE alerts SET state = 2 WHERE rule_id = 'order-unsigned'"))
+    earlier.dispose()
+    engine = open_store(folder.url)
     with reading(engine) as connection:
         assert [alert.rule_id for alert in open_alerts(connection)] == [CHECKED]
-    assert [alert["rule_id"] for alert in folder.says("alerts", "list")] == [CHECKED, CHECKED]
-    assert [alert["rule_id"] for alert in folder.says("alerts", "list", "--firing")] == [CHECKED]
+    listed = {option: folder.says("alerts", "list", *option) for option in ((), ("--firing",))}
+    engine.dispose()
+    rules = {option: [incident["members"][0]["rule_id"] for incident in found] for option, found in listed.items()}
+    assert rules == {(): [CHECKED, CHECKED], ("--firing",): [CHECKED]}
 
 
 def test_results_of_hours_are_evidence_for_an_alert_that_fires_anew(folder: Folder, spread: Engine) -> None:
@@ -201,7 +215,9 @@ def test_results_of_hours_are_evidence_for_an_alert_that_fires_anew(folder: Fold
     with reading(spread) as connection:
         before = [alert for alert in open_alerts(connection) if alert.rule_id == "order-unsigned"]
         earlier = earlier_hashes(connection, {rules[0].hash})
-        checked = check(StoredHistory(connection, rules, folder.now_ns), rules, before, folder.now_ns, (), earlier)
+        checked = check(
+            StoredHistory(connection, rules, folder.now_ns), rules, Before(before, hashes=earlier), folder.now_ns
+        )
     (ended,), (anew,) = checked.resolved, checked.open
     assert (ended.key, ended.rule_hash) == (before[0].key, SIGNED)
     assert (anew.of, anew.bound, anew.rule_hash) == (ended.of, ended.bound, rules[0].hash)
@@ -216,7 +232,9 @@ def test_an_alert_of_a_condition_that_is_gone_ends(folder: Folder, spread: Engin
     with reading(spread) as connection:
         before = [alert for alert in open_alerts(connection) if alert.rule_id == unsigned.id]
         earlier = earlier_hashes(connection, {moved.hash})
-        checked = check(StoredHistory(connection, [moved], folder.now_ns), [moved], before, folder.now_ns, (), earlier)
+        checked = check(
+            StoredHistory(connection, [moved], folder.now_ns), [moved], Before(before, hashes=earlier), folder.now_ns
+        )
     assert [alert.key for alert in checked.resolved] == [alert.key for alert in before]
     assert [(alert.bound, alert.samples) for alert in checked.open] == [(0.8, 17)]
 
@@ -323,7 +341,7 @@ def test_the_same_store_on_postgresql_is_brought_up_to_date(folder: Folder) -> N
         rules = list(folder.rule_set.rules)
         earlier_ones = earlier_hashes(connection, {rule.hash for rule in rules})
         history = StoredHistory(connection, rules, folder.now_ns)
-        checked = check(history, rules, open_alerts(connection), folder.now_ns, (), earlier_ones)
+        checked = check(history, rules, Before(open_alerts(connection), hashes=earlier_ones), folder.now_ns)
     engine.dispose()
     without_tables(POSTGRESQL)
     assert {key: found[0].judged for key, found in by_hash.items()} == {(rule_of(folder.rule_set, CHECKED).hash,): 17}
@@ -356,7 +374,8 @@ def test_serve_goes_on_where_the_earlier_version_stopped(folder: Folder, tmp_pat
         assert judged["rule_hash"] == rule_of(folder.rule_set, CHECKED).hash
 
         def ended() -> list[str]:
-            listed = [json.loads(line) for line in server.cli("alerts", "list", *config).stdout.splitlines()]
+            incidents = [json.loads(line) for line in server.cli("alerts", "list", *config).stdout.splitlines()]
+            listed = [alert for incident in incidents for alert in incident["members"]]
             known = {alert["fingerprint"] for alert in folder.said("alerts")}
             return [alert["state"] for alert in listed if alert["fingerprint"] in known]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import insert
 
+from store.stored_alerts import store_incident
 from tracegrade.document.yaml_text import dumped
 from tracegrade.extract.session import joined, part_of
 from tracegrade.judge import judge, judge_session
@@ -25,7 +26,8 @@ from tracegrade.pipeline.trace_result import session_result, trace_result
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.alerts import Facts, Notification, StoredAlert, save_alert
+from tracegrade.store.alerts import Facts, StoredAlert
+from tracegrade.store.incidents import Notification
 from tracegrade.store.open import open_store
 from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.store.schema import rule_texts
@@ -269,17 +271,16 @@ def fire(folder: Path, rule_set: RuleSet, now_ns: int, worst: list[str]) -> None
     firing = StoredAlert(
         "ab" * 16, now_ns - 4 * HOUR, None, "firing", "default", rule.id, "shop", "high", rule.title, "pass_rate", 0.95,
         3600.0, 0.81, 142, now_ns, rule_hash=rule.hash, agent="order-agent", release="1.5.0", facts=facts,
-        notified=told,
     )  # fmt: skip
     resolved = replace(
         firing, fingerprint="cd" * 16, starts_ns=now_ns - 12 * HOUR, ends_ns=now_ns - 11 * HOUR, state="resolved",
-        release="1.4.2", value=0.97, facts=replace(facts, was=None, ended_by="it passes again"), notified={},
+        release="1.4.2", value=0.97, facts=replace(facts, was=None, ended_by="it passes again"),
     )  # fmt: skip
     old = Rule.model_validate({**rule.written, "level": "medium", "false_positives": []})
     engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
     with engine.begin() as connection:
-        save_alert(connection, firing)
-        save_alert(connection, resolved)
+        store_incident(connection, firing, notified=told)
+        store_incident(connection, resolved)
         row = {"rule_id": old.id, "since_ns": now_ns - 168 * HOUR, "text_hash": old.text_hash, "rule_hash": old.hash}
         connection.execute(insert(rule_texts).values(**row, text=dumped(old.written)))
     engine.dispose()

@@ -12,11 +12,13 @@ import jsonschema_rs
 import pytest
 from click.testing import CliRunner
 
+from store.stored_alerts import store_incident
 from tracegrade.cli import main
 from tracegrade.config import Config
 from tracegrade.deletion.request import Choice, Deletions
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.alerts import Facts, Notification, Silence, StoredAlert, save_alert, save_silence
+from tracegrade.store.alerts import Facts, Silence, StoredAlert, save_silence
+from tracegrade.store.incidents import Notification
 from tracegrade.store.open import open_store
 from tracegrade.web.api.app import Api as ApiApp
 from tracegrade.web.app import build_app
@@ -96,9 +98,9 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Api:
             # Two began at the same time.
             alert = StoredAlert(
                 f"{number:032x}", now_ns - number // 2, ends_ns, state, "default", "r", "s", "high", "t", "pass_rate",
-                0.9, 60.0, 0.1, 9, now_ns, facts=facts, notified={"ops": Notification(state="firing", time_ns=1)},
+                0.9, 60.0, 0.1, 9, now_ns, facts=facts,
             )  # fmt: skip
-            save_alert(connection, alert)
+            store_incident(connection, alert, notified={"ops": Notification(state="firing", time_ns=1)})
         save_silence(connection, Silence("ab12", {"rule": "x*"}, now_ns, now_ns + 10**12, "why"))
     engine.dispose()
     snapshots = [{"role": "judge", "time_ns": now_ns, "metrics": {"tracegrade.spans": [{"labels": {}, "value": 3}]}}]

@@ -21,11 +21,11 @@ from store.any_store import filled, filters
 from store.engines import empty_store
 from store.judged_traces import START_NS
 from store.plain_sql import sql_heads, sql_results, sql_sessions
-from store.stored_alerts import ALERT
+from store.stored_alerts import ALERT, store_incident
 from tracegrade.cli import main
 from tracegrade.config import Config
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.alerts import StoredAlert, save_alert
+from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.web.app import build_app
@@ -240,7 +240,7 @@ def test_alerts_are_listed_whole_though_many_begin_at_one_time(
     filled(shown.engine, 0, 0)
     with shown.engine.begin() as connection:
         for alert in alerts:
-            save_alert(connection, alert)
+            store_incident(connection, alert)
     query = "SELECT lower(hex(fingerprint)), starts_ns FROM alerts WHERE (state <> 1 OR ends_ns >= :since) {} "
     query += "ORDER BY starts_ns DESC, fingerprint"
     with reading(shown.engine) as connection:

@@ -1,18 +1,18 @@
-"""Alerts as OpenTelemetry log events, sent to an OTLP exporter beside the evaluations that they are about."""
+"""Incidents as OpenTelemetry log events, sent to an OTLP exporter beside the evaluations that they are about."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
 
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, SeverityNumber
 
 from tracegrade import semconv
-from tracegrade.alert.message import summary
+from tracegrade.alert.message import headline, summary
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import Exports
 from tracegrade.otlp.encode import LOG_RECORD_ATTRIBUTES, RESOURCE_ATTRIBUTES, Item, any_value, requests
 from tracegrade.otlp.encode import unkept_attribute as attribute
 from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.incidents import Incident
 
 _SEVERITY = {
     "info": (SeverityNumber.SEVERITY_NUMBER_INFO, "INFO"),
@@ -27,9 +27,9 @@ _PATIENCE_S = 60.0
 
 
 class AlertEvents:
-    """Sends an event when an alert begins to fire, and one when it is resolved; to one exporter.
+    """Sends an event when an incident begins, and one when it is over; to one exporter.
 
-    The same alert in the same state gives the same bytes, except for what changed in between, and has the same key.
+    The same incident in the same state gives the same bytes, except for what changed in between, and has the same key.
     """
 
     resend_s: float | None = None
@@ -47,9 +47,9 @@ class AlertEvents:
         self._client = client
         self._loop = loop
 
-    def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
-        """Send `alerts`. Returns None when they were taken, else why not. Blocks."""
-        for request in requests(Item(owner, _resource(alert), [event(alert)]) for owner, alert in enumerate(alerts)):
+    def send(self, incident: Incident, now_ns: int) -> str | None:
+        """Send `incident`. Returns None when it was taken, else why not. Blocks."""
+        for request in requests([Item(0, _resource(incident.lead), [event(incident)])]):
             sent = asyncio.run_coroutine_threadsafe(self._client.export(Signal.LOGS, request.payload), self._loop)
             answer = sent.result(_PATIENCE_S)
             if answer.kind != "sent" or answer.rejected:
@@ -60,24 +60,24 @@ class AlertEvents:
         """Does nothing: no connection is kept open."""
 
 
-def event(alert: StoredAlert) -> bytes:
-    """The encoded log record of an alert that fires or is resolved."""
-    facts = alert.facts
-    is_over = alert.ends_ns is not None
-    time_ns = alert.starts_ns if alert.ends_ns is None else alert.ends_ns
-    number, text = _OVER if is_over else _SEVERITY[alert.level]
+def event(incident: Incident) -> bytes:
+    """The encoded log record of an incident that begins, or is over."""
+    alert, facts = incident.lead, incident.lead.facts
+    is_over = incident.ends_ns is not None
+    time_ns = incident.starts_ns if incident.ends_ns is None else incident.ends_ns
+    number, text = _OVER if is_over else _SEVERITY[incident.level]
     record = LogRecord(
         time_unix_nano=time_ns,
         observed_time_unix_nano=time_ns,
         severity_number=number,
         severity_text=text,
-        body=any_value(summary(alert)),
+        body=any_value(headline(incident)),
         event_name=semconv.ALERT_EVENT,
     )
     pairs: dict[str, JsonValue] = {
         semconv.EVENT_NAME: semconv.ALERT_EVENT,
-        semconv.ALERT_STATE: alert.state,
-        semconv.ALERT_KEY: alert.key,
+        semconv.ALERT_STATE: incident.state,
+        semconv.ALERT_KEY: incident.id,
         semconv.ALERT_KIND: alert.kind,
         semconv.ALERT_OF: alert.of,
         semconv.ALERT_VALUE: alert.value + 0.0,
@@ -87,9 +87,10 @@ def event(alert: StoredAlert) -> bytes:
         semconv.ALERT_SAMPLES: alert.samples,
         semconv.ALERT_TRACES: [*facts.worst],
         semconv.ALERT_CHANGED: [*facts.changed],
+        semconv.ALERT_MEMBERS: [summary(member) for member in incident.members],
         semconv.RULE_ID: alert.rule_id,
         semconv.RULE_HASH: alert.rule_hash,
-        semconv.RULE_LEVEL: alert.level,
+        semconv.RULE_LEVEL: incident.level,
         semconv.TENANT: alert.tenant,
     }
     if facts.was is not None:

@@ -1,10 +1,8 @@
-"""The labels of an alert, by which it is routed, grouped and muted."""
+"""The labels of an alert, by which it is routed and silenced."""
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Annotated, TypeAlias
-
-from pydantic import AfterValidator
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:  # reading settings does not load SQL
     from tracegrade.store.alerts import StoredAlert
@@ -19,15 +17,6 @@ def check_labels(names: Iterable[str]) -> None:
     """Refuse labels that no alert has: they would match nothing."""
     if unknown := sorted(set(names) - set(LABELS)):
         raise ValueError(f"no label {unknown[0]!r}; expected one of {', '.join(LABELS)}")
-
-
-def _known(labels: dict[str, Globs]) -> dict[str, Globs]:
-    check_labels(labels)
-    return labels
-
-
-Labels: TypeAlias = Annotated[dict[str, Globs], AfterValidator(_known)]
-"""Label -> glob, or several of which any may match."""
 
 
 def matches(alert: "StoredAlert", labels: Mapping[str, Globs]) -> bool:

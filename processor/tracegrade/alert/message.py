@@ -1,6 +1,5 @@
-"""An alert in words: what fell, from which value to which, since when, from how many results, and where to look."""
+"""An incident in words: what fell, from which value to which, since when, from how many results, and where to look."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tracegrade.alert.links import NO_LINKS, Links
@@ -8,12 +7,14 @@ from tracegrade.document.duration import duration_text
 from tracegrade.rule.alert import SCORE
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.diagnosis import Reason, Slice
+from tracegrade.store.incidents import Incident
 
 _NS = 1_000_000_000
 _DAY_S = 86_400
 _YEAR_DAYS = 365
 _MANY_YEARS = 1_000_000
 _MOST_REASONS = 3
+_MOST_MEMBERS = 10
 
 
 def summary(alert: StoredAlert) -> str:
@@ -21,8 +22,8 @@ def summary(alert: StoredAlert) -> str:
     place = alert.service or "unnamed service"
     if alert.agent:
         place += f", agent {alert.agent}"
-    if alert.release:
-        place += f", release {alert.release}"
+    if alert.release is not None:
+        place += f", release {alert.release}" if alert.release else ", results without a release"
     return f"{alert.rule_id} at {place}: {_what(alert)}"
 
 
@@ -50,29 +51,45 @@ def lines(alert: StoredAlert, links: Links = NO_LINKS) -> list[str]:
     return found
 
 
-def subject(alerts: Sequence[StoredAlert]) -> str:
-    """The subject line of a group of alerts."""
-    firing = sum(alert.state == "firing" for alert in alerts)
-    state = f"firing: {firing}" if firing else f"resolved: {len(alerts)}"
-    return f"[{state}] " + (summary(alerts[0]) if len(alerts) == 1 else ", ".join(sorted({a.rule_id for a in alerts})))
+def headline(incident: Incident) -> str:
+    """The incident in one sentence: what happened to its first alert, and how many more there are."""
+    others = len(incident.members) - 1
+    more = f" (and {others} more {'alert' if others == 1 else 'alerts'})" if others else ""
+    return summary(incident.lead) + more
 
 
-def text(alerts: Sequence[StoredAlert], links: Links) -> str:
-    """A group of alerts as plain text."""
-    parts = []
-    for alert in alerts:
-        parts.append("\n".join([f"{alert.state.upper()} ({alert.level}): {summary(alert)}", *lines(alert, links)]))
-    return "\n\n".join([*parts, links.page] if links.page else parts) + "\n"
+def details(incident: Incident, links: Links = NO_LINKS) -> list[str]:
+    """The details of an incident, one per line: those of its first alert, then the others."""
+    found = lines(incident.lead, links)
+    facts = incident.lead.facts
+    found += [f"About this rule: {' '.join(facts.description.split())}"] if facts.description else []
+    found += [f"See {', '.join(facts.references)}"] if facts.references else []
+    others = incident.members[1:]
+    found += [f"Also {alert.state}: {summary(alert)}" for alert in others[:_MOST_MEMBERS]]
+    if (more := len(others) - _MOST_MEMBERS) > 0:
+        found.append(f"And {more:,} more alerts.")
+    return found
 
 
-def status(alerts: Sequence[StoredAlert]) -> str:
-    """``firing`` when any of `alerts` fires, else ``resolved``."""
-    return "firing" if any(alert.state == "firing" for alert in alerts) else "resolved"
+def subject(incident: Incident) -> str:
+    """The subject line of a notification."""
+    return f"[{incident.state}] {headline(incident)}"
 
 
-def annotations(alert: StoredAlert, links: Links) -> dict[str, str]:
-    """The annotations of an alert, for channels that take labels and annotations."""
-    return {"summary": summary(alert), "description": "\n".join(lines(alert, links)), "dedup_key": alert.key}
+def text(incident: Incident, links: Links) -> str:
+    """An incident as plain text."""
+    found = [f"{incident.state.upper()} ({incident.level}): {headline(incident)}", *details(incident, links)]
+    page = links.incident(incident.id)
+    return "\n".join([*found, "", page] if page else found) + "\n"
+
+
+def annotations(incident: Incident, links: Links) -> dict[str, str]:
+    """The annotations of an incident, for channels that take labels and annotations."""
+    return {
+        "summary": headline(incident),
+        "description": "\n".join(details(incident, links)),
+        "dedup_key": incident.id,
+    }
 
 
 def rfc3339(time_ns: int) -> str:

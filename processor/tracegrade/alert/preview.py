@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tracegrade.alert.check import History, LookedAt, check, looks_back_s
+from tracegrade.alert.check import Before, LookedAt, check, looks_back_s
+from tracegrade.alert.look import History
 from tracegrade.alert.window import window_of
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
@@ -53,7 +54,7 @@ def preview(
     for look_ns in range(since_ns + every_ns, until_ns + 1, every_ns):
         now_ns = look_ns - look_ns % MINUTE_NS  # what came later in this minute was not known
         earlier = [alert for alert in found if (alert.ends_ns or 0) >= now_ns - looks_back_ns]
-        checked = check(history, rules, current, now_ns, earlier)
+        checked = check(history, rules, Before(current, earlier), now_ns)
         current = checked.open
         found += checked.resolved
         for looked in checked.looked_at:

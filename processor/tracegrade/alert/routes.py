@@ -1,40 +1,55 @@
 """Routes: which alert goes to which channels."""
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
 
-from tracegrade.alert.labels import Labels, matches
+from tracegrade.alert.labels import Globs, check_labels, matches
 from tracegrade.document.file_model import FileModel
+from tracegrade.rule.mistakes import mistake, refuse
 
 if TYPE_CHECKING:  # reading settings does not load SQL
     from tracegrade.store.alerts import StoredAlert
 
 
+def _known(labels: dict[str, Globs]) -> dict[str, Globs]:
+    check_labels(labels)
+    return labels
+
+
 class Route(FileModel):
     """One route: the channels that are notified of some alerts."""
 
-    labels: Labels = Field(
+    labels: Annotated[dict[str, Globs], AfterValidator(_known)] = Field(
         default={},
         description="Only alerts whose labels match these globs; a list means any of them. Without labels: all alerts",
     )
     channels: list[str] = Field(description="The channels that are notified of them, by name; none when empty")
-    continue_: bool = Field(default=False, alias="continue", description="Look at later routes as well")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_what_went(cls, value: object) -> object:
+        if isinstance(value, dict) and "continue" in value:
+            raise refuse(
+                [
+                    mistake(
+                        "is no longer a setting: name all channels in one route, 'channels: [...]'; or send to "
+                        "Alertmanager, which has routes of this kind",
+                        "continue",
+                    )
+                ]
+            )
+        return value
 
 
-def routed(alert: "StoredAlert", routes: Sequence[Route], channels: Collection[str]) -> set[str]:
-    """The names of the channels that `alert` goes to.
+def routed(alerts: "Iterable[StoredAlert]", routes: Sequence[Route], channels: Collection[str]) -> set[str]:
+    """The names of the channels that an incident with these members goes to: those of each member.
 
-    Those of the first route that it matches; when that route says ``continue``, also those of the next one that it
-    matches. All channels when it matches no route, so that no alert is lost because a route is missing.
+    An alert goes to those of the first route that it matches; to all when it matches none, so that no alert is lost
+    because a route is missing.
     """
     found: set[str] = set()
-    matched = False
-    for route in routes:
-        if matches(alert, route.labels):
-            matched = True
-            found.update(route.channels)
-            if not route.continue_:
-                break
-    return found if matched else set(channels)
+    for alert in alerts:
+        found.update(next((route.channels for route in routes if matches(alert, route.labels)), channels))
+    return found

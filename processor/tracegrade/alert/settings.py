@@ -4,9 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, PlainSerializer, SecretStr, model_validator
 
-from tracegrade.alert.labels import check_labels
 from tracegrade.alert.links import TRACE_ID, Links
-from tracegrade.alert.mute import Maintenance
 from tracegrade.alert.routes import Route
 from tracegrade.display import without_secrets
 from tracegrade.document.file_model import Duration, FileModel
@@ -134,15 +132,19 @@ class ChannelSettings(FileModel):
         return self
 
 
-def _known_labels(names: list[str]) -> list[str]:
-    check_labels(names)
-    return names
-
-
 def _trace_address(url: str) -> str:
     if TRACE_ID not in url:
         raise ValueError(f"expected {TRACE_ID} in it, where the trace's id goes, found {url!r}")
     return _web_address(url)
+
+
+_WENT = {
+    "group_by": "is no longer a setting: what fell together is one incident, with one notification",
+    "maintenance": (
+        "is no longer a setting: 'tracegrade alerts silence --for 2h' from the job that begins the work; or send to "
+        "Alertmanager, which has time intervals"
+    ),
+}
 
 
 class AlertsSettings(FileModel):
@@ -155,11 +157,12 @@ class AlertsSettings(FileModel):
         default=[],
         description="Which alert goes to which channels: those of the first matching route; all when none matches",
     )
-    group_by: Annotated[list[str], AfterValidator(_known_labels)] = Field(
-        default=["rule"], description="Alerts with the same values of these labels are sent in one notification"
-    )
     repeat: Duration = Field(default=14_400.0, gt=0, description="What still fires is notified again after this time")
-    maintenance: list[Maintenance] = Field(default=[], description="Times in which no channel is notified")
+    replaced_after: Duration = Field(
+        default=600.0,
+        gt=0,
+        description="What fires at one release is ended when it sent nothing for this long while another release did",
+    )
     stale_after: Duration = Field(
         default=86_400.0,
         gt=0,
@@ -174,6 +177,14 @@ class AlertsSettings(FileModel):
         default=None,
         description="The address of a trace, if on another page, such as https://jaeger.example/trace/{trace_id}",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_what_went(cls, value: object) -> object:
+        went = [name for name in _WENT if isinstance(value, dict) and name in value]
+        if went:
+            raise refuse([mistake(_WENT[name], name) for name in went])
+        return value
 
     @property
     def links(self) -> Links:

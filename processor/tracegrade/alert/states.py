@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from tracegrade.alert.detect.finding import Finding, Verdict
+from tracegrade.alert.detect.finding import Finding, Verdict, measure
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
-from tracegrade.store.alerts import Facts, StoredAlert
-from tracegrade.store.history import SeriesKey
+from tracegrade.store.alerts import EndReason, Facts, StoredAlert
+from tracegrade.store.history import Outcomes, SeriesKey
 from tracegrade.store.schema import MINUTE_NS
 
 _NS = 1_000_000_000
@@ -67,15 +67,27 @@ def next_state(
     if current is None:
         return _begun(condition, finding, now_ns) if verdict == "holds" else None
     # People read the text that is in force.
-    current = replace(current, level=condition.rule.level, title=condition.rule.title)
-    seen = _seen(current, finding, now_ns)
+    seen = _seen(_with_text(current, condition.rule), finding, now_ns)
     return resolved(seen, now_ns) if verdict == "recovered" else seen
 
 
-def resolved(current: StoredAlert, now_ns: int, ended_by: str = "") -> StoredAlert:
-    """`current` as resolved; `ended_by` says why, unless the value recovered."""
-    facts = replace(current.facts, ended_by=ended_by)
+def resolved(current: StoredAlert, now_ns: int, reason: EndReason = "recovered", ended_by: str = "") -> StoredAlert:
+    """`current` as resolved, for this reason; `ended_by` says it in words, unless the value recovered."""
+    facts = replace(current.facts, end_reason=reason, ended_by=ended_by)
     return replace(current, state="resolved", ends_ns=now_ns, updated_ns=now_ns, facts=facts)
+
+
+def is_better(rule: Rule, alert: Alert, fires: StoredAlert, outcomes: Outcomes) -> bool:
+    """Whether `outcomes`, of what replaced the cause of `fires`, look like recovery: nearer to good than to bad."""
+    found = measure(rule, alert, outcomes)
+    if found is None:
+        return False
+    if alert.kind == "above":
+        return found.value <= fires.bound
+    if fires.facts.was is None:
+        return found.value >= fires.bound
+    fell_to = fires.value if fires.facts.fired_at is None else fires.facts.fired_at
+    return found.value > (fires.facts.was + fell_to) / 2
 
 
 def _begun(condition: Condition, finding: Finding, now_ns: int) -> StoredAlert:
@@ -105,7 +117,12 @@ def _begun(condition: Condition, finding: Finding, now_ns: int) -> StoredAlert:
             fired_at=finding.value,
         ),
     )
-    return _seen(new, finding, now_ns)
+    return _seen(_with_text(new, rule), finding, now_ns)
+
+
+def _with_text(alert: StoredAlert, rule: Rule) -> StoredAlert:
+    facts = replace(alert.facts, description=rule.description, references=list(rule.references))
+    return replace(alert, level=rule.level, title=rule.title, facts=facts)
 
 
 def _seen(current: StoredAlert, finding: Finding, now_ns: int) -> StoredAlert:

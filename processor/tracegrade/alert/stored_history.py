@@ -58,7 +58,7 @@ class StoredHistory:
         return SeriesHistory(self._connection, self._hashes)
 
     def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, Sequence[Bin]]:
-        """See `tracegrade.alert.check.History.bins`."""
+        """See `tracegrade.alert.look.History.bins`."""
         if by_minute and window.until_ns > self._now_ns - _HOUR_NS:
             found = self._by_minute(window)
         else:
@@ -89,7 +89,7 @@ class ReadHistory:
             self._courses[window.evaluation, window.count_incomplete] = by_rule
 
     def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, Sequence[Bin]]:
-        """See `tracegrade.alert.check.History.bins`."""
+        """See `tracegrade.alert.look.History.bins`."""
         if by_minute:
             return self._found(rule_id, window, [(1, window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS)])
         return self._by_hour(rule_id, window)

@@ -25,9 +25,12 @@ from tracegrade.document.duration import duration_s
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sqlalchemy import Connection
+
     from tracegrade.alert.links import Links
     from tracegrade.config import Config
-    from tracegrade.store.alerts import StoredAlert
+    from tracegrade.store.alerts import Silence, StoredAlert
+    from tracegrade.store.incidents import Incident
 
 _NS = 1_000_000_000
 
@@ -49,31 +52,102 @@ def command() -> None:
 @format_option
 @reports_errors
 def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, limit: int) -> None:
-    """List alerts, the latest first."""
-    from tracegrade.store.alerts import recent_alerts
-    from tracegrade.store.open import reading_store
+    """List incidents, the latest first: alerts that fired together, since one thing went wrong.
 
+    Below the table stand the alerts that cannot tell yet whether anything is wrong.
+    """
+    from tracegrade.alert.silences import silence_of
+    from tracegrade.store.alerts import stored_silences
+    from tracegrade.store.incidents import recent_incidents
+    from tracegrade.store.open import reading_store
+    from tracegrade.store.waiting import stored_waiting
+
+    now_ns = time.time_ns()
     with reading_store(settings.store_url) as connection:
-        found = recent_alerts(connection, since, limit + 1, firing=firing)
+        found = recent_incidents(connection, since, limit + 1, firing=firing)
+        silences = stored_silences(connection, now_ns)
+        waiting = stored_waiting(connection)
     more, found = len(found) > limit, found[:limit]
+    silenced = {incident.id: silence_of(incident, silences, now_ns) for incident in found}
     if output_format == "json":
-        print_json(alert.to_json() for alert in found)
+        print_json({**incident.to_json(), "silenced_until_ns": _ends_ns(silenced[incident.id])} for incident in found)
         return
     print_table(
         "",
-        ["state", "what", "level", "since (UTC)", "until", "notified", "not notified"],
+        ["id", "state", "what", "level", "since (UTC)", "until", "notified", "not notified"],
         [
             [
-                *_shown(alert, settings.links),
-                [name for name, last in alert.notified.items() if last.state == alert.state],
-                [f"{name}: {last.error} ({last.tries} times)" for name, last in alert.notified.items() if last.error],
+                incident.id,
+                *_shown(incident, _ends_ns(silenced[incident.id])),
+                [name for name, last in incident.notified.items() if last.state == incident.state],
+                [
+                    f"{name}: {last.error} ({last.tries} times)"
+                    for name, last in incident.notified.items()
+                    if last.error
+                ],
             ]
-            for alert in found
+            for incident in found
         ],
         empty="No alerts.",
     )
     if more:
         print_line(f"The latest {limit}; --limit shows more, --firing or --since narrow it down.", err=True)
+    for one in waiting:
+        place = f"{one.service or 'unnamed service'}{f', agent {one.agent}' if one.agent else ''}"
+        print_line(f"{one.text}: {one.rule_id} at {place} ({one.alert}), since {time_text(one.since_ns)}")
+
+
+@command.command("show")
+@click.argument("incident", metavar="ID")
+@reading_options
+@format_option
+@reports_errors
+def show(settings: ReadSettings, output_format: str, incident: str) -> None:
+    """Show one incident: what broke, since when, where most, what changed near that time, and examples."""
+    from tracegrade.alert.message import text
+    from tracegrade.store.open import reading_store
+
+    with reading_store(settings.store_url) as connection:
+        found = _incident(connection, incident)
+    if output_format == "json":
+        print_json([found.to_json()])
+    else:
+        print_line(text(found, settings.links).rstrip())
+
+
+@command.command("accept")
+@click.argument("incident", metavar="ID")
+@reading_options
+@reports_errors
+def accept(settings: ReadSettings, incident: str) -> None:
+    """Take the level of an incident as the new normal: its alerts end, and fire again when it falls below that.
+
+    Only alerts that compare with earlier results can be accepted. A bound such as 'below: 0.9' stands in the rule:
+    change it there, or silence the alert.
+    """
+    from tracegrade.store.incidents import accept as note
+    from tracegrade.store.open import open_store, reading_store
+
+    with reading_store(settings.store_url) as connection:
+        found = _incident(connection, incident)
+    firing = [alert for alert in found.members if alert.state == "firing"]
+    if not firing:
+        raise click.UsageError(f"incident {incident} is over; there is nothing to accept")
+    accepted = [alert for alert in firing if alert.is_of_history]
+    if not accepted:
+        raise click.UsageError(
+            f"no alert of incident {incident} compares with earlier results: its bound stands in the rule "
+            f"{found.lead.rule_id}; change it there, or use 'tracegrade alerts silence'"
+        )
+    make_files_private()
+    engine = open_store(settings.store_url)
+    with engine.begin() as connection:
+        note(connection, found.id, time.time_ns())
+    engine.dispose()
+    print_line(f"Accepted: {len(accepted)} of {len(firing)} alerts end with the next check.")
+    for alert in firing:
+        if not alert.is_of_history:
+            print_line(f"Still firing: {alert.rule_id}, {alert.kind} {alert.bound:g}: change its bound in the rule.")
 
 
 @command.command("silence")
@@ -184,7 +258,7 @@ def preview(
         print_table(
             "",
             ["would be", "what", "level", "since (UTC)", "until"],
-            [_shown(alert, config.alerts.links) for alert in found.fired],
+            [_previewed(alert, config.alerts.links) for alert in found.fired],
             empty="No alert would have fired.",
         )
     for line in found.quiet:
@@ -201,7 +275,7 @@ def test(config: "Config", chosen: tuple[str, ...]) -> None:
     Routes and silences do not apply, and nothing is stored. Exit code 1 if a channel did not take it.
     """
     from tracegrade.alert.notify.registry import channels
-    from tracegrade.alert.trial import trial_alerts
+    from tracegrade.alert.sample_incident import sample_incidents
 
     known = {channel.name: channel for channel in channels(config.alerts)}
     if not known:
@@ -213,7 +287,7 @@ def test(config: "Config", chosen: tuple[str, ...]) -> None:
     for name, channel in known.items():
         if chosen and name not in chosen:
             continue
-        refused = next(filter(None, (channel.send({}, [alert], now_ns) for alert in trial_alerts(now_ns))), None)
+        refused = next(filter(None, (channel.send(incident, now_ns) for incident in sample_incidents(now_ns))), None)
         channel.close()
         failed = failed or refused is not None
         print_line(f"{name}: sent" if refused is None else f"{name}: not sent, {refused}")
@@ -221,20 +295,49 @@ def test(config: "Config", chosen: tuple[str, ...]) -> None:
         raise SystemExit(1)
 
 
-def _shown(alert: "StoredAlert", links: "Links") -> "Sequence[str | Styled]":
+def _notified(incident: "Incident") -> "Sequence[list[str]]":
+    """The channels that were notified of its state, and those that did not take it."""
+    told = [name for name, last in incident.notified.items() if last.state == incident.state]
+    failed = [f"{name}: {last.error} ({last.tries} times)" for name, last in incident.notified.items() if last.error]
+    return told, failed
+
+
+def _previewed(alert: "StoredAlert", links: "Links") -> "Sequence[str | Styled]":
     from tracegrade.alert.message import lines, summary
+    from tracegrade.store.incidents import Incident
+
+    state, _, *rest = _shown(Incident("", [alert]))
+    return [state, "\n".join([summary(alert), *lines(alert, links)]), *rest]
+
+
+def _incident(connection: "Connection", id_: str) -> "Incident":
+    from tracegrade.store.incidents import stored_incident
+
+    if (found := stored_incident(connection, id_)) is None:
+        raise click.UsageError(f"no incident {id_!r}; 'tracegrade alerts list' shows them with their ids")
+    return found
+
+
+def _ends_ns(silence: "Silence | None") -> int | None:
+    return None if silence is None else silence.ends_ns
+
+
+def _shown(incident: "Incident", silenced_until_ns: int | None = None) -> "Sequence[str | Styled]":
+    from tracegrade.alert.message import headline
 
     states = {
         "firing": ("! firing", "bold red"),
         "resolved": ("✓ resolved", "green"),
     }
-    state, style = states[alert.state]
+    state, style = states[incident.state]
+    if silenced_until_ns is not None:
+        state += f", silenced until {time_text(silenced_until_ns)}"
     return [
         styled(state, style),
-        "\n".join([summary(alert), *lines(alert, links)]),
-        alert.level,
-        time_text(alert.starts_ns),
-        time_text(alert.ends_ns or 0),
+        headline(incident),
+        incident.level,
+        time_text(incident.starts_ns),
+        time_text(incident.ends_ns or 0),
     ]
 
 

@@ -149,6 +149,7 @@ class Delivery:
             [*channels(settings), *events],
             self._metrics.telemetry,
             settings,
+            self._hand_over.stored_to_ns,
             self._config.judge.include_values,
         )
 

@@ -4,6 +4,7 @@ Judging hands over durable batches of results; delivery says up to where the sto
 """
 
 import threading
+from collections import deque
 
 from tracegrade.deliver.recent import RecentResults
 
@@ -20,12 +21,28 @@ class HandOver:
         self.stopping = threading.Event()
         self._stored = threading.Condition()
         self._stored_to = 0
+        self._judged: deque[tuple[int, int]] = deque()  # the judge's clock, and the end of its results by then
+        self._judged_to_ns = 0
         self._failure: BaseException | None = None
 
     @property
     def stored_to(self) -> int:
         """The store holds every result before this position of the results journal."""
         return self._stored_to
+
+    def judged(self, clock_ns: int, end: int) -> None:
+        """Everything up to the time `clock_ns` is judged, and its results are before `end`; called by judging."""
+        with self._stored:
+            if self._judged and self._judged[-1][1] == end:
+                self._judged.pop()
+            self._judged.append((clock_ns, end))
+
+    def stored_to_ns(self) -> int:
+        """The store holds every result of what came up to this time, ns since 1970 UTC; 0 until that is known."""
+        with self._stored:
+            while self._judged and self._judged[0][1] <= self._stored_to:
+                self._judged_to_ns = self._judged.popleft()[0]
+            return self._judged_to_ns
 
     def store_holds(self, position: int) -> None:
         """The store holds every result before `position`; called by the delivery thread."""

@@ -86,6 +86,7 @@ class JudgeLoop:
                 appended += len(some)
             if records:
                 position = records[-1].end
+            self._writer.judged(judge)
             self._heartbeat.beat(position)
             self._clear_suspects_before(position)
             self._metrics.publish(judge)

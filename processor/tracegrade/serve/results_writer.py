@@ -59,6 +59,10 @@ class ResultsWriter:
         self._unstored_spans += spans
         return True
 
+    def judged(self, judge: RecordJudge) -> None:
+        """All that `judge` has judged by its clock is in the journal."""
+        self._hand_over.judged(judge.clock_ns, self._journal.end)
+
     def wait_for_room(self, judge: RecordJudge) -> bool:
         """Wait until enough closed traces of `judge` are stored; False when stopped meanwhile."""
         self.release_stored(judge)

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from dataclasses import fields as dataclass_fields
 from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, insert, or_, select
 
 from tracegrade.codec.json_text import storable
 from tracegrade.store.diagnosis import Diagnosis, Reason, Slice
@@ -13,21 +13,10 @@ from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import ALERT_STATES, alerts, silences
 
 AlertState: TypeAlias = Literal["firing", "resolved"]
+EndReason: TypeAlias = Literal["", "recovered", "superseded", "changed", "stale", "accepted"]
+"""Why an alert was resolved: "changed" stands for its rule, "superseded" for its release; "" while it fires."""
 
 _FIRING, _RESOLVED = ALERT_STATES.index("firing"), ALERT_STATES.index("resolved")
-
-
-@dataclass(frozen=True, slots=True)
-class Notification:
-    """The last notification of an alert to one channel: its state and time.
-
-    Since then, ``tries`` attempts failed, the last one with ``error``.
-    """
-
-    state: str = ""
-    time_ns: int = 0
-    tries: int = 0
-    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +28,8 @@ class Facts:
     seconds at most. ``fired_at``: the value when it began to fire. Both are None for alerts of earlier versions.
     ``since_ns``: when it began, as far as results tell. ``traces``: how many were looked at when it began to fire, 0
     for unknown; ``more_traces``: that is the least. ``worst``: ids of traces to look at. ``changed``: sentences on what
-    changed near that time. ``reasons`` and ``slices`` are those of its `Diagnosis`.
+    changed near that time. ``reasons`` and ``slices`` are those of its `Diagnosis`. ``description`` and ``references``
+    are the rule's. ``end_reason`` and ``ended_by``: why it was resolved, in a word and in words.
     """
 
     low: float = 0.0
@@ -55,6 +45,9 @@ class Facts:
     changed: list[str] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
     slices: list[Slice] = field(default_factory=list)
+    description: str = ""
+    references: list[str] = field(default_factory=list)
+    end_reason: EndReason = ""
     ended_by: str = ""
 
 
@@ -66,7 +59,8 @@ class StoredAlert:
     """One firing of one alert.
 
     ``fingerprint`` (32 hex digits) is the same every time this alert of this series fires. ``of`` names the watched
-    number, ``value`` is its last value, over ``samples`` results, compared with ``bound``.
+    number, ``value`` is its last value, over ``samples`` results, compared with ``bound``. ``release`` is None for all
+    releases together, and "" for results without one. ``incident``: the id of the incident that it is a member of.
     """
 
     fingerprint: str
@@ -89,12 +83,17 @@ class StoredAlert:
     agent: str = ""
     release: str | None = None
     facts: Facts = field(default_factory=Facts)
-    notified: dict[str, Notification] = field(default_factory=dict)
+    incident: str | None = None
 
     @property
     def key(self) -> str:
         """Identifies this firing; the same in all its notifications, including repeated ones."""
         return f"{self.fingerprint}-{self.starts_ns // 1_000_000_000}"
+
+    @property
+    def is_of_history(self) -> bool:
+        """Whether it is measured against earlier results, so that another level may be accepted as the normal one."""
+        return self.facts.was is not None and self.facts.was_samples > 0
 
     @property
     def labels(self) -> dict[str, str]:
@@ -132,7 +131,7 @@ class Silence:
 def open_alerts(connection: Connection) -> list[StoredAlert]:
     """The alerts that fire now, oldest first."""
     query = select(alerts).where(alerts.c.state == _FIRING).order_by(alerts.c.starts_ns, alerts.c.fingerprint)
-    return [_alert(row) for row in connection.execute(query)]
+    return [alert_of(row) for row in connection.execute(query)]
 
 
 def recent_alerts(
@@ -159,7 +158,12 @@ def recent_alerts(
     if result_filter is not None:
         query = query.where(*_of_alerts(result_filter))
     query = query.order_by(alerts.c.starts_ns.desc(), alerts.c.fingerprint).limit(limit)
-    return [_alert(row) for row in connection.execute(query)]
+    return [alert_of(row) for row in connection.execute(query)]
+
+
+def incidents_with(result_filter: ResultFilter) -> Select[Any]:
+    """The ids of the incidents that have such an alert, as a query."""
+    return select(alerts.c.incident).where(*_of_alerts(result_filter))
 
 
 def _of_alerts(result_filter: ResultFilter) -> Iterator[ColumnElement[bool]]:
@@ -172,8 +176,7 @@ def _of_alerts(result_filter: ResultFilter) -> Iterator[ColumnElement[bool]]:
         if value is not None:
             yield column == storable(value)
     if result_filter.release is not None:
-        of_all = and_(alerts.c.release.is_(None), alerts.c.kind == "coverage")
-        yield or_(alerts.c.release == storable(result_filter.release), of_all)
+        yield or_(alerts.c.release == storable(result_filter.release), alerts.c.release.is_(None))
 
 
 def save_alert(connection: Connection, alert: StoredAlert) -> None:
@@ -203,12 +206,12 @@ def save_silence(connection: Connection, silence: Silence) -> None:
     connection.execute(insert(silences).values(**asdict(silence)))
 
 
-def _alert(row: Any) -> StoredAlert:
+def alert_of(row: Any) -> StoredAlert:
+    """The alert of one row of `alerts`."""
     fields = row._asdict()
     fields["fingerprint"] = bytes(row.fingerprint).hex()
     fields["state"] = ALERT_STATES[row.state]
     facts = {name: value for name, value in row.facts.items() if name in _FACTS}
     found = Diagnosis.from_json(row.facts)
     fields["facts"] = Facts(**facts | {"reasons": found.reasons, "slices": found.slices})
-    fields["notified"] = {name: Notification(**last) for name, last in row.notified.items()}
     return StoredAlert(**fields)

@@ -4,10 +4,10 @@ from sqlalchemy import Connection, Engine, delete, func, select
 
 from tracegrade.store.arrivals import number_range
 from tracegrade.store.blocks import CHUNK_TRACES
-from tracegrade.store.schema import ALERT_STATES, COUNTED_MINUTES, MINUTE_NS, alerts, arrivals, blocks, counts, traces
+from tracegrade.store.incidents import delete_resolved
+from tracegrade.store.schema import COUNTED_MINUTES, MINUTE_NS, arrivals, blocks, counts, traces
 from tracegrade.store.write import delete_traces
 
-_FIRING = ALERT_STATES.index("firing")
 _NONE_LEFT = 2**63 - 1
 
 
@@ -31,11 +31,7 @@ def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> i
             kept_from = connection.execute(select(func.coalesce(func.min(traces.c.number), _NONE_LEFT))).scalar_one()
             connection.execute(delete(blocks).where(blocks.c.chunk < kept_from // CHUNK_TRACES))
             connection.execute(delete(arrivals).where(arrivals.c.minute < before_ns // MINUTE_NS))
-            connection.execute(
-                delete(alerts).where(
-                    alerts.c.state != _FIRING, func.coalesce(alerts.c.ends_ns, alerts.c.starts_ns) < before_ns
-                )
-            )
+            delete_resolved(connection, before_ns)
     return len(numbers)
 
 

@@ -38,7 +38,7 @@ SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
 ALERT_STATES = ("firing", "resolved")
 
 # The newest migration in migrations/versions.
-VERSION = "0009"
+VERSION = "0010"
 
 # `series.evaluation` of the series that hold a rule's decisions, which combine its evaluations.
 WHOLE_RULE = ""
@@ -204,7 +204,7 @@ alerts = Table(
         "state",
         SmallInteger,
         nullable=False,
-        doc="0 firing, 1 resolved; 2: of earlier versions, not read",
+        doc="0 firing, 1 resolved",
     ),
     Column("tenant", Text, nullable=False, doc="whose"),
     Column("rule_id", Text, nullable=False, doc="the rule"),
@@ -222,13 +222,39 @@ alerts = Table(
     Column("value", Float, nullable=False, doc="what is watched, at the last look"),
     Column("samples", Integer, nullable=False, doc="results in the window"),
     Column("updated_ns", BigInteger, nullable=False, doc="the last look"),
-    Column("notified", JSON, nullable=False, doc="channel name to its last notification, and what went wrong"),
     Column("kind", Text, nullable=False, doc="`below`, `above`, `drop`, `coverage` or `silent`"),
     Column("rule_hash", Text, nullable=False, doc="the rule's hash"),
     Column("agent", Text, nullable=False, doc="the agent watched"),
-    Column("release", Text, doc="the release watched"),
+    Column("release", Text, doc="the release watched; null: all releases together"),
     Column("facts", JSON, nullable=False, doc="what notifications say in addition to the value"),
+    Column("incident", Text, doc="the incident that it is a member of"),
     info={"about": "One row for each firing of an alert."},
+)
+
+incidents = Table(
+    "incidents",
+    metadata,
+    Column("id", Text, primary_key=True, doc="10 hex digits"),
+    Column("tenant", Text, nullable=False, doc="whose"),
+    Column("lead", Text, nullable=False, doc="the alert by whose labels it is known: fingerprint-seconds of its start"),
+    Column("starts_ns", BigInteger, nullable=False, doc="when its first alert began"),
+    Column("ends_ns", BigInteger, doc="when its last alert ended; null while one fires"),
+    Column("accepted_ns", BigInteger, doc="when the new level was accepted as normal; null: it was not"),
+    Column("notified", JSON, nullable=False, doc="channel name to its last notification, and what went wrong"),
+    info={"about": "One row for each incident: alerts that fired together."},
+)
+
+waiting_alerts = Table(
+    "waiting_alerts",
+    metadata,
+    Column("rule_id", Text, primary_key=True, doc="the rule"),
+    Column("alert", Text, primary_key=True, doc="the alert in words"),
+    Column("tenant", Text, primary_key=True, doc="whose"),
+    Column("service", Text, primary_key=True, doc="the service watched"),
+    Column("agent", Text, primary_key=True, doc="the agent watched"),
+    Column("reason", Text, nullable=False, doc="`no_baseline` or `too_few`"),
+    Column("since_ns", BigInteger, nullable=False, doc="since when"),
+    info={"about": "Alerts that cannot tell yet whether anything is wrong: there are too few results, or no baseline."},
 )
 
 silences = Table(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from alert.staged import DAY, Stage, rule_of
-from tracegrade.alert.check import check
+from tracegrade.alert.check import Before, check
 from tracegrade.alert.message import lines, summary
 from tracegrade.rule.rule import Rule
 from tracegrade.store.schema import MINUTE_NS
@@ -97,8 +97,8 @@ def test_what_is_counted_does_not_make_tests_need_more_evidence() -> None:
     stage = Stage(rule_of({"below": 0.9}, SILENT))
     for agent in ("a", "b", "c"):
         stage.see(range(DAY), passed=1, agent=agent)
-    below, silent = check(stage, [stage.rule], [], DAY * MINUTE_NS).looked_at
+    below, silent = check(stage, [stage.rule], Before(), DAY * MINUTE_NS).looked_at
     assert below.needed == 3
     assert silent.evidence is None
-    checked = check(stage, [stage.rule], [], (DAY + 30) * MINUTE_NS)
+    checked = check(stage, [stage.rule], Before(), (DAY + 30) * MINUTE_NS)
     assert [alert.kind for alert in checked.open] == ["silent"] * 3

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from store.stored_alerts import ALERT
+from store.stored_alerts import ALERT, INCIDENT, incident
 from tracegrade.alert.links import Links
 
 SUMMARY = "checkout-order at shop, agent support, release 1.1: pass rate 50.0% is below 95.0% (40 results in 1h)"
@@ -20,7 +20,8 @@ LINES = [
     f"Traces to look at: http://tracegrade/traces/{'aa' * 16}",
 ]
 LINKS = Links("http://tracegrade", "http://tracegrade/traces/{trace_id}")
-GROUP = {"rule": "checkout-order"}
+PAGE = f"http://tracegrade/incidents/{INCIDENT.id}"
+__all__ = ["ALERT", "INCIDENT", "incident"]
 NOW_NS = ALERT.starts_ns + 60_000_000_000
 
 

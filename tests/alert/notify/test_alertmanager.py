@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from alert.notify.listening import ALERT, GROUP, LINES, LINKS, NOW_NS, SUMMARY, Server
+from alert.notify.listening import ALERT, INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY, Server, incident
 from tracegrade.alert.links import NO_LINKS
 from tracegrade.alert.notify.alertmanager import Alertmanager
 from tracegrade.alert.settings import AlertmanagerSettings
@@ -9,10 +9,10 @@ from tracegrade.alert.settings import AlertmanagerSettings
 def test_what_fires_is_posted_until_it_is_heard_of_again_and_what_ended_with_its_end(server: Server) -> None:
     channel = Alertmanager("am", AlertmanagerSettings(url=server.url.removesuffix("/hook")), LINKS)
     ended = replace(ALERT, state="resolved", ends_ns=NOW_NS, release=None)
-    assert channel.send(GROUP, [ALERT, ended], NOW_NS) is None
+    assert [channel.send(each, NOW_NS) for each in (INCIDENT, incident(ended))] == [None, None]
     channel.close()
-    assert server.paths == ["/api/v2/alerts"]
-    ((_, (firing, resolved)),) = server.requests
+    assert server.paths == ["/api/v2/alerts"] * 2
+    ((_, (firing,)), (_, (resolved,))) = server.requests
     assert firing == {
         "labels": {
             "alertname": "checkout-order",
@@ -26,11 +26,12 @@ def test_what_fires_is_posted_until_it_is_heard_of_again_and_what_ended_with_its
             "tenant": "default",
             "level": "high",
             "severity": "high",
+            "incident": INCIDENT.id,
         },
-        "annotations": {"summary": SUMMARY, "description": "\n".join(LINES), "dedup_key": ALERT.key},
+        "annotations": {"summary": SUMMARY, "description": "\n".join(LINES), "dedup_key": INCIDENT.id},
         "startsAt": "2026-01-01T00:00:00Z",
         "endsAt": "2026-01-01T00:05:00Z",
-        "generatorURL": "http://tracegrade",
+        "generatorURL": PAGE,
     }
     assert resolved["endsAt"] == "2026-01-01T00:01:00Z"
     assert "release" not in resolved["labels"], "Alertmanager takes an empty label for none"
@@ -39,5 +40,5 @@ def test_what_fires_is_posted_until_it_is_heard_of_again_and_what_ended_with_its
 def test_a_refusal_is_a_failure(server: Server) -> None:
     server.status = 500
     channel = Alertmanager("am", AlertmanagerSettings(url=server.url), NO_LINKS)
-    assert channel.send(GROUP, [ALERT], NOW_NS) == "answered 500"
+    assert channel.send(INCIDENT, NOW_NS) == "answered 500"
     channel.close()

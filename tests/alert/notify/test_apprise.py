@@ -1,7 +1,7 @@
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from alert.notify.listening import ALERT, GROUP, NOW_NS, SUMMARY, Server
+from alert.notify.listening import INCIDENT, NOW_NS, SUMMARY, Server
 
 pytest.importorskip("apprise", reason="needs pip install -e '.[notify]'")
 
@@ -15,11 +15,11 @@ from tracegrade.alert.settings import AppriseSettings
 def test_it_goes_by_way_of_apprise(server: Server) -> None:
     settings = AppriseSettings(urls=[SecretStr(f"json://127.0.0.1:{server.server_port}/hook")])
     channel = Apprise("other", settings, NO_LINKS)
-    assert channel.send(GROUP, [ALERT], NOW_NS) is None
+    assert channel.send(INCIDENT, NOW_NS) is None
     ((_, body),) = server.requests
     assert (body["title"], body["type"]) == (f"[firing: 1] {SUMMARY}", "failure")
     server.status = 500
-    assert channel.send(GROUP, [ALERT], NOW_NS) == "some service of apprise did not take it"
+    assert channel.send(INCIDENT, NOW_NS) == "some service of apprise did not take it"
     channel.close()
 
 

@@ -5,7 +5,7 @@ from email import message_from_bytes, policy
 
 import pytest
 
-from alert.notify.listening import ALERT, GROUP, LINES, LINKS, NOW_NS, SUMMARY
+from alert.notify.listening import INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY
 from tracegrade.alert.notify.email import Email
 from tracegrade.alert.settings import EmailSettings
 
@@ -61,20 +61,20 @@ def email(port: int) -> Email:
 def test_a_mail_says_what_an_alert_says_and_twice_the_same_has_one_id(mail_server: MailServer) -> None:
     channel = email(mail_server.server_address[1])
     for _ in range(2):
-        assert channel.send(GROUP, [ALERT], NOW_NS) is None
+        assert channel.send(INCIDENT, NOW_NS) is None
     first, second = (message_from_bytes(mail, policy=policy.default) for mail in mail_server.mails)
-    assert first["Subject"] == f"[firing: 1] {SUMMARY}"
+    assert first["Subject"] == f"[firing] {SUMMARY}"
     assert (first["From"], first["To"]) == ("tg@example.org", "a@example.org, b@example.org")
-    assert first["Message-ID"] == second["Message-ID"] == f"<{ALERT.key}.firing@tracegrade>"
-    assert first.get_content().splitlines() == [f"FIRING (high): {SUMMARY}", *LINES, "", "http://tracegrade"]
+    assert first["Message-ID"] == second["Message-ID"] == f"<{INCIDENT.id}.firing@tracegrade>"
+    assert first.get_content().splitlines() == [f"FIRING (high): {SUMMARY}", *LINES, "", PAGE]
 
 
 def test_a_mail_that_not_everybody_gets_is_a_failure(mail_server: MailServer) -> None:
     mail_server.refused = "b@example.org"
-    assert email(mail_server.server_address[1]).send(GROUP, [ALERT], NOW_NS) == "refused b@example.org"
+    assert email(mail_server.server_address[1]).send(INCIDENT, NOW_NS) == "refused b@example.org"
 
 
 def test_a_server_that_is_not_there_is_a_failure(mail_server: MailServer) -> None:
     mail_server.shutdown()
     mail_server.server_close()
-    assert email(mail_server.server_address[1]).send(GROUP, [ALERT], NOW_NS) == "not sent: ConnectionRefusedError"
+    assert email(mail_server.server_address[1]).send(INCIDENT, NOW_NS) == "not sent: ConnectionRefusedError"

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from pydantic import SecretStr
 
-from alert.notify.listening import ALERT, GROUP, LINES, LINKS, NOW_NS, SUMMARY, Server
+from alert.notify.listening import ALERT, INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY, Server, incident
 from tracegrade.alert.notify.pagerduty import PagerDuty
 from tracegrade.alert.settings import PagerDutySettings
 
@@ -13,12 +13,12 @@ def pagerduty(server: Server) -> PagerDuty:
 
 def test_a_firing_is_triggered_and_resolved_by_one_key(server: Server) -> None:
     channel = pagerduty(server)
-    assert channel.send(GROUP, [ALERT], NOW_NS) is None
-    assert channel.send(GROUP, [replace(ALERT, state="resolved", ends_ns=NOW_NS)], NOW_NS) is None
+    assert channel.send(INCIDENT, NOW_NS) is None
+    assert channel.send(incident(replace(ALERT, state="resolved", ends_ns=NOW_NS)), NOW_NS) is None
     triggered, resolved = (body for _, body in server.requests)
     assert (triggered["event_action"], resolved["event_action"]) == ("trigger", "resolve")
-    assert triggered["dedup_key"] == resolved["dedup_key"] == ALERT.key
-    assert (triggered["routing_key"], triggered["client_url"]) == ("R0", LINKS.page)
+    assert triggered["dedup_key"] == resolved["dedup_key"] == INCIDENT.id
+    assert (triggered["routing_key"], triggered["client_url"]) == ("R0", PAGE)
     assert triggered["links"] == [{"href": LINKS.trace("aa" * 16), "text": f"trace {'aa' * 16}"}]
     payload = triggered["payload"]
     assert payload.pop("custom_details")["details"] == LINES
@@ -33,7 +33,7 @@ def test_a_firing_is_triggered_and_resolved_by_one_key(server: Server) -> None:
     }
 
 
-def test_a_refusal_is_a_failure_of_the_whole_group(server: Server) -> None:
+def test_a_refusal_is_a_failure(server: Server) -> None:
     server.status = 429
-    assert pagerduty(server).send(GROUP, [ALERT, ALERT], NOW_NS) == "answered 429"
+    assert pagerduty(server).send(INCIDENT, NOW_NS) == "answered 429"
     assert len(server.requests) == 1

@@ -4,7 +4,7 @@ It fires on evidence against every share of good results at the bound or better,
 every share at ``resolve_at`` (the bound, unless set) or worse. A share that stays where it is fires once, at most.
 """
 
-from tracegrade.alert.detect.evidence import HOURS, Change, look_for
+from tracegrade.alert.detect.evidence import HOURS, Change, Evidence, look_for
 from tracegrade.alert.detect.finding import Finding, Seen, measure
 from tracegrade.alert.detect.remembered import remembered
 from tracegrade.alert.detect.sampling import as_kept, kept_ratio
@@ -72,6 +72,11 @@ def look_bound(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | 
     if seen.firing is not None and evidence.value >= 1 and evidence.since is not None:
         # What has recovered is told by the results since, not by a window that begins before.
         now = measure(rule, alert, total(item.outcomes for item in seen.bins if item.minute >= evidence.since)) or now
+    if seen.firing is None and seen.beside is not None and evidence.value >= 1:
+        since = evidence.since or 0
+        others = measure(rule, alert, total(item.outcomes for item in seen.beside if item.minute >= since))
+        if others is None or (others.value > bound if is_share else others.value < bound):
+            evidence = Evidence(0.0, evidence.since)  # past it like all others: it is not this release
     samples = whole.results if is_share else whole.judged
     return Finding(
         value=now.value,

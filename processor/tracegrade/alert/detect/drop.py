@@ -7,7 +7,7 @@ the baseline, and for the baseline itself. So a share that stays where it is fir
 
 from dataclasses import replace
 
-from tracegrade.alert.detect.evidence import LEAST_SHARE, Change, look_for
+from tracegrade.alert.detect.evidence import LEAST_SHARE, Change, Evidence, look_for
 from tracegrade.alert.detect.finding import Finding, Seen, measure
 from tracegrade.alert.detect.remembered import remembered
 from tracegrade.alert.detect.sampling import as_happened, as_kept, kept_ratio
@@ -70,6 +70,8 @@ def look_drop(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> Finding | Non
         alert.false_alarm_every,
         seen.until,
     )
+    if firing is None and seen.beside is not None and _others_fell(rule, alert, seen, usual, evidence):
+        evidence = Evidence(0.0, evidence.since)
     if evidence.since is not None:
         changed = [item.outcomes for item in seen.bins if item.minute >= evidence.since]
         now = measure(rule, alert, total(changed)) or now
@@ -93,6 +95,9 @@ def _usual(rule: Rule, alert: Alert, drop: Drop, seen: Seen, before: Outcomes) -
         steps = without_incidents(steps_of(alert, seen.before, seen.fine_from, worth), drop.by)
         return usual_of(steps, worth), dispersion_of(steps, worth)
 
+    if seen.beside is not None and before.judged < alert.min_samples and drop.against.share is None:
+        # A service without a history: a release is compared with those beside it.
+        return usual_of(steps_of(alert, seen.beside, seen.fine_from, worth), worth)
     found, dispersion = remembered(("drop", alert.of, drop.by), seen.before, make)
     if drop.against.share is not None:
         return stated(drop.against.share, dispersion)
@@ -105,6 +110,20 @@ def _usual(rule: Rule, alert: Alert, drop: Drop, seen: Seen, before: Outcomes) -
     by_hour = tuple(as_happened(share, ratio) for share in found.by_hour)
     bounds = as_happened(found.share, ratio), as_happened(found.low, ratio)
     return replace(found, by_hour=by_hour, share=bounds[0], low=bounds[1])
+
+
+def _others_fell(rule: Rule, alert: Alert, seen: Seen, usual: Usual, evidence: Evidence) -> bool:
+    """Whether the other releases have fallen in the same time as well, by half as much or more; also where too few of
+    their results tell: then it is not known to be this release.
+    """
+    since = evidence.since or 0
+    own, others = (
+        measure(rule, alert, total(item.outcomes for item in bins if item.minute >= since))
+        for bins in (seen.bins, seen.beside or ())
+    )
+    if own is None or others is None or others.samples < alert.min_samples:
+        return True
+    return others.value < (own.value + usual.share) / 2
 
 
 def _kept(change: Change, ratio: float) -> Change:

@@ -32,6 +32,7 @@ class Seen:
     ``bins``: within the time in which results are evidence, in order. ``before``: in the history before it, of any
     release, without earlier incidents. ``shown``: within the window that the alert names. From the minute
     ``fine_from`` on, bins are minutes; the minute ``until`` is not looked at. ``firing``: what fires at present.
+    ``beside``: of one release, the results of the others from its first one on; None for all releases together.
     """
 
     bins: Sequence[Bin]
@@ -40,6 +41,7 @@ class Seen:
     fine_from: int
     until: int
     firing: Firing | None = None
+    beside: Sequence[Bin] | None = None
 
 
 @dataclass(frozen=True, slots=True)

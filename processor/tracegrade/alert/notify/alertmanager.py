@@ -1,10 +1,8 @@
-"""Alerts to Alertmanager, by its API v2. It groups, silences and routes by its own settings.
+"""Incidents to Alertmanager, by its API v2. It groups, silences and routes by its own settings.
 
 Source: the OpenAPI document of prometheus/alertmanager (api/v2/openapi.yaml), and its rule for clients: send firing
 alerts again, since it forgets alerts that are not sent again.
 """
-
-from collections.abc import Mapping, Sequence
 
 import orjson
 
@@ -12,7 +10,7 @@ from tracegrade.alert.links import Links
 from tracegrade.alert.message import annotations, rfc3339
 from tracegrade.alert.posting import Poster
 from tracegrade.alert.settings import AlertmanagerSettings
-from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.incidents import Incident
 
 _NS = 1_000_000_000
 # As Prometheus does: four times the interval, so that a few lost requests do not end an alert.
@@ -20,7 +18,7 @@ _FORGOTTEN_AFTER = 4
 
 
 class Alertmanager:
-    """Posts alerts; those that still fire are posted again each minute."""
+    """Posts each incident as an alert; what still fires is posted again each minute."""
 
     resend_s: float | None = 60.0
     records = False
@@ -32,20 +30,18 @@ class Alertmanager:
         self._headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
         self._poster = Poster(settings.timeout)
 
-    def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
-        """Post `alerts`; None when they were taken, else why not. Blocks."""
+    def send(self, incident: Incident, now_ns: int) -> str | None:
+        """Post `incident`; None when it was taken, else why not. Blocks."""
         forgotten_ns = now_ns + int(_FORGOTTEN_AFTER * (self.resend_s or 0) * _NS)
-        items = [
-            {
-                "labels": {name: value for name, value in alert.labels.items() if value},
-                "annotations": annotations(alert, self._links),
-                "startsAt": rfc3339(alert.starts_ns),
-                "endsAt": rfc3339(forgotten_ns if alert.ends_ns is None else alert.ends_ns),
-                **({"generatorURL": self._links.page} if self._links.page else {}),
-            }
-            for alert in alerts
-        ]
-        return self._poster.post(self._url, orjson.dumps(items), self._headers)
+        page = self._links.incident(incident.id)
+        alert = {
+            "labels": {name: value for name, value in incident.labels.items() if value},
+            "annotations": annotations(incident, self._links),
+            "startsAt": rfc3339(incident.starts_ns),
+            "endsAt": rfc3339(forgotten_ns if incident.ends_ns is None else incident.ends_ns),
+            **({"generatorURL": page} if page else {}),
+        }
+        return self._poster.post(self._url, orjson.dumps([alert]), self._headers)
 
     def close(self) -> None:
         """Close the connection."""

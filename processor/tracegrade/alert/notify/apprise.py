@@ -1,15 +1,13 @@
-"""Alerts to the services that apprise knows; needs the extra tracegrade[notify]."""
-
-from collections.abc import Mapping, Sequence
+"""Incidents to the services that apprise knows; needs the extra tracegrade[notify]."""
 
 from tracegrade.alert.links import Links
-from tracegrade.alert.message import status, subject, text
+from tracegrade.alert.message import subject, text
 from tracegrade.alert.settings import AppriseSettings
-from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.incidents import Incident
 
 
 class Apprise:
-    """Sends a group of alerts to all addresses."""
+    """Sends each incident to all addresses."""
 
     resend_s: float | None = None
     records = False
@@ -24,11 +22,11 @@ class Apprise:
         for url in settings.urls:
             self._apprise.add(url.get_secret_value())
 
-    def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
-        """Send `alerts`; None when every service took them, else why not. Blocks."""
-        body = text(alerts, self._links)
-        kind = "failure" if status(alerts) == "firing" else "success"
-        taken = self._apprise.notify(body=body, title=subject(alerts), notify_type=kind)
+    def send(self, incident: Incident, now_ns: int) -> str | None:
+        """Send `incident`; None when every service took them, else why not. Blocks."""
+        body = text(incident, self._links)
+        kind = "failure" if incident.state == "firing" else "success"
+        taken = self._apprise.notify(body=body, title=subject(incident), notify_type=kind)
         return None if taken else "some service of apprise did not take it"
 
     def close(self) -> None:

@@ -1,20 +1,19 @@
-"""Alerts by mail."""
+"""Incidents by mail."""
 
 import smtplib
 import ssl
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
 
 from tracegrade.alert.links import Links
-from tracegrade.alert.message import status, subject, text
+from tracegrade.alert.message import subject, text
 from tracegrade.alert.settings import EmailSettings
-from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.incidents import Incident
 
 
 class Email:
-    """Sends one mail for each group of alerts, over a new connection."""
+    """Sends one mail for each incident, over a new connection."""
 
     resend_s: float | None = None
     records = False
@@ -24,11 +23,11 @@ class Email:
         self._settings = settings
         self._links = links
 
-    def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
-        """Mail `alerts`. Returns None when the server took the mail for all addresses, else why not. Blocks."""
+    def send(self, incident: Incident, now_ns: int) -> str | None:
+        """Mail `incident`. Returns None when the server took the mail for all addresses, else why not. Blocks."""
         try:
             with self._connected() as server:
-                if refused := server.send_message(self._mail(alerts, now_ns)):
+                if refused := server.send_message(self._mail(incident, now_ns)):
                     return f"refused {', '.join(refused)}"
         except (smtplib.SMTPException, OSError) as error:
             return f"not sent: {type(error).__name__}"
@@ -56,13 +55,13 @@ class Email:
             raise
         return server
 
-    def _mail(self, alerts: Sequence[StoredAlert], now_ns: int) -> EmailMessage:
+    def _mail(self, incident: Incident, now_ns: int) -> EmailMessage:
         mail = EmailMessage()
-        mail["Subject"] = " ".join(subject(alerts).split())
+        mail["Subject"] = " ".join(subject(incident).split())
         mail["From"] = self._settings.sender
         mail["To"] = ", ".join(self._settings.to)
         mail["Date"] = format_datetime(datetime.fromtimestamp(now_ns // 1_000_000_000, UTC))
         # The same for the same news, so that a mail that was sent twice is shown once.
-        mail["Message-ID"] = f"<{alerts[0].key}.{status(alerts)}@tracegrade>"
-        mail.set_content(text(alerts, self._links))
+        mail["Message-ID"] = f"<{incident.id}.{incident.state}@tracegrade>"
+        mail.set_content(text(incident, self._links))
         return mail

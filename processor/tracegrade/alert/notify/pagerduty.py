@@ -1,25 +1,24 @@
-"""Alerts to PagerDuty, by its Events API v2: one incident for each firing, resolved when it is over.
+"""Incidents to PagerDuty, by its Events API v2.
 
 Source: PagerDuty's documentation of that API.
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from tracegrade.alert.links import Links
-from tracegrade.alert.message import lines, rfc3339, summary
+from tracegrade.alert.message import details, headline, rfc3339
 from tracegrade.alert.posting import Poster
 from tracegrade.alert.settings import PagerDutySettings
-from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.incidents import Incident
 
 _SEVERITIES = {"critical": "critical", "high": "error", "medium": "warning", "low": "warning", "info": "info"}
 _MAX_SUMMARY = 1024
 
 
 class PagerDuty:
-    """Posts an event for each alert."""
+    """Posts an event when an incident begins, and when it is over."""
 
     resend_s: float | None = None
     records = False
@@ -30,40 +29,35 @@ class PagerDuty:
         self._links = links
         self._poster = Poster(settings.timeout)
 
-    def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
-        """Post `alerts`, one by one; None when all were taken, else why not. Blocks.
-
-        Alerts before one that was not taken are sent again with it: PagerDuty recognises them by their key.
-        """
-        for alert in alerts:
-            if (refused := self._poster.post(self._settings.url, orjson.dumps(self._event(alert)), {})) is not None:
-                return refused
-        return None
+    def send(self, incident: Incident, now_ns: int) -> str | None:
+        """Post `incident`; None when it was taken, else why not. Blocks. PagerDuty knows it again by its id."""
+        return self._poster.post(self._settings.url, orjson.dumps(self._event(incident)), {})
 
     def close(self) -> None:
         """Close the connection."""
         self._poster.close()
 
-    def _event(self, alert: StoredAlert) -> dict[str, Any]:
+    def _event(self, incident: Incident) -> dict[str, Any]:
+        page, lead = self._links.incident(incident.id), incident.lead
         return {
             "routing_key": self._settings.routing_key.get_secret_value(),
-            "event_action": "resolve" if alert.state == "resolved" else "trigger",
-            "dedup_key": alert.key,
+            "event_action": "resolve" if incident.state == "resolved" else "trigger",
+            "dedup_key": incident.id,
             "client": "TraceGrade",
-            **({"client_url": self._links.page} if self._links.page else {}),
+            **({"client_url": page} if page else {}),
             "links": [
                 {"href": self._links.trace(trace_id), "text": f"trace {trace_id}"}
-                for trace_id in alert.facts.worst
+                for trace_id in lead.facts.worst
                 if self._links.trace_url
             ],
             "payload": {
-                "summary": summary(alert)[:_MAX_SUMMARY],
-                "source": alert.service or "tracegrade",
-                "severity": _SEVERITIES[alert.level],
-                "timestamp": rfc3339(alert.starts_ns),
-                "component": alert.agent or alert.service,
-                "group": alert.rule_id,
-                "class": alert.kind,
-                "custom_details": {**alert.labels, "details": lines(alert, self._links)},
+                "summary": headline(incident)[:_MAX_SUMMARY],
+                "source": lead.service or "tracegrade",
+                "severity": _SEVERITIES[incident.level],
+                "timestamp": rfc3339(incident.starts_ns),
+                "component": lead.agent or lead.service,
+                "group": lead.rule_id,
+                "class": lead.kind,
+                "custom_details": {**incident.labels, "details": details(incident, self._links)},
             },
         }

@@ -1,6 +1,6 @@
 """Every kind of alert channel, by its name in the settings."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from tracegrade.alert.links import Links
@@ -11,23 +11,23 @@ from tracegrade.alert.notify.pagerduty import PagerDuty
 from tracegrade.alert.notify.slack import Slack
 from tracegrade.alert.notify.webhook import Webhook
 from tracegrade.alert.settings import AlertsSettings
-from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.incidents import Incident
 
 
 class Channel(Protocol):
     """One place that notifications are sent to.
 
-    ``resend_s``: an alert that still fires is sent again after this many seconds, regardless of the settings; None: the
-    settings decide. ``records``: the channel only keeps a record, so it is notified of everything, once, regardless of
-    routes, silences and maintenance.
+    ``resend_s``: an incident that still fires is sent again after this many seconds, regardless of the settings; None:
+    the settings decide. ``records``: the channel only keeps a record, so it is notified of everything, once,
+    regardless of routes and silences.
     """
 
     name: str
     resend_s: float | None
     records: bool
 
-    def send(self, group: Mapping[str, str], alerts: Sequence[StoredAlert], now_ns: int) -> str | None:
-        """Send `alerts`, alike in the labels `group`. Returns None when it took them, else why not. May block."""
+    def send(self, incident: Incident, now_ns: int) -> str | None:
+        """Send `incident`. Returns None when it was taken, else why not. May block."""
         ...
 
     def close(self) -> None:

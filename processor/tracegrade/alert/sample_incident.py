@@ -1,13 +1,14 @@
-"""A notification that people send to themselves, to see that a channel works."""
+"""The incident that people send to themselves, to see that a channel works."""
 
 from dataclasses import replace
 from hashlib import blake2b
 
 from tracegrade.store.alerts import Facts, StoredAlert
+from tracegrade.store.incidents import Incident, incident_id
 
 
-def trial_alerts(now_ns: int) -> list[StoredAlert]:
-    """An alert that fires, and the same resolved; neither of them was stored, and no rule has their name.
+def sample_incidents(now_ns: int) -> list[Incident]:
+    """An incident that begins, and the same as it ends; neither of them was stored, and no rule has their name.
 
     Args:
         now_ns: when it began, ns since 1970 UTC.
@@ -30,4 +31,7 @@ def trial_alerts(now_ns: int) -> list[StoredAlert]:
         updated_ns=now_ns,
         facts=Facts(low=0.63, high=0.91, fired_at=0.8),
     )
-    return [firing, replace(firing, state="resolved", ends_ns=now_ns, value=0.97)]
+    ended = replace(
+        firing, state="resolved", ends_ns=now_ns, value=0.97, facts=replace(firing.facts, end_reason="recovered")
+    )
+    return [Incident(incident_id(firing), [alert]) for alert in (firing, ended)]

@@ -1,0 +1,75 @@
+"""Which alerts are one incident: people are notified once of one thing that went wrong.
+
+An alert joins an incident that fires when they have a rule and an agent in common, whatever else differs; when they
+have the rule in common and began within an hour; and when the rules differ, if they began within an hour and failed on
+the same traces. Otherwise it begins an incident of its own.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.incidents import LEVELS, Incident, incident_id
+
+_NEAR_NS = 3600 * 1_000_000_000
+
+
+def incidents_now(
+    before: Sequence[Incident],
+    alerts: Iterable[StoredAlert],
+    failed_together: Callable[[StoredAlert, StoredAlert], bool],
+) -> list[Incident]:
+    """The incidents after a check.
+
+    Args:
+        before: those that fired before it, oldest first.
+        alerts: the alerts of these, and those that begin, as they are now.
+        failed_together: whether two alerts of different rules failed on the same traces.
+
+    Returns:
+        `before` with their members as they are now, then new incidents. The ids of members are filled in.
+    """
+    known = {alert.key: alert for alert in alerts}
+    found = [_with(incident, [known.pop(member.key, member) for member in incident.members]) for incident in before]
+    for alert in sorted(known.values(), key=_first_the_one_that_says_most):
+        place = next(_joined(found, alert, failed_together), None)
+        if place is None:
+            found.append(_with(Incident(incident_id(alert), [alert]), [alert]))
+        else:
+            found[place] = _with(found[place], [*found[place].members, alert])
+    return found
+
+
+def _with(incident: Incident, members: Sequence[StoredAlert]) -> Incident:
+    named = [member if member.incident else replace(member, incident=incident.id) for member in members]
+    return replace(incident, members=named)
+
+
+def _first_the_one_that_says_most(alert: StoredAlert) -> tuple[object, ...]:
+    """Of alerts that begin together: the highest level, and one that says what was usual, of all releases."""
+    return -LEVELS.index(alert.level), alert.facts.was is None, alert.release is not None, alert.fingerprint
+
+
+def _joined(
+    incidents: Sequence[Incident], alert: StoredAlert, failed_together: Callable[[StoredAlert, StoredAlert], bool]
+) -> Iterator[int]:
+    """The places of the incidents that `alert` belongs to."""
+    for place, incident in enumerate(incidents):
+        firing = [member for member in incident.members if member.state == "firing"]
+        if any(_belongs(alert, member, failed_together) for member in firing):
+            yield place
+
+
+def _belongs(
+    alert: StoredAlert, member: StoredAlert, failed_together: Callable[[StoredAlert, StoredAlert], bool]
+) -> bool:
+    if alert.tenant != member.tenant:
+        return False
+    near = abs(_began_ns(alert) - _began_ns(member)) <= _NEAR_NS
+    if alert.rule_id == member.rule_id:
+        return near or (alert.service, alert.agent) == (member.service, member.agent)
+    return near and failed_together(alert, member)
+
+
+def _began_ns(alert: StoredAlert) -> int:
+    return alert.starts_ns if alert.facts.since_ns is None else alert.facts.since_ns

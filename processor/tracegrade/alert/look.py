@@ -1,0 +1,313 @@
+"""What one alert of one rule looks at: its series, as a tree.
+
+The results of one agent of one service, of all releases together, are one series: deploying often does not split what
+is known. Below it stands each release that takes traffic beside others (a canary, or what it replaces): it is looked at
+by itself, and compared with the others in the same time. So one that fails at a tenth of the traffic is found, and what
+all releases have in common is not blamed on one of them.
+
+The release of a key is None for all releases together, and "" for results whose service names none.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Protocol
+
+from tracegrade.alert.detect.bound import look_bound
+from tracegrade.alert.detect.coverage import look_coverage
+from tracegrade.alert.detect.drop import look_drop
+from tracegrade.alert.detect.finding import Finding, Firing, Seen
+from tracegrade.alert.detect.silence import look_silence
+from tracegrade.alert.detect.steps import counted
+from tracegrade.alert.states import Condition, is_better
+from tracegrade.alert.window import window_of
+from tracegrade.rule.alert import Alert
+from tracegrade.rule.rule import Rule
+from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.history import Bin, Outcomes, SeriesKey, Window, bins_of, total
+from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS
+
+_NS = 1_000_000_000
+_HOUR = 60
+# Results are seen by the minute for this long, so that a change is found within its hour; then by the hour.
+_FINE_HOURS = 1
+_LEAST_EVIDENCE_HOURS = 24
+# A release is gone when so many of its results would have come since the last, by its own rate: fewer may be chance.
+_MISSING = 5.0
+
+# Of all that is bad: then it is that release, and what another still brings is what is usual.
+_NEARLY_ALL = 0.8
+
+_Stretch = tuple[int, int]  # its first minute and its last
+
+
+class History(Protocol):
+    """Where outcomes come from."""
+
+    def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, Sequence[Bin]]:
+        """The outcomes of every series of a rule, as it is in force, within `window`; by the hour, or by the minute.
+
+        For `EVERY_TRACE` in place of a rule's id: how many traces each service sent.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What fires and what fired before, as far as a look needs it.
+
+    ``ended``: by fingerprint, when it last ended (ns). ``accepted``: by fingerprint, the minute from which on a level
+    is the normal one. ``of_place``: the minutes in which something fired, by tenant, rule, service and agent;
+    ``of_release``: those in which a release fired by itself, by these and the release.
+    """
+
+    ended: Mapping[str, int] = field(default_factory=dict)
+    accepted: Mapping[str, int] = field(default_factory=dict)
+    of_place: Mapping[tuple[str, ...], Sequence[_Stretch]] = field(default_factory=dict)
+    of_release: Mapping[tuple[str, ...], Sequence[_Stretch]] = field(default_factory=dict)
+
+
+class Look:
+    """One alert of one rule, and the outcomes that it looks at."""
+
+    def __init__(
+        self, history: History, rule: Rule, alert: Alert, now_ns: int, current: dict[str, StoredAlert], past: Past
+    ) -> None:
+        """Read what `alert` looks at.
+
+        Args:
+            history: where outcomes come from.
+            rule: the rule, as it is in force.
+            alert: one of its alerts.
+            now_ns: the minute that begins then is not looked at.
+            current: what fires, by fingerprint.
+            past: what fires, and what fired before.
+        """
+        self.rule, self.alert, self._current, self._past = rule, alert, current, past
+        self._history = history
+        self._until = now_ns // MINUTE_NS
+        self._hour = self._until // _HOUR
+        self._fine_from = (self._hour - _FINE_HOURS) * _HOUR
+        self._shown_from = (now_ns - int(alert.over * _NS)) // MINUTE_NS
+        self._releases = _releases_of(self._read(rule.id))
+        self._all = {place: _together(found.values()) for place, found in self._releases.items()}
+        reads_traces = alert.coverage is not None and alert.silent_s is None
+        self._traces = self._read(EVERY_TRACE) if reads_traces else {}
+        self._bins = dict(self._looked_at())
+        keys = {Condition(rule, alert, key).fingerprint: key for key in self._bins}
+        for fingerprint, stored in current.items():
+            if stored.rule_id == rule.id:
+                place = (stored.tenant, rule.id, rule.hash, alert.evaluation, stored.service, stored.agent)
+                series = SeriesKey(*place, stored.release)
+                if fingerprint not in keys and Condition(rule, alert, series).fingerprint == fingerprint:
+                    keys[fingerprint] = series
+                    if own := self._releases.get(all_releases(series), {}).get(series):
+                        self._bins[series] = own
+        self.fingerprints = {key: fingerprint for fingerprint, key in keys.items()}
+        self._sharing = Counter(map(all_releases, self._bins))
+
+    def findings(self) -> dict[SeriesKey, Finding]:
+        """The finding of each series that can be told about, or holds some results."""
+        found = ((key, self._finding(key)) for key in self._bins)
+        return {key: finding for key, finding in found if finding is not None}
+
+    def without_baseline(self, findings: Mapping[SeriesKey, Finding]) -> list[SeriesKey]:
+        """The series with results about which nothing can be said, since there is nothing to compare them with."""
+        return [
+            key
+            for key, bins in self._bins.items()
+            if key not in findings and bins and bins[-1].minute >= self._split(key)
+        ]
+
+    def stored(self, key: SeriesKey) -> StoredAlert | None:
+        """What fires at this series."""
+        return self._current.get(self.fingerprints[key])
+
+    def sharing(self, key: SeriesKey) -> int:
+        """How many series share the false alarms of one agent: all releases together, and each that is looked at."""
+        return self._sharing[all_releases(key)]
+
+    def superseded(self, key: SeriesKey, fires: StoredAlert, replaced_after_s: float) -> str | None:
+        """How the release that `fires` is about was replaced, in words; None when it was not, or it is not about one.
+
+        It is replaced when it has sent nothing for so long, and longer than its own rate lets expect, while another has
+        sent enough. What fires for all releases together is about the one that brought nearly all that is bad; it goes
+        on while the next one is no better.
+        """
+        found = {} if self.alert.coverage is not None else self._releases.get(all_releases(key), {})
+        release = key if key.release is not None else self._to_blame(found, fires)
+        if release is None or not found:
+            return None
+        own = found.get(release, ())
+        last = own[-1].minute + own[-1].minutes if own else 0
+        silence = self._until - last
+        usual = _results(own) / max(1, last - own[0].minute) if own else float("inf")
+        if silence * 60 < replaced_after_s or silence * usual < _MISSING:
+            return None
+        later = {other: [item for item in bins if item.minute >= last] for other, bins in found.items()}
+        next_one = max(later, key=lambda other: _results(later[other]))
+        if _results(later[next_one]) < self.alert.min_samples:
+            return None
+        by = f"release {next_one.release}" if next_one.release else "results without a release"
+        if key.release is not None:
+            return f"{by} replaced it"
+        outcomes = total(item.outcomes for bins in later.values() for item in bins)
+        return f"{by} replaced {release.release or 'it'}" if is_better(self.rule, self.alert, fires, outcomes) else None
+
+    def _to_blame(self, found: Mapping[SeriesKey, Sequence[Bin]], fires: StoredAlert) -> SeriesKey | None:
+        """The release whose results since `fires` began are nearly all that were bad; None when several share them."""
+        since = (fires.starts_ns if fires.facts.since_ns is None else fires.facts.since_ns) // MINUTE_NS
+        bad = {
+            key: counted(self.alert, total(item.outcomes for item in bins if item.minute + item.minutes > since))[1]
+            for key, bins in found.items()
+        }
+        most = max(bad, key=lambda key: bad[key], default=None)
+        return most if most is not None and 0 < bad[most] >= _NEARLY_ALL * sum(bad.values()) else None
+
+    def last_ns(self, key: SeriesKey, fires: StoredAlert) -> int:
+        """When the last result came, of any release; for lost coverage, the last trace. No earlier than it fires."""
+        service = SeriesKey(key.tenant, EVERY_TRACE, "", "", key.service, "", None)
+        bins = self._traces.get(service) or self._all.get(all_releases(key)) or ()
+        last = bins[-1].minute + bins[-1].minutes if bins else 0
+        return max(last * MINUTE_NS, fires.starts_ns)
+
+    def _looked_at(self) -> Iterator[tuple[SeriesKey, Sequence[Bin]]]:
+        """The series that are looked at: all releases together, and those that take traffic beside others.
+
+        What a release's own alert tells is not told again by all of them: its results of that time are left out.
+        """
+        for place, found in self._releases.items():
+            told = {key: times for key in found if (times := self._past.of_release.get(_place_of(key, key.release)))}
+            left = [_without(bins, told.get(key, ())) for key, bins in found.items()]
+            yield place, self._all[place] if not told else _together([bins for bins in left if bins])
+            active = [key for key, bins in found.items() if bins[-1].minute >= self._fine_from]
+            if len(active) > 1 and self.alert.coverage is None and not self._fires(place):
+                for key in active:
+                    yield key, found[key]
+
+    def _fires(self, place: SeriesKey) -> bool:
+        return Condition(self.rule, self.alert, place).fingerprint in self._current
+
+    def _finding(self, key: SeriesKey) -> Finding | None:
+        alert = self.alert
+        if alert.silent_s is not None:
+            return look_silence(self._bins[key], alert.silent_s, alert.min_samples, self._until, self._firing(key))
+        seen = self._seen(key, self._bins[key], self._all[all_releases(key)])
+        if alert.below is not None or alert.above is not None:
+            return look_bound(self.rule, alert, alert.below or alert.above or 0.0, seen)
+        if alert.drop is not None:
+            return look_drop(self.rule, alert, alert.drop, seen)
+        assert alert.coverage is not None
+        service = SeriesKey(key.tenant, EVERY_TRACE, "", "", key.service, "", None)
+        traces = self._traces.get(service, ())
+        return look_coverage(alert, alert.coverage, seen, self._seen(key, traces, traces))
+
+    def _seen(self, key: SeriesKey, own: Sequence[Bin], of_any_release: Sequence[Bin]) -> Seen:
+        firing, split = self._firing(key), self._split(key)
+        fingerprint = self.fingerprints[key]
+        begin = firing.minute if firing is not None else -(-self._past.ended.get(fingerprint, 0) // MINUTE_NS)
+        accepted = self._past.accepted.get(fingerprint)
+        if accepted is not None:
+            split = max(split, begin)
+        incidents = [] if accepted is not None else self._past.of_place.get(_place_of(key), [])
+        return Seen(
+            bins=[item for item in own if item.minute >= max(begin, split)],
+            before=[
+                item
+                for item in of_any_release
+                if (accepted or 0) <= item.minute < split
+                and not any(_overlaps(item, *incident) for incident in incidents)
+            ],
+            shown=[item for item in own if item.minute + item.minutes > self._shown_from],
+            fine_from=self._fine_from,
+            until=self._until,
+            firing=firing,
+            beside=self._beside(key),
+        )
+
+    def _beside(self, key: SeriesKey) -> Sequence[Bin] | None:
+        """The results of other releases from the first of this one on; None for all releases together."""
+        if key.release is None:
+            return None
+        found = self._releases[all_releases(key)]
+        first = found[key][0].minute
+        others = [bins for other, bins in found.items() if other != key]
+        return [item for item in _together(others) if item.minute >= first]
+
+    def _split(self, key: SeriesKey) -> int:
+        """The minute before which results are history, and from which on they are evidence.
+
+        While there is less history than an alert is measured against, half of it is taken for what is usual.
+        """
+        hours = ceil(self.alert.evidence_s / 3600)
+        if self.alert.needs_history:
+            bins = self._all.get(all_releases(key), ())
+            known = self._hour - bins[0].minute // _HOUR if bins else 0
+            hours = min(hours, max(_LEAST_EVIDENCE_HOURS, known // 2))
+        return (self._hour - hours) * _HOUR
+
+    def _firing(self, key: SeriesKey) -> Firing | None:
+        stored = self.stored(key)
+        if stored is None:
+            return None
+        return Firing(stored.starts_ns // MINUTE_NS, stored.facts.was, stored.facts.was_samples)
+
+    def _read(self, rule_id: str) -> Mapping[SeriesKey, Sequence[Bin]]:
+        """Outcomes of evidence and history together: by the hour, and by the minute where they are new."""
+        first = (self._hour - 2 * ceil(self.alert.evidence_s / 3600)) * _HOUR
+        # Silence is told to the minute: so is the hour in which it would have begun.
+        begins = self._until - ceil((self.alert.silent_s or 0) / 60)
+        silent = min(self._fine_from, begins // _HOUR * _HOUR)
+        found: dict[SeriesKey, Sequence[Bin]] = {}
+        for since, until, by_minute in (
+            (first, silent, False),
+            (silent, min(silent + _HOUR, self._fine_from), True),
+            (silent + _HOUR, self._fine_from, False),
+            (self._fine_from, self._until, True),
+        ):
+            if since < until:
+                window = window_of(self.rule, self.alert, since * MINUTE_NS, until * MINUTE_NS)
+                for key, bins in self._history.bins(rule_id, window, by_minute).items():
+                    found[key] = [*found.get(key, ()), *bins]
+        return found
+
+
+def _results(bins: Iterable[Bin]) -> int:
+    return sum(item.outcomes.results for item in bins)
+
+
+def all_releases(key: SeriesKey) -> SeriesKey:
+    """The series of all releases together that `key` belongs to."""
+    return key._replace(release=None)
+
+
+def _place_of(key: SeriesKey, *release: str | None) -> tuple[str, ...]:
+    return (key.tenant, key.rule_id, key.service, key.agent, *(name or "" for name in release))
+
+
+def _releases_of(bins: Mapping[SeriesKey, Sequence[Bin]]) -> dict[SeriesKey, dict[SeriesKey, Sequence[Bin]]]:
+    found: defaultdict[SeriesKey, dict[SeriesKey, Sequence[Bin]]] = defaultdict(dict)
+    for key, some in bins.items():
+        if some:
+            found[all_releases(key)][key._replace(release=key.release or "")] = some
+    return found
+
+
+def _together(of_releases: Iterable[Sequence[Bin]]) -> Sequence[Bin]:
+    several = list(of_releases)
+    if len(several) == 1:
+        return several[0]
+    places: defaultdict[tuple[int, int], list[Outcomes]] = defaultdict(list)
+    for bins in several:
+        for item in bins:
+            places[item.minute, item.minutes].append(item.outcomes)
+    return bins_of(places)
+
+
+def _without(bins: Sequence[Bin], stretches: Sequence[_Stretch]) -> Sequence[Bin]:
+    return [item for item in bins if not any(_overlaps(item, *stretch) for stretch in stretches)]
+
+
+def _overlaps(item: Bin, first: int, last: int) -> bool:
+    return item.minute <= last and item.minute + item.minutes > first

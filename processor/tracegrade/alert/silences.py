@@ -1,0 +1,25 @@
+"""Silences: times in which no channel is notified of some alerts."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tracegrade.alert.labels import matches
+
+if TYPE_CHECKING:  # reading settings does not load SQL
+    from tracegrade.store.alerts import Silence
+    from tracegrade.store.incidents import Incident
+
+
+def silence_of(incident: "Incident", silences: "Iterable[Silence]", now_ns: int) -> "Silence | None":
+    """The silence that ends first of those that cover every alert of `incident` that fires; None when some is heard.
+
+    Of an incident that is over, every alert of it.
+    """
+    members = [alert for alert in incident.members if alert.state == incident.state]
+    covering = []
+    for alert in members:
+        found = [each for each in silences if each.starts_ns <= now_ns < each.ends_ns and matches(alert, each.labels)]
+        if not found:
+            return None
+        covering.append(max(found, key=lambda silence: silence.ends_ns))
+    return min(covering, key=lambda silence: silence.ends_ns, default=None)
