@@ -72,6 +72,9 @@ class Stage:
                 found[key] = inside
         return found
 
+    def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
+        return {key: total(item.outcomes for item in found) for key, found in self.bins(rule_id, window).items()}
+
     def look(self, minute: int) -> list[str]:
         """The states of all alerts after a look at `minute`."""
         checked = check(

@@ -8,6 +8,7 @@ from math import inf
 from tracegrade.alert.detect.finding import Finding
 from tracegrade.alert.detect.stands_out import stands_out
 from tracegrade.alert.look import History, Look, Past, all_releases
+from tracegrade.alert.slo import SloStatus
 from tracegrade.alert.states import Condition, fingerprint_now, next_state, resolved
 from tracegrade.document.duration import duration_text
 from tracegrade.rule.alert import Alert
@@ -74,6 +75,7 @@ class Checked:
     open: list[StoredAlert] = field(default_factory=list)
     resolved: list[StoredAlert] = field(default_factory=list)
     looked_at: list[LookedAt] = field(default_factory=list)
+    slos: list[SloStatus] = field(default_factory=list)
 
 
 def alerting_rules(rule_set: RuleSet) -> list[Rule]:
@@ -83,7 +85,14 @@ def alerting_rules(rule_set: RuleSet) -> list[Rule]:
 
 def looks_back_s(rules: Iterable[Rule]) -> float:
     """How far back checks of `rules` look, in seconds: evidence, and as much history before it."""
-    return 2 * max((alert.evidence_s for rule in rules for alert in rule.alert), default=0.0)
+    alerts = [alert for rule in rules for alert in rule.alert]
+    return max((max(2 * alert.evidence_s, alert.slo.window if alert.slo else 0) for alert in alerts), default=0.0)
+
+
+def slo_statuses(history: History, rules: Iterable[Rule], now_ns: int) -> list[SloStatus]:
+    """The error budgets of all objectives of `rules` at `now_ns`, as a check finds them."""
+    looks = [Look(history, rule, alert, now_ns, {}, Past()) for rule in rules for alert in rule.alert if alert.slo]
+    return [item for look in looks for item in look.slos()]
 
 
 def check(
@@ -151,6 +160,7 @@ def _check_rule(
     standing_out = stands_out(evidence, by_chance, agents)
     # Where it is one release, it is not all of them.
     standing_out -= {(number, all_releases(key)) for number, key in standing_out if key.release is not None}
+    checked.slos += [item for look in looks for item in look.slos()]
     for number, (look, some) in enumerate(zip(looks, findings, strict=True)):
         most = max((value for (place, _), value in evidence.items() if place == number), default=None)
         checked.looked_at.append(_looked_at(look, some, most, agents))

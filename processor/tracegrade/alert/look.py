@@ -15,14 +15,17 @@ from math import ceil
 from typing import Protocol
 
 from tracegrade.alert.detect.bound import look_bound
+from tracegrade.alert.detect.burn import Budget, budget_of, look_burn
 from tracegrade.alert.detect.coverage import look_coverage
 from tracegrade.alert.detect.drop import look_drop
 from tracegrade.alert.detect.finding import Finding, Firing, Seen
 from tracegrade.alert.detect.silence import look_silence
 from tracegrade.alert.detect.steps import counted
+from tracegrade.alert.slo import SloStatus, status
 from tracegrade.alert.states import Condition, is_better
 from tracegrade.alert.window import window_of
 from tracegrade.rule.alert import Alert
+from tracegrade.rule.alert_forms import Slo
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.history import Bin, Outcomes, SeriesKey, Window, bins_of, total
@@ -50,6 +53,10 @@ class History(Protocol):
 
         For `EVERY_TRACE` in place of a rule's id: how many traces each service sent.
         """
+        ...
+
+    def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
+        """The sums of what `bins` gives."""
         ...
 
 
@@ -94,6 +101,7 @@ class Look:
         self._all = {place: _together(found.values()) for place, found in self._releases.items()}
         reads_traces = alert.coverage is not None and alert.silent_s is None
         self._traces = self._read(EVERY_TRACE) if reads_traces else {}
+        self._budgets = {} if alert.slo is None else self._budgets_of(alert.slo)
         self._bins = dict(self._looked_at())
         keys = {Condition(rule, alert, key).fingerprint: key for key in self._bins}
         for fingerprint, stored in current.items():
@@ -120,6 +128,10 @@ class Look:
             if key not in findings and bins and bins[-1].minute >= self._split(key)
         ]
 
+    def slos(self) -> list[SloStatus]:
+        """The error budget of each series; none without an objective."""
+        return [status(self.rule, self.alert, key, budget) for key, budget in self._budgets.items()]
+
     def stored(self, key: SeriesKey) -> StoredAlert | None:
         """What fires at this series."""
         return self._current.get(self.fingerprints[key])
@@ -135,7 +147,7 @@ class Look:
         sent enough. What fires for all releases together is about the one that brought nearly all that is bad; it goes
         on while the next one is no better.
         """
-        found = {} if self.alert.coverage is not None else self._releases.get(all_releases(key), {})
+        found = {} if self.alert.is_of_all_releases else self._releases.get(all_releases(key), {})
         release = key if key.release is not None else self._to_blame(found, fires)
         if release is None or not found:
             return None
@@ -177,12 +189,15 @@ class Look:
 
         What a release's own alert tells is not told again by all of them: its results of that time are left out.
         """
+        if self.alert.is_of_all_releases:
+            yield from self._all.items()
+            return
         for place, found in self._releases.items():
             told = {key: times for key in found if (times := self._past.of_release.get(_place_of(key, key.release)))}
             left = [_without(bins, told.get(key, ())) for key, bins in found.items()]
             yield place, self._all[place] if not told else _together([bins for bins in left if bins])
             active = [key for key, bins in found.items() if bins[-1].minute >= self._fine_from]
-            if len(active) > 1 and self.alert.coverage is None and not self._fires(place):
+            if len(active) > 1 and not self._fires(place):
                 for key in active:
                     yield key, found[key]
 
@@ -193,6 +208,9 @@ class Look:
         alert = self.alert
         if alert.silent_s is not None:
             return look_silence(self._bins[key], alert.silent_s, alert.min_samples, self._until, self._firing(key))
+        if alert.slo is not None:
+            budget, is_firing = self._budgets[key], self.stored(key) is not None
+            return look_burn(alert.slo, alert.min_samples, budget, self._bins[key], self._until, is_firing=is_firing)
         seen = self._seen(key, self._bins[key], self._all[all_releases(key)])
         if alert.below is not None or alert.above is not None:
             return look_bound(self.rule, alert, alert.below or alert.above or 0.0, seen)
@@ -202,6 +220,20 @@ class Look:
         service = SeriesKey(key.tenant, EVERY_TRACE, "", "", key.service, "", None)
         traces = self._traces.get(service, ())
         return look_coverage(alert, alert.coverage, seen, self._seen(key, traces, traces))
+
+    def _budgets_of(self, slo: Slo) -> dict[SeriesKey, Budget]:
+        """By agent. The hours that are over are added up by the store: going through all of them would take longer."""
+        first = (self._until - int(slo.window) // 60) // _HOUR * _HOUR
+        window = window_of(self.rule, self.alert, first * MINUTE_NS, self._fine_from * MINUTE_NS)
+        found: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
+        for key, outcomes in self._history.totals(self.rule.id, window).items():
+            found[all_releases(key)].append(outcomes)
+        for place, bins in self._all.items():
+            found[place] += [item.outcomes for item in bins if item.minute >= self._fine_from]
+        return {
+            place: budget_of(slo, self.alert.min_samples, self._all.get(place, ()), total(outcomes), self._until)
+            for place, outcomes in found.items()
+        }
 
     def _seen(self, key: SeriesKey, own: Sequence[Bin], of_any_release: Sequence[Bin]) -> Seen:
         firing, split = self._firing(key), self._split(key)

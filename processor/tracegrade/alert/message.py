@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from tracegrade.alert.links import NO_LINKS, Links
 from tracegrade.document.duration import duration_text
-from tracegrade.rule.alert import SCORE
-from tracegrade.store.alerts import StoredAlert
+from tracegrade.rule.alert import PASS_RATE, SCORE
+from tracegrade.store.alerts import ErrorBudget, StoredAlert
 from tracegrade.store.diagnosis import Reason, Slice
 from tracegrade.store.incidents import Incident
 
@@ -106,6 +106,8 @@ def _value(alert: StoredAlert) -> str:
     facts = alert.facts
     if alert.kind == "silent":
         return f"Before: {alert.samples:,} results in 7d"
+    if facts.budget is not None:
+        return budget_text(facts.budget)
     interval = f"between {facts.low:.1%} and {facts.high:.1%}"
     if facts.by_chance_every_s and alert.state == "firing":
         interval += f"; by chance at most once in {_long_time(facts.by_chance_every_s)}"
@@ -115,6 +117,8 @@ def _value(alert: StoredAlert) -> str:
 def _what(alert: StoredAlert) -> str:
     if alert.kind == "silent":
         return _silence(alert)
+    if alert.facts.budget is not None:
+        return _burn(alert, alert.facts.budget)
     within = "" if alert.kind == "drop" else f" in {duration_text(alert.over_s)}"  # a drop: since it fell, or rose
     over = f"({alert.samples} results{within})"
     named = {"pass_rate": "pass rate", "not_evaluable": "share not evaluable", "error": "share of errors"}.get(alert.of)
@@ -142,6 +146,29 @@ def _silence(alert: StoredAlert) -> str:
     if alert.facts.ended_by:
         return f"no results for {silence}, ended because {alert.facts.ended_by}"
     return f"results came again after {silence}"
+
+
+def _burn(alert: StoredAlert, budget: ErrorBudget) -> str:
+    of = "" if alert.of == PASS_RATE else f" of {alert.of}"
+    allowed = f"{100 * budget.objective:.6g}% over {duration_text(budget.window_s)} allows"
+    rate = f"{alert.value:.3g} times as fast as {allowed}"
+    over = f"{alert.samples:,} results in {duration_text(budget.over_s)}"
+    if alert.state == "firing":
+        return f"the error budget{of} is spent {rate} ({over})"
+    if alert.facts.ended_by:
+        return f"the error budget{of} was spent {rate} ({over}) when {alert.facts.ended_by}"
+    before = "" if alert.facts.fired_at is None else f"; {alert.facts.fired_at:.3g} times when it fired"
+    return f"the error budget{of} recovered: it is spent {rate} ({over}{before})"
+
+
+def budget_text(budget: ErrorBudget) -> str:
+    """What is left of an error budget, and for how long."""
+    if budget.left is None:
+        return "Error budget: nothing was judged"
+    if budget.left <= 0:
+        return f"Error budget: overspent by {-budget.left:.1%} of it"
+    lasts = f"spent in {_length(budget.spent_in_s)}" if budget.spent_in_s is not None else "not spent"
+    return f"Error budget: {budget.left:.1%} left, {lasts} at this rate"
 
 
 def _length(seconds: float) -> str:

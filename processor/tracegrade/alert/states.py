@@ -134,6 +134,7 @@ def _seen(current: StoredAlert, finding: Finding, now_ns: int) -> StoredAlert:
         was=finding.was,
         was_samples=finding.was_samples,
         # When it began is best told when it is found: later the window has moved on.
+        budget=finding.budget,
         since_ns=current.facts.since_ns if current.facts.since_ns is not None else since_ns,
     )
     return replace(

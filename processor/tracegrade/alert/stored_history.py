@@ -5,13 +5,13 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import Connection
 
 from tracegrade.alert.window import window_of
 from tracegrade.rule.rule import Rule
-from tracegrade.store.history import Bin, Outcomes, SeriesHistory, SeriesKey, Window, bins_of, weighted
+from tracegrade.store.history import Bin, Outcomes, SeriesHistory, SeriesKey, Window, bins_of, total, weighted
 from tracegrade.store.rates import stretches
 from tracegrade.store.schema import MINUTE_NS
 
@@ -20,6 +20,7 @@ _HOURS_KEPT = 200  # windows: one for each rule, and for each evaluation that it
 _READ_AGAIN_NS = 600 * 1_000_000_000
 _HOUR_NS = 60 * MINUTE_NS
 
+_T = TypeVar("_T")
 _ByRule: TypeAlias = Mapping[str, Mapping[SeriesKey, Sequence[Bin]]]
 
 
@@ -30,14 +31,15 @@ class SettledHours:
     """
 
     def __init__(self) -> None:
-        self._bins: dict[Hashable, tuple[int, _ByRule]] = {}
+        self._read: dict[Hashable, tuple[int, Any]] = {}
 
-    def bins(self, about: Hashable, now_ns: int, read: Callable[[], _ByRule]) -> _ByRule:
+    def of(self, about: Hashable, now_ns: int, read: Callable[[], _T]) -> _T:
         """What `read` gives, or gave a few minutes ago; `about` says which rules and which window that is of."""
-        self._bins = {key: kept for key, kept in self._bins.items() if 0 <= now_ns - kept[0] < _READ_AGAIN_NS}
-        if about not in self._bins:
-            self._bins[about] = now_ns, read()
-        return self._bins[about][1]
+        self._read = {key: kept for key, kept in self._read.items() if 0 <= now_ns - kept[0] < _READ_AGAIN_NS}
+        if about not in self._read:
+            self._read[about] = now_ns, read()
+        found: _T = self._read[about][1]
+        return found
 
 
 class StoredHistory:
@@ -63,8 +65,13 @@ class StoredHistory:
             found = self._by_minute(window)
         else:
             about = self._hashes, window, by_minute
-            found = self._settled.bins(about, self._now_ns, lambda: self._history.bins(window, by_minute))
+            found = self._settled.of(about, self._now_ns, lambda: self._history.bins(window, by_minute))
         return found.get(rule_id, {})
+
+    def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
+        """See `tracegrade.alert.look.History.totals`."""
+        about = self._hashes, window, "totals"
+        return self._settled.of(about, self._now_ns, lambda: self._history.totals(window)).get(rule_id, {})
 
 
 class ReadHistory:
@@ -93,6 +100,14 @@ class ReadHistory:
         if by_minute:
             return self._found(rule_id, window, [(1, window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS)])
         return self._by_hour(rule_id, window)
+
+    def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
+        """See `tracegrade.alert.look.History.totals`."""
+        found: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
+        for course in self._courses[window.evaluation, window.count_incomplete][rule_id]:
+            first, end = window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS + 1
+            found[course.key].append(course.between(first, end))
+        return {key: total(some) for key, some in found.items()}
 
     def _hours(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Sequence[Bin]]:
         return self._found(rule_id, window, stretches(window.since_ns, window.until_ns))

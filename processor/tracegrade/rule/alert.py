@@ -6,10 +6,10 @@ from pydantic import ConfigDict, Field, model_validator
 
 from tracegrade.document.duration import duration_text
 from tracegrade.document.file_model import Duration, FileModel
-from tracegrade.rule.alert_forms import Coverage, Drop
+from tracegrade.rule.alert_forms import Coverage, Drop, Slo
 from tracegrade.rule.mistakes import mistake, refuse
 
-AlertKind: TypeAlias = Literal["below", "above", "drop", "coverage", "silent"]
+AlertKind: TypeAlias = Literal["below", "above", "drop", "coverage", "silent", "slo"]
 
 _DAY_S = 86_400.0
 _LEAST_EVIDENCE_S = 7 * _DAY_S
@@ -19,7 +19,7 @@ _WENT = {
     "sustained": "is no longer a field: 'false_alarm_every: 30d' says how seldom an alert may be wrong",
 }
 
-FORMS: tuple[AlertKind, ...] = ("below", "above", "drop", "coverage")
+FORMS: tuple[AlertKind, ...] = ("below", "above", "drop", "coverage", "slo")
 """The fields of which exactly one says what an alert looks for."""
 
 _ONLY_OF_TESTS = {
@@ -47,7 +47,7 @@ def watched_evaluation(of: str) -> str:
 
 
 class Alert(FileModel):
-    """One condition; exactly one of `below`, `above`, `drop` and `coverage` says which."""
+    """One condition; exactly one of `FORMS` says which."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [form]} for form in FORMS]})
 
@@ -59,6 +59,7 @@ class Alert(FileModel):
     coverage: Coverage | None = Field(
         default=None, description="Fires when results, or those that can be judged, become rare."
     )
+    slo: Slo | None = Field(default=None, description="Fires when the error budget of an objective is spent too fast.")
     of: str = Field(
         default=PASS_RATE,
         description=(
@@ -105,7 +106,12 @@ class Alert(FileModel):
     @property
     def is_counted(self) -> bool:
         """Whether it is decided by counting alone: chance is not weighed, and no false alarms are promised."""
-        return self.silent_s is not None
+        return self.silent_s is not None or self.slo is not None
+
+    @property
+    def is_of_all_releases(self) -> bool:
+        """Whether it is about all releases of an agent together, and never about one of them."""
+        return self.coverage is not None or self.slo is not None
 
     @property
     def needs_history(self) -> bool:
@@ -124,6 +130,8 @@ class Alert(FileModel):
     @property
     def identity(self) -> tuple[object, ...]:
         """What makes it another alert when it is edited; how soon and how surely it fires does not."""
+        if self.slo is not None:
+            return self.kind, self.of, self.slo.objective, self.slo.window
         drop = self.drop and (self.drop.against.share, self.drop.against.history, self.drop.by)
         coverage = self.coverage and (self.silent_s or (self.coverage.against, self.coverage.falls_to))
         return self.kind, self.of, self.below, self.above, drop, coverage, self.over
@@ -143,6 +151,9 @@ class Alert(FileModel):
         """The condition in words."""
         if self.silent_s is not None:
             return f"no results for {duration_text(self.silent_s)} where {self.min_samples} or more came in 7d"
+        if self.slo is not None:
+            budget = f"error budget of {1 - self.slo.objective:.4g} over {duration_text(self.slo.window)}"
+            return f"the {budget} of {self.of} is spent too fast, from {self.min_samples} results on"
         promise = f"at most one false alarm in {duration_text(self.false_alarm_every)}"
         over = f"from {self.min_samples} results on, {promise}"
         if self.below is not None:
@@ -173,6 +184,8 @@ class Alert(FileModel):
             mistakes.append(mistake(f"above watches one of {', '.join(UNJUDGED)}, found {self.of!r}", "of"))
         if given != ["above"] and self.of in UNJUDGED:
             mistakes.append(mistake(f"a share of {self.of!r} is watched by 'above'", "of"))
+        if given == ["slo"] and self.is_of_score:
+            mistakes.append(mistake(f"an objective is for the share of passes; remove {SCORE!r} of {self.of!r}", "of"))
         if given == ["coverage"] and self.of != PASS_RATE:
             mistakes.append(mistake("coverage watches the rule's results; remove 'of'", "of"))
         if self.resolve_at is not None and (problem := self._resolves_wrongly()):

@@ -1,4 +1,4 @@
-"""The forms of alerts that have fields of their own: a fall against a baseline, and lost coverage."""
+"""The forms of alerts that have fields of their own: a fall against a baseline, lost coverage, an error budget."""
 
 from typing import Annotated, Self
 
@@ -82,3 +82,12 @@ class Coverage(FileModel):
         if self.silent is not None and "falls_to" in self.model_fields_set:
             raise refuse([mistake("silence has no part that is left; remove 'falls_to'", "falls_to")])
         return self
+
+
+class Slo(FileModel):
+    """An objective for the share of passes: fires when its error budget, the share that may fail, is spent too fast."""
+
+    objective: float = Field(gt=0, lt=1, description="The share of passes to reach; the rest is the error budget.")
+    window: Duration = Field(
+        default=30 * 86_400.0, ge=86_400, le=90 * 86_400, description="The time that the budget is for: 1d to 90d."
+    )

@@ -20,6 +20,21 @@ _FIRING, _RESOLVED = ALERT_STATES.index("firing"), ALERT_STATES.index("resolved"
 
 
 @dataclass(frozen=True, slots=True)
+class ErrorBudget:
+    """Of an objective over ``window_s`` seconds: ``left`` is the part of its error budget that is left (below 0: more
+    was spent; None: nothing was judged), of which ``spent_in_s`` seconds are left at the present rate (None: for ever).
+
+    The value of the alert is the burn rate over the last ``over_s`` seconds.
+    """
+
+    objective: float
+    window_s: float
+    over_s: float
+    left: float | None
+    spent_in_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What a notification says in addition to the value.
 
@@ -49,6 +64,7 @@ class Facts:
     references: list[str] = field(default_factory=list)
     end_reason: EndReason = ""
     ended_by: str = ""
+    budget: ErrorBudget | None = None
 
 
 _FACTS = {known.name for known in dataclass_fields(Facts)}  # rows of earlier versions have others, too
@@ -213,5 +229,6 @@ def alert_of(row: Any) -> StoredAlert:
     fields["state"] = ALERT_STATES[row.state]
     facts = {name: value for name, value in row.facts.items() if name in _FACTS}
     found = Diagnosis.from_json(row.facts)
-    fields["facts"] = Facts(**facts | {"reasons": found.reasons, "slices": found.slices})
+    budget = ErrorBudget(**facts["budget"]) if facts.get("budget") else None
+    fields["facts"] = Facts(**facts | {"reasons": found.reasons, "slices": found.slices, "budget": budget})
     return StoredAlert(**fields)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, func, select
 
 from tracegrade.store.rates import stretches
-from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, counts, series
+from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, MINUTE_NS, counts, series
 
 SUMMED = tuple(counts.c[name] for name in ("passed", "failed", "not_evaluable", "errors", "score_sum", "score_squares"))
 
@@ -128,6 +128,18 @@ class SeriesHistory:
                 if any(found[:4]):
                     parts[key][minute, minutes].append(weighted(found, weight))
         return _by_rule({key: bins_of(places) for key, places in parts.items()})
+
+    def totals(self, window: Window) -> dict[str, dict[SeriesKey, Outcomes]]:
+        """The outcomes of each series within `window` together, by rule; of a month 30 to 200 rows a series."""
+        query = select(counts.c.series, *map(func.sum, _COUNTED)).group_by(counts.c.series)
+        parts: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
+        longest_first = stretches(window.since_ns, window.until_ns, DAY_MINUTES)
+        for _, stretch in self._stretches(query, window, longest_first):
+            for number, *found in self._connection.execute(stretch):
+                key, weight = self.series[number]
+                if any(found[:4]):
+                    parts[key].append(weighted(found, weight))
+        return _by_rule({key: total(found) for key, found in parts.items()})
 
     def minutes(self, window: Window) -> Iterator[tuple[int, int, Sequence[Any]]]:
         """The number of a series, a minute, and the counts there; by series, then in order of time."""

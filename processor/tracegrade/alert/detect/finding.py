@@ -8,6 +8,7 @@ from tracegrade.alert.detect.bounds import bernstein, wilson
 from tracegrade.alert.detect.sampling import as_happened, kept_ratio
 from tracegrade.rule.alert import UNJUDGED, Alert
 from tracegrade.rule.rule import Rule
+from tracegrade.store.alerts import ErrorBudget
 from tracegrade.store.history import Bin, Outcomes
 
 Verdict: TypeAlias = Literal["holds", "recovered", "between", "unknown"]
@@ -52,7 +53,7 @@ class Finding:
     the baseline: ``was``, of ``was_samples`` results (0: stated). ``evidence`` is that of a change for the worse, or,
     while it fires, of recovery: enough at 1. None when nobody can tell: too few results, or none. Unknown is not zero.
     ``since``: the minute in which it most likely began. ``is_counted``: it was decided by counting, so that neither
-    chance nor other series matter.
+    chance nor other series matter. ``budget``: of an objective, what is left of its error budget.
     """
 
     value: float
@@ -65,6 +66,7 @@ class Finding:
     was_samples: int = 0
     since: int | None = None
     is_counted: bool = False
+    budget: ErrorBudget | None = None
 
     def verdict(self, is_firing: bool, stands_out: bool) -> Verdict:
         """Whether the condition holds; `stands_out`: whether the series stands out among all that were checked."""
