@@ -58,6 +58,7 @@ def test_any_window_is_seen_alike_by_hours_and_minutes_and_in_what_was_read_once
             assert read.bins(rule_id, window) == hours
             assert read.bins(rule_id, window, True) == minutes
             assert _sums(hours) == _sums(minutes)
+            assert live.totals(rule_id, window) == read.totals(rule_id, window) == _sums(hours)
             assert {item.minutes for bins in minutes.values() for item in bins} <= {1}
 
 

@@ -19,6 +19,10 @@ BEYOND_A_SCHEMA = {
     "alert_above_a_pass_rate",
     "alert_below_of_errors",
     "alert_on_the_score_of_a_rule",
+    "alert_on_an_objective_of_a_score",
+    "alert_on_an_objective_over_hours",
+    "alert_on_an_objective_over_its_own_time",
+    "alert_on_an_objective_with_false_alarms",
     "alert_on_silence_of_weeks",
     "alert_on_silence_that_falls",
     "alert_on_silence_with_false_alarms",
@@ -64,6 +68,9 @@ def rule_of(**fields: Any) -> dict[str, Any]:
         rule_of(alert=[{"drop": {"against": "7d"}}, {"drop": {"against": 0.9, "by": 0.05}, "false_alarm_every": "7d"}]),
         rule_of(alert=[{"coverage": {"against": "7d"}}, {"above": 0.1, "of": "not_evaluable"}]),
         rule_of(alert=[{"coverage": {"silent": "30m"}, "min_samples": 5}]),
+        rule_of(
+            alert=[{"slo": {"objective": 0.99}}, {"slo": {"objective": 0.9, "window": "7d"}, "of": "tool-call-order"}]
+        ),
         rule_of(
             evaluate=[{"evaluator": "tool-call-args", "tool_calls": [{"name": "a", "args": {"b": {"$regex": ""}}}]}]
         ),

@@ -6,15 +6,18 @@ The detectors look at results that are all mean.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from math import ceil
 from statistics import median_low
 
 from tracegrade.alert.detect.bound import past_bound
 from tracegrade.alert.detect.bounds import chernoff_lower
+from tracegrade.alert.detect.burn import fires_after_s
 from tracegrade.alert.detect.drop import fall
 from tracegrade.alert.detect.evidence import HOURS, Change, Step, look_for
 from tracegrade.alert.detect.steps import steps_of
 from tracegrade.alert.detect.usual import BASELINE_ERROR, PRIOR_DISPERSION, Usual, usual_of
 from tracegrade.rule.alert import Alert
+from tracegrade.rule.alert_forms import Slo
 from tracegrade.store.history import Bin, SeriesKey
 
 _HOUR = 60
@@ -62,18 +65,22 @@ class Expected:
     """What to expect of an alert.
 
     ``volume`` is that of one series; None: nobody knows it, and nothing is ``found``. ``found``: for each size of a
-    fall (of a bound: how far past it), after how many minutes it fires; None for too late or never. At most
-    ``false_alarms_a_month`` in 30 days, over all series and alerts of the rule together, at any volume.
+    fall (of a bound: how far past it; of an objective, at any volume: which share fails), after how many minutes it
+    fires; None for too late or never. At most ``false_alarms_a_month`` in 30 days, over all series and alerts of the
+    rule together, at any volume; None for an objective, which weighs no chance.
     """
 
     alert: Alert
     volume: Volume | None
     found: tuple[tuple[float, int | None], ...]
-    false_alarms_a_month: float
+    false_alarms_a_month: float | None
 
     @property
     def sentence(self) -> str:
         """In words."""
+        if self.false_alarms_a_month is None:
+            found = " and ".join(f"{_when(minutes)} when {100 * share:.3g} % fail" for share, minutes in self.found)
+            return f"Where nothing failed before, it fires {found}."
         wrong = f"false alarms a month: at most {self.false_alarms_a_month:.2g}"
         if self.volume is None:
             return f"How soon it fires is unknown, without stored results or --volume; {wrong}."
@@ -83,9 +90,12 @@ class Expected:
 
 
 def expected(alert: Alert, volume: Volume | None) -> Expected | None:
-    """What to expect of `alert` at this volume; None where falls have no size: lost coverage, and what is counted."""
-    if alert.coverage is not None or alert.is_counted:
+    """What to expect of `alert` at this volume; None for lost coverage, of which no size is known."""
+    if alert.coverage is not None:
         return None
+    if alert.slo is not None:
+        shares = (share for share in (1.0, 2 * (1 - alert.slo.objective)) if share <= 1)
+        return Expected(alert, volume, tuple((share, _minutes_of(alert.slo, share)) for share in shares), None)
     sizes = () if volume is None else _sizes(alert)
     found = tuple((size, minutes_until_found(alert, volume, size)) for size in sizes if volume is not None)
     return Expected(alert, volume, found, _MONTH_S / alert.false_alarm_every)
@@ -110,6 +120,11 @@ def minutes_until_found(alert: Alert, volume: Volume, size: float) -> int | None
         if found.value >= 1:
             return minutes
     return None
+
+
+def _minutes_of(slo: Slo, fails: float) -> int | None:
+    wait_s = fires_after_s(slo, fails)
+    return None if wait_s is None else ceil(wait_s / 60)
 
 
 def _sizes(alert: Alert) -> tuple[float, ...]:

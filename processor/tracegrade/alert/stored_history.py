@@ -107,7 +107,7 @@ class ReadHistory:
         for course in self._courses[window.evaluation, window.count_incomplete][rule_id]:
             first, end = window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS + 1
             found[course.key].append(course.between(first, end))
-        return {key: total(some) for key, some in found.items()}
+        return {key: sums for key, some in found.items() if (sums := total(some)).results}
 
     def _hours(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Sequence[Bin]]:
         return self._found(rule_id, window, stretches(window.since_ns, window.until_ns))

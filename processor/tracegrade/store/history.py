@@ -131,7 +131,7 @@ class SeriesHistory:
 
     def totals(self, window: Window) -> dict[str, dict[SeriesKey, Outcomes]]:
         """The outcomes of each series within `window` together, by rule; of a month 30 to 200 rows a series."""
-        query = select(counts.c.series, *map(func.sum, _COUNTED)).group_by(counts.c.series)
+        query = select(counts.c.series, *map(func.sum, SUMMED)).group_by(counts.c.series)
         parts: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
         longest_first = stretches(window.since_ns, window.until_ns, DAY_MINUTES)
         for _, stretch in self._stretches(query, window, longest_first):
