@@ -93,6 +93,7 @@ class Look:
         """
         self.rule, self.alert, self._current, self._past = rule, alert, current, past
         self._history = history
+        self._now_ns = now_ns
         self._until = now_ns // MINUTE_NS
         self._hour = self._until // _HOUR
         self._fine_from = (self._hour - _FINE_HOURS) * _HOUR
@@ -296,10 +297,11 @@ class Look:
             (first, silent, False),
             (silent, min(silent + _HOUR, self._fine_from), True),
             (silent + _HOUR, self._fine_from, False),
-            (self._fine_from, self._until, True),
+            (self._fine_from, None, True),  # with the minute that has just begun
         ):
-            if since < until:
-                window = window_of(self.rule, self.alert, since * MINUTE_NS, until * MINUTE_NS)
+            until_ns = self._now_ns if until is None else until * MINUTE_NS
+            if since * MINUTE_NS < until_ns:
+                window = window_of(self.rule, self.alert, since * MINUTE_NS, until_ns)
                 for key, bins in self._history.bins(rule_id, window, by_minute).items():
                     found[key] = [*found.get(key, ()), *bins]
         return found

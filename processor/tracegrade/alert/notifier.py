@@ -64,8 +64,9 @@ class Notifier:
         with reading(self._engine) as connection:
             recent = recent_incidents(connection, now_ns - _NOTIFY_END_WITHIN_NS)
             silences = stored_silences(connection, now_ns)
-        for incident in recent:
-            last = incident.notified.get(channel.name, Notification())
+        notified = [(incident.notified.get(channel.name, Notification()), incident) for incident in recent]
+        # One that the channel does not take must not keep it from the others.
+        for last, incident in sorted(notified, key=lambda item: item[0].tries):
             if self._is_due(channel, incident, last, now_ns) and self._may_notify(
                 channel, incident, last, silences, now_ns
             ):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from end_to_end.server import Server
-from end_to_end.test_alert import FELL, MISSING, RULE, WITHOUT_ALERT, Webhook, listed, remember, send
+from end_to_end.test_alert import FELL, MISSING, Webhook, at, listed, remember, send
 from reliability.conftest import Report
 from reliability.table import Row
 
@@ -63,12 +63,19 @@ def next_told(server: Server, webhook: Webhook, service: str, first_trace: int) 
 def test_a_kill_in_any_state_loses_no_notification_and_repeats_one_only_before_it_is_noted(
     tmp_path: Path, webhook: Webhook, report: Report
 ) -> None:
-    rule = tmp_path / "rules" / "rule.yaml"
-    rule.parent.mkdir()
-    rule.write_text(json.dumps(RULE))
-    remember(tmp_path / "data", FELL, time.time_ns(), "shop-a", "shop-b", "shop-c")
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    services = ("shop-a", "shop-b", "shop-c")
+
+    def write(*, with_alert: bool) -> None:
+        for service in services:
+            rule = {name: value for name, value in at(service).items() if with_alert or name != "alert"}
+            (folder / f"{service}.rule.yaml").write_text(json.dumps(rule))
+
+    write(with_alert=True)
+    remember(tmp_path / "data", FELL, time.time_ns(), *services, rule_at=at)
     channels = {"ops": {"webhook": {"url": f"http://127.0.0.1:{webhook.server_port}/hook"}}}
-    rules = {"paths": [str(rule.parent)], "reload": "200ms"}
+    rules = {"paths": [str(folder)], "reload": "200ms"}
     server = Server(tmp_path, rules=rules, alerts={"interval": "200ms", "channels": channels})
 
     # The judge is killed when the news has come, before it is noted.
@@ -104,21 +111,21 @@ def test_a_kill_in_any_state_loses_no_notification_and_repeats_one_only_before_i
 
         # Resolved, while the channel refuses.
         webhook.refusals = 1_000_000
-        rule.write_text(json.dumps(WITHOUT_ALERT))
+        write(with_alert=False)
         eventually(lambda: state(server) == "resolved", "the end of the alert")
         eventually(lambda: stored(server)["notified"]["ops"]["error"] == "answered 503", "the refusal, shown")
         kill(server)
         webhook.refusals = 0
         server.start()
-        eventually(lambda: len(webhook.posted) == 4, "the end of both, told after the kill")
-        ended = {alert["labels"]["service"]: alert for alert in webhook.posted[3]["alerts"]}
+        eventually(lambda: len(webhook.posted) == 5, "the end of both, told after the kill")
+        ended = {alert["labels"]["service"]: alert for posted in webhook.posted[3:] for alert in posted["alerts"]}
         assert {name: alert["status"] for name, alert in ended.items()} == {"shop-a": "resolved", "shop-b": "resolved"}
         assert ended["shop-a"]["annotations"]["dedup_key"] == first["annotations"]["dedup_key"]
         eventually(lambda: told_as(server) == "resolved", "the note that it was told")
 
         # Resolved, and told. Its rule has its alert again, but what made it fire does not make it fire again.
         kill(server)
-        rule.write_text(json.dumps(RULE))
+        write(with_alert=True)
         server.start()
         next_told(server, webhook, "shop-c", 201)
         assert state(server) == "resolved"
