@@ -15,6 +15,7 @@ from tracegrade.alert.incidents import incidents_now
 from tracegrade.alert.notifier import Notifier
 from tracegrade.alert.notify.registry import Channel
 from tracegrade.alert.settings import AlertsSettings
+from tracegrade.alert.slo_metrics import publish
 from tracegrade.alert.stored_history import SettledHours, StoredHistory
 from tracegrade.alert.waiting import waiting_in
 from tracegrade.rule.rule import Rule
@@ -109,6 +110,7 @@ class AlertLoop:
             incidents = open_incidents(connection)
             waiting = stored_waiting(connection)
             if not incidents and not rules and not waiting:
+                publish(self._telemetry, ())
                 return
             before = _before(connection, incidents, rules, in_force, now_ns)
             history = StoredHistory(connection, rules, now_ns, self._settled)
@@ -128,6 +130,7 @@ class AlertLoop:
         if changed or now_waiting != waiting:
             self._save(changed, incidents, now_waiting)
         self._count_firing(checked)
+        publish(self._telemetry, checked.slos)
 
     def _save(self, changed: Sequence[Incident], before: Sequence[Incident], waiting: Sequence[WaitingAlert]) -> None:
         known = {alert.key: alert for incident in before for alert in incident.members}

@@ -140,7 +140,7 @@ def _what(alert: StoredAlert) -> str:
 
 
 def _silence(alert: StoredAlert) -> str:
-    silence = _length(alert.value)
+    silence = length_text(alert.value)
     if alert.state == "firing":
         return f"no results for {silence}"
     if alert.facts.ended_by:
@@ -167,11 +167,11 @@ def budget_text(budget: ErrorBudget) -> str:
         return "Error budget: nothing was judged"
     if budget.left <= 0:
         return f"Error budget: overspent by {-budget.left:.1%} of it"
-    lasts = f"spent in {_length(budget.spent_in_s)}" if budget.spent_in_s is not None else "not spent"
+    lasts = f"spent in {length_text(budget.spent_in_s)}" if budget.spent_in_s is not None else "not spent"
     return f"Error budget: {budget.left:.1%} left, {lasts} at this rate"
 
 
-def _length(seconds: float) -> str:
+def length_text(seconds: float) -> str:
     """A length of time to the minute, in its two largest units: "3h 25m"."""
     minutes = round(seconds / 60)
     parts = ((minutes // 1440, "d"), (minutes // 60 % 24, "h"), (minutes % 60, "m"))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.alert_slos import slo
 from tracegrade.cli.output import (
     Styled,
     format_option,
@@ -365,3 +366,6 @@ def _seconds(text: str) -> float:
     if seconds <= 0:
         raise click.UsageError(f"expected a duration above 0, found {text!r}")
     return seconds
+
+
+command.add_command(slo)

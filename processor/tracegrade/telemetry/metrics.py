@@ -45,6 +45,7 @@ class Metric:
 
 
 _RESULT_LABELS = ("rule", "rule_hash", "evaluation", "agent", "service")
+_SLO_LABELS = ("rule", "of", "objective", "service", "agent", "window")
 _SCORE_BUCKETS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 
 METRICS: dict[str, Metric] = {
@@ -183,6 +184,12 @@ METRICS: dict[str, Metric] = {
         "{alert}",
         "Alerts that fire now; 0 for what fired since the start",
         ("rule", "service", "agent", "level"),
+    ),
+    "tracegrade.slo.budget_left": Metric(
+        "gauge", "1", "The part of an error budget that is left; below 0 when more was spent", _SLO_LABELS
+    ),
+    "tracegrade.slo.burn_rate": Metric(
+        "gauge", "1", "How many times as fast as its objective allows a budget is spent, by window", _SLO_LABELS
     ),
     "tracegrade.alerts.failed_checks": Metric("counter", "{check}", "Checks of alerts that failed and are repeated"),
     "tracegrade.alerts.notifications": Metric(
