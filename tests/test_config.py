@@ -60,6 +60,16 @@ MISTAKES = [
         id="duration without a unit",
     ),
     pytest.param(
+        "alerts: {slices: [app.customer, app.tier, app.customer]}",
+        ["1:10: alerts.slices: expected each attribute once, found 'app.customer' more than once"],
+        id="an attribute twice",
+    ),
+    pytest.param(
+        "alerts: {slices: [model]}",
+        ["1:10: alerts.slices: expected names of attributes, found 'model', which alerts tell anyway; remove it"],
+        id="no attribute",
+    ),
+    pytest.param(
         "journal: {max_size_mib: '2048'}",
         ["1:11: journal.max_size_mib: expected a whole number, found '2048'"],
         id="text for a number",

@@ -9,10 +9,10 @@ import re
 from hashlib import blake2b
 from pathlib import Path
 from socket import gethostname
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import orjson
-from pydantic import AfterValidator, Field, PrivateAttr
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from tracegrade.alert.settings import AlertsSettings
 from tracegrade.assemble.settings import TracesSettings
@@ -117,6 +117,11 @@ class Config(FileModel):
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings, description="Our own metrics")
     web: WebSettings | None = Field(default_factory=WebSettings, description="The page and the API; null: neither")
 
+    @model_validator(mode="after")
+    def _keep_what_slices_read(self) -> Self:
+        self.traces.keep(self.alerts.slices)
+        return self
+
     _warnings: list[str] = PrivateAttr(default_factory=list)
 
     @property
@@ -152,6 +157,8 @@ class Config(FileModel):
             "semantic_model": self.rules.semantic_model,
             "dialects": dialects,
         }
+        if kept := self.traces.kept_attributes:  # only then, so that who names none keeps the hash
+            read["kept_attributes"] = sorted(kept)
         text = orjson.dumps(read, option=orjson.OPT_SORT_KEYS)
         return blake2b(text, digest_size=8).hexdigest()
 

@@ -1,5 +1,7 @@
 """What broke, as it is stored: read back, also as other versions wrote it; and without deleted traces."""
 
+from dataclasses import asdict
+
 from tracegrade.store.diagnosis import Change, Diagnosis, Reason, Slice, without_traces
 
 FOUND = Diagnosis(
@@ -28,8 +30,10 @@ def test_what_other_versions_wrote_is_read_as_far_as_it_is_known() -> None:
 
 
 def test_deleted_traces_are_named_no_more_and_their_values_are_gone() -> None:
-    facts = {"worst": ["aa", "bb"], "reasons": FOUND.to_json()["reasons"], "samples": 3}
-    left = without_traces(facts, {"aa"})
+    facts = {"worst": ["aa", "bb"], "reasons": FOUND.to_json()["reasons"], "slices": FOUND.to_json()["slices"]}
+    of_customer = asdict(Slice("app.customer", "acme"))
+    left = without_traces({**facts, "slices": [*facts["slices"], of_customer]}, {"aa"})
+    assert left["slices"] == facts["slices"]
     assert left["worst"] == ["bb"]
     assert (left["reasons"][0]["example"], left["reasons"][0]["trace_id"]) == ("", "")
     assert left["reasons"][0]["count"] == 2

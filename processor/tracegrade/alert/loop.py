@@ -117,10 +117,11 @@ class AlertLoop:
             checked = check(history, rules, before, now_ns, self._ending)
             fired = {alert.key for alert in before.firing}
             counting_incomplete = {rule.id for rule in rules if rule.incomplete == "count"}
+            told = self._settings.slices, self._include_values
             checked.open = [
                 alert
                 if alert.key in fired
-                else with_diagnosis(connection, alert, alert.rule_id in counting_incomplete, self._include_values)
+                else with_diagnosis(connection, alert, alert.rule_id in counting_incomplete, *told)
                 for alert in checked.open
             ]
             together = FailingTraces(connection, counting_incomplete).are_shared

@@ -9,6 +9,7 @@ from tracegrade.alert.routes import Route
 from tracegrade.display import without_secrets
 from tracegrade.document.file_model import Duration, FileModel
 from tracegrade.rule.mistakes import mistake, refuse
+from tracegrade.store.diagnosis import SLICED_BY
 
 
 def _web_address(url: str) -> str:
@@ -132,6 +133,14 @@ class ChannelSettings(FileModel):
         return self
 
 
+def _attributes(names: list[str]) -> list[str]:
+    if known := [name for name in names if name in SLICED_BY]:
+        raise ValueError(f"expected names of attributes, found {known[0]!r}, which alerts tell anyway; remove it")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"expected each attribute once, found {', '.join(map(repr, twice))} more than once")
+    return names
+
+
 def _trace_address(url: str) -> str:
     if TRACE_ID not in url:
         raise ValueError(f"expected {TRACE_ID} in it, where the trace's id goes, found {url!r}")
@@ -167,6 +176,12 @@ class AlertsSettings(FileModel):
         default=86_400.0,
         gt=0,
         description="What fires is ended when nothing came for this long: no result, or for lost coverage no trace",
+    )
+    slices: Annotated[list[Annotated[str, Field(min_length=1)]], AfterValidator(_attributes)] = Field(
+        default=[],
+        max_length=10,
+        description="Attributes, such as app.customer: alerts say which of their values explains how much of a fall. "
+        "They are kept of spans that come from now on, and notifications name their values",
     )
     interval: Duration = Field(default=15.0, gt=0, description="How often rules with alerts are checked")
     external_url: Annotated[str, AfterValidator(_web_address_or_none), _Shown] = Field(

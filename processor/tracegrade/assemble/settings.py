@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import InitErrorDetails
 
 from tracegrade.document.duration import duration_text
@@ -86,6 +86,17 @@ class TracesSettings(FileModel):
         default_factory=dict,
         description="What models cost: the name of a model (or a glob), then its price per million tokens",
     )
+
+    _kept: frozenset[str] = PrivateAttr(default=frozenset())
+
+    @property
+    def kept_attributes(self) -> frozenset[str]:
+        """The attributes to keep beside those that dialects, rules and these settings read: another section's."""
+        return self._kept
+
+    def keep(self, attributes: Iterable[str]) -> None:
+        """Set `kept_attributes`; called once, by what joins the sections."""
+        self._kept = frozenset(attributes)
 
     @model_validator(mode="after")
     def _orders_its_times(self) -> "TracesSettings":

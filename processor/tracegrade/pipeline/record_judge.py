@@ -27,11 +27,11 @@ from tracegrade.rule.tool_aliases import ToolAliases
 
 
 def attribute_filter_for(rule_set: RuleSet, traces: TracesSettings) -> AttributeFilter:
-    """The filter that keeps what dialects, rules and the settings' end attributes read of a span."""
+    """The filter that keeps what dialects, rules and settings read of a span."""
     named = (traces.end_attribute, traces.session_end_attribute, *(o.end_attribute for o in traces.overrides))
     ends = {end for end in named if end is not None}
     read = in_force()
-    attributes = read.attributes.union(rule_set.attributes_read, ends)
+    attributes = read.attributes.union(rule_set.attributes_read, ends, traces.kept_attributes)
     return AttributeFilter(attributes, read.prefixes, read.events, read.marks)
 
 

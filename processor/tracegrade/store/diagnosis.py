@@ -4,6 +4,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
+SLICED_BY = ("release", "agent", "model", "prompt", "tool")
+"""What results are sliced by beside attributes."""
+
 
 class _Stored:
     """A dataclass whose fields all have defaults, stored as a JSON object."""
@@ -43,7 +46,7 @@ class Reason(_Stored):
 class Slice(_Stored):
     """The results that have one value in common, and how much of the fall they explain.
 
-    ``by`` is ``release``, ``agent``, ``model``, ``prompt``, ``tool`` or the name of an attribute, ``value`` its value.
+    ``by`` is one of `SLICED_BY` or the name of an attribute, ``value`` its value.
     ``explains``, 0..1: the bad results beyond what the slice would have had as it was before, divided by all of those.
     ``bad`` is the share of bad results in it, or one minus its mean score, since it began; ``bad_before`` before, None
     where there was no such result. ``share`` is its part of all results since it began.
@@ -103,9 +106,10 @@ class Diagnosis(_Stored):
 
 
 def without_traces(facts: Mapping[str, Any], hex_ids: Collection[str]) -> dict[str, Any]:
-    """Stored facts of an alert without what they name of these traces: as examples, and values as examples of reasons.
+    """Stored facts of an alert without what is of these traces: their ids, and values in examples of reasons.
 
-    Counts stay: they name no trace. Equal to `facts` when these name none of them.
+    Without values of attributes, too, since nothing says of which traces they are. Counts stay. Equal to `facts` when
+    there is none of this in them.
     """
     left = dict(facts)
     if "worst" in facts:
@@ -115,4 +119,6 @@ def without_traces(facts: Mapping[str, Any], hex_ids: Collection[str]) -> dict[s
             {**reason, "example": "", "trace_id": ""} if reason.get("trace_id") in hex_ids else reason
             for reason in facts["reasons"]
         ]
+    if "slices" in facts:
+        left["slices"] = [item for item in facts["slices"] if item.get("by") in SLICED_BY]
     return left

@@ -52,6 +52,10 @@ class Shop:
     ) -> list[str]:
         """Store `count` traces, each with one result; returns their ids."""
         ids = []
+        called = {
+            "tool_calls": changes.pop("tool_calls", [tool_call(name=name, agent=agent) for name in tools]),
+            "runs": changes.pop("runs", [RunSummary(AGENT_SPAN, agent, model=model, prompt_hash=prompt_hash)]),
+        }
         for _ in range(count):
             number, self._next = self._next, self._next + 1
             received = {"first_received_ns": at(minute), "last_received_ns": at(minute)}
@@ -66,9 +70,7 @@ class Shop:
                     evaluation(number, outcome, **{"explanation": said, "agent": agent} | own | item)
                     for item in evaluations or [{}]
                 ],
-                tool_calls=[tool_call(name=name, agent=agent) for name in tools],
-                runs=[RunSummary(AGENT_SPAN, agent, model=model, prompt_hash=prompt_hash)],
-                **received | whole,
+                **called | received | whole,
             )
             if attributes is not None:
                 root, call = spans(number)

@@ -3,11 +3,16 @@
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select, update
 
 from alert.diagnose.broken_shop import BEGAN, DAY, NOT_CALLED, Shop, at
+from alert.loop_stage import rules
+from store.judged_traces import AGENT_SPAN, tool_call
+from tracegrade.model.trace_result import RunSummary
 from tracegrade.store.alerts import save_alert
 from tracegrade.store.diagnosis import Diagnosis
+from tracegrade.store.rule_texts import save_rule_texts
+from tracegrade.store.schema import traces
 
 
 @pytest.fixture
@@ -59,13 +64,15 @@ def test_reasons_are_counted_since_the_fall_and_before(shop: Shop) -> None:
 def test_numbers_and_ids_in_a_text_do_not_split_a_reason(shop: Shop) -> None:
     well(shop)
     said = [
-        "Over the limit: 12 calls of 10; order 8c7b2f60-1a2b-4c3d-9e8f-001122334455 took 1.5s.",
-        "Over the limit: 14 calls of 10; order 0c7b2f60-1a2b-4c3d-9e8f-001122334455 took 2s.",
+        "Over the limit: 12 calls of 10; order 8c7b2f60-1a2b-4c3d-9e8f-001122334455 of cart71204 took 1.5s.",
+        "Over the limit: 14 calls of 10; order 0c7b2f60-1a2b-4c3d-9e8f-001122334455 of cart8 took 2s.",
+        "Over the limit: 9 calls of 10; order 0c7b2f60-1a2b-4c3d-9e8f-001122334456 of cart991 took 900ms.",
     ]
     for number, text in enumerate(said * 3):
         shop.put(BEGAN + number, "fail", says=text)
-    (reason,) = shop.diagnosis().reasons
-    assert (reason.text, reason.count) == ("Over the limit: … calls of 10; order … took ….", 6)
+    common, rest = shop.diagnosis().reasons
+    assert (common.text, common.count) == ("Over the limit: … calls of 10; order … of cart… took ….", 6)
+    assert "of cart8 took" in rest.text  # a digit or two in a word may be a part of a name
 
 
 def test_tools_that_differ_in_a_digit_are_two_reasons(shop: Shop) -> None:
@@ -234,6 +241,137 @@ def test_of_a_mean_score_the_lost_score_is_explained(shop: Shop) -> None:
 def test_of_silence_only_what_changed_is_told(shop: Shop) -> None:
     well(shop, fails_every=2)
     shop.put(BEGAN, "fail", release="1.1")
-    found = shop.diagnosis(shop.alert(kind="silent", since=BEGAN + 1))
+    found = shop.diagnosis(shop.alert(kind="silent", since=BEGAN))
     assert (found.reasons, found.slices, found.examples) == ([], [], [])
     assert [change.text for change in found.changes] == ["release 1.1 first seen at 2026-01-21 00:00 UTC"]
+
+
+def customers(shop: Shop) -> None:
+    """Ten customers, of which acme breaks; another attribute has a new value each time."""
+    for number, minute in enumerate(range(BEGAN - DAY, BEGAN, 10)):
+        shop.put(minute, attributes={"app.customer": f"customer-{number % 9}", "app.request": f"r{number}"})
+    for number, minute in enumerate(range(BEGAN, BEGAN + 100)):
+        is_acme = number % 10 == 0
+        customer = "acme" if is_acme else f"customer-{number % 9}"
+        attributes = {"app.customer": customer, "app.request": f"r{minute}", "app.tier": 1 if is_acme else 2}
+        shop.put(minute, "fail" if is_acme else "pass", attributes=attributes)
+
+
+def test_the_value_of_an_attribute_that_the_settings_name_explains_a_fall(shop: Shop) -> None:
+    customers(shop)
+    assert explained(shop.diagnosis()) == []
+    found = shop.diagnosis(slices=["app.customer", "app.request", "app.tier", "app.absent"])
+    assert explained(found) == [("app.customer", "acme", 100), ("app.tier", "1", 100)]
+    assert (found.slices[0].share, found.slices[0].bad, found.slices[0].bad_before) == (0.1, 1.0, None)
+
+
+def test_an_attribute_of_the_resource_is_found_and_one_of_the_subject_comes_first(shop: Shop) -> None:
+    """`service.name` is of the resource of every span; some agents' spans say another."""
+    for minute in range(BEGAN, BEGAN + 40):
+        bad = minute % 4 == 0
+        shop.put(minute, "fail" if bad else "pass", attributes={"service.name": "checkout"} if bad else {})
+    found = shop.diagnosis(slices=["service.name"])
+    assert explained(found) == [("service.name", "checkout", 100)]
+
+
+def test_damaged_traces_are_passed_over(shop: Shop) -> None:
+    customers(shop)
+    shop.write()
+    with shop.engine.begin() as connection:
+        damaged = select(traces.c.number).order_by(traces.c.number.desc()).limit(55)
+        where = traces.c.number.in_(damaged.scalar_subquery())
+        connection.execute(update(traces).where(where).values(judged=b"no result", spans=b"no spans"))
+    found = shop.diagnosis(slices=["app.customer"])
+    # Of ten fails, the last five cannot be read; they are fails at an unknown customer, for an unknown reason.
+    assert [(reason.count, reason.of) for reason in found.reasons] == [(5, 5)]
+    assert explained(found) == [("app.customer", "acme", 50)]
+    assert len(found.examples) == 5
+
+
+def test_of_very_many_traces_some_are_looked_at_and_the_proportions_stay(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2,000 results since it began: 10 % of create_order fails as before, and all of refund, which is a tenth."""
+    monkeypatch.setattr("tracegrade.alert.diagnose.cases.MOST_CASES", 60)
+    for number in range(1000):
+        shop.put(BEGAN - 1000 + number, "fail" if number % 10 == 5 else "pass")
+    for number in range(2000):
+        is_refund = number % 10 == 0
+        outcome = "fail" if is_refund or number % 10 == 5 else "pass"
+        shop.put(BEGAN + number / 20, outcome, tools=("refund" if is_refund else "create_order",))
+    (found,) = shop.diagnosis().slices
+    assert (found.by, found.value) == ("tool", "refund")
+    assert found.share == pytest.approx(0.1, abs=0.02)
+    assert found.bad == 1.0
+    assert found.explains == pytest.approx(0.9, abs=0.15)
+
+
+def test_a_rule_that_was_edited_is_told_with_the_minute(shop: Shop) -> None:
+    """Its text first, then what it judges: told by its first result."""
+    texts = [rules(), rules(title="Another title"), rules(title="Another title", scope="trace")]
+    with shop.engine.begin() as connection:
+        for rule_set, minute in zip(texts, (BEGAN - 300, BEGAN - 7.5, BEGAN + 1), strict=True):
+            save_rule_texts(connection, rule_set, at(minute))
+    old, _, new = (rule_set.rules[0].hash for rule_set in texts)
+    shop.put(BEGAN - 300, count=20, rule_hash=old)
+    shop.put(BEGAN + 2, "fail", count=20, rule_hash=new)
+    assert [(change.what, change.text) for change in shop.diagnosis(shop.alert(rule_hash=new)).changes] == [
+        ("rule", "the rule's text was edited at 2026-01-20 23:52 UTC; it judges as before"),
+        ("rule", "the rule was changed; this form first judged at 2026-01-21 00:02 UTC"),
+    ]
+
+
+def test_an_alert_over_all_agents_says_which_fell(shop: Shop) -> None:
+    for minute in range(BEGAN - DAY, BEGAN, 10):
+        shop.put(minute, agent="support")
+        shop.put(minute, agent="billing")
+    for minute in range(BEGAN, BEGAN + 30):
+        shop.put(minute, agent="support")
+        shop.put(minute, "fail", agent="billing")
+    assert explained(shop.diagnosis(shop.alert(agent=""))) == [("agent", "billing", 100)]
+    assert shop.diagnosis(shop.alert(agent="support")).reasons == []
+
+
+def test_tools_and_models_of_other_agents_of_a_trace_are_not_those_of_the_subject(shop: Shop) -> None:
+    for minute in range(BEGAN, BEGAN + 40):
+        bad = minute % 2 == 0
+        runs = [
+            RunSummary(AGENT_SPAN, "support", model="small"),
+            RunSummary("00f067aa0ba90000", "helper", model="large" if bad else "small"),
+        ]
+        calls = [tool_call(), tool_call(name="search" if bad else "look", agent="helper")]
+        shop.put(minute, "fail" if bad else "pass", runs=runs, tool_calls=calls)
+    assert explained(shop.diagnosis()) == []
+    whole = {"kind": "trace", "id": "a trace"}
+    for minute in range(BEGAN + 40, BEGAN + 80):
+        bad = minute % 2 == 0
+        runs = [RunSummary(AGENT_SPAN, "support"), RunSummary("00f067aa0ba90000", "helper", model=f"m{bad}")]
+        calls = [tool_call(), tool_call(name="search" if bad else "look", agent="helper")]
+        subject = [{"subject": whole}]
+        shop.put(minute, "fail" if bad else "pass", runs=runs, tool_calls=calls, evaluations=subject, agent="desk")
+    found = shop.diagnosis(shop.alert(agent="desk"))
+    assert explained(found) == [("model", "mTrue", 100), ("tool", "search", 100)]
+
+
+def test_of_a_rule_about_calls_the_call_that_was_judged_is_its_tool(shop: Shop) -> None:
+    for minute in range(BEGAN, BEGAN + 40):
+        bad = minute % 2 == 0
+        name = "refund" if bad else "create_order"
+        calls = [tool_call(name="look"), tool_call(name=name, span_id="00f067aa0ba902ff")]
+        subject = [{"subject": {"kind": "tool-call", "id": "00f067aa0ba902ff/0/1"}}]
+        shop.put(minute, "fail" if bad else "pass", tool_calls=calls, evaluations=subject)
+        shop.put(minute, tools=("look", "search"))
+    found = shop.diagnosis()
+    assert explained(found) == [("tool", "refund", 100)]
+
+
+def test_of_very_many_traces_the_first_with_a_new_model_is_found(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """4 of 20 blocks are read at first; the model began between two of them."""
+    monkeypatch.setattr("tracegrade.store.spread.MOST_BLOCKS", 4)
+    well(shop)
+    for number in range(20 * 64):
+        is_new = number >= 7 * 64
+        shop.put(BEGAN + number / 20, "fail" if is_new and number % 2 else "pass", model="large" if is_new else "small")
+    (change,) = shop.diagnosis().changes
+    # 7 * 64 / 20 = 22.4 minutes
+    assert change.text == "model large first seen at 2026-01-21 00:22 UTC, before: small"

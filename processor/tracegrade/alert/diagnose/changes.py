@@ -21,6 +21,7 @@ _WOULD_HAVE_HAD = 5.0
 _LEAST_SEEN = 3
 _MOST_NEW = 3
 _MOST_NAMED = 3
+_MOST_ROUNDS = 3
 
 
 def near(watched: Watched) -> Period:
@@ -98,13 +99,27 @@ def changes_in_cases(
     for what, values_of in kinds:
         known = {value for case in then for value in values_of(case)}
         for value, at_ns in _appeared(now, known, len(then), values_of)[:_MOST_NEW]:
-            # Of very many traces only some were looked at: those between the last without it and the first with it.
-            last_ns = max((case.time_ns for case in now if case.time_ns < at_ns), default=at_ns)
-            between = every_case(connection, watched, (last_ns + 1, at_ns)) if last_ns + 1 < at_ns else ()
-            first_ns = min([at_ns, *(case.time_ns for case in between if value in values_of(case))])
+            first_ns = _first_ns(connection, watched, now, at_ns, value, values_of)
             text = f"{what} {value} first seen at {time_text(first_ns)}"
             instead = f", before: {', '.join(sorted(known)[:_MOST_NAMED])}" if 0 < len(known) <= _MOST_NAMED else ""
             yield Change(what, first_ns - first_ns % MINUTE_NS, text + instead)
+
+
+def _first_ns(
+    connection: Connection, watched: Watched, cases: Sequence[Case], at_ns: int, value: str, values_of: ValuesOf
+) -> int:
+    """When the first case with `value` came, no later than `at_ns`.
+
+    Of very many traces `cases` are only some. So those between the last case without it and the first with it are
+    looked at, and then again those between.
+    """
+    for _ in range(_MOST_ROUNDS):
+        last_ns = max((case.time_ns for case in cases if case.time_ns < at_ns), default=at_ns)
+        if last_ns + 1 >= at_ns:
+            break
+        cases = every_case(connection, watched, (last_ns + 1, at_ns))
+        at_ns = min((case.time_ns for case in cases if value in values_of(case)), default=at_ns)
+    return at_ns
 
 
 def _appeared(now: Sequence[Case], known: set[str], before: int, values_of: ValuesOf) -> list[tuple[str, int]]:

@@ -1,14 +1,16 @@
 """The diagnosis of one alert: the front door of this package."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from sqlalchemy import Connection
 
-from tracegrade.alert.diagnose.cases import Case, Sample, sample
+from tracegrade.alert.diagnose.attributes import attributes_of
+from tracegrade.alert.diagnose.cases import MOST_READ, Case, Sample, sample
 from tracegrade.alert.diagnose.changes import changes_in_cases, counted_changes
 from tracegrade.alert.diagnose.reasons import Shares, reasons
-from tracegrade.alert.diagnose.slices import Both, ValuesOf, most_explaining, of_cases, slices
+from tracegrade.alert.diagnose.slices import Both, ValuesOf, explaining, most_explaining, of_cases
 from tracegrade.alert.diagnose.watched import Watched, watched
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.diagnosis import Change, Diagnosis, Slice
@@ -25,6 +27,7 @@ def diagnose(
     alert: StoredAlert,
     *,
     count_incomplete: bool,
+    slices: Sequence[str] = (),
     include_values: bool = False,
     until_ns: int | None = None,
 ) -> Diagnosis:
@@ -34,6 +37,7 @@ def diagnose(
         connection: on the store.
         alert: one that has just begun to fire; without a release, it is over all releases.
         count_incomplete: its rule counts incomplete traces.
+        slices: attributes whose values are slices, too.
         include_values: whether reasons may tell values of traces.
         until_ns: results before it are looked at, ns since 1970 UTC; None: up to the alert's last look.
 
@@ -51,9 +55,10 @@ def diagnose(
     found, examples = reasons(connection, what, since.bad, before.bad, shares, include_values)
     assumed = 0.0 if alert.facts.was is None else 1 - alert.facts.was
     named = [
-        *slices("release", by_release, counted, assumed),
-        *slices("agent", by_agent, counted, assumed),
-        *_slices_of_cases(since, before, counted, assumed, _KINDS),
+        *explaining("release", by_release, counted, assumed),
+        *explaining("agent", by_agent, counted, assumed),
+        *_of_cases(since, before, counted, assumed, _KINDS),
+        *_of_attributes(connection, since.first(MOST_READ), before.first(MOST_READ), counted, assumed, slices),
     ]
     kinds = [kind for kind in _KINDS if kind[0] in ("model", "prompt")]
     changes = [
@@ -72,10 +77,10 @@ def diagnose(
 
 
 def with_diagnosis(
-    connection: Connection, alert: StoredAlert, count_incomplete: bool, include_values: bool
+    connection: Connection, alert: StoredAlert, count_incomplete: bool, slices: Sequence[str], include_values: bool
 ) -> StoredAlert:
     """`alert`, which has just begun to fire, with its diagnosis among its facts."""
-    found = diagnose(connection, alert, count_incomplete=count_incomplete, include_values=include_values)
+    found = diagnose(connection, alert, count_incomplete=count_incomplete, slices=slices, include_values=include_values)
     facts = replace(
         alert.facts,
         since_ns=alert.starts_ns if alert.facts.since_ns is None else alert.facts.since_ns,
@@ -130,14 +135,30 @@ def _tools(case: Case) -> Iterable[str]:
 _KINDS: Sequence[tuple[str, ValuesOf]] = (("model", _models), ("prompt", _prompts), ("tool", _tools))
 
 
-def _slices_of_cases(
+def _of_cases(
     since: Sample, before: Sample, counted: Both, assumed: float, kinds: Iterable[tuple[str, ValuesOf]]
 ) -> list[Slice]:
     found: list[Slice] = []
     for by, values_of in kinds:
         parts, everything = of_cases(since, before, counted, values_of)
-        found += slices(by, parts, everything, assumed)
+        found += explaining(by, parts, everything, assumed)
     return found
+
+
+def _of_attributes(
+    connection: Connection, since: Sample, before: Sample, counted: Both, assumed: float, names: Sequence[str]
+) -> list[Slice]:
+    if not names:
+        return []
+    cases = [*since.bad, *since.good, *before.bad, *before.good]
+    values = attributes_of(connection, cases, names)
+    kinds = [(name, partial(_value, values, name)) for name in names]
+    return _of_cases(since, before, counted, assumed, kinds)
+
+
+def _value(values: Mapping[tuple[int, str], Mapping[str, str]], name: str, case: Case) -> Iterable[str]:
+    value = values.get((case.number, case.subject), {}).get(name)
+    return () if value is None else (value,)
 
 
 def _traces(connection: Connection, what: Watched, until_ns: int) -> tuple[int, bool]:

@@ -70,14 +70,14 @@ def reasons(
         shares: of bad results.
         include_values: whether values of traces may be told.
     """
-    now, then = since[:MOST_READ], before[:MOST_READ]
     groups: dict[_Key, _Group] = {}
-    for case, said in _said(connection, watched, now):
+    now, then = (list(_said(connection, watched, cases[:MOST_READ])) for cases in (since, before))
+    for case, said in now:
         for key, (words, evaluation) in said.items():
             group = groups.setdefault(key, _Group([*words]))
             group.words = [one if one == other else None for one, other in zip(group.words, words, strict=True)]
             group.cases.append((case, evaluation))
-    for _, said in _said(connection, watched, then):
+    for _, said in then:
         for key in said.keys() & groups.keys():
             groups[key].before += 1
     found = []
@@ -86,7 +86,7 @@ def reasons(
         found.append((_reason(key, group, len(now), len(then), shares, include_values), group))
     found.sort(key=lambda pair: (-_rise(pair[0]), -pair[0].count, pair[0].evaluation, pair[0].text))
     told = [case for _, group in found for case, _ in group.cases]
-    told += sorted(now, key=lambda case: -case.number)  # those that could not be read
+    told += sorted(since, key=lambda case: -case.number)  # those that could not be read
     return [reason for reason, _ in found[:MOST_REASONS]], _traces_of(told)
 
 
@@ -121,7 +121,8 @@ def _reason(key: _Key, group: _Group, now: int, then: int, shares: Shares, inclu
     text = "".join(piece + word for piece, word in zip(pieces, [*words, ""], strict=True))
     first, count = group.cases[0], len(group.cases)
     example = _values_of(first[1]) if include_values else ""
-    before = None if shares.before is None else shares.before * group.before / then if then else 0.0
+    # None, too, where none of those before can be read: that is not zero.
+    before = shares.before * group.before / then if shares.before and then else None if shares.before else shares.before
     return Reason(
         evaluation=evaluation,
         text=text,

@@ -77,7 +77,7 @@ def of_cases(since: Sample, before: Sample, counted: Both, values_of: ValuesOf) 
     return dict(found), everything
 
 
-def slices(by: str, parts: Mapping[str, Both], everything: Both, assumed_before: float) -> list[Slice]:
+def explaining(by: str, parts: Mapping[str, Both], everything: Both, assumed_before: float) -> list[Slice]:
     """The slices of one kind that explain some of the fall.
 
     How much one explains: the bad results that it has beyond those that it would have had at its rate before, divided

@@ -123,7 +123,7 @@ class EventDocument(Document):
 
 
 class SpanDocument(Document):
-    """One span with the attributes that were kept: those that a dialect or a rule reads.
+    """One span with the attributes that were kept: those that a dialect, a rule or `alerts.slices` reads.
 
     `unread_keys` are the keys of all attributes that came with a span that looks like a tool call and that no dialect
     reads; null for every other span.
