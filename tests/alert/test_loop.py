@@ -11,6 +11,7 @@ from store.judged_traces import MINUTE_NS, START_NS, judged
 from tracegrade.alert.message import details, summary
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import Silence, recent_alerts, save_silence
+from tracegrade.store.incidents import Incident
 from tracegrade.store.open import alone, open_store, reading
 from tracegrade.store.write import StoreWriter
 
@@ -420,6 +421,23 @@ def test_a_channel_that_breaks_has_failed_and_ends_nothing(engine: Engine, plain
     stage.step(1)
     assert other.told == FIRING
     assert stage.incidents()[0].notified["broken"].error == "failed: ValueError"
+
+
+def test_an_incident_that_a_channel_does_not_take_does_not_keep_it_from_others(engine: Engine, plain: None) -> None:
+    class Picky(Channel):
+        def send(self, incident: Incident, now_ns: int) -> str | None:
+            return "answered 400" if incident.lead.service == "bank" else super().send(incident, now_ns)
+
+    stage = Stage(engine, Picky())
+    stage.receive(0, "fail", "fail", service="shop")
+    stage.channel.away = True
+    stage.step(1)
+    stage.channel.away = False
+    stage.receive(100, "fail", "fail", service="bank")
+    stage.step(101)
+    stage.step(103)
+    stage.step(105)
+    assert stage.channel.told == FIRING, "the newest is first, but was refused"
 
 
 def test_a_fault_in_a_check_ends_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

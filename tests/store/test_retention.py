@@ -1,10 +1,14 @@
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import Engine, select, text
 
 from store.judged_traces import MINUTE_NS, START_NS, judged
+from store.stored_alerts import ALERT, store_incident
 from tracegrade.store import schema
 from tracegrade.store.blocks import CHUNK_TRACES
 from tracegrade.store.heads import trace_heads
+from tracegrade.store.incidents import recent_incidents
 from tracegrade.store.open import reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
@@ -74,3 +78,17 @@ def test_blocks_go_with_the_last_of_their_chunk(engine: Engine) -> None:
         with reading(engine) as connection:
             query = select(schema.blocks.c.chunk).distinct().order_by(schema.blocks.c.chunk)
             assert list(connection.execute(query).scalars()) == kept
+
+
+def test_an_incident_goes_with_all_its_alerts_when_its_end_is_that_old(engine: Engine) -> None:
+    old, recent = START_NS - MINUTE_NS, START_NS + 9 * MINUTE_NS
+    ended = replace(ALERT, state="resolved", starts_ns=old, ends_ns=old)
+    still = replace(ALERT, fingerprint="cd" * 16, starts_ns=old)
+    later = replace(still, fingerprint="ef" * 16, state="resolved", ends_ns=recent)
+    with engine.begin() as connection:
+        kept = [store_incident(connection, *members).id for members in ((ended, still), (later,))]
+        store_incident(connection, replace(ended, fingerprint="01" * 16))
+    delete_older(engine, START_NS)
+    with reading(engine) as connection:
+        found = recent_incidents(connection, 0)
+    assert {incident.id: len(incident.members) for incident in found} == {kept[0]: 2, kept[1]: 1}
