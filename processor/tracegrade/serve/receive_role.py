@@ -113,6 +113,9 @@ class ReceiveRole:
             self._unread.halt()
             for task in tasks:
                 await task
+            # What was counted since the last time would be lost.
+            with suppress(OSError, TraceGradeError, TimeoutError):
+                await asyncio.wait_for(self._metrics_export.send(), STOP_WITHIN_S)
         return 2 if self._judge.refused_to_start else 0
 
     async def _start_servers(self, stack: AsyncExitStack) -> dict[str, str]:

@@ -64,6 +64,18 @@ def test_changes_add_up_to_what_was_counted(tmp_path: Path, downstream: Downstre
     assert _changes(downstream, "tracegrade.spans.read") == 4
 
 
+def test_what_was_counted_since_the_last_time_is_sent_at_the_stop(tmp_path: Path, downstream: Downstream) -> None:
+    settings = {
+        "exporters": exporter(downstream, temporality="delta"),
+        "telemetry": {"endpoint": "127.0.0.1:0", "export_interval": "1h"},
+    }
+    with running(tmp_path, **settings) as server:
+        export(server.endpoints["grpc"], payload([agent_span(1, 1), tool_span(1, 2, 1, "create_order")]))
+        eventually(lambda: server.metric("tracegrade_spans_read_total", "judge") == 2, "spans to be read")
+        assert downstream.requests[METRICS] == []
+    assert _changes(downstream, "tracegrade.spans.read") == 2
+
+
 def _changes(downstream: Downstream, name: str) -> int:
     """The sum of all points of a metric."""
     return sum(
