@@ -36,7 +36,8 @@ _HOUR = 60
 # Results are seen by the minute for this long, so that a change is found within its hour; then by the hour.
 _FINE_HOURS = 1
 _LEAST_EVIDENCE_HOURS = 24
-# A release is gone when so many of its results would have come since the last, by its own rate: fewer may be chance.
+# A release is gone when another has sent so many results since its last one, and it would have sent as many itself, by
+# its own rate: fewer may be chance.
 _MISSING = 5.0
 
 # Of all that is bad: then it is that release, and what another still brings is what is usual.
@@ -160,7 +161,7 @@ class Look:
             return None
         later = {other: [item for item in bins if item.minute >= last] for other, bins in found.items()}
         next_one = max(later, key=lambda other: _results(later[other]))
-        if _results(later[next_one]) < self.alert.min_samples:
+        if _results(later[next_one]) < _MISSING:
             return None
         by = f"release {next_one.release}" if next_one.release else "results without a release"
         if key.release is not None:
@@ -239,6 +240,8 @@ class Look:
     def _seen(self, key: SeriesKey, own: Sequence[Bin], of_any_release: Sequence[Bin]) -> Seen:
         firing, split = self._firing(key), self._split(key)
         fingerprint = self.fingerprints[key]
+        # Of a fall that fires, the value is that of the time since it began.
+        shown_from = firing.since if firing is not None and self.alert.drop is not None else self._shown_from
         begin = firing.minute if firing is not None else -(-self._past.ended.get(fingerprint, 0) // MINUTE_NS)
         accepted = self._past.accepted.get(fingerprint)
         if accepted is not None:
@@ -252,7 +255,7 @@ class Look:
                 if (accepted or 0) <= item.minute < split
                 and not any(_overlaps(item, *incident) for incident in incidents)
             ],
-            shown=[item for item in own if item.minute + item.minutes > self._shown_from],
+            shown=[item for item in own if item.minute + item.minutes > shown_from],
             fine_from=self._fine_from,
             until=self._until,
             firing=firing,
@@ -284,7 +287,9 @@ class Look:
         stored = self.stored(key)
         if stored is None:
             return None
-        return Firing(stored.starts_ns // MINUTE_NS, stored.facts.was, stored.facts.was_samples)
+        since_ns = stored.starts_ns if stored.facts.since_ns is None else stored.facts.since_ns
+        minute, since = stored.starts_ns // MINUTE_NS, since_ns // MINUTE_NS
+        return Firing(minute, stored.facts.was, stored.facts.was_samples, since)
 
     def _read(self, rule_id: str) -> Mapping[SeriesKey, Sequence[Bin]]:
         """Outcomes of evidence and history together: by the hour, and by the minute where they are new."""

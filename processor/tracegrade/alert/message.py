@@ -120,7 +120,7 @@ def _what(alert: StoredAlert) -> str:
     if alert.facts.budget is not None:
         return _burn(alert, alert.facts.budget)
     within = "" if alert.kind == "drop" else f" in {duration_text(alert.over_s)}"  # a drop: since it fell, or rose
-    over = f"({alert.samples} results{within})"
+    over = f"({_results(alert)}{within})"
     named = {"pass_rate": "pass rate", "not_evaluable": "share not evaluable", "error": "share of errors"}.get(alert.of)
     if named is None:
         name, score, _ = alert.of.partition(".score")
@@ -130,7 +130,7 @@ def _what(alert: StoredAlert) -> str:
     if alert.state == "resolved":
         before = "" if alert.facts.fired_at is None else f"from {alert.facts.fired_at:.1%} "
         named = "coverage" if alert.kind == "coverage" else named
-        return f"{named} recovered {before}to {alert.value:.1%} ({alert.samples} results)"
+        return f"{named} recovered {before}to {alert.value:.1%} ({_results(alert)})"
     if alert.kind == "drop":
         was = f"{alert.facts.was:.1%}" if alert.facts.was is not None else "its baseline"
         return f"{named} fell from {was} to {alert.value:.1%} {over}"
@@ -203,6 +203,10 @@ def _bad_results(alert: StoredAlert) -> str:
     if alert.of == "error":
         return "errors"
     return "not evaluable" if alert.of == "not_evaluable" or alert.kind == "coverage" else "fails"
+
+
+def _results(alert: StoredAlert) -> str:
+    return f"{alert.samples:,} {'result' if alert.samples == 1 else 'results'}"
 
 
 def _long_time(seconds: float) -> str:

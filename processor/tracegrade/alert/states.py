@@ -3,15 +3,20 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from math import log
 
-from tracegrade.alert.detect.finding import Finding, Verdict, measure
-from tracegrade.rule.alert import Alert
+from tracegrade.alert.detect.evidence import LEAST_SHARE, MOST_SHARE
+from tracegrade.alert.detect.finding import Finding, Verdict
+from tracegrade.alert.detect.sampling import as_kept, kept_ratio
+from tracegrade.alert.detect.steps import counted
+from tracegrade.rule.alert import UNJUDGED, Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import EndReason, Facts, StoredAlert
 from tracegrade.store.history import Outcomes, SeriesKey
 from tracegrade.store.schema import MINUTE_NS
 
 _NS = 1_000_000_000
+_FAR_LIKELIER = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +83,17 @@ def resolved(current: StoredAlert, now_ns: int, reason: EndReason = "recovered",
 
 
 def is_better(rule: Rule, alert: Alert, fires: StoredAlert, outcomes: Outcomes) -> bool:
-    """Whether `outcomes`, of what replaced the cause of `fires`, look like recovery: nearer to good than to bad."""
-    found = measure(rule, alert, outcomes)
-    if found is None:
-        return False
-    if alert.kind == "above":
-        return found.value <= fires.bound
-    if fires.facts.was is None:
-        return found.value >= fires.bound
-    fell_to = fires.value if fires.facts.fired_at is None else fires.facts.fired_at
-    return found.value > (fires.facts.was + fell_to) / 2
+    """Whether `outcomes`, of what replaced the cause of `fires`, are far likelier to be good than as bad as it is."""
+    good, bad = counted(alert, outcomes)
+    is_bad = fires.value if fires.facts.fired_at is None else fires.facts.fired_at
+    is_good = fires.bound if fires.facts.was is None else fires.facts.was
+    if alert.of in UNJUDGED:
+        is_good, is_bad = 1 - is_good, 1 - is_bad
+    elif not alert.is_of_score:
+        ratio = kept_ratio(rule, outcomes)
+        is_good, is_bad = as_kept(is_good, ratio), as_kept(is_bad, ratio)
+    is_good, is_bad = (min(max(share, LEAST_SHARE), MOST_SHARE) for share in (is_good, is_bad))
+    return good * log(is_good / is_bad) + bad * log((1 - is_good) / (1 - is_bad)) >= log(_FAR_LIKELIER)
 
 
 def _begun(condition: Condition, finding: Finding, now_ns: int) -> StoredAlert:

