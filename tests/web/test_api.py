@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ from click.testing import CliRunner
 
 from store.stored_alerts import store_incident
 from tracegrade.cli import main
-from tracegrade.config import Config
+from tracegrade.config import Config, WebSettings
 from tracegrade.deletion.request import Choice, Deletions
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import Facts, Silence, StoredAlert, save_silence
 from tracegrade.store.incidents import Notification
 from tracegrade.store.open import open_store
+from tracegrade.store.waiting import WaitingAlert, save_waiting
 from tracegrade.web.api.app import Api as ApiApp
 from tracegrade.web.app import build_app
 from tracegrade.web.problem import PREFIX
@@ -94,14 +96,15 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Api:
     with engine.begin() as connection:
         for number, state in enumerate(("firing", "resolved", "firing")):
             ends_ns = now_ns if state == "resolved" else None
-            facts = Facts(worst=[trace_id(FAILING)])
-            # Two began at the same time.
+            # Two began at the same time; the last is measured against earlier results.
+            facts = Facts(worst=[trace_id(FAILING)], was=0.97 if number == 2 else None, was_samples=500)
             alert = StoredAlert(
-                f"{number:032x}", now_ns - number // 2, ends_ns, state, "default", "r", "s", "high", "t", "pass_rate",
-                0.9, 60.0, 0.1, 9, now_ns, facts=facts,
+                f"{number:032x}", now_ns - number // 2, ends_ns, state, "default", "xr" if number == 2 else "r", "s",
+                "high", "t", "pass_rate", 0.9, 60.0, 0.1, 9, now_ns, facts=facts,
             )  # fmt: skip
             store_incident(connection, alert, notified={"ops": Notification(state="firing", time_ns=1)})
         save_silence(connection, Silence("ab12", {"rule": "x*"}, now_ns, now_ns + 10**12, "why"))
+        save_waiting(connection, [WaitingAlert("r", "a fall of 5 points", "default", "s", "", "no_baseline", now_ns)])
     engine.dispose()
     snapshots = [{"role": "judge", "time_ns": now_ns, "metrics": {"tracegrade.spans": [{"labels": {}, "value": 3}]}}]
     return Api(Site(config.store_url, rules, config, snapshots))
@@ -205,19 +208,65 @@ def test_rules_are_those_in_force(api: Api) -> None:
     assert "no-such-rule" in api.refused("/rules/no-such-rule", 404, "not-found")
 
 
-def test_alerts_and_silences_are_those_of_the_command_line(api: Api) -> None:
-    listed = api.get("/alerts?limit=1000")["items"]
-    assert sorted(map(str, listed)) == sorted(map(str, api.command("alerts", "list", "--limit", "1000")))
-    assert [alert["state"] for alert in api.get("/alerts?firing=true")["items"]] == ["firing", "firing"]
+def test_incidents_and_silences_are_those_of_the_command_line(api: Api) -> None:
+    listed = api.get("/incidents?limit=1000")["items"]
+    assert listed == api.command("alerts", "list", "--limit", "1000")
+    assert [incident["state"] for incident in api.get("/incidents?firing=true")["items"]] == ["firing", "firing"]
+    silenced = {incident["members"][0]["rule_id"]: incident["silenced_until_ns"] for incident in listed}
+    assert silenced["r"] is None
+    assert silenced["xr"] > time.time_ns()
     found, cursor = [], ""
     while True:
-        page = api.get(f"/alerts?limit=1{cursor}")
+        page = api.get(f"/incidents?limit=1{cursor}")
         found += page["items"]
         if page["next"] is None:
             break
         cursor = f"&cursor={page['next']}"
     assert found == listed
     assert [silence["id"] for silence in api.get("/silences")["items"]] == ["ab12"]
+    id_ = listed[0]["id"]
+    assert [api.get(f"/incidents/{id_}")] == api.command("alerts", "show", id_)
+    assert "no-such" in api.refused("/incidents/no-such", 404, "not-found")
+
+
+def test_alerts_that_cannot_tell_yet_are_listed(api: Api) -> None:
+    (waiting,) = api.get("/alerts/waiting")["items"]
+    assert waiting["reason"] == "no_baseline"
+    assert waiting["alert"] == "a fall of 5 points"
+
+
+def test_the_level_of_an_incident_is_accepted_where_it_is_measured_against_earlier_results(api: Api) -> None:
+    by_rule = {item["members"][0]["rule_id"]: item["id"] for item in api.get("/incidents?firing=true")["items"]}
+    before_ns = time.time_ns()
+    accepted = api.call("POST", f"/incidents/{by_rule['xr']}/accept")
+    assert accepted.status == 202
+    assert accepted.json["accepted_ns"] >= before_ns
+    assert api.get(f"/incidents/{by_rule['xr']}") == accepted.json
+    refused = api.call("POST", f"/incidents/{by_rule['r']}/accept")
+    assert (refused.status, refused.json["type"]) == (409, PREFIX + "not-possible")
+    assert "its bound stands in the rule r" in refused.json["detail"]
+    assert api.get(f"/incidents/{by_rule['r']}")["accepted_ns"] is None
+    (over,) = (item["id"] for item in api.get("/incidents")["items"] if item["state"] == "resolved")
+    assert "nothing to accept" in api.call("POST", f"/incidents/{over}/accept").json["detail"]
+    assert api.call("POST", "/incidents/no-such/accept").status == 404
+
+
+@pytest.mark.parametrize(
+    ("web", "status"),
+    [
+        ({"endpoint": "127.0.0.1:4319"}, 409),
+        ({"endpoint": "0.0.0.0:4319", "insecure": True}, 403),
+    ],
+    ids=["on loopback", "open to other machines without authentication"],
+)
+def test_only_known_callers_may_accept(api: Api, web: dict[str, Any], status: int) -> None:
+    (over,) = (item["id"] for item in api.get("/incidents")["items"] if item["state"] == "resolved")
+    config = api.site.config.model_copy(update={"web": WebSettings.model_validate(web)})
+    opened = Api(replace(api.site, config=config))
+    answer = opened.call("POST", f"/incidents/{over}/accept")
+    assert answer.status == status
+    from_another_site = opened.call("POST", f"/incidents/{over}/accept", sec_fetch_site="cross-site")
+    assert from_another_site.json["type"] == PREFIX + "other-site"
 
 
 def test_health_shows_what_the_roles_published(api: Api) -> None:

@@ -1,7 +1,7 @@
 """Silences: times in which no channel is notified of some alerts."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracegrade.alert.labels import matches
 
@@ -23,3 +23,9 @@ def silence_of(incident: "Incident", silences: "Iterable[Silence]", now_ns: int)
             return None
         covering.append(max(found, key=lambda silence: silence.ends_ns))
     return min(covering, key=lambda silence: silence.ends_ns, default=None)
+
+
+def with_silence(incident: "Incident", silences: "Iterable[Silence]", now_ns: int) -> dict[str, Any]:
+    """The documented JSON object of an incident, with ``silenced_until_ns``: None when it is not silenced."""
+    silence = silence_of(incident, silences, now_ns)
+    return {**incident.to_json(), "silenced_until_ns": None if silence is None else silence.ends_ns}

@@ -57,7 +57,7 @@ def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, 
 
     Below the table stand the alerts that cannot tell yet whether anything is wrong.
     """
-    from tracegrade.alert.silences import silence_of
+    from tracegrade.alert.silences import silence_of, with_silence
     from tracegrade.store.alerts import stored_silences
     from tracegrade.store.incidents import recent_incidents
     from tracegrade.store.open import reading_store
@@ -69,10 +69,10 @@ def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, 
         silences = stored_silences(connection, now_ns)
         waiting = stored_waiting(connection)
     more, found = len(found) > limit, found[:limit]
-    silenced = {incident.id: silence_of(incident, silences, now_ns) for incident in found}
     if output_format == "json":
-        print_json({**incident.to_json(), "silenced_until_ns": _ends_ns(silenced[incident.id])} for incident in found)
+        print_json(with_silence(incident, silences, now_ns) for incident in found)
         return
+    silenced = {incident.id: silence_of(incident, silences, now_ns) for incident in found}
     print_table(
         "",
         ["id", "state", "what", "level", "since (UTC)", "until", "notified", "not notified"],
@@ -106,12 +106,16 @@ def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, 
 def show(settings: ReadSettings, output_format: str, incident: str) -> None:
     """Show one incident: what broke, since when, where most, what changed near that time, and examples."""
     from tracegrade.alert.message import text
+    from tracegrade.alert.silences import with_silence
+    from tracegrade.store.alerts import stored_silences
     from tracegrade.store.open import reading_store
 
+    now_ns = time.time_ns()
     with reading_store(settings.store_url) as connection:
         found = _incident(connection, incident)
+        silences = stored_silences(connection, now_ns)
     if output_format == "json":
-        print_json([found.to_json()])
+        print_json([with_silence(found, silences, now_ns)])
     else:
         print_line(text(found, settings.links).rstrip())
 
@@ -126,29 +130,21 @@ def accept(settings: ReadSettings, incident: str) -> None:
     Only alerts that compare with earlier results can be accepted. A bound such as 'below: 0.9' stands in the rule:
     change it there, or silence the alert.
     """
-    from tracegrade.store.incidents import accept as note
-    from tracegrade.store.open import open_store, reading_store
+    from tracegrade.alert.accepting import NotAcceptable
+    from tracegrade.alert.accepting import accept as accept_level
+    from tracegrade.store.open import reading_store
 
     with reading_store(settings.store_url) as connection:
         found = _incident(connection, incident)
-    firing = [alert for alert in found.members if alert.state == "firing"]
-    if not firing:
-        raise click.UsageError(f"incident {incident} is over; there is nothing to accept")
-    accepted = [alert for alert in firing if alert.is_of_history]
-    if not accepted:
-        raise click.UsageError(
-            f"no alert of incident {incident} compares with earlier results: its bound stands in the rule "
-            f"{found.lead.rule_id}; change it there, or use 'tracegrade alerts silence'"
-        )
     make_files_private()
-    engine = open_store(settings.store_url)
-    with engine.begin() as connection:
-        note(connection, found.id, time.time_ns())
-    engine.dispose()
-    print_line(f"Accepted: {len(accepted)} of {len(firing)} alerts end with the next check.")
-    for alert in firing:
-        if not alert.is_of_history:
-            print_line(f"Still firing: {alert.rule_id}, {alert.kind} {alert.bound:g}: change its bound in the rule.")
+    try:
+        accepted = accept_level(settings.store_url, found, time.time_ns())
+    except NotAcceptable as error:
+        raise click.UsageError(str(error)) from None
+    ending, staying = accepted.ending, accepted.staying
+    print_line(f"Accepted: {len(ending)} of {len(ending) + len(staying)} alerts end with the next check.")
+    for alert in staying:
+        print_line(f"Still firing: {alert.rule_id}, {alert.kind} {alert.bound:g}: change its bound in the rule.")
 
 
 @command.command("silence")
@@ -294,13 +290,6 @@ def test(config: "Config", chosen: tuple[str, ...]) -> None:
         print_line(f"{name}: sent" if refused is None else f"{name}: not sent, {refused}")
     if failed:
         raise SystemExit(1)
-
-
-def _notified(incident: "Incident") -> "Sequence[list[str]]":
-    """The channels that were notified of its state, and those that did not take it."""
-    told = [name for name, last in incident.notified.items() if last.state == incident.state]
-    failed = [f"{name}: {last.error} ({last.tries} times)" for name, last in incident.notified.items() if last.error]
-    return told, failed
 
 
 def _previewed(alert: "StoredAlert", links: "Links") -> "Sequence[str | Styled]":

@@ -96,13 +96,16 @@ class ListenSettings(FileModel):
             )
         return self
 
+    @property
+    def knows_callers(self) -> bool:
+        """Whether callers show a token or a certificate."""
+        return self.auth is not None or (self.tls is not None and self.tls.client_ca_file is not None)
+
     def _missing(self) -> list[str]:
         """What this lacks to be reached from other machines."""
-        asks_for_certificates = self.tls is not None and self.tls.client_ca_file is not None
-        knows_callers = self.auth is not None or asks_for_certificates
         return [
             *(["tls"] if self.tls is None else []),
-            *([] if knows_callers else ["auth (or tls.client_ca_file)"]),
+            *([] if self.knows_callers else ["auth (or tls.client_ca_file)"]),
         ]
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, or_, select, update
+from sqlalchemy import Connection, and_, delete, insert, or_, select, update
 
 from tracegrade.store.alerts import AlertState, StoredAlert, alert_of, incidents_with
 from tracegrade.store.result_filter import ResultFilter
@@ -106,6 +106,7 @@ def recent_incidents(
     *,
     result_filter: ResultFilter | None = None,
     firing: bool = False,
+    begun_by_ns: int | None = None,
 ) -> list[Incident]:
     """The incidents that fire now, or were resolved at or after `ended_after_ns`; latest start first.
 
@@ -115,9 +116,12 @@ def recent_incidents(
         limit: the largest number of them; the latest are given.
         result_filter: only those with a member of this rule, service, agent, release and tenant.
         firing: only incidents that fire now.
+        begun_by_ns: only incidents that began then or before.
     """
     fires = incidents.c.ends_ns.is_(None)
     wanted = fires if firing else or_(fires, incidents.c.ends_ns >= ended_after_ns)
+    if begun_by_ns is not None:
+        wanted = and_(wanted, incidents.c.starts_ns <= begun_by_ns)
     return _read(connection, wanted, limit, result_filter)
 
 

@@ -35,6 +35,12 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN = ("/static/",)
 
 
+def may_change(settings: WebSettings | None) -> bool:
+    """Whether callers are known, or on this machine: only then what is stored may be changed by the page and API."""
+    settings = settings or WebSettings()
+    return settings.knows_callers or is_loopback(split_endpoint(settings.endpoint)[0])
+
+
 @dataclass(frozen=True, slots=True)
 class _Refusal:
     status: int

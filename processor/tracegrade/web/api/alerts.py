@@ -1,4 +1,4 @@
-"""Alerts that fire or fired, and silences."""
+"""Alerts that cannot tell yet, and silences; what fires is in incidents."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -6,19 +6,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from tracegrade.store.alerts import Silence, StoredAlert, recent_alerts, stored_silences
-from tracegrade.web.api.documents import Document, ExactJson, Page
+from tracegrade.store.alerts import Silence, stored_silences
+from tracegrade.store.waiting import WaitingAlert, stored_waiting
+from tracegrade.web.api.documents import Document, ExactJson
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, Paged, Parameters, Time, cursor_of, page_of, read_cursor
+from tracegrade.web.api.parameters import ApiSources, NoParameters, Parameters, Time
 
 router = APIRouter(responses=problems(503))
-
-
-class AlertsQuery(Paged):
-    """Which alerts."""
-
-    firing: bool = Field(False, description="Only what fires now")
-    since: Time = Field(0, description="Only what fires, or was resolved since")
 
 
 class SilencesQuery(Parameters):
@@ -33,26 +27,17 @@ class Silences(Document):
     items: list[Silence]
 
 
-@router.get("/alerts", summary="Alerts, the latest first", response_model=Page[StoredAlert])
-def list_alerts(sources: ApiSources, query: Annotated[AlertsQuery, Query()]) -> ExactJson:
-    """Alerts that match all parameters, in pages; the one that started last comes first."""
-    # They are few enough to be read together.
+class Waiting(Document):
+    """By rule, then by service and agent; at most 1000."""
+
+    items: list[WaitingAlert]
+
+
+@router.get("/alerts/waiting", summary="Alerts that cannot tell yet whether anything is wrong", response_model=Waiting)
+def list_waiting(sources: ApiSources, query: NoParameters) -> ExactJson:
+    """Alerts without a baseline yet, or with too few results, at the agents where that is so."""
     with sources.store() as connection:
-        found = recent_alerts(connection, query.since, firing=query.firing)
-    placed = _placed(found)
-    if (after := read_cursor(query.cursor)) is not None:
-        placed = [(place, alert) for place, alert in placed if (-place[0], place[1]) > (-after[0], after[1])]
-    shown, after_them = page_of(placed, query.limit, lambda item: cursor_of(*item[0]))
-    return ExactJson({"items": [alert.to_json() for _, alert in shown], "next": after_them})
-
-
-def _placed(found: list[StoredAlert]) -> list[tuple[tuple[int, int], StoredAlert]]:
-    """Each alert with its start, and the number of alerts before it in the list with the same start."""
-    placed: list[tuple[tuple[int, int], StoredAlert]] = []
-    for alert in found:
-        same = placed and placed[-1][0][0] == alert.starts_ns
-        placed.append(((alert.starts_ns, placed[-1][0][1] + 1 if same else 0), alert))
-    return placed
+        return ExactJson({"items": [asdict(one) for one in stored_waiting(connection)]})
 
 
 @router.get("/silences", summary="Silences", response_model=Silences)

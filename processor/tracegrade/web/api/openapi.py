@@ -6,7 +6,8 @@ from typing import Any
 from tracegrade.web.api.documents import Problem
 from tracegrade.web.problem import MEDIA_TYPE, PREFIX, TYPES
 
-DESCRIPTION = """The same reads as the page and the command line of TraceGrade, and requests for deletion.
+DESCRIPTION = """The same reads as the page and the command line of TraceGrade, requests for deletion, and
+accepting the level of an incident.
 
 Times are ns since 1970 UTC; as parameters also RFC 3339, or a duration ago such as 2h. Lists come newest first, in
 pages: `next` of one is the parameter `cursor` of the next. Integers in values are exact at any size. Errors are
@@ -17,7 +18,7 @@ pages: `next` of one is the parameter `cursor` of the next. Integers in values a
 _MEANINGS = {
     400: "A parameter is wrong",
     401: "A token is needed",
-    403: "Asked for by another site",
+    403: "Asked for by another site, or by a caller who may not change anything",
     404: "It does not exist",
     405: "This address takes other methods",
     409: "It cannot be done now",

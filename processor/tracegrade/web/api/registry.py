@@ -1,12 +1,13 @@
 """All files of operations, in the order in which the document shows them."""
 
-from tracegrade.web.api import alerts, deletions, health, results, rules, sessions, traces
+from tracegrade.web.api import alerts, deletions, health, incidents, results, rules, sessions, traces
 
 ROUTERS = (
     rules.router,
     results.router,
     traces.router,
     sessions.router,
+    incidents.router,
     alerts.router,
     health.router,
     deletions.router,

@@ -1,0 +1,61 @@
+"""Accepting the level of an incident as the new normal one: which of its alerts can be accepted, and noting it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.store import incidents
+from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.incidents import Incident
+from tracegrade.store.open import open_store
+
+
+class NotAcceptable(TraceGradeError):
+    """Nothing of an incident can be accepted; the message says why, and what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What accepting an incident does to its alerts that fire.
+
+    ``ending`` are measured against earlier results: they end with the next check. ``staying`` go on: what they are
+    compared with stands in the rule.
+    """
+
+    ending: Sequence[StoredAlert]
+    staying: Sequence[StoredAlert]
+
+
+def acceptance(incident: Incident) -> Acceptance:
+    """What accepting `incident` would do.
+
+    Raises:
+        NotAcceptable: it is over, or none of its alerts is measured against earlier results.
+    """
+    firing = [alert for alert in incident.members if alert.state == "firing"]
+    if not firing:
+        raise NotAcceptable(f"incident {incident.id} is over; there is nothing to accept")
+    ending = [alert for alert in firing if alert.is_of_history]
+    if not ending:
+        raise NotAcceptable(
+            f"no alert of incident {incident.id} compares with earlier results: its bound stands in the rule "
+            f"{incident.lead.rule_id}; change it there, or use 'tracegrade alerts silence'"
+        )
+    return Acceptance(ending, [alert for alert in firing if not alert.is_of_history])
+
+
+def accept(store_url: str, incident: Incident, now_ns: int) -> Acceptance:
+    """Take the level of `incident`, which is stored at `store_url`, as the normal one from `now_ns` on.
+
+    Raises:
+        NotAcceptable: as `acceptance`; then nothing is written.
+        StoreError: the store cannot be opened.
+    """
+    found = acceptance(incident)
+    engine = open_store(store_url)
+    try:
+        with engine.begin() as connection:
+            incidents.accept(connection, incident.id, now_ns)
+    finally:
+        engine.dispose()
+    return found
