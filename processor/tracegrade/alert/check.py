@@ -7,7 +7,7 @@ from math import inf
 
 from tracegrade.alert.detect.finding import Finding
 from tracegrade.alert.detect.stands_out import stands_out
-from tracegrade.alert.look import History, Look, Past, all_releases
+from tracegrade.alert.look import Accepted, History, Look, Past, all_releases
 from tracegrade.alert.slo import SloStatus
 from tracegrade.alert.states import Condition, fingerprint_now, next_state, resolved
 from tracegrade.document.duration import duration_text
@@ -194,13 +194,14 @@ def _looked_at(look: Look, findings: Mapping[SeriesKey, Finding], most: float | 
 
 
 def _past(before: Before, accepted: Iterable[StoredAlert], rules: Sequence[Rule], now_ns: int) -> Past:
-    ended, levels = dict[str, int](), dict[str, int]()
+    ended, levels = dict[str, int](), dict[str, Accepted]()
     for alert in sorted([*before.ended, *accepted], key=lambda alert: alert.ends_ns or 0):
         if alert.ends_ns is not None:
             fingerprint = fingerprint_now(alert, rules, before.hashes)
             ended[fingerprint] = alert.ends_ns
             if alert.facts.end_reason == "accepted":
-                levels[fingerprint] = (alert.facts.since_ns or alert.starts_ns) // MINUTE_NS
+                since_ns = alert.starts_ns if alert.facts.since_ns is None else alert.facts.since_ns
+                levels[fingerprint] = Accepted(since_ns // MINUTE_NS, -(-alert.ends_ns // MINUTE_NS))
     of_place: defaultdict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
     of_release: defaultdict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
     for alert in (*before.firing, *before.ended):

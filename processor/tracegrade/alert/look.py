@@ -62,16 +62,24 @@ class History(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Accepted:
+    """A level that somebody accepted as normal: since which minute it holds, and in which it was accepted."""
+
+    since: int
+    minute: int
+
+
+@dataclass(frozen=True, slots=True)
 class Past:
     """What fires and what fired before, as far as a look needs it.
 
-    ``ended``: by fingerprint, when it last ended (ns). ``accepted``: by fingerprint, the minute from which on a level
-    is the normal one. ``of_place``: the minutes in which something fired, by tenant, rule, service and agent;
+    ``ended``: by fingerprint, when it last ended (ns). ``accepted``: by fingerprint, of levels that are the normal ones
+    by now. ``of_place``: the minutes in which something fired, by tenant, rule, service and agent;
     ``of_release``: those in which a release fired by itself, by these and the release.
     """
 
     ended: Mapping[str, int] = field(default_factory=dict)
-    accepted: Mapping[str, int] = field(default_factory=dict)
+    accepted: Mapping[str, Accepted] = field(default_factory=dict)
     of_place: Mapping[tuple[str, ...], Sequence[_Stretch]] = field(default_factory=dict)
     of_release: Mapping[tuple[str, ...], Sequence[_Stretch]] = field(default_factory=dict)
 
@@ -243,24 +251,38 @@ class Look:
         # Of a fall that fires, the value is that of the time since it began.
         shown_from = firing.since if firing is not None and self.alert.drop is not None else self._shown_from
         begin = firing.minute if firing is not None else -(-self._past.ended.get(fingerprint, 0) // MINUTE_NS)
-        accepted = self._past.accepted.get(fingerprint)
-        if accepted is not None:
-            split = max(split, begin)
-        incidents = [] if accepted is not None else self._past.of_place.get(_place_of(key), [])
+        if (accepted := self._accepted(all_releases(key))) is not None:
+            level, of_it = accepted
+            split = max(split, level.minute)
+            before: Sequence[Bin] = [item for item in of_it if level.since <= item.minute < split]
+        else:
+            before = _without([item for item in of_any_release if item.minute < split], self._incidents(key))
         return Seen(
             bins=[item for item in own if item.minute >= max(begin, split)],
-            before=[
-                item
-                for item in of_any_release
-                if (accepted or 0) <= item.minute < split
-                and not any(_overlaps(item, *incident) for incident in incidents)
-            ],
+            before=before,
             shown=[item for item in own if item.minute + item.minutes > shown_from],
             fine_from=self._fine_from,
             until=self._until,
             firing=firing,
             beside=self._beside(key),
         )
+
+    def _incidents(self, key: SeriesKey) -> Sequence[_Stretch]:
+        return self._past.of_place.get(_place_of(key), ())
+
+    def _accepted(self, place: SeriesKey) -> tuple[Accepted, Sequence[Bin]] | None:
+        """The level of `place` that was accepted last, and the results at that level; they are the baseline then.
+
+        Accepted of one release, it is that of the agent: the releases to come are expected to be as good.
+        """
+        if not self._past.accepted:
+            return None
+        found = [
+            (level, bins)
+            for key, bins in ((place, self._all.get(place, ())), *self._releases.get(place, {}).items())
+            if (level := self._past.accepted.get(Condition(self.rule, self.alert, key).fingerprint)) is not None
+        ]
+        return max(found, key=lambda item: item[0].minute, default=None)
 
     def _beside(self, key: SeriesKey) -> Sequence[Bin] | None:
         """The results of other releases from the first of this one on; None for all releases together."""

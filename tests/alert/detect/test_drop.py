@@ -181,3 +181,20 @@ def test_a_rule_that_judges_few_of_many_traces_has_the_coverage_that_it_always_h
     stage = Stage(rule_of(COVERAGE))
     stage.see(range(0, WEEK + 360, 10), passed=1, traces=20)
     assert stage.look(WEEK + 360) == []
+
+
+def test_a_level_that_was_accepted_of_a_release_is_that_of_the_releases_to_come() -> None:
+    stage = week(release="1.0")
+    stage.see(range(WEEK, WEEK + 600, 10), passed=9, failed=1, release="1.0")
+    stage.see(range(WEEK, WEEK + 600, 10), passed=6, failed=4, release="1.1")
+    assert stage.look(WEEK + 600) == ["firing"]
+    assert [alert.release for alert in stage.alerts] == ["1.1"]
+    stage.accepted = {stage.alerts[0].key}
+    assert stage.look(WEEK + 601) == ["resolved"]
+    stage.see(range(WEEK + 610, WEEK + 2000, 10), passed=6, failed=4, release="1.1")
+    stage.see(range(WEEK + 2000, WEEK + 4000, 10), passed=6, failed=4, release="1.2")
+    for minute in range(WEEK + 700, WEEK + 4000, 300):
+        assert stage.look(minute) == [], minute
+    stage.see(range(WEEK + 4000, WEEK + 4600, 10), passed=3, failed=7, release="1.2")
+    assert stage.look(WEEK + 4600) == ["firing"]
+    assert stage.alerts[0].facts.was == pytest.approx(0.6, abs=0.02)
