@@ -269,6 +269,24 @@ def test_only_known_callers_may_accept(api: Api, web: dict[str, Any], status: in
     assert from_another_site.json["type"] == PREFIX + "other-site"
 
 
+def test_error_budgets_are_those_of_the_command_line(api: Api) -> None:
+    """Of the two runs of the order agent one failed: a half of 5 %, ten times the budget."""
+    answer = api.get("/slos")
+    told = api.command("alerts", "slo", str(RULES))
+    keys = ("tenant", "rule", "of", "objective", "window_s", "service", "agent", "level", "judged", "budget_left")
+    assert [[item[key] for key in keys] for item in answer["items"]] == [[item[key] for key in keys] for item in told]
+    first = answer["items"][0]
+    assert (first["rule"], first["objective"], first["judged"]) == ("order-steps-out-of-order", 0.95, 2)
+    assert first["budget_left"] == pytest.approx(1 - 10)
+    assert (first["spent_in_s"], first["firing"], answer["more"]) == (None, False, 0)
+    (support,) = api.get("/slos?service=support")["items"]
+    assert (support["rule"], support["agent"], support["budget_left"]) == ("refund-without-lookup", "refund-agent", 1)
+    assert api.get("/slos?rule=refund-without-lookup")["items"] == [support]
+    assert api.get("/slos?agent=nobody") == {"items": [], "more": 0}
+    assert api.get("/slos?limit=1")["items"] == [first]
+    assert api.get("/slos?limit=1")["more"] == len(answer["items"]) - 1
+
+
 def test_health_shows_what_the_roles_published(api: Api) -> None:
     (role,) = api.get("/health")["roles"]
     assert role["metrics"] == {"tracegrade.spans": [{"labels": {}, "value": 3}]}

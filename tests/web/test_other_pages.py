@@ -114,3 +114,24 @@ def test_every_section_marks_itself_and_leads_to_the_others(shop: Site, path: st
     assert nav is not None
     assert len(re.findall(r"<a ", nav[1])) == 6
     assert len(re.findall(r'aria-current="page"', nav[1])) == 1
+
+
+@pytest.mark.parametrize("path", ["/alerts", "/rules/order-steps-out-of-order"])
+def test_error_budgets_are_shown_with_a_picture_and_its_words(shop: Site, path: str) -> None:
+    html = shop.get(path).text
+    section = re.search(r'<section id="budgets">.*?</section>', html, re.DOTALL)
+    assert section is not None
+    rows = re.findall(r'<tr role="row"><th role="rowheader".*?</tr>', section[0], re.DOTALL)
+    strict = text_of(rows[0])
+    assert "95 % over 7d" in strict
+    assert "overspent" in strict
+    assert re.search(r'<svg class="chart trend"[^>]* aria-label="Error budget over 7d: [^"]* now"', rows[0])
+    assert ("refund-without-lookup" in section[0]) is (path == "/alerts")
+
+
+def test_error_budgets_obey_the_filters_of_the_page(shop: Site) -> None:
+    assert "refund-agent" in shop.get("/alerts?service=support").text
+    of_support = re.search(r'<section id="budgets">.*?</section>', shop.get("/alerts?service=support").text, re.DOTALL)
+    assert of_support is not None
+    assert "order-agent" not in of_support[0]
+    assert '<section id="budgets">' not in shop.get("/alerts?rule=calls-over-budget").text

@@ -152,7 +152,7 @@ def _burn(alert: StoredAlert, budget: ErrorBudget) -> str:
     of = "" if alert.of == PASS_RATE else f" of {alert.of}"
     allowed = f"{100 * budget.objective:.6g}% over {duration_text(budget.window_s)} allows"
     rate = f"{alert.value:.3g} times as fast as {allowed}"
-    over = f"{alert.samples:,} results in {duration_text(budget.over_s)}"
+    over = f"{alert.samples:,} results in {length_text(budget.over_s)}"
     if alert.state == "firing":
         return f"the error budget{of} is spent {rate} ({over})"
     if alert.facts.ended_by:

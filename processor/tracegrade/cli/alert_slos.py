@@ -32,14 +32,14 @@ def slo(config: "Config", output_format: str, rules: tuple[str, ...]) -> None:
     rate.
     """
     from tracegrade.alert.slo import firing_places
-    from tracegrade.alert.stored_slos import stored_slos
+    from tracegrade.alert.stored_slos import stored_slos, with_objectives
     from tracegrade.rule.load import load_rules
     from tracegrade.store.alerts import open_alerts
     from tracegrade.store.open import reading_store
 
     rule_set = load_rules(list(rules or config.rules.paths), semantic_model=config.rules.semantic_model)
     with reading_store(config.store_url) as connection:
-        found = stored_slos(connection, rule_set, time.time_ns())
+        found = stored_slos(connection, with_objectives(rule_set), time.time_ns())
         firing = firing_places(open_alerts(connection))
     if output_format == "json":
         print_json(status.to_json(firing) for status in found)
@@ -72,4 +72,6 @@ def _row(status: "SloStatus", *, is_firing: bool) -> list[str | Styled]:
 
 
 def _burn(burn: "Burn") -> str:
-    return f"{duration_text(burn.minutes * 60)} {'-' if burn.rate is None else f'{burn.rate:.2g}'}"
+    from tracegrade.alert.message import length_text
+
+    return f"{length_text(burn.minutes * 60)} {'-' if burn.rate is None else f'{burn.rate:.2g}'}"

@@ -152,7 +152,7 @@ class Alert(FileModel):
         if self.silent_s is not None:
             return f"no results for {duration_text(self.silent_s)} where {self.min_samples} or more came in 7d"
         if self.slo is not None:
-            budget = f"error budget of {1 - self.slo.objective:.4g} over {duration_text(self.slo.window)}"
+            budget = f"error budget of {100 * (1 - self.slo.objective):.4g}% over {duration_text(self.slo.window)}"
             return f"the {budget} of {self.of} is spent too fast, from {self.min_samples} results on"
         promise = f"at most one false alarm in {duration_text(self.false_alarm_every)}"
         over = f"from {self.min_samples} results on, {promise}"

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, func, literal_column, select, text
 
 from tracegrade.store.rates import stretches
 from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, MINUTE_NS, counts, series
@@ -140,6 +140,20 @@ class SeriesHistory:
                 if any(found[:4]):
                     parts[key].append(weighted(found, weight))
         return _by_rule({key: total(found) for key, found in parts.items()})
+
+    def steps(self, window: Window, step_minutes: int) -> dict[SeriesKey, dict[int, Outcomes]]:
+        """The outcomes of each series within `window` by step, which is numbered from 1970 on; of all rules chosen.
+
+        A step is some hours long, and so is the window but for its end.
+        """
+        step = counts.c.minute // literal_column(str(int(step_minutes)))
+        query = select(counts.c.series, step, *map(func.sum, SUMMED)).group_by(text("1, 2"))
+        parts: defaultdict[SeriesKey, defaultdict[int, list[Outcomes]]] = defaultdict(lambda: defaultdict(list))
+        for _, stretch in self._stretches(query, window, stretches(window.since_ns, window.until_ns)):
+            for number, start, *found in self._connection.execute(stretch):
+                key, weight = self.series[number]
+                parts[key][int(start)].append(weighted(found, weight))
+        return {key: {number: total(some) for number, some in by_step.items()} for key, by_step in parts.items()}
 
     def minutes(self, window: Window) -> Iterator[tuple[int, int, Sequence[Any]]]:
         """The number of a series, a minute, and the counts there; by series, then in order of time."""

@@ -11,6 +11,7 @@ from tracegrade.store.trends import Sums
 from tracegrade.web.view import Window
 
 _WIDTH, _RATE_HEIGHT, _BARS_HEIGHT, _GAP = 240.0, 30.0, 12.0, 3.0
+_BUDGET_HEIGHT = 45.0
 _ERROR = 0.025  # on each side; both together make a 95 % interval
 
 
@@ -63,6 +64,25 @@ def volume(counts: Sequence[int], said: str) -> Markup:
         if count:
             drawn.append(_column("fill-volume", place * width, width, 40, max(1.0, 40 * count / most)))
     return _svg("volume", _WIDTH, 40, said, drawn)
+
+
+def burn_down(left: Sequence[float], now: float, window: str) -> Markup:
+    """How an error budget became less over its window: from a whole one to what is left `now`, or below nothing."""
+    low = min(0.0, *left)
+    width = _WIDTH / max(len(left) - 1, 1)
+
+    def y(part: float) -> float:
+        return 1 + (_BUDGET_HEIGHT - 2) * (1 - part) / (1 - low)
+
+    points = [f"{place * width:.2f},{y(part):.2f}" for place, part in enumerate(left)]
+    corners = [f"{(len(left) - 1) * width:.2f},{y(0):.2f}", f"0,{y(0):.2f}"]
+    said = f"Error budget over {window}: {left[len(left) // 2]:.1%} left in the middle of it, {now:.1%} now"
+    drawn = [
+        f'<polygon class="band" points="{" ".join(points + corners)}"/>',
+        f'<line class="zero" x1="0" x2="{_WIDTH:g}" y1="{y(0):.2f}" y2="{y(0):.2f}"/>',
+        f'<polyline class="{"overspent" if now < 0 else "rate"}" points="{" ".join(points)}"/>',
+    ]
+    return _svg("trend", _WIDTH, _BUDGET_HEIGHT, said, drawn)
 
 
 def _svg(kind: str, width: float, height: float, said: str, drawn: Sequence[str]) -> Markup:

@@ -66,6 +66,7 @@ def _environment() -> Environment:
         "elapsed": _elapsed,
         "percent": _percent,
         "interval": _interval,
+        "rate": lambda rate: f"{rate:.2g}" if rate < 10 else f"{rate:.0f}",
         "json": json_text,
         "number": _number,
         "count": count,

@@ -1,6 +1,6 @@
 """All files of operations, in the order in which the document shows them."""
 
-from tracegrade.web.api import alerts, deletions, health, incidents, results, rules, sessions, traces
+from tracegrade.web.api import alerts, deletions, health, incidents, results, rules, sessions, slos, traces
 
 ROUTERS = (
     rules.router,
@@ -9,6 +9,7 @@ ROUTERS = (
     sessions.router,
     incidents.router,
     alerts.router,
+    slos.router,
     health.router,
     deletions.router,
 )

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tracegrade.alert.stored_slos import with_objectives
 from tracegrade.document.problem import FileError
 from tracegrade.document.yaml_text import dumped, read
 from tracegrade.rule.explained import paragraphs
@@ -22,6 +23,7 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import recent_alerts
 from tracegrade.store.rule_texts import RuleText, judgements, rule_versions
 from tracegrade.store.trends import Sums, begins_ns, trends
+from tracegrade.web.budgets import shown_budgets
 from tracegrade.web.charts import interval, trend
 from tracegrade.web.failures import failures
 from tracegrade.web.filter_choices import filter_choices
@@ -33,6 +35,7 @@ from tracegrade.web.view import FILTERS, View, view_of
 _FILTERS = [name for name in FILTERS if name != "rule"]
 _FAILURES = 8
 _ALERTS = 10
+_BUDGETS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ def show(request: Request) -> Response:
             connection, result_filter, [], step_minutes=charted.step_minutes, counting_incomplete=counting
         )
         failed = failures(connection, result_filter, _FAILURES)
+        with_slo = [rule] if rule is not None and rule in with_objectives(sources.rule_set()) else []
+        budgets = shown_budgets(connection, with_slo, view.chosen, _BUDGETS)
         alerts = recent_alerts(connection, 0, _ALERTS, result_filter=result_filter)
         choices = _choices(connection, sources.rule_set())
     if rule is None and not texts and not by_hash:
@@ -101,6 +106,7 @@ def show(request: Request) -> Response:
         interval=interval(sums),
         trend=trend(steps, charted) if sums.judged else Markup(""),
         failures=failed,
+        budgets=budgets,
         alerts=[shown_alert(alert) for alert in alerts],
     )
 
