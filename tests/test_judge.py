@@ -12,6 +12,7 @@ from tracegrade.judge import Judgement, judge
 from tracegrade.model.span import Resource
 from tracegrade.model.trace import Trace
 from tracegrade.pipeline.record_judge import attribute_filter_for
+from tracegrade.rule.prices import Price, Prices
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.sampling import sample_point
@@ -226,3 +227,57 @@ class TestCases:
         ]
         alone = self.judged(unread=True, **WRONG_ORDER, **prompted)
         assert [(e.evaluation, e.case, e.outcome) for e in alone.evaluations] == [("reversed", None, "not_evaluable")]
+
+
+TOKENS = {"above": 5000, "of": "tokens"}
+
+
+def spending(rule_set: RuleSet, input_tokens: int | None = 700) -> Trace:
+    """A run of 100 ns with two model calls, as the rules let it be kept."""
+    spans = [agent_span(1, 1)]
+    for number in (2, 3):
+        chat = tool_span(1, number, 1, "unused", start=10, end=20)
+        del chat.attributes[:]
+        for key, value in (("gen_ai.operation.name", "chat"), ("gen_ai.request.model", "small")):
+            chat.attributes.add(key=key).value.string_value = value
+        if input_tokens is not None:
+            chat.attributes.add(key="gen_ai.usage.input_tokens").value.int_value = input_tokens
+            chat.attributes.add(key="gen_ai.usage.output_tokens").value.int_value = 50
+        spans.append(chat)
+    decoded = Decoder(attribute_filter_for(rule_set, TracesSettings())).spans(payload(spans))
+    return Trace(decoded[0].trace_id, "default", decoded, "settled", [], len(decoded))
+
+
+def test_what_alerts_watch_is_measured_once_and_nothing_else() -> None:
+    alerts = [TOKENS, {"rise": {"against": "7d"}, "of": "tokens"}, {"above": 30, "of": "duration"}, {"below": 0.9}]
+    watching = rules(ORDER, alert=alerts)
+    (decision,) = judge(spending(watching), watching).decisions
+    (run,) = judge(spending(watching), watching).extraction.runs
+    assert decision.measured == (("tokens", 1500), ("duration", (run.end_ns - run.start_ns) / 1e9))
+    plain = rules(ORDER, alert=[{"below": 0.9}])
+    assert judge(spending(plain), plain).decisions[0].measured == ()
+
+
+def test_what_is_not_known_is_measured_as_that() -> None:
+    watching = rules(ORDER, alert=[TOKENS, {"above": 0.1, "of": "cost"}])
+    (unknown,) = judge(spending(watching, None), watching).decisions
+    assert unknown.measured == (("tokens", None), ("cost", None))
+    prices = Prices({"small": Price(input=1, output=10)})
+    (known,) = judge(spending(watching), watching, cost_of=prices).decisions
+    assert known.measured == (("tokens", 1500), ("cost", pytest.approx((1400 + 1000) / 1e6)))
+
+
+def test_what_cannot_be_evaluated_is_measured_and_what_is_sampled_out_is_not() -> None:
+    watching = rules(ARGUMENTS, alert=[TOKENS], match={"cel": "calls[0].name == 'x'"})
+    (decision,) = judge(spending(watching), watching).decisions
+    assert decision.kind in ("not_evaluable", "error")
+    assert decision.measured == (("tokens", 1500),)
+    sampled = rules(ORDER, alert=[TOKENS], sample=0.000001)
+    (out,) = judge(spending(sampled), sampled).decisions
+    assert (out.kind, out.measured) == ("sampled_out", ())
+
+
+def test_an_alert_on_tokens_is_no_part_of_what_is_judged() -> None:
+    watching, plain = rules(ORDER, alert=[TOKENS]), rules(ORDER)
+    assert watching.rules[0].hash == plain.rules[0].hash
+    assert "gen_ai.usage.input_tokens" in watching.attributes_read - plain.attributes_read

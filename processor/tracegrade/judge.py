@@ -17,6 +17,7 @@ from tracegrade.model.evaluation import (
     Decision,
     Evaluation,
     JudgedSubject,
+    Measure,
     Outcome,
     Pair,
     evaluation_id,
@@ -149,8 +150,27 @@ def _decide(
     if decision.outcome == "fail" and sample.keep_failures:
         decision.pair.probability = 1.0
     elif not sampled:
-        decision = pair.sampled_out()
+        return pair.sampled_out()
+    if rule.measures:
+        decision.measured = _measured(rule, pair.evidence.trace_context)
     return decision
+
+
+def _measured(rule: Rule, trace_context: TraceContext | None) -> tuple[tuple[Measure, float | None], ...]:
+    """What the rule's alerts watch of a subject beside outcomes."""
+    return tuple((name, _MEASURED[name](trace_context) if trace_context else None) for name in rule.measures)
+
+
+def _duration_s(trace_context: TraceContext) -> float | None:
+    duration_ns = trace_context.duration_ns()
+    return None if duration_ns is None else duration_ns / 1e9
+
+
+_MEASURED: dict[Measure, Callable[[TraceContext], float | None]] = {
+    "tokens": lambda trace_context: trace_context.tokens(),
+    "cost": lambda trace_context: trace_context.cost().amount,
+    "duration": _duration_s,
+}
 
 
 def _facts_in(matched: Match, extraction: Extraction, run: str) -> JudgedSubject:

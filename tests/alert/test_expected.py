@@ -5,8 +5,12 @@ from typing import Any
 
 import pytest
 from bench.alert_rates import Traffic, delay
+from bench.value_rates import Values, changes, look_for_rise
 
+from alert.detect.test_mean import put
 from alert.staged import DAY, Stage, rule_of
+from tracegrade.alert.detect.usual import Usual
+from tracegrade.alert.detect.usual_value import UsualValue
 from tracegrade.alert.expected import Volume, expected, minutes_until_found, stated_volume, stored_volume
 from tracegrade.rule.alert import Alert
 from tracegrade.store.history import Window
@@ -96,8 +100,51 @@ def test_the_volume_of_the_store_is_that_of_its_middle_series() -> None:
     for agent, passed in (("a", 1), ("b", 9), ("c", 90)):
         stage.see(range(0, 7 * DAY, 60), passed=passed, failed=passed, agent=agent)
     bins = stage.bins("one", Window("", 0, 7 * DAY * MINUTE_NS, False))
-    volume = stored_volume(alert(), bins, 7)
+    volume = stored_volume(rule_of(), alert(), bins, 7)
     assert volume is not None
     assert volume.a_day == pytest.approx(18 * 24)
+    assert isinstance(volume.usual, Usual)
     assert volume.usual.share == pytest.approx(0.5)
-    assert stored_volume(alert(), {}, 7) is None
+    assert stored_volume(rule_of(), alert(), {}, 7) is None
+
+
+RISE = {"rise": {"against": "7d", "by": "30 %"}, "of": "tokens"}
+
+
+def test_a_rise_and_a_mean_above_its_bound_are_found_the_sooner_the_more_results_come() -> None:
+    rise, above = alert(**RISE), alert(above=20_000, of="tokens")
+    said = said_of(rise, stated_volume(2000, rise))
+    assert said.startswith("At 2,000 results a day of one series: a rise by 30 % is found after about ")
+    assert " and a rise by 60 % is found after about " in said
+    assert "a mean 20 % above the bound is found after about" in said_of(above, stated_volume(2000, above))
+    for one, sizes in ((rise, (0.3, 0.6)), (above, (0.2, 0.5))):
+        found = [minutes_until_found(one, stated_volume(a_day, one), size) for a_day in (500, 5000) for size in sizes]
+        assert None not in found[1:]
+        slow_small, slow_large, small, large = (minutes or 10**6 for minutes in found)
+        assert large < small < slow_small
+        assert large < slow_large < slow_small
+
+
+@pytest.mark.slow
+def test_a_rise_is_found_about_when_it_is_expected() -> None:
+    values = Values(0.83, 2000, rise=0.6, rises_on=14)  # they differ by as much as their mean
+    rise = alert(**RISE)
+    minutes = minutes_until_found(rise, stated_volume(2000, rise), 0.6)
+    assert minutes is not None
+    found = []
+    for seed in range(4):
+        seen = changes(values.steps(18, random.Random(seed)), look_for_rise, 14)
+        found.append(next(change.minute for change in seen if change.fires) - 14 * DAY)
+    usual = sum(found) / len(found)
+    assert usual / 2 < minutes < 2.5 * usual, "values are taken to depend on each other more than these do"
+
+
+def test_the_volume_of_values_is_that_of_the_store() -> None:
+    stage = Stage(rule_of(RISE))
+    put(stage, range(0, 7 * DAY, 60), [5_000.0, 15_000.0])
+    bins = stage.bins("one", Window("tokens", 0, 7 * DAY * MINUTE_NS, False))
+    volume = stored_volume(stage.rule, alert(**RISE), bins, 7)
+    assert volume is not None
+    assert volume.a_day == pytest.approx(48)
+    assert isinstance(volume.usual, UsualValue)
+    assert volume.usual.mean == pytest.approx(10_000)

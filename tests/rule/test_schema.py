@@ -17,7 +17,14 @@ MISTAKES = Path(__file__).parent / "mistakes"
 # What only loading sees: compiled patterns, matchers, names that must differ or exist, words with a meaning.
 BEYOND_A_SCHEMA = {
     "alert_above_a_pass_rate",
+    "alert_above_a_share_over_one",
     "alert_below_of_errors",
+    "alert_below_of_tokens",
+    "alert_on_a_drop_of_cost",
+    "alert_on_a_rise_of_a_pass_rate",
+    "alert_on_coverage_of_duration",
+    "alert_on_tokens_of_a_tool_call",
+    "alert_resolved_above_its_bound_of_tokens",
     "alert_on_the_score_of_a_rule",
     "alert_on_an_objective_of_a_score",
     "alert_on_an_objective_over_hours",
@@ -40,6 +47,7 @@ BEYOND_A_SCHEMA = {
     "cel_that_is_no_question",
     "cel_with_a_mistyped_operator",
     "evaluation_called_pass_rate",
+    "evaluation_called_tokens",
     "false_positive_unknown",
     "glob_without_closing_bracket",
     "matcher_misspelt_in_an_argument",
@@ -68,6 +76,8 @@ def rule_of(**fields: Any) -> dict[str, Any]:
         rule_of(alert=[{"drop": {"against": "7d"}}, {"drop": {"against": 0.9, "by": 0.05}, "false_alarm_every": "7d"}]),
         rule_of(alert=[{"coverage": {"against": "7d"}}, {"above": 0.1, "of": "not_evaluable"}]),
         rule_of(alert=[{"coverage": {"silent": "30m"}, "min_samples": 5}]),
+        rule_of(alert=[{"above": 20_000, "of": "tokens"}, {"above": 0.05, "of": "cost", "resolve_at": 0.04}]),
+        rule_of(alert=[{"rise": {"against": "7d", "by": by}, "of": "duration"} for by in ("30 %", "12.5%", 0.3)]),
         rule_of(
             alert=[{"slo": {"objective": 0.99}}, {"slo": {"objective": 0.9, "window": "7d"}, "of": "tool-call-order"}]
         ),

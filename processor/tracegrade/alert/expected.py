@@ -3,21 +3,26 @@
 The detectors look at results that are all mean.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import ceil
-from statistics import median_low
+from math import ceil, sqrt
+from statistics import NormalDist, median_low
 
+from tracegrade.alert.detect.bets import Bets
 from tracegrade.alert.detect.bound import past_bound
 from tracegrade.alert.detect.bounds import chernoff_lower
 from tracegrade.alert.detect.burn import fires_after_s
 from tracegrade.alert.detect.drop import fall
-from tracegrade.alert.detect.evidence import HOURS, Change, Step, look_for
-from tracegrade.alert.detect.steps import steps_of
-from tracegrade.alert.detect.usual import BASELINE_ERROR, PRIOR_DISPERSION, Usual, usual_of
+from tracegrade.alert.detect.evidence import HOURS, Change, Step, look_for, weigh
+from tracegrade.alert.detect.mean import above, risen
+from tracegrade.alert.detect.moments import PRIOR_DISPERSION, Moments
+from tracegrade.alert.detect.steps import steps_of, values_of
+from tracegrade.alert.detect.usual import BASELINE_ERROR, Usual, usual_of
+from tracegrade.alert.detect.usual_value import UsualValue, usual_value_of
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Slo
+from tracegrade.rule.rule import Rule
 from tracegrade.store.history import Bin, SeriesKey
 
 _HOUR = 60
@@ -26,6 +31,9 @@ _DAY = 24 * 60
 _MONTH_S = 30 * 86_400
 _USUAL_SHARE = 0.95  # of what no store knows
 _BELOW_THE_BOUND = (0.05, 0.1)
+_ABOVE_THE_BOUND = (0.2, 0.5)
+_BEFORE = 36 * 60  # minutes
+_FAR = NormalDist().inv_cdf(1 - BASELINE_ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +41,18 @@ class Volume:
     """How many results one series of a rule brings a day, and what is usual there."""
 
     a_day: float
-    usual: Usual
+    usual: Usual | UsualValue
 
 
 def stated_volume(a_day: float, alert: Alert) -> Volume:
-    """So many results a day, at the share that the rule states, or 95 %, after a week of history."""
+    """So many results a day, at the share that the rule states, or 95 %, after a week of history.
+
+    Values are taken to differ by as much as their mean.
+    """
+    if alert.is_of_values:
+        samples = 7 * a_day
+        error = sqrt((1 + max(0.0, a_day / 24 - 1) * PRIOR_DISPERSION) / samples)
+        return Volume(a_day, UsualValue((1.0,) * HOURS, 1.0, 1 + error * _FAR, 1.0, samples, PRIOR_DISPERSION))
     share = _USUAL_SHARE
     if alert.drop is not None and alert.drop.against.share is not None:
         share = alert.drop.against.share
@@ -47,12 +62,17 @@ def stated_volume(a_day: float, alert: Alert) -> Volume:
     return Volume(a_day, Usual((share,) * HOURS, share, low, samples, PRIOR_DISPERSION))
 
 
-def stored_volume(alert: Alert, bins: Mapping[SeriesKey, Sequence[Bin]], days: float) -> Volume | None:
+def stored_volume(rule: Rule, alert: Alert, bins: Mapping[SeriesKey, Sequence[Bin]], days: float) -> Volume | None:
     """That of the middle one of the series, by their results in so many days; None where there is none."""
-    known = []
+    known: list[tuple[float, Usual | UsualValue]] = []
     for found in bins.values():
-        steps = list(steps_of(alert, found, found[-1].minute + _DAY))
-        if (usual := usual_of(steps)) is not None:
+        until = found[-1].minute + _DAY
+        usual = (
+            usual_value_of(values_of(rule, found, until))
+            if alert.is_of_values
+            else usual_of(steps_of(alert, found, until))
+        )
+        if usual is not None:
             known.append((usual.samples, usual))
     if not known:
         return None
@@ -65,9 +85,10 @@ class Expected:
     """What to expect of an alert.
 
     ``volume`` is that of one series; None: nobody knows it, and nothing is ``found``. ``found``: for each size of a
-    fall (of a bound: how far past it; of an objective, at any volume: which share fails), after how many minutes it
-    fires; None for too late or never. At most ``false_alarms_a_month`` in 30 days, over all series and alerts of the
-    rule together, at any volume; None for an objective, which weighs no chance.
+    fall (of a bound: how far past it; of means: as a part of the usual one or of the bound; of an objective, at any
+    volume: which share fails), after how many minutes it fires; None for too late or never. At most
+    ``false_alarms_a_month`` in 30 days, over all series and alerts of the rule together, at any volume; None for an
+    objective, which weighs no chance.
     """
 
     alert: Alert
@@ -85,7 +106,10 @@ class Expected:
         if self.volume is None:
             return f"How soon it fires is unknown, without stored results or --volume; {wrong}."
         found = " and ".join(f"{_what(self.alert, size)} {_when(minutes)}" for size, minutes in self.found)
-        of = "" if self.alert.drop is None else f", of which {self.volume.usual.share:.0%} are good"
+        usual = self.volume.usual
+        of = (
+            f", of which {usual.share:.0%} are good" if self.alert.drop is not None and isinstance(usual, Usual) else ""
+        )
         return f"At {self.volume.a_day:,.0f} results a day of one series{of}: {found}; {wrong}."
 
 
@@ -106,20 +130,41 @@ def minutes_until_found(alert: Alert, volume: Volume, size: float) -> int | None
 
     At most the time in which results are evidence is looked at.
     """
-    change, after = _change(alert, volume.usual, size)
-    before = volume.usual.share if alert.drop is not None else min(0.99, after + 2 * size)
     last = int(alert.evidence_s) // 60
     looks = (range(_FINE, 4 * _HOUR, _FINE), range(4 * _HOUR, 2 * _DAY, _HOUR), range(2 * _DAY, last, 6 * _HOUR))
     for minutes in chain(*looks):
-        steps = list(_mean_steps(volume.a_day, before, after, minutes))
-        if volume.a_day * minutes / _DAY < 1 or sum(step.good + step.bad for step in steps) < alert.min_samples:
+        if volume.a_day * minutes / _DAY < 1 or volume.a_day * (_BEFORE + minutes) / _DAY < alert.min_samples:
             continue
-        found = look_for(
-            change, reversed(steps), volume.usual.dispersion, alert.false_alarm_every, steps[-1].minute + _FINE
-        )
-        if found.value >= 1:
+        if _evidence(alert, volume, size, minutes) >= 1:
             return minutes
     return None
+
+
+def _evidence(alert: Alert, volume: Volume, size: float, minutes: int) -> float:
+    """The evidence so many minutes after the change."""
+    usual, until = volume.usual, _BEFORE + minutes
+    if isinstance(usual, UsualValue):
+        return weigh(*_values(alert, usual, volume.a_day, size, minutes), alert.false_alarm_every, until).value
+    change, after = _change(alert, usual, size)
+    before = usual.share if alert.drop is not None else min(0.99, after + 2 * size)
+    steps = [
+        Step(minute, length, results * share, results * (1 - share))
+        for minute, length, results, share in _results(volume.a_day, minutes, before, after)
+    ]
+    return look_for(change, reversed(steps), usual.dispersion, alert.false_alarm_every, until).value
+
+
+def _values(alert: Alert, usual: UsualValue, a_day: float, size: float, minutes: int) -> tuple[Bets, Iterable[Moments]]:
+    """The bets, and the values before and after a rise, the latest first; they differ by as much as is usual."""
+    base = usual.mean if alert.rise is not None else alert.above or 0.0
+    bets = risen(usual, alert.rise.by) if alert.rise is not None else above(base, usual.dispersion)
+    squares = 1 + usual.variance / usual.mean**2
+    before = base if alert.rise is not None else base * (1 - size)
+    parts = [
+        Moments(minute, length, results, results * mean, results * squares * mean**2)
+        for minute, length, results, mean in _results(a_day, minutes, before, base * (1 + size))
+    ]
+    return bets, reversed(parts)
 
 
 def _minutes_of(slo: Slo, fails: float) -> int | None:
@@ -128,7 +173,9 @@ def _minutes_of(slo: Slo, fails: float) -> int | None:
 
 
 def _sizes(alert: Alert) -> tuple[float, ...]:
-    return _BELOW_THE_BOUND if alert.drop is None else (alert.drop.by, 2 * alert.drop.by)
+    if (form := alert.drop or alert.rise) is not None:
+        return form.by, 2 * form.by
+    return _ABOVE_THE_BOUND if alert.is_of_values else _BELOW_THE_BOUND
 
 
 def _change(alert: Alert, usual: Usual, size: float) -> tuple[Change, float]:
@@ -139,24 +186,24 @@ def _change(alert: Alert, usual: Usual, size: float) -> tuple[Change, float]:
     return past_bound(bound), max(0.0, bound - size)
 
 
-def _mean_steps(a_day: float, before: float, after: float, minutes: int) -> Iterator[Step]:
-    """A day and a half before a fall at a full hour, and the minutes after it."""
-    start = 36 * _HOUR
-    for minute in range(0, start, _HOUR):
-        yield _mean(a_day, minute, _HOUR, before)
+def _results(a_day: float, minutes: int, before: float, after: float) -> Iterator[tuple[int, int, float, float]]:
+    """A day and a half before a change at a full hour, and the minutes after it.
+
+    Of each part its first minute, its length, how many results come, and their share or mean.
+    """
+    for minute in range(0, _BEFORE, _HOUR):
+        yield minute, _HOUR, a_day * _HOUR / _DAY, before
     whole = max(0, minutes // _HOUR - 1) * _HOUR
-    for minute in range(start, start + whole, _HOUR):
-        yield _mean(a_day, minute, _HOUR, after)
-    for minute in range(start + whole, start + minutes, _FINE):
-        yield _mean(a_day, minute, _FINE, after)
-
-
-def _mean(a_day: float, minute: int, minutes: int, share: float) -> Step:
-    results = a_day * minutes / _DAY
-    return Step(minute, minutes, results * share, results * (1 - share))
+    for minute in range(_BEFORE, _BEFORE + whole, _HOUR):
+        yield minute, _HOUR, a_day * _HOUR / _DAY, after
+    for minute in range(_BEFORE + whole, _BEFORE + minutes, _FINE):
+        yield minute, _FINE, a_day * _FINE / _DAY, after
 
 
 def _what(alert: Alert, size: float) -> str:
+    if alert.is_of_values:
+        part = f"{100 * size:.3g} %"
+        return f"a rise by {part} is found" if alert.rise is not None else f"a mean {part} above the bound is found"
     points = f"{100 * size:.2g} points"
     return f"a fall by {points} is found" if alert.drop is not None else f"{points} past the bound are found"
 

@@ -19,6 +19,7 @@ from tracegrade.alert.detect.burn import Budget, budget_of, look_burn
 from tracegrade.alert.detect.coverage import look_coverage
 from tracegrade.alert.detect.drop import look_drop
 from tracegrade.alert.detect.finding import Finding, Firing, Seen
+from tracegrade.alert.detect.mean import look_above, look_rise
 from tracegrade.alert.detect.silence import look_silence
 from tracegrade.alert.detect.steps import counted
 from tracegrade.alert.slo import SloStatus, status
@@ -181,7 +182,7 @@ class Look:
         """The release whose results since `fires` began are nearly all that were bad; None when several share them."""
         since = (fires.starts_ns if fires.facts.since_ns is None else fires.facts.since_ns) // MINUTE_NS
         bad = {
-            key: counted(self.alert, total(item.outcomes for item in bins if item.minute + item.minutes > since))[1]
+            key: _bad(self.alert, fires, total(item.outcomes for item in bins if item.minute + item.minutes > since))
             for key, bins in found.items()
         }
         most = max(bad, key=lambda key: bad[key], default=None)
@@ -222,6 +223,10 @@ class Look:
             budget, is_firing = self._budgets[key], self.stored(key) is not None
             return look_burn(alert.slo, alert.min_samples, budget, self._bins[key], self._until, is_firing=is_firing)
         seen = self._seen(key, self._bins[key], self._all[all_releases(key)])
+        if alert.above is not None and alert.is_of_values:
+            return look_above(self.rule, alert, alert.above, seen)
+        if alert.rise is not None:
+            return look_rise(self.rule, alert, alert.rise, seen)
         if alert.below is not None or alert.above is not None:
             return look_bound(self.rule, alert, alert.below or alert.above or 0.0, seen)
         if alert.drop is not None:
@@ -336,6 +341,14 @@ class Look:
 
 def _results(bins: Iterable[Bin]) -> int:
     return sum(item.outcomes.results for item in bins)
+
+
+def _bad(alert: Alert, fires: StoredAlert, outcomes: Outcomes) -> float:
+    """How much of `outcomes` is bad; of values, what they are beyond the usual mean or the bound."""
+    if not alert.is_of_values:
+        return counted(alert, outcomes)[1]
+    limit = fires.bound if fires.facts.was is None else fires.facts.was
+    return max(0.0, outcomes.all_scores - outcomes.all_passed * limit)
 
 
 def all_releases(key: SeriesKey) -> SeriesKey:

@@ -1,15 +1,18 @@
 """An incident in words: what fell, from which value to which, since when, from how many results, and where to look."""
 
 from datetime import UTC, datetime
+from math import floor, log10
 
 from tracegrade.alert.links import NO_LINKS, Links
 from tracegrade.document.duration import duration_text
+from tracegrade.model.evaluation import MEASURES
 from tracegrade.rule.alert import PASS_RATE, SCORE
 from tracegrade.store.alerts import ErrorBudget, StoredAlert
 from tracegrade.store.diagnosis import Reason, Slice
 from tracegrade.store.incidents import Incident
 
 _NS = 1_000_000_000
+_MINUTE_S = 60
 _DAY_S = 86_400
 _YEAR_DAYS = 365
 _MANY_YEARS = 1_000_000
@@ -36,7 +39,7 @@ def lines(alert: StoredAlert, links: Links = NO_LINKS) -> list[str]:
     found.append(_value(alert))
     if facts.was is not None:
         of = f"of {facts.was_samples} results" if facts.was_samples else "as stated"
-        found.append(f"Before: {facts.was:.1%} {of}")
+        found.append(f"Before: {value_text(alert.of, facts.was)} {of}")
     began = f"Since: {time_text(facts.since_ns if facts.since_ns is not None else alert.starts_ns)}"
     found.append(f"{began}, until {time_text(alert.ends_ns)}" if alert.ends_ns is not None else began)
     if facts.traces and alert.kind != "silent":  # that nothing came is seen in no trace
@@ -108,10 +111,10 @@ def _value(alert: StoredAlert) -> str:
         return f"Before: {alert.samples:,} results in 7d"
     if facts.budget is not None:
         return budget_text(facts.budget)
-    interval = f"between {facts.low:.1%} and {facts.high:.1%}"
+    interval = f"between {value_text(alert.of, facts.low)} and {value_text(alert.of, facts.high)}"
     if facts.by_chance_every_s and alert.state == "firing":
         interval += f"; by chance at most once in {_long_time(facts.by_chance_every_s)}"
-    return f"Value: {alert.value:.1%} of {alert.samples} results, {interval}"
+    return f"Value: {value_text(alert.of, alert.value)} of {alert.samples} results, {interval}"
 
 
 def _what(alert: StoredAlert) -> str:
@@ -119,24 +122,46 @@ def _what(alert: StoredAlert) -> str:
         return _silence(alert)
     if alert.facts.budget is not None:
         return _burn(alert, alert.facts.budget)
-    within = "" if alert.kind == "drop" else f" in {duration_text(alert.over_s)}"  # a drop: since it fell, or rose
+    # A fall or a rise: since it began, or was over.
+    within = "" if alert.kind in ("drop", "rise") else f" in {duration_text(alert.over_s)}"
     over = f"({_results(alert)}{within})"
-    named = {"pass_rate": "pass rate", "not_evaluable": "share not evaluable", "error": "share of errors"}.get(alert.of)
-    if named is None:
-        name, score, _ = alert.of.partition(".score")
-        named = f"mean score of {name}" if score else f"pass rate of {alert.of}"
+    named, value = _named(alert.of), value_text(alert.of, alert.value)
     if alert.state == "resolved" and alert.facts.ended_by:  # it is not known whether the value recovered
-        return f"{named} was {alert.value:.1%} {over} when {alert.facts.ended_by}"
+        return f"{named} was {value} {over} when {alert.facts.ended_by}"
     if alert.state == "resolved":
-        before = "" if alert.facts.fired_at is None else f"from {alert.facts.fired_at:.1%} "
+        before = "" if alert.facts.fired_at is None else f"from {value_text(alert.of, alert.facts.fired_at)} "
         named = "coverage" if alert.kind == "coverage" else named
-        return f"{named} recovered {before}to {alert.value:.1%} ({_results(alert)})"
-    if alert.kind == "drop":
-        was = f"{alert.facts.was:.1%}" if alert.facts.was is not None else "its baseline"
-        return f"{named} fell from {was} to {alert.value:.1%} {over}"
+        return f"{named} recovered {before}to {value} ({_results(alert)})"
+    if alert.kind in ("drop", "rise"):
+        was = value_text(alert.of, alert.facts.was) if alert.facts.was is not None else "its baseline"
+        return f"{named} {'fell' if alert.kind == 'drop' else 'rose'} from {was} to {value} {over}"
     if alert.kind == "coverage":
-        return f"results stopped arriving: {alert.value:.1%} of the usual number are left {over}"
-    return f"{named} {alert.value:.1%} is {alert.kind} {alert.bound:.1%} {over}"
+        return f"results stopped arriving: {value} of the usual number are left {over}"
+    return f"{named} {value} is {alert.kind} {value_text(alert.of, alert.bound)} {over}"
+
+
+def _named(of: str) -> str:
+    """What is watched, in words."""
+    named = {"pass_rate": "pass rate", "not_evaluable": "share not evaluable", "error": "share of errors"}.get(of)
+    if named is not None:
+        return named
+    if of in MEASURES:
+        return f"mean {of}"
+    name, score, _ = of.partition(SCORE)
+    return f"mean score of {name}" if score else f"pass rate of {of}"
+
+
+def value_text(of: str, value: float) -> str:
+    """A value of what is watched: "74.4%", "25,300" tokens, a cost of "0.42", a duration of "12.4s" or "3m 20s"."""
+    if of not in MEASURES:
+        return f"{value:.1%}"
+    if of == "duration" and value >= _MINUTE_S:
+        minutes, seconds = divmod(round(value), _MINUTE_S)
+        return f"{minutes}m {seconds}s" if minutes < _MINUTE_S else length_text(value)
+    digits = 0 if value >= 1000 else max(0, 2 - floor(log10(value))) if value > 0 else 0
+    text = f"{value:,.{digits}f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{text}s" if of == "duration" else text
 
 
 def _silence(alert: StoredAlert) -> str:

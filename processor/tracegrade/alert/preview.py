@@ -8,7 +8,6 @@ from tracegrade.alert.look import History
 from tracegrade.alert.window import window_of
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.history import Window
 from tracegrade.store.schema import MINUTE_NS
 
 _NS = 1_000_000_000
@@ -64,9 +63,14 @@ def preview(
         advance(1)
     fired = sorted([*found, *current], key=lambda alert: (alert.starts_ns, alert.fingerprint))
     which = {(alert.rule_id, alert.kind, alert.of, alert.over_s) for alert in fired}
-    results = {rule.id: _results(history, rule, since_ns, until_ns) for rule in rules}
+    by_id = {rule.id: rule for rule in rules}
+
+    def results(looked: LookedAt) -> int:
+        window = window_of(by_id[looked.rule_id], looked.alert, since_ns, until_ns)
+        return sum(item.outcomes.results for bins in history.bins(looked.rule_id, window).values() for item in bins)
+
     quiet = [
-        f"{looked.rule_id}: {looked.alert.says}: did not fire. {_why(looked, results[looked.rule_id])}"
+        f"{looked.rule_id}: {looked.alert.says}: did not fire. {_why(looked, results(looked))}"
         for looked in best.values()
         if (looked.rule_id, looked.alert.kind, looked.alert.of, looked.alert.over) not in which
     ]
@@ -78,14 +82,11 @@ def _certainty(looked: LookedAt) -> tuple[bool, float]:
     return looked.evidence is not None, (looked.evidence or 0.0) / max(1, looked.needed)
 
 
-def _results(history: History, rule: Rule, since_ns: int, until_ns: int) -> int:
-    window = Window("", since_ns, until_ns, rule.incomplete == "count")
-    return sum(item.outcomes.results for bins in history.bins(rule.id, window).values() for item in bins)
-
-
 def _why(looked: LookedAt, results: int) -> str:
     """Why an alert did not fire, from its check with the most evidence."""
     seen = f"{results:,} {'result' if results == 1 else 'results'} looked at"
+    if looked.alert.is_of_values and not results:
+        return f"{seen}: {looked.alert.of} is measured from the time on at which the rule in force has such an alert."
     if looked.alert.is_counted:
         return f"{seen}; the condition never held."
     if looked.evidence is not None:

@@ -6,7 +6,7 @@ from hashlib import blake2b
 from math import log
 
 from tracegrade.alert.detect.evidence import LEAST_SHARE, MOST_SHARE
-from tracegrade.alert.detect.finding import Finding, Verdict
+from tracegrade.alert.detect.finding import Finding, Verdict, measure
 from tracegrade.alert.detect.sampling import as_kept, kept_ratio
 from tracegrade.alert.detect.steps import counted
 from tracegrade.rule.alert import UNJUDGED, Alert
@@ -83,10 +83,16 @@ def resolved(current: StoredAlert, now_ns: int, reason: EndReason = "recovered",
 
 
 def is_better(rule: Rule, alert: Alert, fires: StoredAlert, outcomes: Outcomes) -> bool:
-    """Whether `outcomes`, of what replaced the cause of `fires`, are far likelier to be good than as bad as it is."""
+    """Whether `outcomes`, of what replaced the cause of `fires`, are far likelier to be good than as bad as it is.
+
+    Of values: whether their mean is nearer to good than to bad beyond doubt.
+    """
     good, bad = counted(alert, outcomes)
     is_bad = fires.value if fires.facts.fired_at is None else fires.facts.fired_at
     is_good = fires.bound if fires.facts.was is None else fires.facts.was
+    if alert.is_of_values:
+        found = measure(rule, alert, outcomes)
+        return found is not None and found.high < (is_good + is_bad) / 2
     if alert.of in UNJUDGED:
         is_good, is_bad = 1 - is_good, 1 - is_bad
     elif not alert.is_of_score:

@@ -83,8 +83,7 @@ class ReadHistory:
         self._by_hour = lru_cache(_HOURS_KEPT)(self._hours)
         self._courses: dict[tuple[str, bool], defaultdict[str, list[_Course]]] = {}
         windows = {window_of(rule, alert, since_ns, until_ns) for rule in rules for alert in rule.alert}
-        whole_rules = {Window("", since_ns, until_ns, rule.incomplete == "count") for rule in rules}
-        for window in windows | whole_rules:
+        for window in windows:
             courses: dict[int, _Course] = {}
             for number, minute, counted in history.minutes(window):
                 if number not in courses:

@@ -77,7 +77,7 @@ def _stored_volumes(settings: ReadSettings, rules: "Sequence[Rule]") -> "dict[tu
                 history = SeriesHistory(connection, {rule.hash})
                 for place, alert in enumerate(rule.alert):
                     bins = history.bins(window_of(rule, alert, since_ns, now_ns)).get(rule.id, {})
-                    if (volume := stored_volume(alert, bins, _VOLUME_DAYS)) is not None:
+                    if (volume := stored_volume(rule, alert, bins, _VOLUME_DAYS)) is not None:
                         found[rule.id, place] = volume
     except (TraceGradeError, SQLAlchemyError):  # there is none here, or not yet, or it is damaged: rules are none of it
         return {}

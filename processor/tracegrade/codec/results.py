@@ -96,6 +96,7 @@ def new_result(trace: TraceSummary, spans: bytes, tool_calls: list[ToolCall], de
                 decision.outcome,
                 decision.reason,
                 _evaluation_rows(decision.evaluations),
+                *((decision.measured,) if decision.measured else ()),
             )
         )
     parts = (_VERSION, trace.to_json(), _call_rows(tool_calls), _subject_rows(subjects), rows)
@@ -221,6 +222,9 @@ def _call(row: list[Any]) -> ToolCall:
 
 
 def _decision(subjects: list[JudgedSubject], row: list[Any]) -> Decision:
-    subject, rule_id, rule_hash, level, probability, kind, outcome, reason, evaluations = row
+    subject, rule_id, rule_hash, level, probability, kind, outcome, reason, evaluations, *measured = row
     pair = Pair(subjects[subject], rule_id, rule_hash, level, probability)
-    return Decision(pair, kind, outcome, reason, [Evaluation(pair, *evaluation) for evaluation in evaluations])
+    decision = Decision(pair, kind, outcome, reason, [Evaluation(pair, *evaluation) for evaluation in evaluations])
+    if measured:
+        decision.measured = tuple((name, value) for name, value in measured[0])
+    return decision

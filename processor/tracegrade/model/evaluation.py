@@ -8,7 +8,11 @@ from tracegrade.model.json_value import JsonValue
 
 # pass, fail: judged. not_evaluable: nothing there to judge, with a reason. error: judging failed, with a reason.
 Outcome: TypeAlias = Literal["pass", "fail", "not_evaluable", "error"]
+Measure: TypeAlias = Literal["tokens", "cost", "duration"]
 DecisionKind: TypeAlias = Literal["evaluated", "not_matched", "sampled_out", "not_evaluable", "error"]
+
+MEASURES: tuple[Measure, ...] = ("tokens", "cost", "duration")
+"""What may be measured of a subject: tokens of its model calls, what these cost, and how long it took, in seconds."""
 
 
 def subject_key(tenant: str, run: str, trace_id: str, kind: str, id: str) -> "blake2b":
@@ -157,6 +161,7 @@ class Decision:
 
     ``outcome`` is the rule's outcome on the subject when kind is evaluated (pass or fail), else None. ``reason`` is
     the clause that did not match, why it could not be evaluated, or the error. ``evaluations`` are in the rule's order.
+    ``measured`` is what the rule's alerts watch beside outcomes; None of what is not known.
     """
 
     pair: Pair
@@ -164,6 +169,7 @@ class Decision:
     outcome: Outcome | None
     reason: str
     evaluations: list[Evaluation]
+    measured: tuple[tuple[Measure, float | None], ...] = ()
 
     def to_json(self) -> dict[str, JsonValue]:
         """The decision as a JSON object, without its evaluations."""

@@ -1,15 +1,18 @@
 """The ``alert`` of a rule: when people are notified, in addition to the stored results."""
 
+from collections.abc import Iterator, Sequence
 from typing import Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import InitErrorDetails
 
 from tracegrade.document.duration import duration_text
 from tracegrade.document.file_model import Duration, FileModel
-from tracegrade.rule.alert_forms import Coverage, Drop, Slo
+from tracegrade.model.evaluation import MEASURES
+from tracegrade.rule.alert_forms import Coverage, Drop, Rise, Slo
 from tracegrade.rule.mistakes import mistake, refuse
 
-AlertKind: TypeAlias = Literal["below", "above", "drop", "coverage", "silent", "slo"]
+AlertKind: TypeAlias = Literal["below", "above", "drop", "rise", "coverage", "silent", "slo"]
 
 _DAY_S = 86_400.0
 _LEAST_EVIDENCE_S = 7 * _DAY_S
@@ -19,7 +22,7 @@ _WENT = {
     "sustained": "is no longer a field: 'false_alarm_every: 30d' says how seldom an alert may be wrong",
 }
 
-FORMS: tuple[AlertKind, ...] = ("below", "above", "drop", "coverage", "slo")
+FORMS: tuple[AlertKind, ...] = ("below", "above", "drop", "rise", "coverage", "slo")
 """The fields of which exactly one says what an alert looks for."""
 
 _ONLY_OF_TESTS = {
@@ -53,9 +56,17 @@ class Alert(FileModel):
 
     below: float | None = Field(default=None, gt=0, le=1, description="Fires when what is watched falls below this.")
     above: float | None = Field(
-        default=None, gt=0, lt=1, description="Fires when a share, of not_evaluable or error, rises above this."
+        default=None,
+        gt=0,
+        description=(
+            "Fires when a share, of not_evaluable or error, rises above this, or the mean of tokens, cost (in the "
+            "currency of traces.prices) or duration (in seconds)."
+        ),
     )
     drop: Drop | None = Field(default=None, description="Fires when what is watched falls against a baseline.")
+    rise: Rise | None = Field(
+        default=None, description="Fires when the mean of tokens, cost or duration rises against a baseline."
+    )
     coverage: Coverage | None = Field(
         default=None, description="Fires when results, or those that can be judged, become rare."
     )
@@ -64,7 +75,7 @@ class Alert(FileModel):
         default=PASS_RATE,
         description=(
             "What is watched: pass_rate, not_evaluable or error of the rule; NAME for the pass rate of one evaluation, "
-            "NAME.score for its mean score."
+            "NAME.score for its mean score; tokens, cost or duration of what is judged."
         ),
     )
     over: Duration = Field(
@@ -81,7 +92,7 @@ class Alert(FileModel):
         description="At most one false alarm in this time, over all series and alerts of the rule together.",
     )
     resolve_at: float | None = Field(
-        default=None, ge=0, le=1, description="What is watched must come back to this; the bound itself unless set."
+        default=None, ge=0, description="What is watched must come back to this; the bound itself unless set."
     )
 
     @model_validator(mode="before")
@@ -118,13 +129,16 @@ class Alert(FileModel):
         """Whether it is measured against earlier results, and not against what the rule states."""
         if self.coverage is not None:
             return self.coverage.against is not None
-        return self.drop is not None and self.drop.against.history is not None
+        return self.rise is not None or (self.drop is not None and self.drop.against.history is not None)
 
     @property
     def evidence_s(self) -> float:
         """How far back results count as evidence, in seconds: at low volume a fall takes days to be seen."""
-        history = self.drop.against.history if self.drop is not None else None
-        against = self.coverage.against if self.coverage is not None else history
+        against = None
+        if self.drop is not None:
+            against = self.drop.against.history
+        elif (form := self.rise or self.coverage) is not None:
+            against = form.against
         return max(self.over, against or _LEAST_EVIDENCE_S)
 
     @property
@@ -134,7 +148,9 @@ class Alert(FileModel):
             return self.kind, self.of, self.slo.objective, self.slo.window
         drop = self.drop and (self.drop.against.share, self.drop.against.history, self.drop.by)
         coverage = self.coverage and (self.silent_s or (self.coverage.against, self.coverage.falls_to))
-        return self.kind, self.of, self.below, self.above, drop, coverage, self.over
+        rise = (self.rise.against, self.rise.by) if self.rise is not None else None
+        identity = (self.kind, self.of, self.below, self.above, drop, coverage, self.over)
+        return identity if rise is None else (*identity, rise)
 
     @property
     def evaluation(self) -> str:
@@ -145,6 +161,11 @@ class Alert(FileModel):
     def is_of_score(self) -> bool:
         """Whether a mean score is watched."""
         return self.of.endswith(SCORE)
+
+    @property
+    def is_of_values(self) -> bool:
+        """Whether the mean of tokens, costs or durations is watched."""
+        return self.of in MEASURES
 
     @property
     def says(self) -> str:
@@ -159,7 +180,8 @@ class Alert(FileModel):
         if self.below is not None:
             return f"{self.of} below {self.below:g}, {over}"
         if self.above is not None:
-            return f"{self.of} above {self.above:g}, {over}"
+            mean = "mean " if self.is_of_values else ""
+            return f"{mean}{self.of} above {self.above:,g}, {over}"
         if self.drop is not None:
             against = self.drop.against
             what = (
@@ -168,6 +190,9 @@ class Alert(FileModel):
                 else f"the {duration_text(against.history or 0)} before"
             )
             return f"{self.of} falls by {self.drop.by:g} or more against {what}, {over}"
+        if self.rise is not None:
+            before = f"the {duration_text(self.rise.against)} before"
+            return f"mean {self.of} rises by {100 * self.rise.by:.3g} % or more against {before}, {over}"
         assert self.coverage is not None
         usual = f"the {duration_text(self.coverage.against or 0)} before"
         return f"results fall to {self.coverage.falls_to:g} of what was usual in {usual}, {over}"
@@ -180,12 +205,14 @@ class Alert(FileModel):
             mistakes.append(mistake(f"expected one of {', '.join(FORMS)}, found {' and '.join(given) or 'none'}"))
         if self.of.removesuffix(SCORE) in SHARES and self.is_of_score:
             mistakes.append(mistake(f"a rule has no score; name an evaluation, found {self.of!r}", "of"))
-        if given == ["above"] and self.of not in UNJUDGED:
-            mistakes.append(mistake(f"above watches one of {', '.join(UNJUDGED)}, found {self.of!r}", "of"))
+        if given == ["above"] and self.of not in (*UNJUDGED, *MEASURES):
+            expected = ", ".join((*UNJUDGED, *MEASURES))
+            mistakes.append(mistake(f"above watches one of {expected}, found {self.of!r}", "of"))
         if given != ["above"] and self.of in UNJUDGED:
             mistakes.append(mistake(f"a share of {self.of!r} is watched by 'above'", "of"))
         if given == ["slo"] and self.is_of_score:
             mistakes.append(mistake(f"an objective is for the share of passes; remove {SCORE!r} of {self.of!r}", "of"))
+        mistakes += self._mistakes_of_values(given)
         if given == ["coverage"] and self.of != PASS_RATE:
             mistakes.append(mistake("coverage watches the rule's results; remove 'of'", "of"))
         if self.resolve_at is not None and (problem := self._resolves_wrongly()):
@@ -196,6 +223,17 @@ class Alert(FileModel):
         if mistakes:
             raise refuse(mistakes)
         return self
+
+    def _mistakes_of_values(self, given: Sequence[str]) -> Iterator[InitErrorDetails]:
+        if given == ["rise"] and not self.is_of_values:
+            yield mistake(f"rise watches one of {', '.join(MEASURES)}, found {self.of!r}", "of")
+        if given in (["below"], ["drop"], ["slo"]) and self.is_of_values:
+            yield mistake(f"{self.of!r} is watched by 'above' and 'rise', found {given[0]!r}", "of")
+        if not self.is_of_values:
+            for name, most in (("above", "expected a share below 1"), ("resolve_at", "expected a share up to 1")):
+                value = getattr(self, name)
+                if value is not None and (value > 1 or (name == "above" and value == 1)):
+                    yield mistake(f"{most}, found {value:g}", name)
 
     def _resolves_wrongly(self) -> str | None:
         if self.below is not None and self.resolve_at is not None and self.resolve_at < self.below:

@@ -1,5 +1,6 @@
-"""The forms of alerts that have fields of their own: a fall against a baseline, lost coverage, an error budget."""
+"""The forms of alerts that have fields of their own: a fall or a rise, lost coverage, an error budget."""
 
+import re
 from typing import Annotated, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
@@ -54,6 +55,35 @@ class Drop(FileModel):
                 ]
             )
         return value
+
+
+_PERCENT = r"([0-9]+(?:\.[0-9]+)?) ?%"
+
+
+def _part(value: object) -> object:
+    found = re.fullmatch(_PERCENT, value) if isinstance(value, str) else None
+    if isinstance(value, str) and found is None:
+        raise ValueError(f"expected a part such as 30 % or 0.3, found {value!r}")
+    return float(found[1]) / 100 if found is not None else value
+
+
+class Rise(FileModel):
+    """A rise of the mean of tokens, cost or duration against a baseline."""
+
+    against: Duration = Field(gt=0, description="How much stored history before the window is compared with (7d).")
+    by: Annotated[
+        float,
+        BeforeValidator(
+            _part,
+            json_schema_input_type=Annotated[str, Field(pattern=f"^{_PERCENT}$", examples=["30 %"])]
+            | Annotated[float, Field(gt=0)],
+        ),
+    ] = Field(
+        default=0.3,
+        gt=0,
+        le=10,
+        description="The smallest rise that matters, as a part of the mean before (30 % or 0.3); half is no rise.",
+    )
 
 
 class Coverage(FileModel):

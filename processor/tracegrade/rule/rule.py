@@ -20,6 +20,7 @@ from pydantic import (
 from tracegrade.document.file_model import FileModel
 from tracegrade.evaluate import registry
 from tracegrade.evaluate.criteria import semantic
+from tracegrade.model.evaluation import MEASURES, Measure
 from tracegrade.model.json_value import JsonValue
 from tracegrade.rule.alert import SHARES, Alert
 from tracegrade.rule.case import CaseList
@@ -113,7 +114,7 @@ class Rule(FileModel):
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         mistakes = []
-        names: set[str] = set(SHARES)
+        names: set[str] = {*SHARES, *MEASURES}
         for position, spec in enumerate(self.evaluate):
             if spec.name in names:
                 mistakes.append(mistake(_name_taken(spec), "evaluate", position, "name"))
@@ -123,6 +124,9 @@ class Rule(FileModel):
                 mistakes.append(mistake(_name_taken(case.spec), "cases", place, "name"))
         names |= {name for name, _ in self.named_specs()}
         for position, alert in enumerate(self.alert):
+            if self.scope == "tool-call" and alert.of in ("tokens", "cost"):
+                why = f"a tool call has no {alert.of}, only model calls have; of a tool call 'duration' is known"
+                mistakes.append(mistake(why, "alert", position, "of"))
             if alert.evaluation and alert.evaluation not in names:
                 known = ", ".join(sorted(names))
                 mistakes.append(
@@ -138,6 +142,12 @@ class Rule(FileModel):
             yield spec.name, spec
         for case in self.cases.all if self.cases is not None else ():
             yield case.spec.name, case.spec
+
+    @cached_property
+    def measures(self) -> tuple[Measure, ...]:
+        """What is measured of each subject beside its outcome: what its alerts watch."""
+        watched = {alert.of for alert in self.alert}
+        return tuple(measure for measure in MEASURES if measure in watched)
 
     @property
     def packages(self) -> dict[str, JsonValue]:
@@ -199,4 +209,6 @@ class Rule(FileModel):
 def _name_taken(spec: EvaluationSpec) -> str:
     if spec.name in SHARES:
         return f"the name {spec.name!r} is the name of the whole rule; choose another"
+    if spec.name in MEASURES:
+        return f"the name {spec.name!r} is what alerts call what runs use; choose another"
     return f"two evaluations are called {spec.name!r}; give each a 'name' of its own"

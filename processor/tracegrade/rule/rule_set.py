@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from tracegrade.document.problem import Problem
 from tracegrade.rule.clauses import RESOURCE_ATTRIBUTES
 from tracegrade.rule.rule import Rule
+from tracegrade.semconv import TOKEN_USAGE
 
 Fact = TypeVar("Fact")
 
@@ -35,6 +36,7 @@ class RuleSet:
             *(part.attributes_read for part in clauses),
             *(found.attributes_read for found in cases),
             *(evaluator.attributes for evaluator in evaluators.values()),
+            *(TOKEN_USAGE for rule in self.rules if rule.measures not in ((), ("duration",))),
         )
         self.scopes = frozenset(rule.scope for rule in self.rules)
         self._known: dict[Any, Any] = {}

@@ -18,7 +18,7 @@ from tracegrade.rule.rule import Rule
 
 Warning: TypeAlias = tuple[Location, str]
 
-_NO_PRICES = f"costs are not known, so this is never evaluated: {NO_PRICES}"
+_NO_PRICES = f"costs are not known, and nothing can be said of them: {NO_PRICES}"
 
 # A question mark that ends a sentence is none of a glob's.
 _LOOKS_LIKE_A_GLOB = re.compile(r"\*|\?\w|\[[^\]\s]+\]")
@@ -64,6 +64,9 @@ def costs_not_known(rule: Rule) -> Iterator[Warning]:
     for location, item in _items(rule):
         if item.get("max_cost") is not None:
             yield (*location, "max_cost"), _NO_PRICES
+    for place, alert in enumerate(rule.alert):
+        if alert.of == "cost":
+            yield ("alert", place, "of"), _NO_PRICES
 
 
 def _globs_in_prompts(rule: Rule) -> Iterator[Warning]:

@@ -14,6 +14,7 @@ from tracegrade.store.series import Rule, SeriesNumbers
 
 _Place = tuple[int, int, bool]  # minute, series, complete
 _PASS = OUTCOMES.index("pass")
+_NOT_EVALUABLE = OUTCOMES.index("not_evaluable")
 _TRACES: Rule = (EVERY_TRACE, "", "", "", 1.0)
 
 
@@ -36,7 +37,8 @@ class Sums:
     ) -> None:
         """Count the outcomes of one trace, and the trace in series `traffic`; with `by` = -1, subtract them.
 
-        A session is not counted as traffic, since its traces are: its `traffic` is None.
+        A session is not counted as traffic, since its traces are: its `traffic` is None. What was measured counts in a
+        series of its own: as a pass with the value as its score, or as not_evaluable where it is not known.
         """
         sums = self._sums[last_received_ns // MINUTE_NS, bool(complete)]
         if traffic is not None:
@@ -47,9 +49,15 @@ class Sums:
             if score is not None:
                 of_series[-2] += by * score
                 of_series[-1] += by * score * score
-        for series, _, _, _, outcome in decisions:
+        for series, _, _, _, outcome, *measured in decisions:
             if outcome is not None:
                 sums[series][outcome] += by
+            for of, value in measured[0] if measured else ():
+                of_series = sums[of]
+                of_series[_PASS if value is not None else _NOT_EVALUABLE] += by
+                if value is not None:
+                    of_series[-2] += by * value
+                    of_series[-1] += by * value * value
 
     def take_back(self, connection: Connection, known: SeriesNumbers, numbers: Sequence[int]) -> None:
         """Subtract the counts of the traces with these `numbers`, which will be replaced."""

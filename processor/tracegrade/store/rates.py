@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, or_, select
 
 from tracegrade.store.result_filter import ResultFilter, of_series
 from tracegrade.store.schema import COUNTED_MINUTES, DAY_MINUTES, EVERY_TRACE, MINUTE_NS, WHOLE_RULE, counts, series
+from tracegrade.store.series import IS_EVALUATION
 
 _HOUR = 60
 # The end of a day, so that a window without an end has no single hours and minutes.
@@ -65,7 +66,9 @@ def rates(
         count_incomplete: count incomplete traces too.
     """
     matching = select(series.c.number).where(
-        series.c.rule_id != EVERY_TRACE, *of_series(replace(result_filter, evaluation=evaluation))
+        series.c.rule_id != EVERY_TRACE,
+        or_(IS_EVALUATION, series.c.evaluation == WHOLE_RULE),
+        *of_series(replace(result_filter, evaluation=evaluation)),
     )
     names = matching.with_only_columns(
         series.c.number, series.c.probability, series.c.tenant, series.c.rule_id, series.c.evaluation, series.c.service

@@ -2,7 +2,8 @@
 
 from sqlalchemy import ColumnElement, Connection, exists, func, select
 
-from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, MINUTE_NS, WHOLE_RULE, counts, rule_texts, series
+from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, MINUTE_NS, counts, rule_texts, series
+from tracegrade.store.series import IS_EVALUATION
 
 SeriesNames = tuple[str, str, str, str, str]
 """Rule id, rule hash, evaluation, agent, service."""
@@ -24,7 +25,7 @@ def recent_series(connection: Connection, since_ns: int, most: int) -> list[Seri
             counts.c.minute >= minute - minute % DAY_MINUTES,
             series.c.run == "live",
             series.c.rule_id != EVERY_TRACE,
-            series.c.evaluation != WHOLE_RULE,
+            IS_EVALUATION,
             ~_was_changed(),
         )
         .group_by(*names)

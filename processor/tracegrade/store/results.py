@@ -16,7 +16,8 @@ from tracegrade.store.arrivals import number_range
 from tracegrade.store.blocks import block_ranges
 from tracegrade.store.parts import in_parts
 from tracegrade.store.result_filter import ResultFilter, of_series, of_traces
-from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE, series, traces
+from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, series, traces
+from tracegrade.store.series import IS_EVALUATION
 
 # Blocks are looked up for at most this many series; results of more series are found soon without that.
 _MAX_SEARCHED_SERIES = 1000
@@ -75,7 +76,7 @@ def newest_of_each(
         group_of: the group of a row of ``series``.
         limit: how many groups; each is one search, even if other groups have many results.
     """
-    query = select(series).where(series.c.evaluation != WHOLE_RULE, *of_series(result_filter))
+    query = select(series).where(IS_EVALUATION, *of_series(result_filter))
     left = {row.number: group_of(row) for row in connection.execute(query)}
     found: list[_Found] = []
     before = None
@@ -165,7 +166,7 @@ def _numbers_of(connection: Connection, trace_id: bytes, low: int, high: int) ->
 
 def _series(connection: Connection, result_filter: ResultFilter) -> list[int] | None:
     """The numbers of the series that `result_filter` selects; None for all series."""
-    query = select(series.c.number).where(series.c.evaluation != WHOLE_RULE)
+    query = select(series.c.number).where(IS_EVALUATION)
     everything = connection.execute(select(func.count()).select_from(query.subquery())).scalar_one()
     numbers = list(connection.execute(query.where(*of_series(result_filter))).scalars())
     return None if len(numbers) == everything else numbers

@@ -11,13 +11,14 @@ from tracegrade.model.evaluation import Decision
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import RunSummary, TraceResult, TraceSummary
 from tracegrade.store.schema import DECISION_KINDS, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE
-from tracegrade.store.series import Origin, SeriesNumbers
+from tracegrade.store.series import Origin, Rule, SeriesNumbers
 
 Key: TypeAlias = tuple[bytes, str, str]  # trace id, tenant, run
 
 # (id, series, case, subject kind, subject id, outcome, score, time), as the view `evaluations` has them.
 EvaluationRow: TypeAlias = Sequence[Any]
-# (series, subject kind, subject id, kind, outcome), as the view `decisions` has them.
+# (series, subject kind, subject id, kind, outcome), as the view `decisions` has them; where something was measured,
+# also a list of (series, value).
 DecisionRow: TypeAlias = Sequence[Any]
 
 _OUTCOME = {name: place for place, name in enumerate(OUTCOMES)}
@@ -103,7 +104,18 @@ class TraceRows:
             series = self._series.learn(self._connection, self._origin, rule, WHOLE_RULE)
         # not_evaluable and error are both kinds and outcomes; sampled_out has no outcome and counts nowhere.
         result = _OUTCOME.get(decision.outcome or kind)
-        self.decisions.append((series, subject_kind, subject_id, _DECISION_KIND[kind], result))
+        row = (series, subject_kind, subject_id, _DECISION_KIND[kind], result)
+        self.decisions.append((*row, self._measured(decision, rule)) if decision.measured else row)
+
+    def _measured(self, decision: Decision, rule: Rule) -> list[tuple[int, float | None]]:
+        known = self._known[rule]
+        found = []
+        for name, value in decision.measured:
+            series = known.get(name)
+            if series is None:
+                series = self._series.learn(self._connection, self._origin, rule, name)
+            found.append((series, value))
+        return found
 
 
 def run_rows(runs: Sequence[RunSummary]) -> list[tuple[Any, ...]]:

@@ -74,9 +74,18 @@ series = Table(
         "rule_hash", Text, nullable=False, doc="the rule's hash as results carry it: changes with what the rule judges"
     ),
     Column(
-        "evaluation", Text, nullable=False, doc="the evaluation's name within the rule; empty for the rule as a whole"
+        "evaluation",
+        Text,
+        nullable=False,
+        doc="the evaluation's name within the rule; empty for the rule as a whole; `tokens`, `cost` or `duration` "
+        "where these are summed up for an alert",
     ),
-    Column("evaluator", Text, nullable=False, doc="the evaluator's name"),
+    Column(
+        "evaluator",
+        Text,
+        nullable=False,
+        doc="the evaluator's name; empty for the rule as a whole, and for tokens, cost and duration",
+    ),
     Column("level", Text, nullable=False, doc="how much a fail matters"),
     Column("threshold", Float, doc="the least score that passes; null for a rule as a whole"),
     Column("service", Text, nullable=False, doc="`service.name` of the judged resource"),
@@ -188,7 +197,7 @@ counts = Table(
     Column("failed", Integer, nullable=False, doc="results that fail"),
     Column("not_evaluable", Integer, nullable=False, doc="results that could not be judged"),
     Column("errors", Integer, nullable=False, doc="results whose evaluation raised an error"),
-    Column("score_sum", Float, nullable=False, doc="the sum of all scores"),
+    Column("score_sum", Float, nullable=False, doc="the sum of all scores; of tokens, costs, or seconds"),
     Column("score_squares", Float, nullable=False, doc="the sum of their squares"),
     sqlite_with_rowid=False,
     info={"about": "Outcomes of each series by minute, hour and day of the trace's last span: gives pass rates."},
@@ -215,7 +224,8 @@ alerts = Table(
         "of",
         Text,
         nullable=False,
-        doc="what is watched: `pass_rate`, `not_evaluable`, `error`, an evaluation's name, or NAME.score",
+        doc="what is watched: `pass_rate`, `not_evaluable`, `error`, an evaluation's name, NAME.score, `tokens`, "
+        "`cost` or `duration`",
     ),
     Column("bound", Float, nullable=False, doc="what it is compared with"),
     Column("over_s", Float, nullable=False, doc="the window, s"),

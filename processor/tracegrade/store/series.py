@@ -18,10 +18,15 @@ Origin: TypeAlias = tuple[str, str, str, str | None, str]  # tenant, run, servic
 Rule: TypeAlias = tuple[str, str, str, str, float]  # rule id, rule hash, level, agent, probability
 
 
+IS_EVALUATION = series.c.evaluator != ""
+"""Chooses the series of evaluations: not those of whole rules, and not those of what was measured."""
+
+
 class Series(NamedTuple):
     """The low-cardinality fields that results of one series share; ``evaluation`` is "" for a rule as a whole.
 
-    ``tracegrade`` is the version that judged, "" if unknown.
+    Of what was measured, ``evaluation`` is the name of the measure, and ``evaluator`` is "". ``tracegrade`` is the
+    version that judged, "" if unknown.
     """
 
     tenant: str
@@ -83,7 +88,7 @@ class SeriesNumbers:
                 rule_hash,
                 evaluation,
                 evaluator,
-                level if evaluation else "",
+                level if evaluator else "",
                 threshold,
                 storable(service),
                 storable(release) if release is not None else None,

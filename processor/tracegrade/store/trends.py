@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, func, literal_column, select, 
 from tracegrade.store.rates import stretches
 from tracegrade.store.result_filter import ResultFilter, of_series
 from tracegrade.store.schema import COUNTED_MINUTES, DAY_MINUTES, EVERY_TRACE, MINUTE_NS, WHOLE_RULE, counts, series
+from tracegrade.store.series import IS_EVALUATION
 
 Dimension: TypeAlias = Literal["tenant", "rule_id", "rule_hash", "service", "agent", "release"]
 Key: TypeAlias = tuple[str, ...]
@@ -110,7 +111,7 @@ def traffic(connection: Connection, result_filter: ResultFilter, *, step_minutes
 
 def fails_by(connection: Connection, result_filter: ResultFilter, group_of: Callable[[Any], Key]) -> Counter[Key]:
     """The number of failed evaluations by group, incomplete traces included; `group_of` takes a row of ``series``."""
-    conditions = (series.c.evaluation != WHOLE_RULE, *of_series(result_filter))
+    conditions = (IS_EVALUATION, *of_series(result_filter))
     groups = {row.number: group_of(row) for row in connection.execute(select(series).where(*conditions))}
     query = select(counts.c.series, func.sum(counts.c.failed)).group_by(counts.c.series)
     query = query.where(counts.c.series.in_(select(series.c.number).where(*conditions)), counts.c.failed > 0)

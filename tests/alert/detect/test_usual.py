@@ -6,7 +6,8 @@ import pytest
 from bench.alert_rates import Traffic, by_hour
 
 from tracegrade.alert.detect.evidence import HOURS, Step
-from tracegrade.alert.detect.usual import PRIOR_DISPERSION, dispersion_of, usual_of, without_incidents
+from tracegrade.alert.detect.moments import PRIOR_DISPERSION
+from tracegrade.alert.detect.usual import dispersion_of, usual_of, without_incidents
 
 WEEK = 7
 

@@ -29,7 +29,7 @@ a nonparametric framework for sequential change detection, 2023.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, lgamma, log, log1p
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 HOURS = 24
 _HOUR = 60
@@ -40,7 +40,7 @@ _MOST_LOG = 200.0
 _BEYOND_DOUBT = -50.0
 # From here on an urn differs from independent results by less than the numbers are worth.
 _LEAST_DISPERSION = 1e-6
-_MOST_DISPERSION = 0.9
+MOST_DISPERSION = 0.9
 
 
 class Step(NamedTuple):
@@ -78,29 +78,69 @@ class Evidence:
     since: int | None
 
 
+class TimeStep(Protocol):
+    """What came within ``minutes`` (at most an hour) from ``minute`` (since 1970 UTC) on."""
+
+    @property
+    def minute(self) -> int:
+        """Its first minute."""
+
+    @property
+    def minutes(self) -> int:
+        """Its length."""
+
+
+_Step = TypeVar("_Step", bound=TimeStep)
+_Weighed = TypeVar("_Weighed", bound=TimeStep, contravariant=True)
+
+
+class Ratios(Protocol[_Weighed]):
+    """How much likelier the results of one hour are after a change than without it, by size of the change."""
+
+    @property
+    def sizes(self) -> int:
+        """How many sizes are looked for."""
+
+    def begin(self, hour: int) -> None:
+        """Begin with an hour of the day (UTC), without any results."""
+
+    def add(self, step: _Weighed, minutes: int) -> list[float]:
+        """Add a step of that hour, which is so far `minutes` long: the log ratio of the hour for each size."""
+
+
 def look_for(
     change: Change, latest_first: Iterable[Step], dispersion: float, false_alarm_every_s: float, until: int = 0
 ) -> Evidence:
     """The evidence for `change` in the steps.
 
+    Args:
+        change: what is compared.
+        latest_first: see `weigh`.
+        dispersion: the correlation of two results of one hour, from 0 (none) to below 1.
+        false_alarm_every_s: see `weigh`.
+        until: see `weigh`.
+    """
+    steps = (step for step in latest_first if step.good + step.bad > 0)
+    return weigh(_LikelihoodRatios(change, dispersion), steps, false_alarm_every_s, until)
+
+
+def weigh(ratios: Ratios[_Step], latest_first: Iterable[_Step], false_alarm_every_s: float, until: int = 0) -> Evidence:
+    """The evidence for a change in the steps: the sum over the times at which it may have begun.
+
     What is older than the time in which all that came since speaks against a change beyond doubt is not read: it
     would have been an alarm in its own time.
 
     Args:
-        change: what is compared.
-        latest_first: in order of time from the last on, none of them beyond the end of an hour.
-        dispersion: the correlation of two results of one hour, from 0 (none) to below 1.
+        ratios: what the change is, and without it the mean of each ratio is at most 1.
+        latest_first: in order of time from the last on, none of them empty or beyond the end of an hour.
         false_alarm_every_s: at most one false alarm in this time, on average; in seconds.
         until: the minute up to which results were looked at; an hour that is over counts as a whole one.
     """
-    without = _Likelihood(change.without, dispersion)
-    after = [_Likelihood(shares, dispersion) for shares in change.after]
-    later_hours = [0.0] * len(after)  # the log likelihood ratio of all whole hours that come later
+    later_hours = [0.0] * ratios.sizes  # the log ratio of all whole hours that come later
     gains = later_hours
     total, best, since = 0.0, 0.0, None
     hour, end = -1, 0
     over = until // _HOUR  # hours before it have ended
-    good = bad = 0.0
     for step, time_s in _with_times(latest_first):
         if step.minute // _HOUR != hour:
             later_hours = gains
@@ -108,29 +148,43 @@ def look_for(
                 break
             hour = step.minute // _HOUR
             end = (hour + 1) * _HOUR if hour < over else step.minute + step.minutes
-            good = bad = 0.0
-        good += step.good
-        bad += step.bad
-        draws = hour % HOURS, good, bad, end - step.minute
-        none = without.log(*draws)
-        gains = [later + size.log(*draws) - none for later, size in zip(later_hours, after, strict=True)]
+            ratios.begin(hour % HOURS)
+        gains = [later + so_far for later, so_far in zip(later_hours, ratios.add(step, end - step.minute), strict=True)]
         total += time_s * sum([exp(min(gain, _MOST_LOG)) for gain in gains])
         if (most := max(gains)) > best:
             best, since = most, step.minute
-    return Evidence(total / false_alarm_every_s / len(after), since)
+    return Evidence(total / false_alarm_every_s / ratios.sizes, since)
 
 
-def _with_times(latest_first: Iterable[Step]) -> Iterator[tuple[Step, float]]:
-    """The steps with results, each with the seconds since the one before it ended."""
-    later: Step | None = None
+def _with_times(latest_first: Iterable[_Step]) -> Iterator[tuple[_Step, float]]:
+    """The steps, each with the seconds since the one before it ended."""
+    later: _Step | None = None
     for step in latest_first:
-        if step.good + step.bad <= 0:
-            continue
         if later is not None:
             yield later, (later.minute + later.minutes - step.minute - step.minutes) * 60
         later = step
     if later is not None:
         yield later, later.minutes * 60
+
+
+class _LikelihoodRatios:
+    """How much likelier good and bad results are under each share after a change than under the one without it."""
+
+    def __init__(self, change: Change, dispersion: float) -> None:
+        self._without = _Likelihood(change.without, dispersion)
+        self._after = [_Likelihood(shares, dispersion) for shares in change.after]
+        self.sizes = len(self._after)
+        self._hour, self._good, self._bad = 0, 0.0, 0.0
+
+    def begin(self, hour: int) -> None:
+        self._hour, self._good, self._bad = hour, 0.0, 0.0
+
+    def add(self, step: Step, minutes: int) -> list[float]:
+        self._good += step.good
+        self._bad += step.bad
+        draws = self._hour, self._good, self._bad, minutes
+        none = self._without.log(*draws)
+        return [size.log(*draws) - none for size in self._after]
 
 
 class _Likelihood:
@@ -150,7 +204,7 @@ class _Likelihood:
 
     def _urn(self, share: float, minutes: int) -> tuple[float, float | None, float]:
         """The balls of an urn, and what no draw brings; of independent results, what each brings."""
-        dispersion = min(self._dispersion * _HOUR / minutes, _MOST_DISPERSION)
+        dispersion = min(self._dispersion * _HOUR / minutes, MOST_DISPERSION)
         if dispersion < _LEAST_DISPERSION:
             return log(share), None, log1p(-share)
         balls = 1 / dispersion - 1

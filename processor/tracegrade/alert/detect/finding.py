@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist
 from typing import Literal, TypeAlias
 
 from tracegrade.alert.detect.bounds import bernstein, wilson
@@ -15,6 +17,7 @@ Verdict: TypeAlias = Literal["holds", "recovered", "between", "unknown"]
 
 # Of the interval that is shown beside a value: how often each of its ends may be wrong.
 _SHOWN_ERROR = 0.01
+_FAR = NormalDist().inv_cdf(1 - _SHOWN_ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,8 @@ def measure(rule: Rule, alert: Alert, outcomes: Outcomes) -> Measured | None:
         return share_of(bad, outcomes) if outcomes.results else None
     if outcomes.judged == 0:
         return None
+    if alert.is_of_values:
+        return _mean_value(outcomes)
     if alert.is_of_score:
         return _mean(outcomes)
     ratio = kept_ratio(rule, outcomes)
@@ -121,3 +126,10 @@ def _mean(outcomes: Outcomes) -> Measured:
     spread = max(0.0, outcomes.all_score_squares / weight - mean * mean)
     variance = spread * samples / (samples - 1) if samples > 1 else 0.25
     return Measured(mean, *bernstein(mean, variance, samples, _SHOWN_ERROR), samples)
+
+
+def _mean_value(outcomes: Outcomes) -> Measured:
+    mean = outcomes.all_scores / outcomes.all_passed
+    variance = max(0.0, outcomes.all_score_squares / outcomes.all_passed - mean * mean)
+    half = _FAR * sqrt(variance * outcomes.judged_squares) / outcomes.all_passed
+    return Measured(mean, max(0.0, mean - half), mean + half, outcomes.passed)

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from tracegrade.alert.detect.evidence import Step
+from tracegrade.alert.detect.moments import Moments
 from tracegrade.rule.alert import UNJUDGED, Alert
+from tracegrade.rule.rule import Rule
 from tracegrade.store.history import Bin, Outcomes, total
 
 _HOUR = 60
@@ -50,6 +52,21 @@ def steps_of(alert: Alert, bins: Sequence[Bin], fine_from: int, worth: float = 1
     """What `alert` watches of `bins`, in steps as `by_step` makes them, the latest first."""
     for minute, minutes, outcomes in by_step(bins, fine_from):
         yield Step(minute, minutes, *counted(alert, outcomes, worth))
+
+
+def values_of(rule: Rule, bins: Sequence[Bin], fine_from: int) -> Iterator[Moments]:
+    """The values of `bins`, in steps as `by_step` makes them, the latest first; steps without any are left out.
+
+    Values of a sample count by their weights, in relation to the largest that the step may have.
+    """
+    for minute, minutes, found in by_step(bins, fine_from):
+        if found.passed:
+            scale = found.all_passed / found.judged_squares
+            if rule.sample.keep_failures:  # some have the weight 1, and others the largest
+                scale = min(scale, rule.sample.share)
+            yield Moments(
+                minute, minutes, found.all_passed * scale, found.all_scores * scale, found.all_score_squares * scale
+            )
 
 
 def by_step(bins: Sequence[Bin], fine_from: int) -> Iterator[Bin]:

@@ -11,25 +11,20 @@ Source: C. N. Morris, Parametric empirical Bayes inference, 1983; the correlatio
 estimator of the beta-binomial, as in J. C. Kleinman, Proportions with extraneous variance, 1973.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from math import sqrt
 from statistics import median
 
 from tracegrade.alert.detect.bounds import chernoff_lower
 from tracegrade.alert.detect.evidence import HOURS, Step
+from tracegrade.alert.detect.moments import Moments, correlation, hourly, inflation, mean_of, season
 
 # How often the lower bound of the usual share may be wrong.
 BASELINE_ERROR = 0.05
-# Until the hours say more: a little, since results of one hour are seldom independent.
-PRIOR_DISPERSION = 0.01
-PRIOR_ERROR = 0.02
-MOST_DISPERSION = 0.9
 # A quarter of a day this many usual deviations below the middle one was an incident, if the fall matters.
 _OUTSIDE = 4.0
 _QUARTER = 6 * 60
 _LEAST_QUARTERS = 8
-_HOUR = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +51,14 @@ def stated(share: float, dispersion: float) -> Usual:
 def usual_of(steps: Iterable[Step], worth: float = 1.0) -> Usual | None:
     """What is usual by `steps`, none longer than an hour; None without results. `worth`: see `dispersion_of`."""
     hours = _hours(steps)
-    good = sum(step.good for step in hours)
-    samples = good + sum(step.bad for step in hours)
+    samples, share, _ = mean_of(hours)
     if not samples:
         return None
-    share = good / samples
-    dispersion = dispersion_of(hours, worth)
-    by_hour = _season(hours, share, dispersion)
+    dispersion = correlation(hours, worth)
     # As many independent results tell as much.
-    independent = samples / _inflation(hours, dispersion)
-    return Usual(by_hour, share, chernoff_lower(share, independent, BASELINE_ERROR), samples, dispersion)
+    independent = samples / inflation(hours, dispersion)
+    low = chernoff_lower(share, independent, BASELINE_ERROR)
+    return Usual(season(hours, dispersion), share, low, samples, dispersion)
 
 
 def without_incidents(steps: Iterable[Step], fall: float) -> list[Step]:
@@ -93,79 +86,14 @@ def without_incidents(steps: Iterable[Step], fall: float) -> list[Step]:
 
 
 def dispersion_of(steps: Iterable[Step], worth: float = 1.0) -> float:
-    """The correlation of two results of one hour, by how much the shares of the same hour of the day differ.
-
-    An upper estimate, by one standard error. What hours of few results leave open, `PRIOR_DISPERSION` decides, of the
-    variance of one result; of scores that count as `worth` passes and fails each, that is so much smaller.
-    """
-    hours = _hours(steps)
-    excess = pairs = noise = 0.0
-    for same_hour in _by_hour_of_day(hours):
-        samples = sum(step.good + step.bad for step in same_hour)
-        if len(same_hour) < 2 or samples < 2:
-            continue
-        share = sum(step.good for step in same_hour) / samples
-        chance = share * (1 - share)
-        for step in same_hour:
-            size = step.good + step.bad
-            left = 1 - size / samples  # the hour is itself a part of the mean that it is compared with
-            excess += (step.good - size * share) ** 2 - size * chance * left
-            pairs += size * (size - 1) * chance * left
-            noise += (size * chance * left) ** 2
-    found, precision = 0.0, 0.0
-    if pairs > 0:
-        found = max(0.0, excess / pairs)
-        error = sqrt(2 * noise) / pairs + found * sqrt(2 / len(hours))
-        precision = 1 / error**2
-    prior = (worth / PRIOR_ERROR) ** 2
-    middle = (found * precision + PRIOR_DISPERSION / worth * prior) / (precision + prior)
-    return min(MOST_DISPERSION, middle + sqrt(1 / (precision + prior)))
-
-
-def _season(hours: Sequence[Step], share: float, dispersion: float) -> tuple[float, ...]:
-    """The share by the hour of the day, each drawn towards the share of all."""
-    found = []
-    for same_hour in _by_hour_of_day(hours):
-        samples = sum(step.good + step.bad for step in same_hour)
-        good = sum(step.good for step in same_hour)
-        noise = share * (1 - share) * _inflation(same_hour, dispersion) / samples if samples else 0.0
-        found.append((samples, good / samples if samples else share, noise))
-    seen = [(samples, there, noise) for samples, there, noise in found if samples]
-    weight = sum(samples for samples, _, _ in seen)
-    between = sum(samples * ((there - share) ** 2 - noise) for samples, there, noise in seen) / weight
-    if between <= 0 or len(seen) < 2:
-        return (share,) * HOURS
-    return tuple(
-        share + (there - share) * between / (between + noise) if samples else share for samples, there, noise in found
-    )
-
-
-def _inflation(hours: Sequence[Step], dispersion: float) -> float:
-    """How many times the variance of a sum exceeds that of independent results."""
-    samples = sum(step.good + step.bad for step in hours)
-    squares = sum((step.good + step.bad) ** 2 for step in hours)
-    return 1 + max(0.0, squares / samples - 1) * dispersion if samples else 1.0
+    """The correlation of two results of one hour, see `correlation`."""
+    return correlation(_hours(steps), worth)
 
 
 def _is_no_chance(good: float, bad: float, share: float) -> bool:
     return chernoff_lower(1 - good / (good + bad), good + bad, 0.001) > 1 - share
 
 
-def _hours(steps: Iterable[Step]) -> list[Step]:
-    """One step an hour."""
-    steps = list(steps)
-    if all(step.minutes == _HOUR for step in steps):
-        return [step for step in steps if step.good + step.bad > 0]
-    found: dict[int, Step] = {}
-    for step in steps:
-        hour = step.minute // _HOUR * _HOUR
-        so_far = found.get(hour, Step(hour, _HOUR, 0.0, 0.0))
-        found[hour] = so_far._replace(good=so_far.good + step.good, bad=so_far.bad + step.bad)
-    return [step for step in found.values() if step.good + step.bad > 0]
-
-
-def _by_hour_of_day(hours: Sequence[Step]) -> list[list[Step]]:
-    found: list[list[Step]] = [[] for _ in range(HOURS)]
-    for step in hours:
-        found[step.minute // _HOUR % HOURS].append(step)
-    return found
+def _hours(steps: Iterable[Step]) -> list[Moments]:
+    """Good results as values of 1, bad ones as 0."""
+    return hourly(Moments(step.minute, step.minutes, step.good + step.bad, step.good, step.good) for step in steps)

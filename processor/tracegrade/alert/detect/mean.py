@@ -1,0 +1,158 @@
+"""``of: tokens | cost | duration``: has the mean of values risen above a bound, or against what was usual?
+
+``above`` fires on evidence against every mean up to the bound, and is resolved on evidence against every mean from
+``resolve_at`` (the bound, unless set) on. ``rise`` fires on evidence against every rise of half of ``by`` or less, by
+the hour of the day, and is resolved on evidence against every mean that is still so high. So a mean that stays where it
+is fires once, at most.
+"""
+
+from dataclasses import replace
+
+from tracegrade.alert.detect.bets import Bets
+from tracegrade.alert.detect.evidence import HOURS, weigh
+from tracegrade.alert.detect.finding import Finding, Seen, measure
+from tracegrade.alert.detect.moments import correlation
+from tracegrade.alert.detect.remembered import remembered
+from tracegrade.alert.detect.steps import values_of
+from tracegrade.alert.detect.usual_value import UsualValue, usual_value_of, without_high_quarters
+from tracegrade.rule.alert import Alert
+from tracegrade.rule.alert_forms import Rise
+from tracegrade.rule.rule import Rule
+from tracegrade.store.history import total
+
+_DAY = 24 * 60
+# Of the usual mean: where hours of the day seem to bring nearly nothing, a first value is no rise.
+_LEAST_PART = 0.05
+
+
+def above(bound: float, dispersion: float) -> Bets:
+    """The bets on a mean above `bound`."""
+    return Bets((bound,) * HOURS, dispersion)
+
+
+def back(bound: float, dispersion: float, spread: float) -> Bets:
+    """The bets on a mean below `bound`; `spread` is the mean of squares of ``1 - x / bound`` that history shows."""
+    return Bets((bound,) * HOURS, dispersion, spread)
+
+
+def risen(usual: UsualValue, by: float) -> Bets:
+    """The bets on a rise of the usual mean.
+
+    The baseline's own error is on the side of no rise: it does not become alarms.
+    """
+    return Bets(_bounds(usual, usual.high / usual.mean * (1 + by / 2)), usual.dispersion)
+
+
+def fallen_back(usual: UsualValue, was: float, by: float) -> Bets:
+    """The bets on the end of a rise from the mean `was`."""
+    level = was / usual.mean * (1 + by / 2)
+    spread = _spread(usual.mean, usual.variance, usual.mean * level) if usual.samples else 0.0
+    return Bets(_bounds(usual, level), usual.dispersion, spread)
+
+
+def _bounds(usual: UsualValue, level: float) -> list[float]:
+    return [max(mean, usual.mean * _LEAST_PART) * level for mean in usual.by_hour]
+
+
+def look_above(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | None:
+    """Whether the mean lies above `bound`; while it fires, whether it is back. None without values.
+
+    ``value`` is that of the window that the alert names; of all the evidence, when that window is empty; of the values
+    since it recovered, when it has.
+    """
+    usual = _settled(rule, alert, seen)
+    if seen.firing is None:
+        found = _look(rule, alert, seen, above(bound, usual.dispersion), bound)
+        return found if found is None else _of_this_release(rule, alert, seen, found, bound)
+    resolve_at = bound if alert.resolve_at is None else alert.resolve_at
+    spread = _spread(usual.mean, usual.variance, resolve_at) if usual.samples else 0.0
+    return _look(rule, alert, seen, back(resolve_at, usual.dispersion, spread), bound)
+
+
+def look_rise(rule: Rule, alert: Alert, rise: Rise, seen: Seen) -> Finding | None:
+    """Whether the mean has risen by ``rise.by`` or more; while it fires, whether it has fallen again.
+
+    ``value`` is that of the time since the rise, or the fall, most likely began. None without values, or when there is
+    no baseline yet.
+    """
+    firing = seen.firing
+    usual = _usual(rule, alert, rise, seen)
+    if usual is None:
+        return None
+    was = usual.mean if firing is None else firing.was or usual.mean
+    bets = risen(usual, rise.by) if firing is None else fallen_back(usual, was, rise.by)
+    found = _look(rule, alert, seen, bets, was * (1 + rise.by))
+    if found is None:
+        return None
+    if firing is None:
+        found = _of_this_release(rule, alert, seen, found, (found.value + usual.mean) / 2)
+    samples = round(usual.samples) if firing is None else firing.was_samples
+    return replace(found, was=was, was_samples=samples)
+
+
+def _usual(rule: Rule, alert: Alert, rise: Rise, seen: Seen) -> UsualValue | None:
+    def make() -> UsualValue | None:
+        return usual_value_of(without_high_quarters(values_of(rule, seen.before, seen.fine_from), rise.by))
+
+    found = remembered(("rise", alert.of, rise.by, rule.sample), seen.before, make)
+    if found is not None and found.samples >= alert.min_samples:
+        return found
+    if seen.firing is not None:
+        # Of a rise that has lasted for as long as history is looked at, what was noted when it was found is left.
+        was = seen.firing.was
+        left = _settled(rule, alert, seen)
+        return None if not was else replace(left, by_hour=(was,) * HOURS, mean=was, high=was)
+    if seen.beside is not None:
+        # A service without a history: a release is compared with those beside it.
+        return usual_value_of(values_of(rule, seen.beside, seen.fine_from))
+    return None
+
+
+def _settled(rule: Rule, alert: Alert, seen: Seen) -> UsualValue:
+    """What is usual by all that is older than a day, above the bound or not.
+
+    What may be the rise itself says nothing about how much hours differ anyway.
+    """
+    settled = [*seen.before, *(item for item in seen.bins if item.minute < seen.fine_from - _DAY)]
+
+    def make() -> UsualValue:
+        nothing = UsualValue((0.0,) * HOURS, 0.0, 0.0, 0.0, 0.0, correlation(()))
+        return usual_value_of(values_of(rule, settled, seen.fine_from)) or nothing
+
+    return remembered(("settled", alert.of, rule.sample), settled, make)
+
+
+def _of_this_release(rule: Rule, alert: Alert, seen: Seen, found: Finding, limit: float) -> Finding:
+    """`found`, without evidence where the other releases lie above `limit` in the same time, or nobody knows."""
+    if seen.beside is None or not found.evidence:
+        return found
+    since = found.since or 0
+    others = measure(rule, alert, total(item.outcomes for item in seen.beside if item.minute >= since))
+    is_known = others is not None and others.samples >= alert.min_samples
+    return found if is_known and others is not None and others.value <= limit else replace(found, evidence=0.0)
+
+
+def _spread(mean: float, variance: float, bound: float) -> float:
+    """The mean of squares of ``1 - x / bound``."""
+    return (variance + (bound - mean) ** 2) / bound**2
+
+
+def _look(rule: Rule, alert: Alert, seen: Seen, bets: Bets, bound: float) -> Finding | None:
+    whole = total(item.outcomes for item in seen.bins)
+    evidence = weigh(bets, values_of(rule, seen.bins, seen.fine_from), alert.false_alarm_every, seen.until)
+    changed = [item for item in seen.bins if evidence.since is not None and item.minute >= evidence.since]
+    # What has recovered is told by the values since, not by a window that begins before.
+    has_recovered = seen.firing is not None and evidence.value >= 1
+    shown = changed if alert.rise is not None or has_recovered else seen.shown
+    now = measure(rule, alert, total(item.outcomes for item in shown)) or measure(rule, alert, whole)
+    if now is None:
+        return None
+    return Finding(
+        value=now.value,
+        low=now.low,
+        high=now.high,
+        samples=round(now.samples),
+        bound=bound,
+        evidence=evidence.value if whole.passed >= alert.min_samples else None,
+        since=changed[0].minute if changed else None,
+    )
