@@ -357,10 +357,10 @@ def test_of_a_rule_about_calls_the_call_that_was_judged_is_its_tool(shop: Shop) 
     for minute in range(BEGAN, BEGAN + 40):
         bad = minute % 2 == 0
         name = "refund" if bad else "create_order"
-        calls = [tool_call(name="look"), tool_call(name=name, span_id="00f067aa0ba902ff")]
+        calls = [tool_call(name="look" if bad else "ask"), tool_call(name=name, span_id="00f067aa0ba902ff")]
         subject = [{"subject": {"kind": "tool-call", "id": "00f067aa0ba902ff/0/1"}}]
         shop.put(minute, "fail" if bad else "pass", tool_calls=calls, evaluations=subject)
-        shop.put(minute, tools=("look", "search"))
+        shop.put(minute, tools=("search",))
     found = shop.diagnosis()
     assert explained(found) == [("tool", "refund", 100)]
 
@@ -375,3 +375,23 @@ def test_of_very_many_traces_the_first_with_a_new_model_is_found(shop: Shop, mon
     (change,) = shop.diagnosis().changes
     # 7 * 64 / 20 = 22.4 minutes
     assert change.text == "model large first seen at 2026-01-21 00:22 UTC, before: small"
+
+
+@pytest.mark.parametrize(
+    ("release", "reasons", "traces", "share"),
+    [(None, 3, 160, 0.75), ("", 1, 40, 1), ("1.0", 1, 40, 1), ("1.1", 1, 80, 0.5)],
+)
+def test_an_alert_on_a_release_tells_of_that_release_alone(
+    shop: Shop, release: str | None, reasons: int, traces: int, share: float
+) -> None:
+    """None is all of them, "" those whose service names none. Before, all of them count."""
+    well(shop, release="0.9")
+    for minute in range(BEGAN, BEGAN + 40):
+        for number, each in enumerate((None, "1.0", "1.1")):
+            shop.put(minute, "fail", says=f"not called: step{number}.", release=each)
+        shop.put(minute, release="1.1")
+    found = shop.diagnosis(shop.alert(release=release, now=BEGAN + 40, over_s=2400.0))
+    assert len(found.reasons) == reasons
+    assert {reason.share_before for reason in found.reasons} == {0.0}
+    assert found.traces == traces
+    assert sum(reason.share for reason in found.reasons) == pytest.approx(share)

@@ -7,7 +7,10 @@ import pytest
 from alert.loop_stage import Stage, rules
 from store.judged_traces import MINUTE_NS, START_NS, evaluation, trace_id
 from tracegrade.alert.message import lines
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.incidents import open_incidents
+from tracegrade.store.open import reading
 
 
 def fired(stage: Stage, minute: int) -> StoredAlert:
@@ -132,3 +135,29 @@ def test_what_broke_is_stored_and_read_back(stage: Stage) -> None:
     found = fired(stage, 71).facts
     assert [(reason.evaluation, reason.count) for reason in found.reasons] == [("tool-call-order", 10)]
     assert found.reasons[0].share_before == 0.0
+
+
+def test_of_very_many_that_begin_at_once_those_that_lead_incidents_say_what_broke(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two rules fall on traces of their own: each is an incident, with an alert on its mean score beside the first."""
+    monkeypatch.setattr("tracegrade.alert.diagnose.diagnose.MOST_TOLD", 2)
+    both = [{"below": 0.9, "over": "10m", "min_samples": 2}]
+    both.append(both[0] | {"of": "tool-call-order.score"})
+    stage.rule_set = RuleSet([rules(*both, id=name).rules[0] for name in ("orders", "refunds")])
+    for rule in stage.rule_set.rules:
+        for _ in range(2):
+            of_rule = [evaluation(stage.next_trace, "fail", rule_id=rule.id)]
+            stage.receive(0, "fail", evaluations=of_rule, rule_hash=rule.hash)
+    stage.step(1)
+    with reading(stage.engine) as connection:
+        members = [incident.members for incident in open_incidents(connection)]
+    assert [len(some) for some in members] == [2, 2]
+    told = [[bool(member.facts.reasons) for member in some] for some in members]
+    assert sum(some.count(True) for some in told) == 2
+    assert all(some[0] for some in told)
+    stage.step(2)
+    with reading(stage.engine) as connection:
+        assert [incident.members[0].facts.reasons for incident in open_incidents(connection)] == [
+            some[0].facts.reasons for some in members
+        ]

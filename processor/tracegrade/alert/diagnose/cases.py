@@ -82,11 +82,9 @@ def _blocks(
 ) -> Iterator[list[Case]]:
     """The cases with one of `outcomes`, a block of traces at a time."""
     result_filter = replace(watched.result_filter, since_ns=period[0], until_ns=period[1])
-    chosen = watched.searched(before=before)
-    release = None if before else result_filter.release
-    for rows in spread(connection, result_filter, chosen, outcomes):
+    for rows in spread(connection, result_filter, watched.searched(before=before), outcomes):
         cases = [case for row in rows for case in _cases_in(watched, row) if case.outcome in outcomes]
-        yield [case for case in cases if release is None or case.place.release == release]
+        yield [case for case in cases if watched.holds(case.place, before=before)]
 
 
 def _cases_in(watched: Watched, row: Any) -> Iterator[Case]:

@@ -1,6 +1,6 @@
 """The diagnosis of one alert: the front door of this package."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,13 +12,17 @@ from tracegrade.alert.diagnose.changes import changes_in_cases, counted_changes
 from tracegrade.alert.diagnose.reasons import Shares, reasons
 from tracegrade.alert.diagnose.slices import Both, ValuesOf, explaining, most_explaining, of_cases
 from tracegrade.alert.diagnose.watched import Watched, watched
-from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.alerts import Facts, StoredAlert
 from tracegrade.store.diagnosis import Change, Diagnosis, Slice
+from tracegrade.store.incidents import Incident
 from tracegrade.store.periods import outcomes_in
 from tracegrade.store.results import results
 
 _NS = 1_000_000_000
 _MOST_COUNTED = 2000
+MOST_TOLD = 20
+"""Of so many alerts that begin in one check it is said what broke; a diagnosis takes a tenth of a second and more."""
+
 _MODEL, _PROMPT_HASH = 4, 5  # places in a row of the view `agent_runs`
 
 
@@ -76,12 +80,54 @@ def diagnose(
     )
 
 
-def with_diagnosis(
-    connection: Connection, alert: StoredAlert, count_incomplete: bool, slices: Sequence[str], include_values: bool
-) -> StoredAlert:
-    """`alert`, which has just begun to fire, with its diagnosis among its facts."""
-    found = diagnose(connection, alert, count_incomplete=count_incomplete, slices=slices, include_values=include_values)
-    facts = replace(
+def with_diagnoses(
+    connection: Connection,
+    incidents: Sequence[Incident],
+    fired: Collection[str],
+    counting_incomplete: Collection[str],
+    slices: Sequence[str],
+    include_values: bool,
+) -> list[Incident]:
+    """`incidents` with what broke, among the facts of members that have just begun to fire.
+
+    Of very many at once, only the first `MOST_TOLD`; those that lead an incident are the first.
+
+    Args:
+        connection: on the store.
+        incidents: as they are now.
+        fired: keys of the alerts that fired before.
+        counting_incomplete: ids of rules that count incomplete traces.
+        slices: as of `diagnose`.
+        include_values: as of `diagnose`.
+    """
+    begun = [
+        (place, member.key)
+        for incident in incidents
+        for place, member in enumerate(incident.members)
+        if member.state == "firing" and member.key not in fired
+    ]
+    told = {key for _, key in sorted(begun)[:MOST_TOLD]}
+
+    def with_diagnosis(alert: StoredAlert) -> StoredAlert:
+        found = diagnose(
+            connection,
+            alert,
+            count_incomplete=alert.rule_id in counting_incomplete,
+            slices=slices,
+            include_values=include_values,
+        )
+        return replace(alert, facts=_facts_with(found, alert))
+
+    return [
+        replace(each, members=[with_diagnosis(one) if one.key in told else one for one in each.members])
+        if any(member.key in told for member in each.members)
+        else each
+        for each in incidents
+    ]
+
+
+def _facts_with(found: Diagnosis, alert: StoredAlert) -> Facts:
+    return replace(
         alert.facts,
         since_ns=alert.starts_ns if alert.facts.since_ns is None else alert.facts.since_ns,
         traces=found.traces,
@@ -91,7 +137,6 @@ def with_diagnosis(
         reasons=found.reasons,
         slices=found.slices,
     )
-    return replace(alert, facts=facts)
 
 
 def _in_order(changes: Iterable[Change]) -> list[Change]:
@@ -170,5 +215,7 @@ def _traces(connection: Connection, what: Watched, until_ns: int) -> tuple[int, 
         since_ns=alert.starts_ns - int(alert.over_s * _NS),
         until_ns=until_ns,
     )
+    release = what.alert.release
     latest = results(connection, window, _MOST_COUNTED)
-    return len({result.trace_id for result in latest}), len(latest) == _MOST_COUNTED
+    of_release = {result.trace_id for result in latest if release is None or (result.release or "") == release}
+    return len(of_release), len(latest) == _MOST_COUNTED

@@ -1,9 +1,9 @@
 """What an alert watches: which results are bad, in which series, since when, and compared with what time before."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, func, select
 
 from tracegrade.rule.alert import SCORE, UNJUDGED, watched_evaluation
 from tracegrade.store.alerts import StoredAlert, recent_alerts
@@ -34,9 +34,9 @@ class Watched:
 
     ``bad`` are the outcomes that it is about, ``judged`` those among which they are counted, as numbers.
     ``is_of_score``: a mean score is watched, so a result is as bad as its score is below 1. ``since`` is the time since
-    it began, ``before`` the times before it. ``result_filter`` selects its results since it began; before, those of any
-    release count, as a release that broke has seldom been there for long. ``places`` has the series of these by number,
-    those of whole rules and of single evaluations.
+    it began, ``before`` the times before it. ``result_filter`` selects its results of any release: before it began, all
+    of them count, as a release that broke has seldom been there for long. ``places`` has their series by number, those
+    of whole rules and of single evaluations.
     """
 
     alert: StoredAlert
@@ -52,19 +52,22 @@ class Watched:
 
     def numbers(self, *, before: bool) -> Select[tuple[int]]:
         """SQL that selects the numbers of the series whose results are counted since it began, or before."""
-        chosen = replace(self.result_filter, release=None) if before else self.result_filter
-        return select(series.c.number).where(series.c.evaluation == self.evaluation, *of_series(chosen))
+        query = select(series.c.number).where(series.c.evaluation == self.evaluation, *of_series(self.result_filter))
+        release = self.alert.release
+        return query if before or release is None else query.where(func.coalesce(series.c.release, "") == release)
 
     def searched(self, *, before: bool) -> list[int]:
         """The numbers of the series of evaluations, by which the traces of one of the times are found."""
-        named, release = self.evaluation, self.result_filter.release
+        named = self.evaluation
         return [
             number
             for number, place in self.places.items()
-            if place.evaluation
-            and (not named or place.evaluation == named)
-            and (before or release is None or place.release == release)
+            if place.evaluation and (not named or place.evaluation == named) and self.holds(place, before=before)
         ]
+
+    def holds(self, place: Place, *, before: bool) -> bool:
+        """Whether the results of a series are of the release that is watched; before it began, any is."""
+        return before or self.alert.release is None or (place.release or "") == self.alert.release
 
     def count(self, outcomes: Outcomes) -> tuple[float, float, float, int, int]:
         """How many of `outcomes` count, how many are bad, how bad together, by their weights; how many are stored."""
@@ -110,7 +113,6 @@ def watched(connection: Connection, alert: StoredAlert, count_incomplete: bool, 
             rule=alert.rule_id,
             rule_hash=everywhere.rule_hash,
             service=alert.service,
-            release=alert.release,
             agent=agent,
             complete=None if count_incomplete else True,
         ),
