@@ -78,12 +78,12 @@ def test_an_objective_says_when_it_fires_at_any_volume() -> None:
     """14.4 % of an hour, and half of 3 days; at 80 %, all fails burn 5 times too fast: a fifth of 3 days."""
     strict, lax = (alert(slo={"objective": objective}) for objective in (0.99, 0.8))
     assert said_of(strict, None) == (
-        "Where nothing failed before, it fires after about 9 minutes when 100 % fail and "
-        "after about 36 hours when 2 % fail."
+        "Where nothing failed before, it fires after about 9 minutes when 100% fail and "
+        "after about 36 hours when 2% fail."
     )
-    assert "after about 14 hours when 100 % fail" in said_of(lax, None)
+    assert "after about 14 hours when 100% fail" in said_of(lax, None)
     assert "%" in said_of(alert(slo={"objective": 0.4}), None)
-    assert "when 120 % fail" not in said_of(alert(slo={"objective": 0.4}), None)
+    assert "when 120% fail" not in said_of(alert(slo={"objective": 0.4}), None)
 
 
 def test_false_alarms_a_month_are_those_that_are_promised_at_any_volume() -> None:

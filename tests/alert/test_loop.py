@@ -462,3 +462,13 @@ def test_of_several_over_one_store_one_tells(postgresql: Engine, plain: None) ->
         assert stage.step(1) == []
     assert stage.step(2) == FIRING
     other.dispose()
+
+
+def test_a_judge_that_is_behind_makes_no_agent_silent(detecting: Stage) -> None:
+    detecting.rule_set = rules({"coverage": {"silent": "30m"}, "min_samples": 2})
+    detecting.receive(0, "pass", "pass")
+    detecting.judged_to_ns = START_NS + 2 * MINUTE_NS
+    assert detecting.step(60) == []
+    detecting.judged_to_ns = START_NS + 60 * MINUTE_NS
+    assert detecting.step(60) == FIRING
+    assert detecting.firing()[0].kind == "silent"

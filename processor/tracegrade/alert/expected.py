@@ -100,7 +100,7 @@ class Expected:
     def sentence(self) -> str:
         """In words."""
         if self.false_alarms_a_month is None:
-            found = " and ".join(f"{_when(minutes)} when {100 * share:.3g} % fail" for share, minutes in self.found)
+            found = " and ".join(f"{_when(minutes)} when {100 * share:.3g}% fail" for share, minutes in self.found)
             return f"Where nothing failed before, it fires {found}."
         wrong = f"false alarms a month: at most {self.false_alarms_a_month:.2g}"
         if self.volume is None:
