@@ -74,6 +74,11 @@ def test_what_is_left_lasts_for_as_long_as_the_present_rate_lets_it() -> None:
     found = budget(stage, NOW)
     assert found.burn(60).rate == pytest.approx(10)
     assert found.spent_in_s == pytest.approx(3 * 86_400, rel=0.1)
+    stage.see(range(NOW - 20 * DAY, NOW - 10 * DAY, 10), failed=1)
+    rest = budget(stage, NOW)
+    assert rest.left == pytest.approx(2 / 3, abs=0.02)
+    # In 30 days 10 budgets are spent, and the third of one that was spent before leaves the window.
+    assert rest.spent_in_s == pytest.approx(30 * 86_400 * rest.left / (10 - 1 / 3), rel=0.01)
     stage = quiet(until=NOW - 60)
     stage.see(range(NOW - 60, NOW, 10), passed=199, failed=1)
     assert budget(stage, NOW).spent_in_s is None, "half as fast as it is allowed"
@@ -165,6 +170,28 @@ def test_silence_is_no_recovery() -> None:
     assert stage.earlier[0].facts.ended_by == "nothing came for 1d"
 
 
+def test_where_few_results_come_it_is_over_after_hours_without_a_fail() -> None:
+    """One result every two hours: the last half hour has none, and the last 6 hours tell."""
+    stage = Stage(rule_of({"slo": {"objective": 0.9}, "min_samples": 10}))
+    stage.see(range(NOW - 2 * DAY, NOW, 120), passed=1)
+    stage.see(range(NOW, NOW + DAY, 120), failed=1)
+    assert stage.look(NOW + DAY) == ["firing"]
+    stage.see(range(NOW + DAY, NOW + 2 * DAY, 120), passed=1)
+    assert stage.look(NOW + DAY + 200) == ["firing"], "of the last three results one failed"
+    stage.see(range(NOW + 2 * DAY, NOW + 9 * DAY, 120), passed=1)
+    assert stage.look(NOW + 4 * DAY + 60) == ["resolved"]
+    assert stage.earlier[0].facts.budget is not None
+    assert stage.earlier[0].facts.budget.over_s == 6 * 3600
+
+
+def test_it_is_told_since_when_the_budget_burns_though_a_few_failed_before() -> None:
+    stage = quiet()
+    stage.see(range(NOW - 3 * DAY, NOW, 10), failed=1)
+    stage.see(range(NOW, NOW + 60, 10), passed=60, failed=40)
+    assert stage.look(NOW + 60) == ["firing"]
+    assert stage.alerts[0].facts.since_ns == NOW * MINUTE_NS
+
+
 def test_all_releases_of_an_agent_have_one_budget_and_other_agents_their_own() -> None:
     stage = quiet(release="1.0")
     stage.see(range(NOW - MONTH, NOW, 60), passed=100, agent="other")
@@ -185,6 +212,8 @@ def test_a_sample_that_keeps_every_fail_has_the_budget_of_all_results() -> None:
     assert found.judged == 120
     assert found.left == pytest.approx(1 - (1 / 21) / 0.1)
     assert stage.look(NOW) == []
+    stage.see(range(NOW - 60, NOW), failed=1, weight=2.0)
+    assert budget(stage, NOW).left == pytest.approx(1 - (3 / 23) / 0.1), "a fail that stands for two"
 
 
 def test_results_that_come_late_into_an_hour_that_is_cut_count_in_part() -> None:
