@@ -21,7 +21,8 @@ def test_what_is_packed_comes_back_field_by_field() -> None:
     call = _distinct(ToolCall, error=ToolError("timeout", "too late"))
     subject = _distinct(JudgedSubject, missing=["root"])
     pair = _distinct(Pair, subject=subject)
-    decision = _distinct(Decision, pair=pair, evaluations=[_distinct(Evaluation, pair=pair)])
+    measured = (("tokens", 12.5), ("cost", None))
+    decision = _distinct(Decision, pair=pair, evaluations=[_distinct(Evaluation, pair=pair)], measured=measured)
     shared = {name: getattr(subject, name) for name in ("tenant", "run", "trace_id", "revision", "close_reason")}
     shared |= {name: getattr(subject, name) for name in ("complete", "missing", "release")}
     trace = _distinct(
