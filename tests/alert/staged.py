@@ -1,13 +1,14 @@
 """Outcomes by the minute, without a store, and looks at them."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
 from tracegrade.alert.check import Before, Ending, check
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.history import NO_OUTCOMES, Bin, Outcomes, SeriesKey, Window, total
+from tracegrade.store.history import NO_OUTCOMES, Bin, Outcomes, SeriesKey, Window, bins_of, total
 from tracegrade.store.schema import MINUTE_NS
 
 DAY = 24 * 60
@@ -87,3 +88,18 @@ class Stage:
         self.alerts = checked.open
         self.earlier += checked.resolved
         return [alert.state for alert in (*checked.open, *checked.resolved)]
+
+
+class HourlyStage(Stage):
+    """As a store gives it: by the hour, unless minutes are asked for."""
+
+    def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, list[Bin]]:
+        found = super().bins(rule_id, window)
+        return found if by_minute else {key: _by_hour(bins) for key, bins in found.items()}
+
+
+def _by_hour(bins: Sequence[Bin]) -> list[Bin]:
+    hours: defaultdict[tuple[int, int], list[Outcomes]] = defaultdict(list)
+    for item in bins:
+        hours[item.minute // 60 * 60, 60].append(item.outcomes)
+    return bins_of(hours)

@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from alert.staged import DAY, Stage, rule_of
+from alert.staged import DAY, HourlyStage, Stage, rule_of
 from tracegrade.alert.check import Before, check, slo_statuses
 from tracegrade.alert.detect.burn import Budget, fires_after_s, pairs_of
 from tracegrade.alert.message import lines, summary
 from tracegrade.rule.alert_forms import Slo
-from tracegrade.store.history import Bin
 from tracegrade.store.schema import MINUTE_NS
 
 SLO = {"slo": {"objective": 0.99}}
@@ -216,21 +215,12 @@ def test_a_sample_that_keeps_every_fail_has_the_budget_of_all_results() -> None:
     assert budget(stage, NOW).left == pytest.approx(1 - (3 / 23) / 0.1), "a fail that stands for two"
 
 
-def test_results_that_come_late_into_an_hour_that_is_cut_count_in_part() -> None:
+def test_an_hour_of_which_a_part_lies_within_a_time_counts_in_part() -> None:
     """6 hours before 12:30 is 6:30: of the hour that begins at 6:00, half of the 40 fails count."""
     noon = MONTH + 12 * 60 + 30
-    stage = Stage(rule_of(SLO))
+    stage = HourlyStage(rule_of(SLO))
     stage.see(range(MONTH + 6 * 60, MONTH + 6 * 60 + 1), failed=40)
     stage.see(range(noon - 60, noon), passed=3)
-    by_hour = stage.bins
-
-    def bins(rule_id: str, window: Any, by_minute: bool = False) -> Any:
-        found = by_hour(rule_id, window)
-        if by_minute:
-            return found
-        return {key: [Bin(item.minute // 60 * 60, 60, item.outcomes) for item in some] for key, some in found.items()}
-
-    stage.bins = bins  # type: ignore[method-assign]
     assert budget(stage, noon).burn(360).rate == pytest.approx(100 * 20 / 200)
 
 

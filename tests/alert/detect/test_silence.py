@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from alert.staged import DAY, Stage, rule_of
+from alert.staged import DAY, HourlyStage, Stage, rule_of
 from tracegrade.alert.check import Before, check
 from tracegrade.alert.message import lines, summary
 from tracegrade.rule.rule import Rule
@@ -16,7 +16,7 @@ SILENT = {"coverage": {"silent": "30m"}}
 
 def silent_after(minute: int, rule: Rule | None = None, **place: Any) -> Stage:
     """Two results every ten minutes since a day before `minute`, the last ones in the minute before it."""
-    stage = Stage(rule or rule_of(SILENT))
+    stage = HourlyStage(rule or rule_of(SILENT))
     stage.see(range(minute - DAY + 9, minute, 10), passed=1, failed=1, **place)
     return stage
 
