@@ -48,6 +48,7 @@ class Shop:
         attributes: dict[str, Any] | None = None,
         evaluations: list[dict[str, Any]] | None = None,
         agent: str = "support",
+        tokens: float | None = None,
         **changes: Any,
     ) -> list[str]:
         """Store `count` traces, each with one result; returns their ids."""
@@ -76,6 +77,8 @@ class Shop:
                 root, call = spans(number)
                 root.attributes |= attributes
                 trace = replace(trace, spans=encode_spans([root, call], []))
+            if tokens is not None:
+                trace.decisions[0].measured = (("tokens", tokens),)
             self._batch.append(trace)
             ids.append(trace_id(number))
         return ids

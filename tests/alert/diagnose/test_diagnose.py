@@ -395,3 +395,9 @@ def test_an_alert_on_a_release_tells_of_that_release_alone(
     assert {reason.share_before for reason in found.reasons} == {0.0}
     assert found.traces == traces
     assert sum(reason.share for reason in found.reasons) == pytest.approx(share)
+
+
+def test_what_was_measured_beside_an_outcome_is_passed_over(shop: Shop) -> None:
+    for minute in range(BEGAN, BEGAN + 40):
+        shop.put(minute, "fail" if minute % 4 == 0 else "pass", tokens=12_000.0)
+    assert [(reason.count, reason.share) for reason in shop.diagnosis().reasons] == [(10, 0.25)]

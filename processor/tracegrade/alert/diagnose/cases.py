@@ -125,7 +125,7 @@ def _results(watched: Watched, row: Any) -> Iterator[tuple[int, int, str, int, f
         for _, series, _, kind, subject, outcome, score, _ in orjson.loads(row.evaluations):
             yield series, kind, subject, outcome, score
     else:
-        for series, kind, subject, _, outcome in orjson.loads(row.decisions):
+        for series, kind, subject, _, outcome, *_ in orjson.loads(row.decisions):
             if outcome is not None:
                 yield series, kind, subject, outcome, None
 
