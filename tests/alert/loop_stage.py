@@ -11,9 +11,10 @@ from tracegrade.alert.detect.finding import Finding, Seen, measure
 from tracegrade.alert.loop import AlertLoop
 from tracegrade.alert.settings import AlertsSettings
 from tracegrade.model.evaluation import Decision
-from tracegrade.rule.alert import UNJUDGED, Alert
+from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
+from tracegrade.rule.watched import UNJUDGED
 from tracegrade.store.alerts import StoredAlert, open_alerts
 from tracegrade.store.history import total
 from tracegrade.store.incidents import Incident, open_incidents

@@ -93,16 +93,15 @@ def test_what_is_seen_is_what_was_stored(filled: Engine) -> None:
     assert traces.passed == 270
 
 
-def test_results_of_a_whole_rule_can_be_read_where_its_alerts_watch_something_else(filled: Engine) -> None:
-    """`alerts preview` says how many results it looked at."""
-    alerts = [{"below": 0.9, "of": "tool-call-order"}, {"coverage": {"silent": "1h"}}]
+def test_each_alert_is_read_with_the_results_that_it_looks_at(filled: Engine) -> None:
+    """Silence is over when incomplete results come, too."""
+    alerts = [{"below": 0.9}, {"coverage": {"silent": "1h"}}]
     rule = RULE.model_copy(update={"alert": [Alert.model_validate(fields) for fields in alerts]})
     everything = START_NS, START_NS + 60 * HOURS * MINUTE_NS
     with reading(filled) as connection:
         read = ReadHistory(connection, [rule], *everything)
-        whole = _sums(read.bins(rule.id, Window("", *everything, False)))
-        with_incomplete = _sums(read.bins(rule.id, window_of(rule, rule.alert[1], *everything)))
-    assert 0 < total(whole.values()).results < total(with_incomplete.values()).results
+        below, silent = (_sums(read.bins(rule.id, window_of(rule, alert, *everything))) for alert in rule.alert)
+    assert 0 < total(below.values()).results < total(silent.values()).results
 
 
 def test_what_comes_late_is_seen_within_ten_minutes_and_what_is_new_at_once(filled: Engine) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection
 
-from tracegrade.rule.alert import UNJUDGED, watched_evaluation
+from tracegrade.rule.watched import UNJUDGED, watched_evaluation
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.present_hashes import present_hash
 from tracegrade.store.result_filter import ResultFilter

@@ -6,7 +6,7 @@ from math import floor, log10
 from tracegrade.alert.links import NO_LINKS, Links
 from tracegrade.document.duration import duration_text
 from tracegrade.model.evaluation import MEASURES
-from tracegrade.rule.alert import PASS_RATE, SCORE
+from tracegrade.rule.watched import PASS_RATE, SCORE
 from tracegrade.store.alerts import ErrorBudget, StoredAlert
 from tracegrade.store.diagnosis import Reason, Slice
 from tracegrade.store.incidents import Incident

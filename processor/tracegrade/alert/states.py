@@ -9,8 +9,9 @@ from tracegrade.alert.detect.evidence import LEAST_SHARE, MOST_SHARE
 from tracegrade.alert.detect.finding import Finding, Verdict, measure
 from tracegrade.alert.detect.sampling import as_kept, kept_ratio
 from tracegrade.alert.detect.steps import counted
-from tracegrade.rule.alert import UNJUDGED, Alert
+from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
+from tracegrade.rule.watched import UNJUDGED
 from tracegrade.store.alerts import EndReason, Facts, StoredAlert
 from tracegrade.store.history import Outcomes, SeriesKey
 from tracegrade.store.schema import MINUTE_NS

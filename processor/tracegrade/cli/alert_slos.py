@@ -54,7 +54,7 @@ def slo(config: "Config", output_format: str, rules: tuple[str, ...]) -> None:
 
 def _row(status: "SloStatus", *, is_firing: bool) -> list[str | Styled]:
     from tracegrade.alert.message import length_text
-    from tracegrade.rule.alert import PASS_RATE
+    from tracegrade.rule.watched import PASS_RATE
 
     _, rule, of, service, agent = status.place
     left, spent_in_s = status.budget.left, status.budget.spent_in_s

@@ -11,6 +11,7 @@ from tracegrade.document.file_model import Duration, FileModel
 from tracegrade.model.evaluation import MEASURES
 from tracegrade.rule.alert_forms import Coverage, Drop, Rise, Slo
 from tracegrade.rule.mistakes import mistake, refuse
+from tracegrade.rule.watched import PASS_RATE, SCORE, SHARES, UNJUDGED, watched_evaluation
 
 AlertKind: TypeAlias = Literal["below", "above", "drop", "rise", "coverage", "silent", "slo"]
 
@@ -29,24 +30,6 @@ _ONLY_OF_TESTS = {
     "false_alarm_every": "{} is counted, so chance cannot make it wrong; remove 'false_alarm_every'",
     "over": "{} says itself over how long it counts; remove 'over'",
 }
-
-PASS_RATE = "pass_rate"
-"""What an alert watches unless it names something else."""
-
-UNJUDGED = ("not_evaluable", "error")
-"""Outcomes whose share among all results an alert may watch."""
-
-SHARES = (PASS_RATE, *UNJUDGED)
-"""What an alert may watch of a rule as a whole."""
-
-SCORE = ".score"
-"""Ends the name of an evaluation whose mean score is watched."""
-
-
-def watched_evaluation(of: str) -> str:
-    """The name of the evaluation whose outcomes an alert on `of` watches; "" for those of the whole rule."""
-    evaluation = of.removesuffix(SCORE)
-    return "" if evaluation in SHARES else evaluation
 
 
 class Alert(FileModel):

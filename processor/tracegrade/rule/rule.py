@@ -22,7 +22,7 @@ from tracegrade.evaluate import registry
 from tracegrade.evaluate.criteria import semantic
 from tracegrade.model.evaluation import MEASURES, Measure
 from tracegrade.model.json_value import JsonValue
-from tracegrade.rule.alert import SHARES, Alert
+from tracegrade.rule.alert import Alert
 from tracegrade.rule.case import CaseList
 from tracegrade.rule.clauses import Clauses, UnlessClauses
 from tracegrade.rule.evaluation_spec import EvaluationItem, EvaluationSpec
@@ -30,6 +30,7 @@ from tracegrade.rule.identity import content_hash, judgement
 from tracegrade.rule.mistakes import mistake, mistakes_of, refuse
 from tracegrade.rule.patterns import Patterns
 from tracegrade.rule.sampling import Sample, Sampled
+from tracegrade.rule.watched import SHARES
 
 Status: TypeAlias = Literal["experimental", "stable", "deprecated"]
 Level: TypeAlias = Literal["info", "low", "medium", "high", "critical"]

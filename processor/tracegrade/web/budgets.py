@@ -11,8 +11,8 @@ from tracegrade.alert.message import length_text
 from tracegrade.alert.slo import SloStatus, firing_places
 from tracegrade.alert.stored_slos import courses, stored_slos
 from tracegrade.document.duration import duration_text
-from tracegrade.rule.alert import PASS_RATE
 from tracegrade.rule.rule import Rule
+from tracegrade.rule.watched import PASS_RATE
 from tracegrade.store.alerts import open_alerts
 from tracegrade.web.charts import burn_down
 

@@ -10,8 +10,9 @@ from tracegrade.alert.detect.remembered import remembered
 from tracegrade.alert.detect.sampling import as_kept, kept_ratio
 from tracegrade.alert.detect.steps import began, steps_of, worth_of
 from tracegrade.alert.detect.usual import dispersion_of
-from tracegrade.rule.alert import UNJUDGED, Alert
+from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
+from tracegrade.rule.watched import UNJUDGED
 from tracegrade.store.history import total
 
 # So many times as many bad results for each good one, or so many times fewer: shares near the bound and far from it.

@@ -8,8 +8,9 @@ from typing import Literal, TypeAlias
 
 from tracegrade.alert.detect.bounds import bernstein, wilson
 from tracegrade.alert.detect.sampling import as_happened, kept_ratio
-from tracegrade.rule.alert import UNJUDGED, Alert
+from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
+from tracegrade.rule.watched import UNJUDGED
 from tracegrade.store.alerts import ErrorBudget
 from tracegrade.store.history import Bin, Outcomes
 

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tracegrade.alert.detect.evidence import Step
 from tracegrade.alert.detect.moments import Moments
-from tracegrade.rule.alert import UNJUDGED, Alert
+from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
+from tracegrade.rule.watched import UNJUDGED
 from tracegrade.store.history import Bin, Outcomes, total
 
 _HOUR = 60

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Select, func, select
 
-from tracegrade.rule.alert import SCORE, UNJUDGED, watched_evaluation
+from tracegrade.rule.watched import SCORE, UNJUDGED, watched_evaluation
 from tracegrade.store.alerts import StoredAlert, recent_alerts
 from tracegrade.store.history import Outcomes
 from tracegrade.store.periods import Period
