@@ -1,0 +1,8 @@
+"""Compares two sides of stored results rule by rule: which rules pass less often, and is that more than chance?
+
+Takes two sides (a release, an agent, a model, a run or a time) and their stored results. Gives a verdict for each rule,
+with both rates, their difference, its 95 % interval and a p-value; what runs took; and what agents do differently.
+
+``shares``, ``pairs``, ``bootstrap``, ``holm`` and ``verdict`` are statistics alone: numbers in, numbers out, the same
+on every machine. The other modules read the store.
+"""
