@@ -117,12 +117,13 @@ class Stage:
     ) -> None:
         received_ns = START_NS + minute * MINUTE_NS
         changes = {"first_received_ns": received_ns, "last_received_ns": received_ns} | changes
-        level = changes.pop("level", "high")
+        level, measured = changes.pop("level", "high"), changes.pop("measured", ())
         rule_hash = rule_hash or (self.rule_set.rules[0].hash if self.rule_set.rules else "0")
         traces = [judged(number, outcome, **changes) for number, outcome in enumerate(outcomes, self.next_trace)]
         for trace in traces:
             for decision in trace.decisions:
                 decision.pair.rule_hash, decision.pair.level = rule_hash, level
+                decision.measured = measured
             if judged_by is not None:
                 trace.decisions[:] = [_by(rule, each) for rule in judged_by for each in trace.decisions]
         self._writer.write(traces)

@@ -472,3 +472,19 @@ def test_a_judge_that_is_behind_makes_no_agent_silent(detecting: Stage) -> None:
     detecting.judged_to_ns = START_NS + 60 * MINUTE_NS
     assert detecting.step(60) == FIRING
     assert detecting.firing()[0].kind == "silent"
+
+
+def test_tokens_that_were_measured_fire_and_a_corrected_revision_ends_it(detecting: Stage) -> None:
+    detecting.rule_set = rules({"above": 20_000, "of": "tokens"}, {"below": 0.5})
+    for minute in range(0, 300, 2):
+        detecting.receive(minute, "pass", measured=(("tokens", 30_000.0 + minute % 4 * 2_000),))
+    assert detecting.step(300) == [("checkout-order", "shop", "firing")]
+    (incident,) = detecting.incidents()
+    assert "mean tokens 32,000 is above 20,000 (150 results in 1d)" in summary(incident.lead)
+    detecting.next_trace = 0
+    for minute in range(0, 300, 2):
+        values = (("tokens", 3_000.0),)
+        detecting.receive(minute, "pass", measured=values, revision=3, supersedes=2)
+    for minute in range(300, 600, 2):
+        detecting.receive(minute, "pass", measured=(("tokens", 3_000.0),))
+    assert detecting.step(600) == [("checkout-order", "shop", "resolved")]

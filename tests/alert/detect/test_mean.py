@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from bench.value_rates import Values, changes, look_for_rise
 
 from alert.staged import DAY, Stage, rule_of
 from tracegrade.alert.message import lines, summary
@@ -193,3 +194,13 @@ def test_a_release_that_rose_beside_others_is_named_unless_they_rose_too(others:
     put(stage, range(WEEK, WEEK + DAY, 30), around(16_000), release="2.0")
     assert stage.look(WEEK + DAY) == ["firing"]
     assert [alert.release for alert in stage.alerts] == [fires]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "values", [Values(1.5, 200), Values(0.7, 1000, season=0.5, swing=20), Values(0.3, 1000, bursts=0.5)]
+)
+def test_a_month_of_heavy_tails_seasons_and_bursts_raises_no_alarm(values: Values) -> None:
+    """At most one alarm a month is promised on average; the benchmark counts them over longer times."""
+    steps = values.steps(44, Random(7))
+    assert [change for change in changes(steps, look_for_rise, every=60) if change.fires] == []
