@@ -8,8 +8,9 @@ import pytest
 from bench.value_rates import Values, changes, look_for_rise
 
 from alert.staged import DAY, Stage, rule_of
+from tracegrade.alert.detect.steps import values_of
 from tracegrade.alert.message import lines, summary
-from tracegrade.store.history import Outcomes
+from tracegrade.store.history import Bin, Outcomes, total
 from tracegrade.store.schema import MINUTE_NS
 
 ABOVE = {"above": 20_000, "of": "tokens"}
@@ -194,6 +195,26 @@ def test_a_release_that_rose_beside_others_is_named_unless_they_rose_too(others:
     put(stage, range(WEEK, WEEK + DAY, 30), around(16_000), release="2.0")
     assert stage.look(WEEK + DAY) == ["firing"]
     assert [alert.release for alert in stage.alerts] == [fires]
+
+
+@pytest.mark.parametrize(("after", "state"), [(12_000, "resolved"), (28_000, "firing")])
+def test_the_next_release_ends_it_if_its_mean_is_good(after: int, state: str) -> None:
+    stage = Stage(rule_of(ABOVE))
+    put(stage, range(0, 300, 5), around(30_000))
+    assert stage.look(300) == ["firing"]
+    put(stage, range(300, 330), around(after)[1:4], release="2.0")
+    assert stage.look(330) == [state]
+    assert [alert.facts.end_reason for alert in stage.earlier] == (["superseded"] if state == "resolved" else [])
+
+
+def test_values_of_a_sample_count_by_their_weight_and_none_for_more_than_one() -> None:
+    """Nine kept fails and one kept pass, which stands for ten: as 1.9 values, of which the pass is one."""
+    rule = rule_of(ABOVE, sample={"share": 0.1, "keep_failures": True})
+    both = total([outcomes([3.0] * 9), outcomes([5.0], weight=10.0)])
+    (found,) = values_of(rule, [Bin(0, 60, both)], 60)
+    assert found[2:] == pytest.approx((0.9 + 1, 2.7 + 5, 8.1 + 25))
+    (whole,) = values_of(rule_of(ABOVE), [Bin(0, 60, outcomes([3.0, 5.0]))], 60)
+    assert whole[2:] == (2, 8, 34)
 
 
 @pytest.mark.slow
