@@ -1,9 +1,10 @@
 """One check of every rule with alerts: which alerts fire, which are resolved."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 from tracegrade.alert.detect.finding import Finding
 from tracegrade.alert.detect.stands_out import stands_out
@@ -91,7 +92,11 @@ def looks_back_s(rules: Iterable[Rule]) -> float:
 
 def slo_statuses(history: History, rules: Iterable[Rule], now_ns: int) -> list[SloStatus]:
     """The error budgets of all objectives of `rules` at `now_ns`, as a check finds them."""
-    looks = [Look(history, rule, alert, now_ns, {}, Past()) for rule in rules for alert in rule.alert if alert.slo]
+    looks = [
+        look
+        for rule in rules
+        for look in _looks(history, rule, [alert for alert in rule.alert if alert.slo], now_ns, {}, Past())
+    ]
     return [item for look in looks for item in look.slos()]
 
 
@@ -125,12 +130,20 @@ def check(
             )
     past = _past(before, checked.resolved, rules, now_ns)
     for rule in rules:
-        looks = [Look(history, rule, alert, now_ns, current, past) for alert in rule.alert]
+        looks = _looks(history, rule, rule.alert, now_ns, current, past)
         _check_rule(looks, current, now_ns, checked, ending)
     present = {**before.in_force, **{rule.id: rule.hash for rule in rules}}
     for orphan in current.values():
         checked.resolved.append(resolved(orphan, now_ns, *_orphaned(orphan, present, before.hashes)))
     return checked
+
+
+def _looks(
+    history: History, rule: Rule, alerts: Iterable[Alert], now_ns: int, current: dict[str, StoredAlert], past: Past
+) -> list[Look]:
+    """The looks of one rule, which share what they read."""
+    read: dict[Hashable, Any] = {}
+    return [Look(history, rule, alert, now_ns, current, past, read) for alert in alerts]
 
 
 def _orphaned(orphan: StoredAlert, present: Mapping[str, str], hashes: Mapping[str, str]) -> tuple[EndReason, str]:

@@ -9,10 +9,10 @@ The release of a key is None for all releases together, and "" for results whose
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from tracegrade.alert.detect.bound import look_bound
 from tracegrade.alert.detect.burn import Budget, budget_of, look_burn
@@ -45,6 +45,10 @@ _MISSING = 5.0
 _NEARLY_ALL = 0.8
 
 _Stretch = tuple[int, int]  # its first minute and its last
+# By agent: the outcomes of each release, and of all of them together.
+_Read = tuple[dict[SeriesKey, dict[SeriesKey, Sequence[Bin]]], dict[SeriesKey, Sequence[Bin]]]
+Reads: TypeAlias = dict[Hashable, _Read]
+"""What the alerts of one rule have read at one time, each of it once."""
 
 
 class History(Protocol):
@@ -89,7 +93,14 @@ class Look:
     """One alert of one rule, and the outcomes that it looks at."""
 
     def __init__(
-        self, history: History, rule: Rule, alert: Alert, now_ns: int, current: dict[str, StoredAlert], past: Past
+        self,
+        history: History,
+        rule: Rule,
+        alert: Alert,
+        now_ns: int,
+        current: dict[str, StoredAlert],
+        past: Past,
+        read: Reads,
     ) -> None:
         """Read what `alert` looks at.
 
@@ -100,6 +111,7 @@ class Look:
             now_ns: the minute that begins then is not looked at.
             current: what fires, by fingerprint.
             past: what fires, and what fired before.
+            read: what other alerts of the rule have read at this time, and what this one reads is added to.
         """
         self.rule, self.alert, self._current, self._past = rule, alert, current, past
         self._history = history
@@ -108,8 +120,11 @@ class Look:
         self._hour = self._until // _HOUR
         self._fine_from = (self._hour - _FINE_HOURS) * _HOUR
         self._shown_from = (now_ns - int(alert.over * _NS)) // MINUTE_NS
-        self._releases = _releases_of(self._read(rule.id))
-        self._all = {place: _together(found.values()) for place, found in self._releases.items()}
+        about = window_of(rule, alert, self._first(), now_ns), alert.silent_s
+        if about not in read:
+            releases = _releases_of(self._read(rule.id))
+            read[about] = releases, {place: _together(found.values()) for place, found in releases.items()}
+        self._releases, self._all = read[about]
         reads_traces = alert.coverage is not None and alert.silent_s is None
         self._traces = self._read(EVERY_TRACE) if reads_traces else {}
         self._budgets = {} if alert.slo is None else self._budgets_of(alert.slo)
@@ -318,9 +333,13 @@ class Look:
         minute, since = stored.starts_ns // MINUTE_NS, since_ns // MINUTE_NS
         return Firing(minute, stored.facts.was, stored.facts.was_samples, since)
 
+    def _first(self) -> int:
+        """The minute from which on results are read: evidence, and as much history before it."""
+        return (self._hour - 2 * ceil(self.alert.evidence_s / 3600)) * _HOUR
+
     def _read(self, rule_id: str) -> Mapping[SeriesKey, Sequence[Bin]]:
         """Outcomes of evidence and history together: by the hour, and by the minute where they are new."""
-        first = (self._hour - 2 * ceil(self.alert.evidence_s / 3600)) * _HOUR
+        first = self._first()
         # Silence is told to the minute: so is the hour in which it would have begun.
         begins = self._until - ceil((self.alert.silent_s or 0) / 60)
         silent = min(self._fine_from, begins // _HOUR * _HOUR)
