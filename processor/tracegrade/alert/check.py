@@ -1,14 +1,13 @@
 """One check of every rule with alerts: which alerts fire, which are resolved."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
 
 from tracegrade.alert.detect.finding import Finding
 from tracegrade.alert.detect.stands_out import stands_out
-from tracegrade.alert.look import Accepted, History, Look, Past, all_releases
+from tracegrade.alert.look import Accepted, History, Look, Past, Reads, all_releases
 from tracegrade.alert.slo import SloStatus
 from tracegrade.alert.states import Condition, fingerprint_now, next_state, resolved
 from tracegrade.document.duration import duration_text
@@ -142,7 +141,7 @@ def _looks(
     history: History, rule: Rule, alerts: Iterable[Alert], now_ns: int, current: dict[str, StoredAlert], past: Past
 ) -> list[Look]:
     """The looks of one rule, which share what they read."""
-    read: dict[Hashable, Any] = {}
+    read: Reads = {}
     return [Look(history, rule, alert, now_ns, current, past, read) for alert in alerts]
 
 
