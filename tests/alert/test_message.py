@@ -43,6 +43,11 @@ def alert(reason: Reason, where: Slice, **changes: Any) -> StoredAlert:
             "Not called: check_inventory (48 of 60 fails; 16.0% of all results, 0.4% before)",
             "explains 97% of the fall (mean score 0.475 there, 0.98 before)",
         ),
+        (
+            alert(REASON, replace(SLICE, bad=12_400.0, bad_before=3.0), of="tokens", kind="rise"),
+            "Not called: check_inventory (48 of 60 fails; 16.0% of all results, 0.4% before)",
+            "explains 97% of the rise (12,400 there on average, 3 before)",
+        ),
     ],
 )
 def test_reasons_and_slices_are_said_with_their_numbers(found: StoredAlert, why: str, where: str) -> None:

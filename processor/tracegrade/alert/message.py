@@ -213,8 +213,11 @@ def _reason(alert: StoredAlert, reason: Reason) -> str:
 
 def _slice(alert: StoredAlert, found: Slice) -> str:
     """One slice of the results, and how much of what happened it explains."""
-    happened = "rise" if alert.kind == "above" else "fall"
-    if alert.of.endswith(SCORE):
+    happened = "rise" if alert.kind in ("above", "rise") else "fall"
+    if alert.of in MEASURES:
+        before = "" if found.bad_before is None else f", {value_text(alert.of, found.bad_before)} before"
+        rate = f"{value_text(alert.of, found.bad)} there on average{before}"
+    elif alert.of.endswith(SCORE):
         before = "" if found.bad_before is None else f", {1 - found.bad_before:.3g} before"
         rate = f"mean score {1 - found.bad:.3g} there{before}"
     else:

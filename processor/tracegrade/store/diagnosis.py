@@ -48,8 +48,9 @@ class Slice(_Stored):
 
     ``by`` is one of `SLICED_BY` or the name of an attribute, ``value`` its value.
     ``explains``, 0..1: the bad results beyond what the slice would have had as it was before, divided by all of those.
-    ``bad`` is the share of bad results in it, or one minus its mean score, since it began; ``bad_before`` before, None
-    where there was no such result. ``share`` is its part of all results since it began.
+    ``bad`` is the share of bad results in it since it began, or one minus its mean score, or the mean of what was
+    measured; ``bad_before`` before, None where there was no such result. ``share`` is its part of all results since it
+    began.
     """
 
     by: str = ""

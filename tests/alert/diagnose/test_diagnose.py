@@ -401,3 +401,53 @@ def test_what_was_measured_beside_an_outcome_is_passed_over(shop: Shop) -> None:
     for minute in range(BEGAN, BEGAN + 40):
         shop.put(minute, "fail" if minute % 4 == 0 else "pass", tokens=12_000.0)
     assert [(reason.count, reason.share) for reason in shop.diagnosis().reasons] == [(10, 0.25)]
+
+
+@pytest.mark.parametrize(("kind", "was"), [("rise", 1000.0), ("above", None)])
+def test_of_what_was_measured_the_slice_that_rose_is_told(shop: Shop, kind: str, was: float | None) -> None:
+    """A new model takes half of all runs and 9,000 tokens instead of 1,000; one trace of the old one takes 20,000."""
+    for minute in range(BEGAN - DAY, BEGAN, 10):
+        shop.put(minute, tokens=900.0 + minute % 20 * 20)
+    largest = shop.put(BEGAN, tokens=20_000.0)
+    for minute in range(BEGAN, BEGAN + 60):
+        shop.put(minute, tokens=900.0 + minute % 11 * 20)
+        shop.put(minute, "fail", tokens=8900.0 + minute % 11 * 20, model="large")
+    shop.put(BEGAN, "not_evaluable")  # of it nothing was measured
+    found = shop.diagnosis(shop.alert(of="tokens", kind=kind, was=was, over_s=7200.0))
+    assert found.traces == 122
+    assert [(item.by, item.value) for item in found.slices] == [("model", "large")]
+    assert found.slices[0].explains == pytest.approx(0.96, abs=0.02)
+    assert found.slices[0].bad == pytest.approx(9000, rel=0.01)
+    assert [change.what for change in found.changes] == ["model"]
+    assert found.examples[0] == largest[0]
+    assert found.reasons == []
+
+
+def test_of_a_mean_score_that_falls_without_a_fail_the_slice_is_told(shop: Shop) -> None:
+    well(shop)
+    for minute in range(BEGAN, BEGAN + 60):
+        shop.put(minute, "pass", score=0.99)
+        shop.put(minute, "pass", score=0.93 + minute % 3 / 100, release="1.1")
+    found = shop.diagnosis(shop.alert(of="tool-call-order.score"))
+    assert [(item.by, item.value) for item in found.slices] == [("release", "1.1")]
+
+
+def test_a_rise_of_all_has_no_slices_and_neither_have_few_results(shop: Shop) -> None:
+    """Nine results of one prompt are much larger: too few to tell."""
+    for minute in range(BEGAN - DAY, BEGAN, 10):
+        shop.put(minute, tokens=1000.0 + minute % 7 * 100, model=f"m{minute // 10 % 3}")
+    for minute in range(BEGAN, BEGAN + 240):
+        few = minute % 27 == 0
+        tokens = 3000.0 + minute % 7 * 100 + 9000 * few
+        shop.put(minute, tokens=tokens, model=f"m{minute // 7 % 3}", prompt_hash=f"{few:016d}")
+    alert = shop.alert(of="tokens", kind="rise", now=BEGAN + 240)
+    assert shop.diagnosis(alert).slices == []
+
+
+def test_without_history_the_rise_is_told_against_the_stated_mean(shop: Shop) -> None:
+    """9,000 of 10,000 tokens more than before on average, half of all are of another model; all fail."""
+    for minute in range(BEGAN, BEGAN + 60):
+        shop.put(minute, "fail", tokens=2000.0)
+        shop.put(minute, "fail", tokens=18_000.0, model="large")
+    (found,) = shop.diagnosis(shop.alert(of="tokens", kind="rise", was=1000.0)).slices
+    assert (found.value, found.explains) == ("large", pytest.approx(17 / 18))

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, select
 
-from tracegrade.alert.diagnose.watched import Place, Watched
+from tracegrade.alert.diagnose.watched import ANY_OUTCOME, Place, Watched
 from tracegrade.codec.results import ResultError, unpack_result
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.parts import in_parts
@@ -28,8 +28,8 @@ _AGENT, _TRACE = SUBJECT_KINDS.index("agent"), SUBJECT_KINDS.index("trace")
 class Case:
     """One result of one subject, of trace ``trace_id`` in the row ``number``; ``kind`` and ``outcome`` are numbers.
 
-    ``loss`` is how bad it is, 0..1; it stands for ``weight`` results. ``calls`` and ``runs`` are those of its subject:
-    rows of the views ``tool_calls`` and ``agent_runs``.
+    ``loss`` is how bad it is, 0..1, or what was measured; it stands for ``weight`` results. ``calls`` and ``runs`` are
+    those of its subject: rows of the views ``tool_calls`` and ``agent_runs``.
     """
 
     number: int
@@ -82,7 +82,9 @@ def _blocks(
 ) -> Iterator[list[Case]]:
     """The cases with one of `outcomes`, a block of traces at a time."""
     result_filter = replace(watched.result_filter, since_ns=period[0], until_ns=period[1])
-    for rows in spread(connection, result_filter, watched.searched(before=before), outcomes):
+    # What was measured has no blocks of its own: the traces are found by what was judged beside it.
+    found_by = ANY_OUTCOME if watched.is_of_measure and outcomes else outcomes
+    for rows in spread(connection, result_filter, watched.searched(before=before), found_by):
         cases = [case for row in rows for case in _cases_in(watched, row) if case.outcome in outcomes]
         yield [case for case in cases if watched.holds(case.place, before=before)]
 
@@ -102,7 +104,9 @@ def _cases_in(watched: Watched, row: Any) -> Iterator[Case]:
             agents = {call[1] for call in calls}
             runs = [run for run in runs if run[1] in agents]
         is_bad = float(outcome in watched.bad)
-        loss = 1 - score if watched.is_of_score and score is not None else is_bad
+        loss = is_bad
+        if score is not None and (watched.is_of_score or watched.is_of_measure):
+            loss = 1 - score if watched.is_of_score else score
         yield Case(
             row.number,
             bytes(row.trace_id).hex(),
@@ -121,7 +125,12 @@ def _cases_in(watched: Watched, row: Any) -> Iterator[Case]:
 
 def _results(watched: Watched, row: Any) -> Iterator[tuple[int, int, str, int, float | None]]:
     """Of each result: series, kind and id of the subject, outcome and score."""
-    if watched.evaluation:
+    if watched.is_of_measure:
+        for _, kind, subject, _, _, *measured in orjson.loads(row.decisions):
+            for series, value in measured[0] if measured else ():
+                if value is not None:
+                    yield series, kind, subject, watched.judged[0], value
+    elif watched.evaluation:
         for _, series, _, kind, subject, outcome, score, _ in orjson.loads(row.evaluations):
             yield series, kind, subject, outcome, score
     else:

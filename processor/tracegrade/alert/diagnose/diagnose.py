@@ -9,8 +9,9 @@ from sqlalchemy import Connection
 from tracegrade.alert.diagnose.attributes import attributes_of
 from tracegrade.alert.diagnose.cases import MOST_READ, Case, Sample, sample
 from tracegrade.alert.diagnose.changes import changes_in_cases, counted_changes
-from tracegrade.alert.diagnose.reasons import Shares, reasons
-from tracegrade.alert.diagnose.slices import Both, ValuesOf, explaining, most_explaining, of_cases
+from tracegrade.alert.diagnose.part import Both
+from tracegrade.alert.diagnose.reasons import Shares, reasons, traces_of
+from tracegrade.alert.diagnose.slices import ValuesOf, explaining, most_explaining, of_cases
 from tracegrade.alert.diagnose.watched import Watched, watched
 from tracegrade.store.alerts import Facts, StoredAlert
 from tracegrade.store.diagnosis import Change, Diagnosis, Slice
@@ -57,7 +58,10 @@ def diagnose(
     before = sample(connection, what, (what.before[0][0], what.before[-1][1]), before=True)
     shares = Shares(_share_bad(counted, "since") or 1.0, _share_bad(counted, "before"))
     found, examples = reasons(connection, what, since.bad, before.bad, shares, include_values)
-    assumed = 0.0 if alert.facts.was is None else 1 - alert.facts.was
+    if what.is_of_measure:
+        examples = traces_of(sorted(since.good, key=lambda case: (-case.loss, -case.number)))
+    was = alert.facts.was
+    assumed = 0.0 if was is None else was if what.is_of_measure else 1 - was
     named = [
         *explaining("release", by_release, counted, assumed),
         *explaining("agent", by_agent, counted, assumed),
@@ -156,7 +160,7 @@ def _counted(connection: Connection, what: Watched) -> tuple[Both, dict[str, Bot
             if place.agent:
                 groups.append(by_agent.setdefault(place.agent, Both()))
             for group in groups:
-                getattr(group, time).add(*what.count(outcomes))
+                getattr(group, time).add(what.count(outcomes))
     return counted, by_release, by_agent
 
 
@@ -211,7 +215,7 @@ def _traces(connection: Connection, what: Watched, until_ns: int) -> tuple[int, 
     alert = what.alert
     window = replace(
         what.result_filter,
-        evaluation=what.evaluation or None,
+        evaluation=None if what.is_of_measure else what.evaluation or None,
         since_ns=alert.starts_ns - int(alert.over_s * _NS),
         until_ns=until_ns,
     )

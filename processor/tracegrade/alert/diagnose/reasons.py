@@ -87,7 +87,7 @@ def reasons(
     found.sort(key=lambda pair: (-_rise(pair[0]), -pair[0].count, pair[0].evaluation, pair[0].text))
     told = [case for _, group in found for case, _ in group.cases]
     told += sorted(since, key=lambda case: -case.number)  # those that could not be read
-    return [reason for reason, _ in found[:MOST_REASONS]], _traces_of(told)
+    return [reason for reason, _ in found[:MOST_REASONS]], traces_of(told)
 
 
 def _said(
@@ -158,5 +158,6 @@ def _short(value: object) -> str:
     return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + _DIFFERS
 
 
-def _traces_of(cases: Sequence[Case]) -> list[str]:
+def traces_of(cases: Sequence[Case]) -> list[str]:
+    """The ids of the traces of the first cases: a few, each once."""
     return list(dict.fromkeys(case.trace_id for case in cases))[:_MOST_EXAMPLES]

@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from math import sqrt
 from typing import TypeAlias
 
 from tracegrade.alert.diagnose.cases import Case, Sample
+from tracegrade.alert.diagnose.part import Both, Part
 from tracegrade.store.diagnosis import Slice
 
 MOST_SLICES = 5
@@ -15,47 +15,13 @@ MOST_SLICES = 5
 _BORROWED = 10
 _LEAST_EXPLAINED = 0.1
 _LEAST_BAD = 3
+_LEAST_MEASURED = 10
 # How far, in standard deviations, the bad results in a slice must be above those of a fall that is the same everywhere.
 # There are hundreds of slices to look at, and few of 3 by chance.
 _STANDS_OUT = 3.0
 
 ValuesOf: TypeAlias = Callable[[Case], Iterable[str]]
 """The values of a case: several of one that has several tools or models."""
-
-
-@dataclass(slots=True)
-class Part:
-    """Results of one time: how many, how many of them are bad, and how bad they are together.
-
-    ``seen`` of them were looked at, and ``seen_bad`` bad ones: what the others are estimated from.
-    """
-
-    results: float = 0.0
-    bad: float = 0.0
-    loss: float = 0.0
-    seen: int = 0
-    seen_bad: int = 0
-
-    def add(self, results: float, bad: float, loss: float, seen: int, seen_bad: int) -> None:
-        """Add others of the same time."""
-        self.results += results
-        self.bad += bad
-        self.loss += loss
-        self.seen += seen
-        self.seen_bad += seen_bad
-
-    @property
-    def rate(self) -> float | None:
-        """How bad a result is on average; None without results."""
-        return self.loss / self.results if self.results > 0 else None
-
-
-@dataclass(slots=True)
-class Both:
-    """The same results since it began, and before."""
-
-    since: Part = field(default_factory=Part)
-    before: Part = field(default_factory=Part)
 
 
 def of_cases(since: Sample, before: Sample, counted: Both, values_of: ValuesOf) -> tuple[dict[str, Both], Both]:
@@ -70,10 +36,11 @@ def of_cases(since: Sample, before: Sample, counted: Both, values_of: ValuesOf) 
             stands_for = results / sum(case.weight for case in cases) if cases else 0.0
             for case in cases:
                 weight = case.weight * stands_for
-                sums = weight, weight * is_bad, weight * case.loss, 1, int(is_bad)
+                loss = weight * case.loss
+                sums = Part(weight, weight * is_bad, loss, loss * case.loss, 1, int(is_bad))
                 for both in (everything, *(found[value] for value in set(values_of(case)))):
                     part: Part = getattr(both, time)
-                    part.add(*sums)
+                    part.add(sums)
     return dict(found), everything
 
 
@@ -93,18 +60,18 @@ def explaining(by: str, parts: Mapping[str, Both], everything: Both, assumed_bef
     since, before = everything.since, everything.before
     usual = before.rate if before.rate is not None else assumed_before
     excess = since.loss - since.results * usual
-    if excess <= 0 or not since.seen_bad:
+    if excess <= 0:
         return []
     borrowed = _BORROWED * (before.results / before.seen if before.seen else 1.0)
     found = []
     for value, part in parts.items():
         own, own_before = part.since, part.before
-        if own.seen_bad < _LEAST_BAD:
+        if not own.results:
             continue
         expected = own.results * (own_before.loss + borrowed * usual) / (own_before.results + borrowed)
         explains = (own.loss - expected) / excess
-        # As much of all bad results as it would have if it had fallen like everything else.
-        even = (expected + own.results * excess / since.results) / since.loss
+        # As bad as it would be if it had fallen like everything else.
+        even = expected + own.results * excess / since.results
         if explains >= _LEAST_EXPLAINED and _stands_out(own, since, even):
             found.append(
                 Slice(
@@ -120,10 +87,15 @@ def explaining(by: str, parts: Mapping[str, Both], everything: Both, assumed_bef
 
 
 def _stands_out(own: Part, since: Part, even: float) -> bool:
-    if even >= 1:
+    """Whether a part is worse than chance makes a part of a fall that is the same everywhere, by which it is `even`."""
+    if since.loss != since.bad:  # scores, or what was measured: not as many as are bad
+        variance = since.squares / since.results - (since.loss / since.results) ** 2
+        above = (own.loss - even) / own.results
+        return own.seen >= _LEAST_MEASURED and above > 0 and above >= _STANDS_OUT * sqrt(max(0.0, variance) / own.seen)
+    share = even / since.loss
+    if own.seen_bad < _LEAST_BAD or share >= 1:
         return False
-    spread = sqrt(since.seen_bad * even * (1 - even))
-    return own.seen_bad - since.seen_bad * even >= _STANDS_OUT * spread
+    return own.seen_bad - since.seen_bad * share >= _STANDS_OUT * sqrt(since.seen_bad * share * (1 - share))
 
 
 def most_explaining(found: Iterable[Slice]) -> list[Slice]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Select, func, select
 
+from tracegrade.alert.diagnose.part import Part
+from tracegrade.model.evaluation import MEASURES
 from tracegrade.rule.watched import SCORE, UNJUDGED, watched_evaluation
 from tracegrade.store.alerts import StoredAlert, recent_alerts
 from tracegrade.store.history import Outcomes
@@ -15,6 +17,7 @@ from tracegrade.store.schema import MINUTE_NS, OUTCOMES, series
 
 _NS = 1_000_000_000
 _BEFORE_NS = 7 * 86_400 * _NS
+ANY_OUTCOME = tuple(range(len(OUTCOMES)))
 _JUDGED = (OUTCOMES.index("pass"), OUTCOMES.index("fail"))
 
 
@@ -33,8 +36,9 @@ class Watched:
     """What one alert watches.
 
     ``bad`` are the outcomes that it is about, ``judged`` those among which they are counted, as numbers.
-    ``is_of_score``: a mean score is watched, so a result is as bad as its score is below 1. ``since`` is the time since
-    it began, ``before`` the times before it. ``result_filter`` selects its results of any release: before it began, all
+    ``is_of_score``: a mean score is watched, so a result is as bad as its score is below 1. ``is_of_measure``: the mean
+    of tokens, costs or durations is watched, so a result is as bad as it is large. ``since`` is the time since it
+    began, ``before`` the times before it. ``result_filter`` selects its results of any release: before it began, all
     of them count, as a release that broke has seldom been there for long. ``places`` has their series by number, those
     of whole rules and of single evaluations.
     """
@@ -44,6 +48,7 @@ class Watched:
     bad: tuple[int, ...]
     judged: tuple[int, ...]
     is_of_score: bool
+    is_of_measure: bool
     count_incomplete: bool
     since: Period
     before: Sequence[Period]
@@ -58,7 +63,7 @@ class Watched:
 
     def searched(self, *, before: bool) -> list[int]:
         """The numbers of the series of evaluations, by which the traces of one of the times are found."""
-        named = self.evaluation
+        named = "" if self.is_of_measure else self.evaluation
         return [
             number
             for number, place in self.places.items()
@@ -69,13 +74,19 @@ class Watched:
         """Whether the results of a series are of the release that is watched; before it began, any is."""
         return before or self.alert.release is None or (place.release or "") == self.alert.release
 
-    def count(self, outcomes: Outcomes) -> tuple[float, float, float, int, int]:
-        """How many of `outcomes` count, how many are bad, how bad together, by their weights; how many are stored."""
+    def count(self, outcomes: Outcomes) -> Part:
+        """The results among `outcomes` that count, by their weights."""
         by_outcome = (outcomes.all_passed, outcomes.all_failed, outcomes.all_not_evaluable, outcomes.all_errors)
         stored = outcomes[:4]
         judged, bad = (sum(by_outcome[number] for number in some) for some in (self.judged, self.bad))
         seen, seen_bad = (sum(int(stored[number]) for number in some) for some in (self.judged, self.bad))
-        return judged, bad, judged - outcomes.all_scores if self.is_of_score else bad, seen, seen_bad
+        if self.is_of_measure:
+            return Part(judged, 0.0, outcomes.all_scores, outcomes.all_score_squares, seen, 0)
+        loss, squares = bad, bad
+        if self.is_of_score:
+            loss = judged - outcomes.all_scores
+            squares = judged - 2 * outcomes.all_scores + outcomes.all_score_squares
+        return Part(judged, bad, loss, squares, seen, seen_bad)
 
     def is_before(self, time_ns: int) -> bool:
         """Whether a time is one of those before it began."""
@@ -98,13 +109,15 @@ def watched(connection: Connection, alert: StoredAlert, count_incomplete: bool, 
     # An alert over the agents of a service has no agent, and so has one on an agent without a name.
     is_of_all = not alert.agent and all(row.agent for row in found.values())
     agent = None if is_of_all else alert.agent
+    is_of_measure = alert.of in MEASURES
     unjudged = alert.of if alert.of in UNJUDGED else "not_evaluable" if alert.kind == "coverage" else None
     return Watched(
         alert=alert,
         evaluation=watched_evaluation(alert.of),
-        bad=(OUTCOMES.index(unjudged or "fail"),),
-        judged=tuple(range(len(OUTCOMES))) if unjudged else _JUDGED,
+        bad=() if is_of_measure else (OUTCOMES.index(unjudged or "fail"),),
+        judged=_JUDGED[:1] if is_of_measure else ANY_OUTCOME if unjudged else _JUDGED,
         is_of_score=alert.of.endswith(SCORE),
+        is_of_measure=is_of_measure,
         count_incomplete=count_incomplete,
         since=(since_ns, max(until_ns, since_ns + MINUTE_NS)),
         before=_before(connection, alert, since_ns),
