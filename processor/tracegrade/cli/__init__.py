@@ -17,6 +17,7 @@ COMMANDS = {
     "evaluate": ("evaluate", "Judge calls given on the command line, one set or a batch."),
     "rules": ("rules", "Check, test and list rule files."),
     "results": ("results", "Show stored evaluations."),
+    "compare": ("compare", "Is one release, agent, model or run worse than another?"),
     "traces": ("traces", "Show stored traces."),
     "why": ("why", "Why was a trace judged as it was, or not at all?"),
     "alerts": ("alerts", "Show alerts."),

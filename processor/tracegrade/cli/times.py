@@ -16,18 +16,31 @@ class _Time(click.ParamType[int]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        text = str(value)
         try:
-            return time.time_ns() - round(duration_s(text) * 1e9)
-        except ValueError:
-            pass
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            self.fail(f"expected a time such as 2026-11-21T08:00:00Z, or a duration ago such as 2h, found {text!r}")
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return round(moment.timestamp() * 1_000_000) * 1000
+            return time_of(str(value))
+        except ValueError as error:
+            self.fail(str(error))
 
 
 TIME = _Time()
+
+
+def time_of(text: str) -> int:
+    """The time that `text` names, in ns since 1970 UTC.
+
+    Raises:
+        ValueError: it is neither a time nor a duration.
+    """
+    try:
+        return time.time_ns() - round(duration_s(text) * 1e9)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"expected a time such as 2026-11-21T08:00:00Z, or a duration ago such as 2h, found {text!r}"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1_000_000) * 1000

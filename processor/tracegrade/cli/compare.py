@@ -1,0 +1,80 @@
+"""``tracegrade compare``: did this release make it worse?"""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracegrade.cli.output import print_json, reports_errors
+from tracegrade.cli.reading import ReadSettings, reading_options
+from tracegrade.cli.times import TIME, time_of
+
+if TYPE_CHECKING:
+    from tracegrade.compare.comparison import Comparison
+
+
+@click.command()
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option("--rule", metavar="ID", help="Only this rule.")
+@click.option("--service", help="Only this service.")
+@click.option("--agent", help="Only this agent.")
+@click.option("--release", help="Only this release.")
+@click.option("--tenant", help="Only this tenant.")
+@click.option("--since", type=TIME, help="Only traces first received at this time or later.")
+@click.option("--until", type=TIME, help="Only traces first received before this time.")
+@click.option(
+    "--margin",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="A pass rate may fall by this much before it matters.  [default: 0.02, which is 2 points]",
+)
+@click.option("--allow-within-margin", is_flag=True, help="Exit 0 when rules are worse only within the margin.")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Tables, or one JSON object.",
+)
+@reading_options
+@reports_errors
+def command(
+    a: str,
+    b: str,
+    settings: ReadSettings,
+    since: int | None,
+    until: int | None,
+    margin: float | None,
+    allow_within_margin: bool,
+    output_format: str,
+    **filters: Any,
+) -> None:
+    """Compare stored results: is B worse than A?
+
+    A and B are each release:NAME, agent:NAME, model:NAME, live or another run's name. With @FROM..TO after it, only
+    traces first received in that time: live@2026-11-01..2026-11-08, live@2d.. for the last two days.
+
+    Exit codes: 1 a rule is worse, else 3 when nothing can be told of a rule, else 0; 2 usage.
+    """
+    from tracegrade.cli.compare_tables import print_comparison
+    from tracegrade.compare.compare import Wanted, compare
+    from tracegrade.compare.sides import CompareError, side_of
+    from tracegrade.compare.verdict import MARGIN
+    from tracegrade.store.open import reading_store
+    from tracegrade.store.result_filter import ResultFilter
+
+    shared = ResultFilter(since_ns=since, until_ns=until, **filters)
+    try:
+        side_a, side_b = side_of(a, shared, time_of), side_of(b, shared, time_of)
+    except ValueError as error:
+        raise CompareError(str(error)) from None
+    wanted = Wanted(MARGIN if margin is None else margin, allow_within_margin)
+    with reading_store(settings.store_url) as connection:
+        found: Comparison = compare(connection, side_a, side_b, wanted)
+    if output_format == "json":
+        print_json([found.to_json()])
+    else:
+        print_comparison(found)
+    sys.exit(found.exit_code)

@@ -1,0 +1,95 @@
+"""How ``compare`` shows a comparison on a terminal."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tracegrade.cli.output import Styled, print_line, print_table, styled
+from tracegrade.display import count
+
+if TYPE_CHECKING:
+    from tracegrade.compare.comparison import Compared, ComparedRule, Comparison
+    from tracegrade.compare.verdict import Verdict
+
+_SIGNS: "dict[Verdict, tuple[str, str]]" = {
+    "worse": ("✗", "bold red"),
+    "worse_within_margin": ("✗", "red"),
+    "better": ("✓", "bold green"),
+    "not_worse": ("✓", "green"),
+    "cannot_tell": ("?", "yellow"),
+}
+_NUMBERS = ("A", "B", "difference", "95 % interval", "p", "results")
+_SUMS = {0: "Not worse", 1: "Worse", 3: "Cannot tell"}
+
+
+def print_comparison(found: "Comparison") -> None:
+    """Print all of a comparison."""
+    print_line(f"A {found.a}")
+    print_line(f"B {found.b}")
+    print_table(
+        "",
+        ["rule", *_NUMBERS, "verdict"],
+        _rule_rows(found),
+        empty="No rule judged both sides.",
+        whole=["A", "B", "difference", "95 % interval", "verdict"],
+        spare=["results", "p"],
+    )
+    for rule_id, reason in found.left_out.items():
+        print_line(f"{rule_id}: {reason}")
+    for note in found.notes:
+        print_line(note)
+    print_line(f"{_SUMS[found.exit_code]}: {verdict_counts(found)}.")
+
+
+def verdict_text(word: "Verdict") -> str:
+    """A verdict in words."""
+    return {"worse_within_margin": "worse within the margin"}.get(word, word.replace("_", " "))
+
+
+def verdict_counts(found: "Comparison") -> str:
+    """How many rules have each verdict, the worst first: ``1 rule worse, 2 rules not worse``."""
+    words = [rule.verdict for rule in found.rules]
+    parts = [f"{count(words.count(word), 'rule')} {verdict_text(word)}" for word in _SIGNS if word in words]
+    return ", ".join(parts) or "no rule judged both sides"
+
+
+def _rule_rows(found: "Comparison") -> Iterator[list[object]]:
+    """A row for each rule, and below it one for each of its evaluations where there are several."""
+    for rule in found.rules:
+        yield [rule.rule_id, *number_cells(rule.whole), _verdict_cell(rule)]
+        for name, compared in rule.evaluations.items() if len(rule.evaluations) > 1 else ():
+            yield [f"  {name}", *number_cells(compared), ""]
+
+
+def _verdict_cell(rule: "ComparedRule") -> Styled:
+    sign, style = _SIGNS[rule.verdict]
+    reason = f": {rule.whole.reason}" if rule.whole.reason else ""
+    return styled(f"{sign} {verdict_text(rule.verdict)}{reason}", style)
+
+
+def number_cells(compared: "Compared") -> list[str]:
+    """Both rates, the difference in points, its interval, p, and the numbers of results."""
+    found = compared.difference
+    return [
+        rate_text(compared.a.pass_rate),
+        rate_text(compared.b.pass_rate),
+        "" if found is None else points(found.value),
+        "" if found is None else f"{points(found.low)} to {points(found.high)}",
+        "" if found is None else p_text(found.p),
+        f"{compared.a.results} / {compared.b.results}",
+    ]
+
+
+def rate_text(rate: float | None) -> str:
+    """A pass rate, ``97.25%``."""
+    return "unknown" if rate is None else f"{rate:.2%}"
+
+
+def points(difference: float) -> str:
+    """A difference in points, ``+1.20``; without the sign of a zero."""
+    text = f"{difference * 100:+.2f}"
+    return "0.00" if text in ("+0.00", "-0.00") else text
+
+
+def p_text(p: float) -> str:
+    """A p-value: ``0.034``, ``< 0.0001``."""
+    return "< 0.0001" if p < 0.0001 else f"{p:.2g}"

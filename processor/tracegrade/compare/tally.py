@@ -1,0 +1,170 @@
+"""The outcomes of one rule, or of one of its evaluations, on one side."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from sqlalchemy import Connection
+
+from tracegrade.compare.shares import Share, Weighted, share_of
+from tracegrade.compare.sides import CompareError, Side, nothing_in
+from tracegrade.display import count
+from tracegrade.model.json_value import JsonValue
+from tracegrade.rule.rule import Rule
+from tracegrade.store.rule_texts import rules_of
+from tracegrade.store.sides import SideSeries, side_counts, side_series
+
+RuleKey: TypeAlias = tuple[str, str]  # rule id and present hash
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many results of each outcome are stored; ``incomplete`` ones are in no other number.
+
+    ``kept`` is how often a pass is kept for each fail that is, where there are only passes or only fails.
+    """
+
+    kept: float = 1.0
+    passes: Weighted = field(default_factory=Weighted)
+    fails: Weighted = field(default_factory=Weighted)
+    not_evaluable: int = 0
+    errors: int = 0
+    incomplete: int = 0
+
+    @property
+    def results(self) -> int:
+        """Passes and fails: what a pass rate is made of."""
+        return self.passes.stored + self.fails.stored
+
+    @property
+    def share(self) -> Share | None:
+        """The share of passes; None without results."""
+        return share_of(self.passes, self.fails, self.kept)
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The estimated share of passes among all results; None without results."""
+        return None if (share := self.share) is None else share.rate
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The pass rate and the numbers."""
+        return {
+            "pass_rate": self.pass_rate,
+            "results": self.results,
+            "pass": self.passes.stored,
+            "fail": self.fails.stored,
+            "not_evaluable": self.not_evaluable,
+            "error": self.errors,
+            "incomplete": self.incomplete,
+        }
+
+
+@dataclass(slots=True)
+class RuleTallies:
+    """One rule on one side: as a whole, and by evaluation."""
+
+    whole: Tally
+    evaluations: dict[str, Tally] = field(default_factory=dict)
+
+    def of(self, evaluation: str) -> Tally:
+        """The tally of one evaluation, or of the whole rule for ""."""
+        return self.evaluations.setdefault(evaluation, Tally(self.whole.kept)) if evaluation else self.whole
+
+
+SideTallies: TypeAlias = Mapping[RuleKey, RuleTallies]
+
+
+class RuleTexts:
+    """What the stored texts of rules say of how their results count; a rule without one counts as by default."""
+
+    def __init__(self, connection: Connection, *sides: Mapping[int, SideSeries]) -> None:
+        """Read the texts of the rules in the series of `sides`."""
+        hashes = {found.rule_hash for side in sides for found in side.values()}
+        self._rules: dict[str, Rule] = rules_of(connection, hashes)
+
+    def rule(self, rule_hash: str) -> Rule | None:
+        """The rule with this hash, where its text is stored and can be read."""
+        return self._rules.get(rule_hash)
+
+    def counts_incomplete(self, rule_hash: str) -> bool:
+        """Whether results of incomplete traces count."""
+        rule = self._rules.get(rule_hash)
+        return rule is not None and rule.incomplete == "count"
+
+    def kept(self, rule_hash: str) -> float:
+        """How often a pass is kept for each fail that is."""
+        rule = self._rules.get(rule_hash)
+        return rule.sample.share if rule is not None and rule.sample.keep_failures else 1.0
+
+    def empty(self, rule_hash: str) -> RuleTallies:
+        """The tallies of a rule without results."""
+        return RuleTallies(Tally(self.kept(rule_hash)))
+
+
+def counted_side(connection: Connection, side: Side, chosen: Mapping[int, SideSeries], texts: RuleTexts) -> SideTallies:
+    """The outcomes of a side from the counts: as fast at ten million results as at ten.
+
+    Raises:
+        CompareError: there is none, or the side is a model, by which nothing is counted.
+    """
+    if side.model is not None:
+        raise CompareError(f"{side.text}: results are not counted by model; leave out --rates-only")
+    found: dict[RuleKey, RuleTallies] = {}
+    for row in side_counts(connection, side.result_filter, chosen):
+        of = chosen[row.series]
+        key = (of.rule_id, of.rule_hash)
+        if key not in found:
+            found[key] = texts.empty(of.rule_hash)
+        tally = found[key].of(of.evaluation)
+        if row.complete or texts.counts_incomplete(of.rule_hash):
+            tally.passes = tally.passes.plus(row.passed, of.probability)
+            tally.fails = tally.fails.plus(row.failed, of.probability)
+            tally.not_evaluable += row.not_evaluable
+            tally.errors += row.errors
+        else:
+            tally.incomplete += row.passed + row.failed + row.not_evaluable + row.errors
+    if not found:
+        raise nothing_in(side)
+    return found
+
+
+def series_of(connection: Connection, side: Side) -> dict[int, SideSeries]:
+    """The series of a side."""
+    return side_series(connection, side.result_filter)
+
+
+def rules_on_both(a: SideTallies, b: SideTallies) -> tuple[list[RuleKey], dict[str, str]]:
+    """The rules that judged both sides alike, and why others are left out, by rule id.
+
+    Of a rule whose hash changed within both sides, the hash with the most results on its smaller side is compared.
+    """
+    by_rule: defaultdict[str, list[str]] = defaultdict(list)
+    for rule_id, rule_hash in sorted({*a, *b}):
+        by_rule[rule_id].append(rule_hash)
+    compared: list[RuleKey] = []
+    left_out = {}
+    for rule_id, hashes in by_rule.items():
+        sizes = {
+            rule_hash: min(a[rule_id, rule_hash].whole.results, b[rule_id, rule_hash].whole.results)
+            for rule_hash in hashes
+            if (rule_id, rule_hash) in a and (rule_id, rule_hash) in b
+        }
+        best = max(sizes, key=lambda rule_hash: (sizes[rule_hash], rule_hash), default=None)
+        if best is not None:
+            compared.append((rule_id, best))
+        others = [rule_hash for rule_hash in hashes if rule_hash != best]
+        if others:
+            left_out[rule_id] = _why_left_out(rule_id, best, others, a, b)
+    return compared, left_out
+
+
+def _why_left_out(rule_id: str, best: str | None, others: list[str], a: SideTallies, b: SideTallies) -> str:
+    on_a, on_b = ([name for name in others if (rule_id, name) in side] for side in (a, b))
+    if best is not None:
+        tallies = [side[rule_id, name] for side in (a, b) for name in others if (rule_id, name) in side]
+        results = count(sum(found.whole.results for found in tallies), "result")
+        return f"{results} of other contents of the rule are left out ({', '.join(others)}); {best} is compared"
+    if on_a and on_b:
+        return f"the rule changed, {', '.join(on_a)} judged A and {', '.join(on_b)} judged B"
+    return f"no result on {'B' if on_a else 'A'}"

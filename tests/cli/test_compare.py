@@ -1,0 +1,185 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.stored import run, store
+from compare.releases import traces
+from store.judged_traces import evaluation, judged
+
+
+def compared(data_dir: Path, *arguments: str, exit_code: int) -> dict[str, Any]:
+    result = run(data_dir, "compare", *arguments, "--format", "json")
+    assert result.exit_code == exit_code, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    assert found["exit_code"] == exit_code
+    return found
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    store(tmp_path, *traces("1.0", "p" * 190 + "f" * 10, first=1), *traces("2.0", "p" * 160 + "f" * 40, first=1000))
+    return tmp_path
+
+
+def test_a_release_that_is_worse_ends_with_1(data_dir: Path) -> None:
+    (rule,) = compared(data_dir, "release:1.0", "release:2.0", exit_code=1)["rules"]
+    assert (rule["rule_id"], rule["verdict"]) == ("checkout-order", "worse")
+    assert (rule["a"]["pass_rate"], rule["b"]["pass_rate"]) == (0.95, 0.8)
+    assert rule["difference"] == pytest.approx(-0.15)
+    assert rule["low"] < rule["difference"] < rule["high"] < 0
+    assert rule["p"] == rule["adjusted_p"] < 0.001
+    assert rule["evaluations"]["tool-call-order"]["difference"] == pytest.approx(-0.15)
+
+
+def test_the_other_way_round_it_is_better(data_dir: Path) -> None:
+    (rule,) = compared(data_dir, "release:2.0", "release:1.0", exit_code=0)["rules"]
+    assert rule["verdict"] == "better"
+
+
+def test_the_table_says_what_the_json_says(data_dir: Path) -> None:
+    result = run(data_dir, "compare", "release:1.0", "release:2.0")
+    assert result.exit_code == 1
+    assert "checkout-order  95.00%  80.00%  -15.00" in result.stdout
+    assert "✗ worse" in result.stdout
+    assert result.stdout.endswith("Worse: 1 rule worse.\n")
+
+
+def test_few_results_tell_nothing(tmp_path: Path) -> None:
+    store(tmp_path, *traces("1.0", "ppp", first=1), *traces("2.0", "ppf", first=10))
+    (rule,) = compared(tmp_path, "release:1.0", "release:2.0", exit_code=3)["rules"]
+    assert rule["verdict"] == "cannot_tell"
+
+
+def test_a_wide_margin_and_the_option_for_it(tmp_path: Path) -> None:
+    store(tmp_path, *traces("1.0", "p" * 190 + "f" * 10, first=1), *traces("2.0", "p" * 160 + "f" * 40, first=1000))
+    wide = ["release:1.0", "release:2.0", "--margin", "0.3"]
+    assert compared(tmp_path, *wide, exit_code=1)["rules"][0]["verdict"] == "worse_within_margin"
+    assert compared(tmp_path, *wide, "--allow-within-margin", exit_code=0)["allow_within_margin"]
+
+
+def test_a_rule_that_changed_is_named_and_left_out(tmp_path: Path) -> None:
+    store(
+        tmp_path,
+        *traces("1.0", "pppp", first=1, rule_hash="old"),
+        *traces("2.0", "pppp", first=10, rule_hash="new"),
+        *traces("2.0", "pppp", first=20, rule_id="only-there"),
+    )
+    found = compared(tmp_path, "release:1.0", "release:2.0", exit_code=3)
+    assert found["rules"] == []
+    assert found["left_out"] == {
+        "checkout-order": "the rule changed, old judged A and new judged B",
+        "only-there": "no result on A",
+    }
+    shown = run(tmp_path, "compare", "release:1.0", "release:2.0").stdout
+    assert "No rule judged both sides." in shown
+    assert "only-there: no result on A" in shown
+
+
+def test_of_a_rule_that_changed_within_the_sides_what_both_have_is_compared(tmp_path: Path) -> None:
+    store(
+        tmp_path,
+        *traces("1.0", "pppppf", first=1, rule_hash="old"),
+        *traces("1.0", "pppf", first=20, rule_hash="new"),
+        *traces("2.0", "pff", first=30, rule_hash="new"),
+    )
+    found = compared(tmp_path, "release:1.0", "release:2.0", exit_code=3)
+    assert [(rule["rule_hash"], rule["a"]["results"], rule["b"]["results"]) for rule in found["rules"]] == [
+        ("new", 4, 3)
+    ]
+    assert found["left_out"] == {
+        "checkout-order": "6 results of other contents of the rule are left out (old); new is compared"
+    }
+
+
+def test_what_could_not_be_judged_and_incomplete_traces_stand_beside(tmp_path: Path) -> None:
+    store(
+        tmp_path,
+        *traces("1.0", "ppfne", first=1),
+        *traces("1.0", "ff", first=10, complete=False, missing=["root"]),
+        *traces("2.0", "nn", first=20),
+    )
+    (rule,) = compared(tmp_path, "release:1.0", "release:2.0", exit_code=3)["rules"]
+    assert rule["a"] == {
+        "pass_rate": pytest.approx(2 / 3),
+        "results": 3,
+        "pass": 2,
+        "fail": 1,
+        "not_evaluable": 1,
+        "error": 1,
+        "incomplete": 2,
+    }
+    assert (rule["b"]["pass_rate"], rule["difference"], rule["reason"]) == (None, None, "nothing could be judged on B")
+
+
+def test_a_sample_that_keeps_every_fail_is_weighed(tmp_path: Path) -> None:
+    store(
+        tmp_path,
+        *traces("1.0", "p" * 95, first=1, probability=0.1),
+        *traces("1.0", "f" * 50, first=200),
+        *traces("2.0", "p" * 95 + "f" * 5, first=400),
+    )
+    (rule,) = compared(tmp_path, "release:1.0", "release:2.0", exit_code=3)["rules"]
+    assert rule["a"]["pass_rate"] == pytest.approx(0.95)
+    assert rule["difference"] == pytest.approx(0)
+
+
+def test_a_run_and_a_time(tmp_path: Path) -> None:
+    store(tmp_path, *traces("1.0", "ppppf", first=1), *traces("1.0", "pp", first=100, run="tuning/1"))
+    (rule,) = compared(tmp_path, "live", "tuning/1", exit_code=3)["rules"]
+    assert (rule["a"]["results"], rule["b"]["results"]) == (5, 2)
+    minutes = ["live@2026-01-01..2026-01-01T00:03:00Z", "live@2026-01-01T00:03:00Z.."]
+    (rule,) = compared(tmp_path, *minutes, exit_code=3)["rules"]
+    assert (rule["a"]["results"], rule["b"]["results"]) == (2, 3)
+
+
+def test_filters_hold_for_both_sides(tmp_path: Path) -> None:
+    store(
+        tmp_path,
+        *traces("1.0", "pp", first=1),
+        *traces("2.0", "pp", first=10),
+        *traces("1.0", "p", first=20, service="bank"),
+        *traces("2.0", "p", first=30, service="bank"),
+    )
+    (rule,) = compared(tmp_path, "release:1.0", "release:2.0", "--service", "bank", exit_code=3)["rules"]
+    assert (rule["a"]["results"], rule["b"]["results"]) == (1, 1)
+
+
+def test_a_line_for_each_of_several_evaluations(tmp_path: Path) -> None:
+    for number, release in ((1, "1.0"), (2, "2.0")):
+        both = [evaluation(number, release=release, evaluation=name) for name in ("order", "args")]
+        store(tmp_path, judged(number, evaluations=both, release=release))
+    lines = run(tmp_path, "compare", "release:1.0", "release:2.0").stdout.splitlines()
+    assert [line.split()[0] for line in lines if "100.00%" in line] == ["checkout-order", "args", "order"]
+
+
+@pytest.mark.parametrize(
+    ("sides", "message"),
+    [
+        (["release:1.0", "release:1.0"], "A and B are the same, 'release:1.0': name two different sides"),
+        (["release:1.0", "tunin"], "no run 'tunin' in the store; expected one of live"),
+        (["release:1.0", "release:2"], "release:2: no result of release '2' in the store; expected one of 1.0, 2.0"),
+        (["agent:suport", "live"], "agent:suport: no result of agent 'suport' in the store; did you mean 'support'?"),
+        (["release:", "live"], "'release:': expected a name after 'release:'"),
+        (["", "live"], "'' names no side"),
+        (["release:1.0", "release:2.0", "--release", "1.0"], "'release:1.0': --release 1.0 names another release"),
+        (["live", "release:2.0", "--rule", "unknown"], "live: no result of rule 'unknown'; 'tracegrade results stats'"),
+        (["live@soon..", "live"], "expected a time such as"),
+        (["live@2d..3d", "live"], "'live@2d..3d': the time ends before it begins"),
+        (["live@2d..", "live", "--since", "3d"], "'live@2d..': --since and --until name another time"),
+        (["live@2020-01-01..2020-01-02", "live"], "live@2020-01-01..2020-01-02: no result in this time"),
+        (["live", "live@2020-01-01..2020-01-02"], "live@2020-01-01..2020-01-02: no result in this time"),
+    ],
+)
+def test_what_cannot_be_compared_is_said_in_a_sentence(data_dir: Path, sides: list[str], message: str) -> None:
+    result = run(data_dir, "compare", *sides)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"Error: {message}")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_without_a_store_it_is_said(tmp_path: Path) -> None:
+    result = run(tmp_path, "compare", "release:1.0", "release:2.0")
+    assert result.exit_code == 2
+    assert "no such store" in result.stderr
