@@ -8,6 +8,7 @@ from sqlalchemy import Engine
 from alert.loop_stage import Channel, Stage, rules
 from store.engines import POSTGRESQL, needs_postgresql
 from store.judged_traces import MINUTE_NS, START_NS, judged
+from store.stored_runs import begin
 from tracegrade.alert.message import details, summary
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import Silence, recent_alerts, save_silence
@@ -58,6 +59,7 @@ def test_experimental_rules_never_alert(stage: Stage) -> None:
 
 
 def test_experiments_never_alert(stage: Stage) -> None:
+    begin(stage.engine, "tuning")
     stage.receive(0, "fail", "fail", run="tuning")
     assert stage.step(1) == []
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine
 
 from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged, trace_id
+from store.stored_runs import begin
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store import schema
 from tracegrade.store.delete import delete_everywhere
@@ -38,6 +39,8 @@ def filled(engine: Engine, seed: int, traces: int) -> None:
     with engine.begin() as connection:
         for table in schema.metadata.sorted_tables:
             connection.execute(table.delete())
+    for tenant in {*TENANTS}:
+        begin(engine, *({*RUNS} - {"live"}), tenant=tenant)
     chance = random.Random(seed)
     writer = StoreWriter(engine)
     written: list[TraceResult] = []

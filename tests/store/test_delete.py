@@ -4,6 +4,7 @@ import pytest
 from sqlalchemy import Engine
 
 from store.judged_traces import MINUTE_NS, START_NS, judged, tool_call, trace_id
+from store.stored_runs import begin
 from tracegrade.model.trace_result import RunSummary
 from tracegrade.store.delete import (
     DeletedRows,
@@ -57,6 +58,7 @@ def test_deleting_again_deletes_nothing(engine: Engine) -> None:
 
 
 def test_a_trace_goes_in_every_tenant_and_run(engine: Engine) -> None:
+    begin(engine, "experiment")
     StoreWriter(engine).write([judged(1), judged(1, tenant="other"), judged(1, run="experiment")])
     assert delete_everywhere(engine, [id_of(1)]).traces == 3
     with reading(engine) as connection:

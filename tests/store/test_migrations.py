@@ -16,6 +16,7 @@ from sqlalchemy import Connection, MetaData, Table, create_engine, func, select,
 from store.engines import BACKENDS, POSTGRESQL, without_tables
 from store.judged_traces import AGENT_SPAN, judged, spans, trace_id
 from store.stored_alerts import ALERT, store_incident
+from store.stored_runs import begin
 from tracegrade.cli import main
 from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.model.trace_result import RunSummary, TraceResult
@@ -122,6 +123,11 @@ def test_a_store_of_any_earlier_version_is_brought_up_to_date_and_read(
     with reading(engine) as connection:
         (rate,) = rates(connection, ResultFilter())
     assert (rate.passed, rate.failed, rate.not_evaluable) == (3, 0, 1), "a revision takes back what was counted before"
+    begin(engine, "tuning/1")
+    StoreWriter(engine).write([judged(2, "fail", run="tuning/1")])
+    with reading(engine) as connection:
+        assert [rate.failed for rate in rates(connection, ResultFilter(run="tuning/1"))] == [1]
+        assert [rate.failed for rate in rates(connection, ResultFilter())] == [0]
     engine.dispose()
     for arguments in (["results", "list"], ["results", "stats"], ["results", "export"], ["traces", "list"]):
         code, output = run(url, tmp_path, *arguments)

@@ -2,6 +2,7 @@ import pytest
 from sqlalchemy import Engine
 
 from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged, spans, trace_id
+from store.stored_runs import begin
 from tracegrade.store.open import reading
 from tracegrade.store.read import closed_traces, stored_traces
 from tracegrade.store.write import StoreWriter
@@ -37,6 +38,7 @@ def test_closed_traces_are_found_by_tenant_and_id(filled: Engine) -> None:
 
 
 def test_closed_traces_of_experiments_are_not_reopened(engine: Engine) -> None:
+    begin(engine, "tuning")
     StoreWriter(engine).write([judged(1, run="tuning")])
     with reading(engine) as connection:
         assert closed_traces(connection, [("default", bytes.fromhex(trace_id(1)))]) == {}

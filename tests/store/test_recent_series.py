@@ -1,6 +1,7 @@
 from sqlalchemy import Engine, insert
 
 from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged
+from store.stored_runs import begin
 from tracegrade.store.open import reading
 from tracegrade.store.recent_series import recent_series
 from tracegrade.store.schema import rule_texts
@@ -20,6 +21,7 @@ def received(day: int) -> dict[str, int]:
 def test_the_latest_come_first_and_neither_old_ones_nor_those_of_replays_come(engine: Engine) -> None:
     days = {"old": 0, "first": 3, "last": 5}
     traces = [judged(number, service=name, **received(days[name])) for number, name in enumerate(days)]
+    begin(engine, "replay")
     StoreWriter(engine).write([*traces, judged(9, service="replayed", run="replay", **received(5))])
     with reading(engine) as connection:
         assert recent_series(connection, START_NS + DAY_NS, 10) == [of_service("last"), of_service("first")]

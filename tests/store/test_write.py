@@ -10,6 +10,7 @@ from sqlalchemy import Engine, text
 
 from judged_records import tool_call_of
 from store.judged_traces import START_NS, evaluation, judged, tool_call, trace_id
+from store.stored_runs import begin
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.rates import rates
@@ -118,6 +119,7 @@ def test_what_is_stored_depends_on_the_highest_revisions_only(
 
 
 def test_tenants_and_runs_are_kept_apart(engine: Engine) -> None:
+    begin(engine, "tuning")
     StoreWriter(engine).write([judged(1), judged(1, "fail", tenant="other"), judged(1, "fail", run="tuning")])
     assert row_counts(engine)[0] == 3
     with reading(engine) as connection:

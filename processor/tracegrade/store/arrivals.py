@@ -18,6 +18,8 @@ class Arrivals:
 
     def write(self, connection: Connection) -> None:
         """Write the noted numbers: they widen the stored ranges."""
+        if not self._bounds:
+            return
         mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
         connection.exec_driver_sql(
             f"INSERT INTO arrivals (minute, first_number, last_number) VALUES ({mark}, {mark}, {mark}) "

@@ -1,4 +1,7 @@
-"""Sums of outcomes by series and by minute, hour and day, written in the transaction that writes the results."""
+"""Sums of outcomes by series, written in the transaction that writes the results.
+
+Of what is judged live by minute, hour and day, of every other run as a whole.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -9,7 +12,16 @@ from sqlalchemy.engine import Dialect
 
 from tracegrade.store import schema
 from tracegrade.store.rows import DecisionRow, EvaluationRow
-from tracegrade.store.schema import COUNTED_MINUTES, EVERY_TRACE, MINUTE_NS, OUTCOMES, WHOLE_RULE, traces
+from tracegrade.store.schema import (
+    COUNTED_MINUTES,
+    EVERY_TRACE,
+    LIVE,
+    MINUTE_NS,
+    OUTCOMES,
+    WHOLE_RULE,
+    WHOLE_RUN,
+    traces,
+)
 from tracegrade.store.series import Rule, SeriesNumbers
 
 _Place = tuple[int, int, bool]  # minute, series, complete
@@ -22,14 +34,14 @@ class Sums:
     """The changes of one batch of writes to ``counts``."""
 
     def __init__(self) -> None:
-        # By minute and completeness, then by series.
-        self._sums: defaultdict[tuple[int, bool], defaultdict[int, list[float]]]
+        # By minute (None for a whole run) and completeness, then by series.
+        self._sums: defaultdict[tuple[int | None, bool], defaultdict[int, list[float]]]
         self._sums = defaultdict(lambda: defaultdict(_no_sums))
 
     def add(
         self,
         traffic: int | None,
-        last_received_ns: int,
+        minute: int | None,
         complete: bool,
         evaluations: Sequence[EvaluationRow],
         decisions: Sequence[DecisionRow],
@@ -37,10 +49,12 @@ class Sums:
     ) -> None:
         """Count the outcomes of one trace, and the trace in series `traffic`; with `by` = -1, subtract them.
 
+        `minute` is its `counted_minute`.
+
         A session is not counted as traffic, since its traces are: its `traffic` is None. What was measured counts in a
         series of its own: as a pass with the value as its score, or as not_evaluable where it is not known.
         """
-        sums = self._sums[last_received_ns // MINUTE_NS, bool(complete)]
+        sums = self._sums[minute, bool(complete)]
         if traffic is not None:
             sums[traffic][_PASS] += by
         for _, series, _, _, _, outcome, score, _ in evaluations:
@@ -67,20 +81,29 @@ class Sums:
             select(*place, *columns).where(traces.c.number.in_(numbers))
         ):
             traffic = None if is_session else traffic_series(connection, known, tenant, run, service)
-            self.add(traffic, last_received_ns, complete, orjson.loads(evaluations), orjson.loads(decisions), by=-1)
+            minute = counted_minute(run, last_received_ns)
+            self.add(traffic, minute, complete, orjson.loads(evaluations), orjson.loads(decisions), by=-1)
 
     def write(self, connection: Connection) -> None:
         """Add the sums to those stored."""
-        sums = {
-            (minute, series, complete): of_series
-            for (minute, complete), by_series in self._sums.items()
-            for series, of_series in by_series.items()
-        }
+        sums: dict[_Place, list[float]] = {}
+        rows = []
+        for (minute, complete), by_series in self._sums.items():
+            for series, of_series in by_series.items():
+                if minute is None:
+                    rows.append((WHOLE_RUN, 0, series, complete, *of_series))
+                else:
+                    sums[minute, series, complete] = of_series
         for minutes in COUNTED_MINUTES:
             sums = _by(minutes, sums)
-            if sums:
-                rows = [(minutes, *place, *added) for place, added in sorted(sums.items())]
-                connection.exec_driver_sql(_upsert(connection.dialect), rows)
+            rows += [(minutes, *place, *added) for place, added in sums.items()]
+        if rows:
+            connection.exec_driver_sql(_upsert(connection.dialect), sorted(rows))
+
+
+def counted_minute(run: str, last_received_ns: int) -> int | None:
+    """The minute in which a trace counts; None in a run that is counted as a whole."""
+    return last_received_ns // MINUTE_NS if run == LIVE else None
 
 
 def traffic_series(connection: Connection, known: SeriesNumbers, tenant: str, run: str, service: str) -> int:

@@ -16,6 +16,7 @@ from tracegrade.store.arrivals import number_range
 from tracegrade.store.counts import Sums
 from tracegrade.store.diagnosis import without_traces
 from tracegrade.store.open import one_at_a_time, reading
+from tracegrade.store.run_numbers import run_ranges
 from tracegrade.store.schema import alerts, traces
 from tracegrade.store.series import SeriesNumbers
 from tracegrade.store.write import delete_traces
@@ -70,14 +71,13 @@ def traces_of_user(connection: Connection, user: str, keys: Collection[str]) -> 
 
 
 def traces_before(connection: Connection, before_ns: int) -> set[bytes]:
-    """The ids of all stored traces that were first received before a time."""
-    bounds = number_range(connection, None, before_ns)
-    if bounds is None:
-        return set()
-    query = select(traces.c.trace_id).where(
-        traces.c.number.between(*bounds), traces.c.first_received_ns < before_ns, traces.c.members.is_(None)
-    )
-    return {bytes(trace_id) for trace_id in connection.execute(query).scalars()}
+    """The ids of all stored traces, of any run, that were first received before a time."""
+    found: set[bytes] = set()
+    query = select(traces.c.trace_id).where(traces.c.first_received_ns < before_ns, traces.c.members.is_(None))
+    for bounds in [number_range(connection, None, before_ns), *run_ranges(connection)]:
+        if bounds is not None:
+            found.update(map(bytes, connection.execute(query.where(traces.c.number.between(*bounds))).scalars()))
+    return found
 
 
 def delete_everywhere(engine: Engine, trace_ids: Collection[bytes], alive: Alive = lambda: None) -> DeletedRows:

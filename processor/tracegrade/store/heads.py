@@ -11,11 +11,11 @@ from typing import Any
 import orjson
 from sqlalchemy import ColumnElement, Connection, Select, select
 
-from tracegrade.store.arrivals import number_range
 from tracegrade.store.parts import in_parts
 from tracegrade.store.result_filter import ResultFilter, of_traces
 from tracegrade.store.results import matching
-from tracegrade.store.schema import OUTCOMES, traces
+from tracegrade.store.run_numbers import numbers_of
+from tracegrade.store.schema import LIVE, OUTCOMES, traces
 
 NEWEST = 2**63 - 1  # higher than the number of every trace
 
@@ -94,8 +94,8 @@ def _rows(
                 break
         parts = (query.where(traces.c.number.in_(some)) for some in in_parts(numbers))
         return [row for part in parts for row in connection.execute(part)]
-    if result_filter.since_ns is not None or result_filter.until_ns is not None:
-        bounds = number_range(connection, result_filter.since_ns, result_filter.until_ns)
+    if result_filter.run != LIVE or result_filter.since_ns is not None or result_filter.until_ns is not None:
+        bounds = numbers_of(connection, result_filter)
         if bounds is None:
             return []
         query = query.where(traces.c.number.between(*bounds))

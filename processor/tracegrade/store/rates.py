@@ -6,7 +6,17 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection, func, or_, select
 
 from tracegrade.store.result_filter import ResultFilter, of_series
-from tracegrade.store.schema import COUNTED_MINUTES, DAY_MINUTES, EVERY_TRACE, MINUTE_NS, WHOLE_RULE, counts, series
+from tracegrade.store.schema import (
+    COUNTED_MINUTES,
+    DAY_MINUTES,
+    EVERY_TRACE,
+    LIVE,
+    MINUTE_NS,
+    WHOLE_RULE,
+    WHOLE_RUN,
+    counts,
+    series,
+)
 from tracegrade.store.series import IS_EVALUATION
 
 _HOUR = 60
@@ -60,8 +70,9 @@ def rates(
 
     Args:
         connection: on the store.
-        result_filter: selects series; its times are widened to whole minutes of the traces' last spans. Its fields on
-            single results are not used: ``trace_id``, ``session``, ``outcome``, ``complete``.
+        result_filter: selects series; its times are widened to whole minutes of the traces' last spans, and not used
+            for a run other than the live one. Its fields on single results are not used: ``trace_id``, ``session``,
+            ``outcome``, ``complete``.
         evaluation: an evaluation's name, ``WHOLE_RULE`` for rules as a whole, None for both.
         count_incomplete: count incomplete traces too.
     """
@@ -83,7 +94,7 @@ def rates(
         .group_by(counts.c.series, counts.c.complete)
     )
     found: dict[tuple[str, str, str, str], Rate] = {}
-    for minutes, first, last in stretches(result_filter.since_ns, result_filter.until_ns, DAY_MINUTES):
+    for minutes, first, last in counted_stretches(result_filter):
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
         for number, complete, passed, failed, not_evaluable, errors, score_sum in connection.execute(stretch):
             probability, key = keys[number]
@@ -103,6 +114,13 @@ def rates(
                 left_out = passed + failed + not_evaluable + errors
                 found[key] = replace(so_far, incomplete=so_far.incomplete + left_out)
     return [found[key] for key in sorted(found)]
+
+
+def counted_stretches(result_filter: ResultFilter, longest: int = DAY_MINUTES) -> list[tuple[int, int, int]]:
+    """The rows of ``counts`` for the times of `result_filter`, as `stretches` gives them; of a run, all of it."""
+    if result_filter.run != LIVE:
+        return [(WHOLE_RUN, 0, 0)]
+    return stretches(result_filter.since_ns, result_filter.until_ns, longest)
 
 
 def stretches(since_ns: int | None, until_ns: int | None, longest: int = _HOUR) -> list[tuple[int, int, int]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, func, select
 
 from tracegrade.codec.json_text import storable
-from tracegrade.store.schema import rule_texts, series, traces
+from tracegrade.store.schema import LIVE, rule_texts, series, traces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class ResultFilter:
     since_ns: int | None = None
     until_ns: int | None = None
     tenant: str | None = None
-    run: str = "live"
+    run: str = LIVE
 
     @property
     def asks_for_results(self) -> bool:

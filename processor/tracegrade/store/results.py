@@ -12,10 +12,10 @@ from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
 from tracegrade.codec.results import unpack_result
 from tracegrade.model.evaluation import Evaluation
-from tracegrade.store.arrivals import number_range
 from tracegrade.store.blocks import block_ranges
 from tracegrade.store.parts import in_parts
 from tracegrade.store.result_filter import ResultFilter, of_series, of_traces
+from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, series, traces
 from tracegrade.store.series import IS_EVALUATION
 
@@ -128,7 +128,7 @@ def _search(
 ) -> Iterator[list[_Found]]:
     """As `matching`, only in the `chosen` series; None for all series."""
     outcomes = range(len(OUTCOMES)) if result_filter.outcome is None else (OUTCOMES.index(result_filter.outcome),)
-    bounds = number_range(connection, result_filter.since_ns, result_filter.until_ns)
+    bounds = numbers_of(connection, result_filter)
     if bounds is None or (chosen is not None and not chosen):
         return
     low, high = bounds

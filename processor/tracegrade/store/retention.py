@@ -1,27 +1,33 @@
-"""Retention: deletes old traces, a few at a time."""
+"""Retention: deletes old traces, a few at a time.
 
-from sqlalchemy import Connection, Engine, delete, func, select
+What was judged live is as old as the arrival of its first span. A run is as old as its last writing, since it may hold
+traces that were recorded long before: all its traces go then, and its row and counts stay.
+"""
+
+from sqlalchemy import Connection, Engine, delete, func, select, update
 
 from tracegrade.store.arrivals import number_range
 from tracegrade.store.blocks import CHUNK_TRACES
 from tracegrade.store.incidents import delete_resolved
-from tracegrade.store.schema import COUNTED_MINUTES, MINUTE_NS, arrivals, blocks, counts, traces
+from tracegrade.store.run_numbers import traces_of_run
+from tracegrade.store.schema import COUNTED_MINUTES, LIVE, MINUTE_NS, arrivals, blocks, counts, runs, traces
 from tracegrade.store.write import delete_traces
 
 _NONE_LEFT = 2**63 - 1
 
 
 def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> int:
-    """Delete traces first received before `before_ns`, with their results; the oldest first.
+    """Delete traces first received before `before_ns`, and those of runs last written before it; the oldest first.
 
-    In one short transaction, so that another writer waits only milliseconds: call it again until it returns 0. The last
-    call also deletes counts and resolved alerts of that age; the counts of a day once the whole day is that old.
+    Their results go with them. In one short transaction, so that another writer waits only milliseconds: call it again
+    until it returns 0. The last call also deletes counts and resolved alerts of that age; the counts of a day once the
+    whole day is that old.
 
     Returns:
         The number of traces deleted, at most `max_traces`.
     """
     with engine.begin() as connection:
-        numbers = _oldest(connection, before_ns, max_traces)
+        numbers = _oldest(connection, before_ns, max_traces) or _of_old_runs(connection, before_ns, max_traces)
         if numbers:
             delete_traces(connection, numbers)
         else:
@@ -39,5 +45,17 @@ def _oldest(connection: Connection, before_ns: int, limit: int) -> list[int]:
     bounds = number_range(connection, None, before_ns)
     if bounds is None:
         return []
-    query = select(traces.c.number).where(traces.c.number.between(*bounds), traces.c.first_received_ns < before_ns)
+    query = select(traces.c.number).where(
+        traces.c.number.between(*bounds), traces.c.first_received_ns < before_ns, traces.c.run == LIVE
+    )
     return list(connection.execute(query.order_by(traces.c.number).limit(limit)).scalars())
+
+
+def _of_old_runs(connection: Connection, before_ns: int, limit: int) -> list[int]:
+    """Traces of a run that was last written before `before_ns`; a run that has none left is noted as emptied."""
+    for run in connection.execute(select(runs).where(runs.c.written_ns < before_ns, runs.c.emptied.is_(False))).all():
+        if found := traces_of_run(connection, run.tenant, run.name, limit):
+            return found
+        same = (runs.c.tenant == run.tenant, runs.c.name == run.name)
+        connection.execute(update(runs).where(*same).values(emptied=True))
+    return []

@@ -38,7 +38,10 @@ SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
 ALERT_STATES = ("firing", "resolved")
 
 # The newest migration in migrations/versions.
-VERSION = "0010"
+VERSION = "0011"
+
+# `run` of what a judge stored as it came in; every other run has a row in `runs`.
+LIVE = "live"
 
 # `series.evaluation` of the series that hold a rule's decisions, which combine its evaluations.
 WHOLE_RULE = ""
@@ -54,6 +57,10 @@ MINUTE_NS = 60_000_000_000
 DAY_MINUTES = 24 * 60
 COUNTED_MINUTES = (1, 60, DAY_MINUTES)
 
+# `counts.minutes` of a run but the live one: it is counted as a whole, whenever its traces came. So its pass rates cost
+# a row a series, and stay when retention has deleted its traces and the counts of that age.
+WHOLE_RUN = 0
+
 metadata = MetaData()
 
 series = Table(
@@ -68,7 +75,7 @@ series = Table(
     ),
     Column("key", LargeBinary(16), nullable=False, unique=True, doc="hash of all columns up to `tracegrade`"),
     Column("tenant", Text, nullable=False, doc="whose results"),
-    Column("run", Text, nullable=False, doc="`live`, or the name of a replay that was stored"),
+    Column("run", Text, nullable=False, doc="`live`, or the name of a run in `runs`"),
     Column("rule_id", Text, nullable=False, doc="the rule; empty for the series that count traces, judged or not"),
     Column(
         "rule_hash", Text, nullable=False, doc="the rule's hash as results carry it: changes with what the rule judges"
@@ -114,7 +121,7 @@ traces = Table(
     Column("number", BigInteger, primary_key=True, autoincrement=False, doc="grows with every closing that is stored"),
     Column("trace_id", LargeBinary(16), nullable=False, doc="16 bytes"),
     Column("tenant", Text, nullable=False, doc="whose trace"),
-    Column("run", Text, nullable=False, doc="`live`, or the name of a replay that was stored"),
+    Column("run", Text, nullable=False, doc="`live`, or the name of a run in `runs`"),
     Column(
         "revision",
         Integer,
@@ -189,8 +196,20 @@ blocks = Table(
 counts = Table(
     "counts",
     metadata,
-    Column("minutes", Integer, primary_key=True, autoincrement=False, doc="how long the row's time is: 1, 60 or 1440"),
-    Column("minute", Integer, primary_key=True, autoincrement=False, doc="its start, minutes since 1970 UTC"),
+    Column(
+        "minutes",
+        Integer,
+        primary_key=True,
+        autoincrement=False,
+        doc="how long the row's time is: 1, 60 or 1440; 0 for a whole run, other than `live`",
+    ),
+    Column(
+        "minute",
+        Integer,
+        primary_key=True,
+        autoincrement=False,
+        doc="its start, minutes since 1970 UTC; 0 for a whole run",
+    ),
     Column("series", Integer, primary_key=True, autoincrement=False, doc="`series.number`"),
     Column("complete", Boolean, primary_key=True, doc="whether the traces were complete"),
     Column("passed", Integer, nullable=False, doc="results that pass"),
@@ -200,7 +219,10 @@ counts = Table(
     Column("score_sum", Float, nullable=False, doc="the sum of all scores; of tokens, costs, or seconds"),
     Column("score_squares", Float, nullable=False, doc="the sum of their squares"),
     sqlite_with_rowid=False,
-    info={"about": "Outcomes of each series by minute, hour and day of the trace's last span: gives pass rates."},
+    info={
+        "about": "Outcomes of each series by minute, hour and day of the trace's last span, and of whole runs: gives "
+        "pass rates."
+    },
 )
 
 alerts = Table(
@@ -300,3 +322,51 @@ rule_sets = Table(
     Column("judgement_hash", Text, nullable=False, doc="hash of what the rules judge"),
     info={"about": "Which rule sets judge alike."},
 )
+
+experiments = Table(
+    "experiments",
+    metadata,
+    Column("tenant", Text, primary_key=True, doc="whose"),
+    Column("name", Text, primary_key=True, doc="its name"),
+    Column("begun_ns", BigInteger, nullable=False, doc="when its first run was begun"),
+    Column("baseline", Text, doc="the run that is pinned as its baseline; null: its first complete run"),
+    Column(
+        "last_number",
+        Integer,
+        nullable=False,
+        doc="of the runs that were named by it: `E/1`, `E/2`; none is used again",
+    ),
+    info={"about": "Experiments: runs that are compared with one baseline."},
+)
+
+# What a run holds is in the tables above, under its name. This row stays until the run is deleted; retention leaves it,
+# and its rows of `counts`, since they hold nothing of a trace.
+runs = Table(
+    "runs",
+    metadata,
+    Column("tenant", Text, primary_key=True, doc="whose"),
+    Column("name", Text, primary_key=True, doc="its name: `run` of its traces and series"),
+    Column("experiment", Text, nullable=False, doc="`experiments.name`"),
+    Column("state", Text, nullable=False, doc="`incomplete`, `failed`, `complete` or `deleting`"),
+    Column("problem", Text, nullable=False, doc="what ended a failed one; else empty"),
+    Column("gate", Text, doc="what the gate said: `pass`, `fail` or `cannot_tell`; null: there was none"),
+    Column("begun_ns", BigInteger, nullable=False, doc="when it was begun"),
+    Column("written_ns", BigInteger, nullable=False, doc="when it was last written: its age for retention"),
+    Column("labels", JSON, nullable=False, doc="label to value, as they were given"),
+    Column("source", Text, nullable=False, doc="where its traces are from: `journal`, or files"),
+    Column("selection", JSON, nullable=False, doc="which of these traces, by the options of `replay`"),
+    Column("rule_set_hash", Text, nullable=False, doc="the rule set that judged it"),
+    Column("judgement_hash", Text, nullable=False, doc="hash of what these rules judge"),
+    Column("settings_hash", Text, nullable=False, doc="the settings that judging reads"),
+    Column("rules", JSON, nullable=False, doc="rule id to {hash, level, status, incomplete}"),
+    Column("tracegrade", Text, nullable=False, doc="the version that judged"),
+    Column("git_revision", Text, doc="of the folder in which it was made; ends in `-dirty` if files were changed"),
+    Column("releases", JSON, nullable=False, doc="the releases of its traces, at most 100"),
+    Column("prompt_hash", Text, doc="equal for runs with the same prompts; null: no prompt was read"),
+    Column("prompt_count", Integer, nullable=False, doc="different prompts"),
+    Column("first_number", BigInteger, doc="the lowest of `traces.number` that it may have; null: none yet"),
+    Column("last_number", BigInteger, doc="the highest"),
+    Column("emptied", Boolean, nullable=False, doc="whether retention has deleted its traces"),
+    info={"about": "Runs: named sets of results that `replay --experiment` stored. What judges live has no row."},
+)
+Index("runs_by_experiment", runs.c.tenant, runs.c.experiment)

@@ -5,9 +5,9 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from tracegrade.store.arrivals import number_range
 from tracegrade.store.blocks import block_ranges
 from tracegrade.store.result_filter import ResultFilter, of_traces
+from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import BLOCK_TRACES, traces
 
 MOST_BLOCKS = 64
@@ -36,7 +36,7 @@ def spread(
     Returns:
         At most `MOST_ROWS` rows, each with the columns that name it and its lists, without values.
     """
-    bounds = number_range(connection, result_filter.since_ns, result_filter.until_ns)
+    bounds = numbers_of(connection, result_filter)
     if bounds is None or not chosen:
         return
     query = select(*(traces.c[name] for name in _READ)).where(*of_traces(result_filter)).order_by(traces.c.number)

@@ -1,11 +1,12 @@
-"""The tools that stored traces call."""
+"""The tools that traces call which were judged live."""
 
 from sqlalchemy import Connection, text
 
 NEWEST = 2000  # traces to look at: names repeat, and reading ten million traces would take minutes
 
 _NAMES = text(
-    "SELECT DISTINCT name FROM tool_calls WHERE trace IN (SELECT number FROM traces ORDER BY number DESC LIMIT :newest)"
+    "SELECT DISTINCT name FROM tool_calls WHERE trace IN "
+    "(SELECT number FROM traces WHERE run = 'live' ORDER BY number DESC LIMIT :newest)"
 )
 
 

@@ -10,9 +10,17 @@ from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, func, literal_column, select, text
 
-from tracegrade.store.rates import stretches
+from tracegrade.store.rates import counted_stretches
 from tracegrade.store.result_filter import ResultFilter, of_series
-from tracegrade.store.schema import COUNTED_MINUTES, DAY_MINUTES, EVERY_TRACE, MINUTE_NS, WHOLE_RULE, counts, series
+from tracegrade.store.schema import (
+    COUNTED_MINUTES,
+    EVERY_TRACE,
+    LIVE,
+    MINUTE_NS,
+    WHOLE_RULE,
+    counts,
+    series,
+)
 from tracegrade.store.series import IS_EVALUATION
 
 Dimension: TypeAlias = Literal["tenant", "rule_id", "rule_hash", "service", "agent", "release"]
@@ -86,8 +94,8 @@ def trends(
 
     Args:
         connection: on the store.
-        result_filter: selects series; its times are widened to whole minutes of the traces' last spans. Its fields on
-            single results are not used: ``trace_id``, ``session``, ``outcome``, ``complete``.
+        result_filter: selects series, and times as in `rates`. Its fields on single results are not used:
+            ``trace_id``, ``session``, ``outcome``, ``complete``.
         by: the parts of a key; an unknown part is "".
         step_minutes: the length of a step; a step's number is its start in minutes since 1970 divided by this. None:
             everything is one step, 0.
@@ -116,7 +124,7 @@ def fails_by(connection: Connection, result_filter: ResultFilter, group_of: Call
     query = select(counts.c.series, func.sum(counts.c.failed)).group_by(counts.c.series)
     query = query.where(counts.c.series.in_(select(series.c.number).where(*conditions)), counts.c.failed > 0)
     found: Counter[Key] = Counter()
-    for minutes, first, last in stretches(result_filter.since_ns, result_filter.until_ns, DAY_MINUTES):
+    for minutes, first, last in counted_stretches(result_filter):
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
         for number, failed in connection.execute(stretch):
             found[groups[number]] += int(failed)
@@ -163,7 +171,7 @@ def _added_up(
     found: dict[Key, dict[int, Sums]] = {}
     # A row must not count minutes of two steps.
     longest = max(minutes for minutes in COUNTED_MINUTES if step_minutes is None or step_minutes % minutes == 0)
-    for minutes, first, last in stretches(result_filter.since_ns, result_filter.until_ns, longest):
+    for minutes, first, last in counted_stretches(result_filter, longest):
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
         for number, start, complete, *row in connection.execute(stretch):
             counts_all, probability, key = rows[number]
@@ -177,7 +185,7 @@ def _added_up(
     return found
 
 
-def names_of(connection: Connection, dimension: Dimension, *, run: str = "live", limit: int = 200) -> list[str]:
+def names_of(connection: Connection, dimension: Dimension, *, run: str = LIVE, limit: int = 200) -> list[str]:
     """The services, agents, releases or tenants that have results, in order."""
     column = series.c[dimension]
     query = select(column).distinct().where(series.c.run == run, series.c.rule_id != EVERY_TRACE, column != "")

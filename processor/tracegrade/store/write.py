@@ -4,7 +4,7 @@ Only the highest revision of a trace is kept. It replaces the lower one and all 
 change the subjects. A record of a revision that is already stored changes nothing.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 
 from sqlalchemy import Connection, Engine, Table, delete, func, select
@@ -13,9 +13,11 @@ from tracegrade.model.trace_result import TraceResult
 from tracegrade.store import schema
 from tracegrade.store.arrivals import Arrivals
 from tracegrade.store.blocks import Blocks
-from tracegrade.store.counts import Sums, traffic_series
+from tracegrade.store.counts import Sums, counted_minute, traffic_series
 from tracegrade.store.open import one_at_a_time
 from tracegrade.store.rows import Key, TraceRows, trace_key
+from tracegrade.store.run_numbers import RunNumbers
+from tracegrade.store.schema import LIVE
 from tracegrade.store.series import SeriesNumbers
 
 _MAX_IDS_A_QUERY = 500
@@ -33,23 +35,23 @@ class StoreWriter:
         """Store every record of `batch`, or none.
 
         Raises:
+            RunClosed: a record is of a run that takes no results; nothing was stored.
             SQLAlchemyError: the database refused; nothing was stored.
             TypeError: a result holds a value that no database takes; nothing was stored.
         """
-        newest: dict[Key, TraceResult] = {}
-        for judged in batch:
-            key = trace_key(judged.trace)
-            if key not in newest or newest[key].trace.revision < judged.trace.revision:
-                newest[key] = judged
+        self.write_those(lambda _: batch)
+
+    def write_those(self, chosen: Callable[[Connection], Sequence[TraceResult]]) -> None:
+        """As `write`, of the records that `chosen` gives in their transaction: no other process writes meanwhile."""
         try:
             with self._engine.begin() as connection:
-                self._write(connection, newest)
+                one_at_a_time(connection)  # so that numbers can be assigned here
+                self._write(connection, _newest(chosen(connection)))
         except Exception:
             self._series.forget()
             raise
 
     def _write(self, connection: Connection, newest: dict[Key, TraceResult]) -> None:
-        one_at_a_time(connection)  # so that numbers can be assigned here
         sums = Sums()
         replaced = []
         for key, (number, revision) in _stored(connection, newest).items():
@@ -62,23 +64,43 @@ class StoreWriter:
             delete_traces(connection, replaced)
         if not newest:
             return
-        arrivals, blocks, rows = Arrivals(), Blocks(), []
+        arrivals, run_numbers, blocks, rows = Arrivals(), RunNumbers(), Blocks(), []
         first: int = connection.execute(select(func.coalesce(func.max(schema.traces.c.number), 0) + 1)).scalar_one()
         for number, (key, judged) in enumerate(newest.items(), first):
             found = TraceRows(connection, self._series, judged)
             rows.append(found.trace_row(number, key))
-            arrivals.add(judged.trace.first_received_ns, number)
             blocks.add(number, found.evaluations)
             trace = judged.trace
+            if trace.run == LIVE:
+                arrivals.add(trace.first_received_ns, number)
+            else:
+                run_numbers.add(trace.tenant, trace.run, number)
             traffic = None
             if trace.members is None:
                 traffic = traffic_series(connection, self._series, trace.tenant, trace.run, trace.service)
-            sums.add(traffic, trace.last_received_ns, trace.complete, found.evaluations, found.decisions)
+            sums.add(
+                traffic,
+                counted_minute(trace.run, trace.last_received_ns),
+                trace.complete,
+                found.evaluations,
+                found.decisions,
+            )
         # Through the driver: SQLAlchemy's insert() takes the same rows as dicts, in twice the time.
         connection.exec_driver_sql(self._insert, rows)
         sums.write(connection)
         arrivals.write(connection)
+        run_numbers.write(connection)
         blocks.write(connection)
+
+
+def _newest(batch: Sequence[TraceResult]) -> dict[Key, TraceResult]:
+    """Of each trace in `batch`, the record of its highest revision."""
+    newest: dict[Key, TraceResult] = {}
+    for judged in batch:
+        key = trace_key(judged.trace)
+        if key not in newest or newest[key].trace.revision < judged.trace.revision:
+            newest[key] = judged
+    return newest
 
 
 def delete_traces(connection: Connection, numbers: Sequence[int]) -> None:

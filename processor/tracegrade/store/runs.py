@@ -1,0 +1,160 @@
+"""Runs and experiments: what is known of them, by tenant and name; the results of a run are in the other tables.
+
+Every function names the tenant: whoever asks sees and changes that tenant's runs alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, TypeAlias
+
+from sqlalchemy import Connection, Engine, delete, insert, select, update
+
+from tracegrade.store.open import one_at_a_time
+from tracegrade.store.run_numbers import traces_of_run
+from tracegrade.store.schema import WHOLE_RUN, counts, experiments, runs, series
+from tracegrade.store.write import delete_traces
+
+State: TypeAlias = Literal["incomplete", "failed", "complete", "deleting"]
+
+_TOGETHER = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run; each field is the column of ``runs`` that has its name. Times are ns since 1970 UTC.
+
+    ``state`` is ``complete`` when all is stored. Before, it is ``incomplete``: it is being written, or that broke off
+    without a word; ``failed``: ``problem`` says what ended it; ``deleting``: its deletion is under way or broke off.
+    """
+
+    tenant: str
+    name: str
+    experiment: str
+    begun_ns: int
+    written_ns: int
+    rule_set_hash: str
+    judgement_hash: str
+    settings_hash: str
+    rules: Mapping[str, Mapping[str, str]]
+    source: str
+    selection: Mapping[str, Any]
+    tracegrade: str
+    git_revision: str | None = None
+    labels: Mapping[str, str]
+    state: State = "incomplete"
+    problem: str = ""
+    gate: str | None = None
+    releases: list[str]
+    prompt_hash: str | None = None
+    prompt_count: int = 0
+    emptied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One experiment; ``baseline`` is the run that is pinned, None without one."""
+
+    tenant: str
+    name: str
+    begun_ns: int
+    baseline: str | None
+    last_number: int
+
+
+_KNOWN = [runs.c[field.name] for field in fields(Run)]
+
+
+def stored_run(connection: Connection, tenant: str, name: str) -> Run | None:
+    """The run of this name."""
+    row = connection.execute(select(*_KNOWN).where(*_is_run(tenant, name))).first()
+    return None if row is None else Run(**row._mapping)
+
+
+def stored_runs(connection: Connection, tenant: str, experiment: str | None = None) -> list[Run]:
+    """The runs of an experiment, or all runs, in the order in which they were begun."""
+    query = select(*_KNOWN).where(runs.c.tenant == tenant).order_by(runs.c.begun_ns, runs.c.name)
+    if experiment is not None:
+        query = query.where(runs.c.experiment == experiment)
+    return [Run(**row._mapping) for row in connection.execute(query)]
+
+
+def stored_experiments(connection: Connection, tenant: str) -> list[Experiment]:
+    """All experiments, in the order in which they were begun."""
+    query = select(experiments).where(experiments.c.tenant == tenant)
+    return [Experiment(*row) for row in connection.execute(query.order_by(experiments.c.begun_ns, experiments.c.name))]
+
+
+def stored_experiment(connection: Connection, tenant: str, name: str) -> Experiment | None:
+    """The experiment of this name."""
+    row = connection.execute(select(experiments).where(*_is_experiment(tenant, name))).first()
+    return None if row is None else Experiment(*row)
+
+
+def save_run(connection: Connection, run: Run) -> None:
+    """Store what is known of `run`, in place of what was known of it."""
+    values = asdict(run)
+    if not connection.execute(update(runs).where(*_is_run(run.tenant, run.name)).values(**values)).rowcount:
+        connection.execute(insert(runs).values(**values))
+
+
+def save_experiment(connection: Connection, experiment: Experiment) -> None:
+    """Store `experiment`, in place of what was known of it."""
+    values = asdict(experiment)
+    same = _is_experiment(experiment.tenant, experiment.name)
+    if not connection.execute(update(experiments).where(*same).values(**values)).rowcount:
+        connection.execute(insert(experiments).values(**values))
+
+
+def note_written(connection: Connection, tenant: str, name: str, now_ns: int) -> None:
+    """Note that a run was written now; its age for retention counts from then."""
+    connection.execute(update(runs).where(*_is_run(tenant, name)).values(written_ns=now_ns))
+
+
+def delete_run(engine: Engine, tenant: str, name: str) -> int:
+    """Delete a run with all its results; its experiment stays, without it as its baseline.
+
+    A few hundred traces in a transaction, so that another writer waits only milliseconds. A process that writes the run
+    cannot go on. Where this was interrupted, the run's state is ``deleting``, and deleting it again does the rest.
+
+    Returns:
+        How many traces and sessions were deleted.
+    """
+    with engine.begin() as connection:
+        connection.execute(update(runs).where(*_is_run(tenant, name)).values(state="deleting"))
+    deleted = 0
+    while True:
+        with engine.begin() as connection:
+            one_at_a_time(connection)
+            numbers = traces_of_run(connection, tenant, name, _TOGETHER)
+            deleted += len(numbers)
+            if numbers:
+                delete_traces(connection, numbers)
+                continue
+            own = (series.c.tenant == tenant, series.c.run == name)
+            of_run = counts.c.series.in_(select(series.c.number).where(*own))
+            connection.execute(delete(counts).where(counts.c.minutes == WHOLE_RUN, counts.c.minute == 0, of_run))
+            connection.execute(delete(series).where(*own))
+            connection.execute(delete(runs).where(*_is_run(tenant, name)))
+            pinned = (experiments.c.tenant == tenant, experiments.c.baseline == name)
+            connection.execute(update(experiments).where(*pinned).values(baseline=None))
+            return deleted
+
+
+def delete_experiment(engine: Engine, tenant: str, name: str) -> int:
+    """Delete an experiment with all its runs, as `delete_run` does. Returns how many traces and sessions went."""
+    deleted = 0
+    while True:
+        with engine.begin() as connection:
+            one_at_a_time(connection)
+            if not (left := stored_runs(connection, tenant, name)):
+                connection.execute(delete(experiments).where(*_is_experiment(tenant, name)))
+                return deleted
+        deleted += sum(delete_run(engine, tenant, run.name) for run in left)
+
+
+def _is_run(tenant: str, name: str) -> tuple[Any, Any]:
+    return runs.c.tenant == tenant, runs.c.name == name
+
+
+def _is_experiment(tenant: str, name: str) -> tuple[Any, Any]:
+    return experiments.c.tenant == tenant, experiments.c.name == name
