@@ -163,8 +163,8 @@ class Alert(FileModel):
         if self.below is not None:
             return f"{self.of} below {self.below:g}, {over}"
         if self.above is not None:
-            mean = "mean " if self.is_of_values else ""
-            return f"{mean}{self.of} above {self.above:,g}, {over}"
+            mean, unit = "mean " if self.is_of_values else "", " s" if self.of == "duration" else ""
+            return f"{mean}{self.of} above {self.above:,.15g}{unit}, {over}"
         if self.drop is not None:
             against = self.drop.against
             what = (

@@ -254,7 +254,7 @@ alerts = Table(
     Column("value", Float, nullable=False, doc="what is watched, at the last look"),
     Column("samples", Integer, nullable=False, doc="results in the window"),
     Column("updated_ns", BigInteger, nullable=False, doc="the last look"),
-    Column("kind", Text, nullable=False, doc="`below`, `above`, `drop`, `coverage`, `silent` or `slo`"),
+    Column("kind", Text, nullable=False, doc="`below`, `above`, `drop`, `rise`, `coverage`, `silent` or `slo`"),
     Column("rule_hash", Text, nullable=False, doc="the rule's hash"),
     Column("agent", Text, nullable=False, doc="the agent watched"),
     Column("release", Text, doc="the release watched; null: all releases together"),
