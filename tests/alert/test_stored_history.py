@@ -1,6 +1,6 @@
 """The store as alerts see it, at one moment and over a stretch: the same, whichever way it is read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import pytest
 from sqlalchemy import Engine
@@ -26,7 +26,7 @@ HOURS = 5
 OUTCOMES = ("pass", "fail", "pass", "not_evaluable", "pass", "error")
 
 
-def _sums(bins: Mapping[SeriesKey, Sequence[Bin]]) -> dict[SeriesKey, Outcomes]:
+def _sums(bins: Mapping[SeriesKey, Iterable[Bin]]) -> dict[SeriesKey, Outcomes]:
     return {key: total(item.outcomes for item in found) for key, found in bins.items()}
 
 
@@ -55,8 +55,8 @@ def test_any_window_is_seen_alike_by_hours_and_minutes_and_in_what_was_read_once
         window = Window(evaluation, START_NS + first * MINUTE_NS, START_NS + last * MINUTE_NS, False)
         for rule_id in (RULE.id, EVERY_TRACE):
             hours, minutes = live.bins(rule_id, window), live.bins(rule_id, window, True)
-            assert read.bins(rule_id, window) == hours
-            assert read.bins(rule_id, window, True) == minutes
+            assert read.bins(rule_id, window) == {key: list(found) for key, found in hours.items()}
+            assert read.bins(rule_id, window, True) == {key: list(found) for key, found in minutes.items()}
             assert _sums(hours) == _sums(minutes)
             assert live.totals(rule_id, window) == read.totals(rule_id, window) == _sums(hours)
             assert {item.minutes for bins in minutes.values() for item in bins} <= {1}

@@ -54,7 +54,7 @@ Reads: TypeAlias = dict[Hashable, _Read]
 class History(Protocol):
     """Where outcomes come from."""
 
-    def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, Sequence[Bin]]:
+    def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, Iterable[Bin]]:
         """The outcomes of every series of a rule, as it is in force, within `window`; by the hour, or by the minute.
 
         For `EVERY_TRACE` in place of a rule's id: how many traces each service sent.

@@ -21,7 +21,7 @@ _READ_AGAIN_NS = 600 * 1_000_000_000
 _HOUR_NS = 60 * MINUTE_NS
 
 _T = TypeVar("_T")
-_ByRule: TypeAlias = Mapping[str, Mapping[SeriesKey, Sequence[Bin]]]
+_ByRule: TypeAlias = Mapping[str, Mapping[SeriesKey, Iterable[Bin]]]
 
 
 class SettledHours:
@@ -59,7 +59,7 @@ class StoredHistory:
     def _history(self) -> SeriesHistory:
         return SeriesHistory(self._connection, self._hashes)
 
-    def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, Sequence[Bin]]:
+    def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, Iterable[Bin]]:
         """See `tracegrade.alert.look.History.bins`."""
         if by_minute and window.until_ns > self._now_ns - _HOUR_NS:
             found = self._by_minute(window)

@@ -76,7 +76,8 @@ def _stored_volumes(settings: ReadSettings, rules: "Sequence[Rule]") -> "dict[tu
             for rule in rules:
                 history = SeriesHistory(connection, {rule.hash})
                 for place, alert in enumerate(rule.alert):
-                    bins = history.bins(window_of(rule, alert, since_ns, now_ns)).get(rule.id, {})
+                    stored = history.bins(window_of(rule, alert, since_ns, now_ns)).get(rule.id, {})
+                    bins = {key: list(packed) for key, packed in stored.items()}
                     if (volume := stored_volume(rule, alert, bins, _VOLUME_DAYS)) is not None:
                         found[rule.id, place] = volume
     except (TraceGradeError, SQLAlchemyError):  # there is none here, or not yet, or it is damaged: rules are none of it

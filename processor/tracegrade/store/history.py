@@ -6,6 +6,8 @@ these sums is corrected too, and nothing counts twice.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from struct import Struct
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, func, literal_column, select, text
@@ -13,6 +15,9 @@ from sqlalchemy import Connection, Select, func, literal_column, select, text
 from tracegrade.store.rates import stretches
 from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, MINUTE_NS, counts, series
 
+# A minute and the counts in it, as in `SUMMED`; the columns are no wider.
+_ROW = Struct("=iiiiidd")
+_ROWS_AT_ONCE = 5000
 SUMMED = tuple(counts.c[name] for name in ("passed", "failed", "not_evaluable", "errors", "score_sum", "score_squares"))
 
 
@@ -89,6 +94,25 @@ class Window(NamedTuple):
     count_incomplete: bool
 
 
+@dataclass(frozen=True, slots=True)
+class PackedBins:
+    """The bins of one series, in order of time; equal to others of which the same is stored.
+
+    They take 36 bytes for each stored row, a tenth of what bins take, which are made when they are iterated over.
+    ``parts``: the minutes of a bin, the weight of a result, and rows in order of time.
+    """
+
+    parts: tuple[tuple[int, float, bytes], ...]
+
+    def __iter__(self) -> Iterator[Bin]:
+        """The bins, each with results."""
+        places: defaultdict[tuple[int, int], list[Outcomes]] = defaultdict(list)
+        for minutes, weight, rows in self.parts:
+            for minute, *found in _ROW.iter_unpack(rows):
+                places[minute, minutes].append(weighted(found, weight))
+        return iter(bins_of(places))
+
+
 class SeriesHistory:
     """The outcomes of chosen series, judged live, by rule id, as they are stored at one moment.
 
@@ -112,22 +136,26 @@ class SeriesHistory:
             for row in connection.execute(chosen)
         }
 
-    def bins(self, window: Window, by_minute: bool = False) -> dict[str, dict[SeriesKey, list[Bin]]]:
+    def bins(self, window: Window, by_minute: bool = False) -> dict[str, dict[SeriesKey, PackedBins]]:
         """The outcomes of each series within `window`, by whole hours, and by minutes at both ends; none is empty.
 
         A day has 24 to 83 rows a series, each read in some microseconds; with `by_minute` it has up to 1440.
         """
-        query = select(counts.c.series, counts.c.minute, *SUMMED)
-        parts: defaultdict[SeriesKey, defaultdict[tuple[int, int], list[Outcomes]]]
-        parts = defaultdict(lambda: defaultdict(list))
+        # In the order of the primary key, so that what has not changed reads the same.
+        query = select(counts.c.series, counts.c.minute, *SUMMED).order_by(counts.c.minute, counts.c.series)
+        query = query.order_by(counts.c.complete).execution_options(yield_per=_ROWS_AT_ONCE)
         minute_by_minute = [(1, window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS)]
         whole_hours = stretches(window.since_ns, window.until_ns)
+        parts: defaultdict[SeriesKey, list[tuple[int, float, bytes]]] = defaultdict(list)
         for minutes, stretch in self._stretches(query, window, minute_by_minute if by_minute else whole_hours):
-            for number, minute, *found in self._connection.execute(stretch).all():
+            rows: defaultdict[int, bytearray] = defaultdict(bytearray)
+            for number, *row in self._connection.execute(stretch):
+                if any(row[1:5]):
+                    rows[number] += _ROW.pack(*row)
+            for number, packed in rows.items():
                 key, weight = self.series[number]
-                if any(found[:4]):
-                    parts[key][minute, minutes].append(weighted(found, weight))
-        return _by_rule({key: bins_of(places) for key, places in parts.items()})
+                parts[key].append((minutes, weight, bytes(packed)))
+        return _by_rule({key: PackedBins(tuple(found)) for key, found in parts.items()})
 
     def totals(self, window: Window) -> dict[str, dict[SeriesKey, Outcomes]]:
         """The outcomes of each series within `window` together, by rule; of a month 30 to 200 rows a series."""
