@@ -115,6 +115,21 @@ def test_what_the_judge_has_not_reached_is_not_looked_at(stage: Stage) -> None:
     assert stage.incidents()[0].starts_ns == START_NS + 31 * MINUTE_NS
 
 
+def test_a_judge_that_starts_again_is_not_followed_back(stage: Stage) -> None:
+    stage.receive(0, "fail", "fail")
+    stage.receive(2, "fail", "fail", service="new")
+    stage.step(3)
+    waited, open_before = stage.incidents(), len(stage.incidents())
+    for judged_to_ns in (0, START_NS + MINUTE_NS):
+        stage.judged_to_ns = judged_to_ns
+        assert stage.step(4) == []
+        assert stage.incidents() == waited
+    stage.judged_to_ns = START_NS + 4 * MINUTE_NS
+    stage.step(4)
+    assert len(stage.incidents()) == open_before
+    assert {alert.updated_ns for alert in stage.firing()} == {START_NS + 4 * MINUTE_NS}
+
+
 def test_an_accepted_level_ends_the_incident_and_is_the_new_baseline(detecting: Stage) -> None:
     stage = detecting
     stage.rule_set = rules({"drop": {"against": "7d"}})

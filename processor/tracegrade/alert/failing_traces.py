@@ -46,9 +46,12 @@ class FailingTraces:
             rule_hash=present_hash(self._connection, alert.rule_hash),
             evaluation=watched_evaluation(alert.of) or None,
             agent=alert.agent,
-            release=alert.release or None,
             outcome=alert.of if alert.of in UNJUDGED else "fail",
             since_ns=since_ns,
             complete=None if alert.rule_id in self._counting_incomplete else True,
         )
-        return frozenset(result.trace_id for result in results(self._connection, result_filter, _LOOKED_AT))
+        return frozenset(
+            result.trace_id
+            for result in results(self._connection, result_filter, _LOOKED_AT)
+            if alert.release is None or alert.release == (result.release or "")
+        )

@@ -101,7 +101,7 @@ class AlertLoop:
         try:
             with alone(self._engine) as is_alone:
                 if is_alone:
-                    self._check(min(now_ns, self._judged_to_ns()))
+                    self._check(now_ns)
                     self._notifier.notify(now_ns)
         except Exception as error:  # an error in alerts must not end the judge
             self._telemetry.add("tracegrade.alerts.failed_checks")
@@ -117,6 +117,10 @@ class AlertLoop:
             if not incidents and not rules and not waiting:
                 publish(self._telemetry, ())
                 return
+            judged_to_ns = self._judged_to_ns()
+            if judged_to_ns < max((alert.updated_ns for each in incidents for alert in each.members), default=1):
+                return  # it has just started, and is not yet where it was
+            now_ns = min(now_ns, judged_to_ns)
             before = _before(connection, incidents, rules, in_force, now_ns)
             history = StoredHistory(connection, rules, now_ns, self._settled)
             checked = check(history, rules, before, now_ns, self._ending)
