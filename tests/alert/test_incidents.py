@@ -56,6 +56,19 @@ def test_an_alert_joins_the_incident_that_it_is_part_of(
     assert all(member.incident == each.id for each in found for member in each.members)
 
 
+def test_what_is_counted_joins_a_fall_that_is_found_later() -> None:
+    """An error budget that is spent too fast says nothing of when when; the fall began more than an hour before."""
+    began = ALERT.starts_ns - 2 * HOUR_NS
+    budget = another(kind="slo", starts_ns=ALERT.starts_ns)
+    fall = replace(ALERT, kind="drop", rule_id="other", starts_ns=SOON, facts=replace(ALERT.facts, since_ns=began))
+    (found,) = incidents_now([], [budget], together)
+    assert len(incidents_now([found], [*found.members, fall], together)) == 1
+    long_ago = replace(fall, facts=replace(ALERT.facts, since_ns=began - 24 * HOUR_NS))
+    known = replace(budget, kind="below", facts=replace(ALERT.facts, since_ns=began))
+    (found,) = incidents_now([], [known], together)
+    assert len(incidents_now([found], [*found.members, long_ago], together)) == 2
+
+
 def test_the_most_serious_alert_leads() -> None:
     worse = another(level="critical", kind="drop")
     (found,) = incidents_now([], [ALERT, worse], apart)

@@ -65,11 +65,22 @@ def _belongs(
 ) -> bool:
     if alert.tenant != member.tenant:
         return False
-    near = abs(_began_ns(alert) - _began_ns(member)) <= _NEAR_NS
+    near = _began_together(alert, member)
     if alert.rule_id == member.rule_id:
         return near or (alert.service, alert.agent) == (member.service, member.agent)
     return near and failed_together(alert, member)
 
 
-def _began_ns(alert: StoredAlert) -> int:
-    return alert.starts_ns if alert.facts.since_ns is None else alert.facts.since_ns
+def _began_together(one: StoredAlert, other: StoredAlert) -> bool:
+    """Whether both began within an hour; where it is not known when one did, whether it fired while the other began."""
+    since, other_since = _since_ns(one), _since_ns(other)
+    if since is not None and other_since is not None:
+        return abs(since - other_since) <= _NEAR_NS
+    since, other_since = since or one.starts_ns, other_since or other.starts_ns
+    return since <= other.starts_ns + _NEAR_NS and other_since <= one.starts_ns + _NEAR_NS
+
+
+def _since_ns(alert: StoredAlert) -> int | None:
+    """When it began, as far as results tell; of an error budget, they tell how fast it is spent, and not since when."""
+    since_ns = alert.facts.since_ns
+    return None if since_ns is None or since_ns >= alert.starts_ns or alert.kind == "slo" else since_ns

@@ -117,7 +117,8 @@ def show(settings: ReadSettings, output_format: str, incident: str) -> None:
     if output_format == "json":
         print_json([with_silence(found, silences, now_ns)])
     else:
-        print_line(text(found, settings.links).rstrip())
+        for line in text(found, settings.links).splitlines():
+            print_line(line)
 
 
 @command.command("accept")
