@@ -83,6 +83,14 @@ def test_what_is_over_is_not_joined() -> None:
     assert [each.state for each in found] == ["resolved", "firing"]
 
 
+def test_what_fires_again_while_another_alert_still_does_is_no_second_incident() -> None:
+    drop = another(kind="drop")
+    over = incident(ALERT, replace(drop, state="resolved", ends_ns=SOON))
+    (found,) = incidents_now([over], [*over.members, replace(drop, starts_ns=LATER)], apart)
+    assert (found.id, found.state) == (over.id, "firing")
+    assert [member.state for member in found.members] == ["firing", "resolved", "firing"]
+
+
 def test_an_incident_ends_with_its_last_alert() -> None:
     over = replace(ALERT, state="resolved", ends_ns=SOON)
     still = another(kind="drop")
@@ -166,3 +174,26 @@ def test_an_accepted_level_ends_the_incident_and_is_the_new_baseline(detecting: 
         stage.receive(minute, "pass", *["fail"] * 9)
     assert len(stage.step(begin + 3600)) == 1
     assert stage.firing()[0].facts.was == pytest.approx(0.6, abs=0.05)
+
+
+def test_a_further_fall_is_not_accepted_with_the_level_before_it(detecting: Stage) -> None:
+    """The bound still fires, so the incident goes on; the fall that joins it later was accepted by nobody."""
+    stage = detecting
+    stage.rule_set = rules({"drop": {"against": "7d"}}, {"below": 0.85})
+    for hour in range(14 * 24):
+        stage.receive(60 * hour, *["pass"] * 9, "fail")
+    begin = 14 * 24 * 60
+    for minute in range(begin, begin + 600, 10):
+        stage.receive(minute, *["pass"] * 6, *["fail"] * 4)
+    stage.step(begin + 600)
+    assert sorted(alert.kind for alert in stage.firing()) == ["below", "drop"]
+    with stage.engine.begin() as connection:
+        accept(connection, stage.incidents()[0].id, START_NS + (begin + 600) * MINUTE_NS)
+    stage.step(begin + 601)
+    assert [alert.kind for alert in stage.firing()] == ["below"]
+    for minute in range(begin + 610, begin + 1200, 10):
+        stage.receive(minute, "pass", *["fail"] * 9)
+    for minute in (1200, 1201):
+        stage.step(begin + minute)
+        assert len(set(stage.channel.keys)) == 1, "still one incident"
+        assert sorted(alert.kind for alert in stage.firing()) == ["below", "drop"]

@@ -351,7 +351,7 @@ def test_releases_and_agents_are_judged_apart_and_a_replaced_release_ends(stage:
     stage.receive(0, "pass", "pass", release="1.1")
     assert stage.step(1) == FIRING
     assert [alert.release for alert in stage.firing()] == ["1.0"]
-    stage.receive(20, *["pass"] * 5, release="1.1")
+    stage.receive(20, *["pass"] * 20, release="1.1")
     assert stage.step(21) == RESOLVED
     with reading(stage.engine) as connection:
         (alert,) = recent_alerts(connection, 0)

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from tracegrade.alert.detect.finding import Finding
@@ -127,7 +127,7 @@ def check(
             checked.resolved.append(
                 resolved(current.pop(fingerprint), now_ns, "accepted", "its level was accepted as normal")
             )
-    past = _past(before, checked.resolved, rules, now_ns)
+    past = replace(_past(before, checked.resolved, rules, now_ns), replaced_after_s=ending.replaced_after_s)
     for rule in rules:
         looks = _looks(history, rule, rule.alert, now_ns, current, past)
         _check_rule(looks, current, now_ns, checked, ending)
@@ -189,7 +189,7 @@ def _check_rule(
 
 def _ended(look: Look, key: SeriesKey, fires: StoredAlert, now_ns: int, ending: Ending) -> StoredAlert:
     """What fires, as ended if it is superseded or stale; otherwise as it is."""
-    if (replaced := look.superseded(key, fires, ending.replaced_after_s)) is not None:
+    if (replaced := look.superseded(key, fires)) is not None:
         return resolved(fires, now_ns, "superseded", replaced)
     stale_after_s = ending.stale_after_s
     if look.alert.silent_s is not None:

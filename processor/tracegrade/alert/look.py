@@ -11,6 +11,7 @@ The release of a key is None for all releases together, and "" for results whose
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import ceil
 from typing import Protocol, TypeAlias
 
@@ -21,7 +22,7 @@ from tracegrade.alert.detect.drop import look_drop
 from tracegrade.alert.detect.finding import Finding, Firing, Seen
 from tracegrade.alert.detect.mean import look_above, look_rise
 from tracegrade.alert.detect.silence import look_silence
-from tracegrade.alert.detect.steps import counted
+from tracegrade.alert.releases import gone_since, results_of, sent_since, starting_at, to_blame, together, total_of
 from tracegrade.alert.slo import SloStatus, status
 from tracegrade.alert.states import Condition, is_better
 from tracegrade.alert.window import window_of
@@ -29,7 +30,7 @@ from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Slo
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.history import Bin, Outcomes, SeriesKey, Window, bins_of, total
+from tracegrade.store.history import Bin, Outcomes, SeriesKey, Window, total
 from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS
 
 _NS = 1_000_000_000
@@ -37,12 +38,6 @@ _HOUR = 60
 # Results are seen by the minute for this long, so that a change is found within its hour; then by the hour.
 _FINE_HOURS = 1
 _LEAST_EVIDENCE_HOURS = 24
-# A release is gone when another has sent so many results since its last one, and it would have sent as many itself, by
-# its own rate: fewer may be chance.
-_MISSING = 5.0
-
-# Of all that is bad: then it is that release, and what another still brings is what is usual.
-_NEARLY_ALL = 0.8
 
 _Stretch = tuple[int, int]  # its first minute and its last
 # By agent: the outcomes of each release, and of all of them together.
@@ -80,13 +75,15 @@ class Past:
 
     ``ended``: by fingerprint, when it last ended (ns). ``accepted``: by fingerprint, of levels that are the normal ones
     by now. ``of_place``: the minutes in which something fired, by tenant, rule, service and agent;
-    ``of_release``: those in which a release fired by itself, by these and the release.
+    ``of_release``: those in which a release fired by itself, by these and the release. ``replaced_after_s``: a release
+    that has sent nothing for so long is gone, when others have sent enough.
     """
 
     ended: Mapping[str, int] = field(default_factory=dict)
     accepted: Mapping[str, Accepted] = field(default_factory=dict)
     of_place: Mapping[tuple[str, ...], Sequence[_Stretch]] = field(default_factory=dict)
     of_release: Mapping[tuple[str, ...], Sequence[_Stretch]] = field(default_factory=dict)
+    replaced_after_s: float = 600.0
 
 
 class Look:
@@ -123,7 +120,7 @@ class Look:
         about = window_of(rule, alert, self._first(), now_ns), alert.silent_s
         if about not in read:
             releases = _releases_of(self._read(rule.id))
-            read[about] = releases, {place: _together(found.values()) for place, found in releases.items()}
+            read[about] = releases, {place: together(found.values()) for place, found in releases.items()}
         self._releases, self._all = read[about]
         reads_traces = alert.coverage is not None and alert.silent_s is None
         self._traces = self._read(EVERY_TRACE) if reads_traces else {}
@@ -136,8 +133,8 @@ class Look:
                 series = SeriesKey(*place, stored.release)
                 if fingerprint not in keys and Condition(rule, alert, series).fingerprint == fingerprint:
                     keys[fingerprint] = series
-                    if own := self._releases.get(all_releases(series), {}).get(series):
-                        self._bins[series] = own
+                    if series in self._releases.get(all_releases(series), {}):
+                        self._bins[series] = self._with_successors(series)
         self.fingerprints = {key: fingerprint for fingerprint, key in keys.items()}
         self._sharing = Counter(map(all_releases, self._bins))
 
@@ -166,42 +163,33 @@ class Look:
         """How many series share the false alarms of one agent: all releases together, and each that is looked at."""
         return self._sharing[all_releases(key)]
 
-    def superseded(self, key: SeriesKey, fires: StoredAlert, replaced_after_s: float) -> str | None:
+    def superseded(self, key: SeriesKey, fires: StoredAlert) -> str | None:
         """How the release that `fires` is about was replaced, in words; None when it was not, or it is not about one.
 
-        It is replaced when it has sent nothing for so long, and longer than its own rate lets expect, while another has
-        sent enough. What fires for all releases together is about the one that brought nearly all that is bad; it goes
-        on while the next one is no better.
+        It is replaced when it is gone and those that send now look better: what fires goes on while the next one is as
+        bad. What fires for all releases together is about the one that brought nearly all that is bad.
         """
         found = {} if self.alert.is_of_all_releases else self._releases.get(all_releases(key), {})
-        release = key if key.release is not None else self._to_blame(found, fires)
-        if release is None or not found:
+        release = key if key.release is not None else to_blame(self.alert, found, fires)
+        if release is None or release not in found or (gone := self._gone_since(release)) is None:
             return None
-        own = found.get(release, ())
-        last = own[-1].minute + own[-1].minutes if own else 0
-        silence = self._until - last
-        usual = _results(own) / max(1, last - own[0].minute) if own else float("inf")
-        if silence * 60 < replaced_after_s or silence * usual < _MISSING:
+        later = sent_since(found, gone, self._until, self._past.replaced_after_s)
+        if not is_better(self.rule, self.alert, fires, total_of(chain.from_iterable(later.values()))):
             return None
-        later = {other: [item for item in bins if item.minute >= last] for other, bins in found.items()}
-        next_one = max(later, key=lambda other: _results(later[other]))
-        if _results(later[next_one]) < _MISSING:
-            return None
+        next_one = max(later, key=lambda other: results_of(later[other]))
         by = f"release {next_one.release}" if next_one.release else "results without a release"
-        if key.release is not None:
-            return f"{by} replaced it"
-        outcomes = total(item.outcomes for bins in later.values() for item in bins)
-        return f"{by} replaced {release.release or 'it'}" if is_better(self.rule, self.alert, fires, outcomes) else None
+        return f"{by} replaced {'it' if key.release is not None else release.release or 'it'}"
 
-    def _to_blame(self, found: Mapping[SeriesKey, Sequence[Bin]], fires: StoredAlert) -> SeriesKey | None:
-        """The release whose results since `fires` began are nearly all that were bad; None when several share them."""
-        since = (fires.starts_ns if fires.facts.since_ns is None else fires.facts.since_ns) // MINUTE_NS
-        bad = {
-            key: _bad(self.alert, fires, total(item.outcomes for item in bins if item.minute + item.minutes > since))
-            for key, bins in found.items()
-        }
-        most = max(bad, key=lambda key: bad[key], default=None)
-        return most if most is not None and 0 < bad[most] >= _NEARLY_ALL * sum(bad.values()) else None
+    def _gone_since(self, release: SeriesKey) -> int | None:
+        found = self._releases[all_releases(release)]
+        return gone_since(found, release, self._until, self._past.replaced_after_s)
+
+    def _with_successors(self, release: SeriesKey) -> Sequence[Bin]:
+        """The results of a release that fires by itself; when it is gone, also of what came since: is that better?"""
+        found = self._releases[all_releases(release)]
+        if (gone := self._gone_since(release)) is None:
+            return found[release]
+        return [*found[release], *together(starting_at(bins, gone) for bins in found.values())]
 
     def last_ns(self, key: SeriesKey, fires: StoredAlert) -> int:
         """When the last result came, of any release; for lost coverage, the last trace. No earlier than it fires."""
@@ -221,7 +209,7 @@ class Look:
         for place, found in self._releases.items():
             told = {key: times for key in found if (times := self._past.of_release.get(_place_of(key, key.release)))}
             left = [_without(bins, told.get(key, ())) for key, bins in found.items()]
-            yield place, self._all[place] if not told else _together([bins for bins in left if bins])
+            yield place, self._all[place] if not told else together([bins for bins in left if bins])
             active = [key for key, bins in found.items() if bins[-1].minute >= self._fine_from]
             if len(active) > 1 and not self._fires(place):
                 for key in active:
@@ -267,19 +255,12 @@ class Look:
 
     def _seen(self, key: SeriesKey, own: Sequence[Bin], of_any_release: Sequence[Bin]) -> Seen:
         firing, split = self._firing(key), self._split(key)
-        fingerprint = self.fingerprints[key]
         # Of a fall that fires, the value is that of the time since it began.
         shown_from = firing.since if firing is not None and self.alert.drop is not None else self._shown_from
-        begin = firing.minute if firing is not None else -(-self._past.ended.get(fingerprint, 0) // MINUTE_NS)
-        if (accepted := self._accepted(all_releases(key))) is not None:
-            level, of_it = accepted
-            split = max(split, level.minute)
-            before: Sequence[Bin] = [item for item in of_it if level.since <= item.minute < split]
-        else:
-            before = _without([item for item in of_any_release if item.minute < split], self._incidents(key))
+        begin = firing.minute if firing is not None else -(-self._ended_ns(key) // MINUTE_NS)
         return Seen(
-            bins=[item for item in own if item.minute >= max(begin, split)],
-            before=before,
+            bins=starting_at(own, max(begin, split)),
+            before=[item for item in self._history_of(key, own, of_any_release) if item.minute < split],
             shown=[item for item in own if item.minute + item.minutes > shown_from],
             fine_from=self._fine_from,
             until=self._until,
@@ -287,8 +268,26 @@ class Look:
             beside=self._beside(key),
         )
 
-    def _incidents(self, key: SeriesKey) -> Sequence[_Stretch]:
-        return self._past.of_place.get(_place_of(key), ())
+    def _ended_ns(self, key: SeriesKey) -> int:
+        """When this alert last ended there; what all releases together told of, one of them does not tell again."""
+        of_all = Condition(self.rule, self.alert, all_releases(key)).fingerprint
+        return max(self._past.ended.get(fingerprint, 0) for fingerprint in (self.fingerprints[key], of_all))
+
+    def _history_of(self, key: SeriesKey, own: Sequence[Bin], of_any_release: Sequence[Bin]) -> Sequence[Bin]:
+        """What results are compared with, as far as it is history: without incidents, or as it was accepted.
+
+        A release with a history of its own is compared with that: releases may differ for good.
+        """
+        if (accepted := self._accepted(all_releases(key))) is not None:
+            level, of_it = accepted
+            until_then = [item for item in starting_at(of_it, level.since) if item.minute < level.minute]
+            return [*until_then, *starting_at(of_any_release, level.minute)]
+        incidents = self._past.of_place.get(_place_of(key), ())
+        if key.release is not None:
+            of_own = _without(own, incidents)
+            if total_of(item for item in of_own if item.minute < self._split(key)).judged >= self.alert.min_samples:
+                return of_own
+        return _without(of_any_release, incidents)
 
     def _accepted(self, place: SeriesKey) -> tuple[Accepted, Sequence[Bin]] | None:
         """The level of `place` that was accepted last, and the results at that level; they are the baseline then.
@@ -310,20 +309,22 @@ class Look:
             return None
         found = self._releases[all_releases(key)]
         first = found[key][0].minute
-        others = [bins for other, bins in found.items() if other != key]
-        return [item for item in _together(others) if item.minute >= first]
+        return together(starting_at(bins, first) for other, bins in found.items() if other != key)
 
     def _split(self, key: SeriesKey) -> int:
         """The minute before which results are history, and from which on they are evidence.
 
-        While there is less history than an alert is measured against, half of it is taken for what is usual.
+        While there is less history than an alert is measured against, half of it is taken for what is usual; a level
+        that was accepted begins a new history.
         """
-        hours = ceil(self.alert.evidence_s / 3600)
+        hours, place = ceil(self.alert.evidence_s / 3600), all_releases(key)
+        accepted = self._accepted(place)
         if self.alert.needs_history:
-            bins = self._all.get(all_releases(key), ())
-            known = self._hour - bins[0].minute // _HOUR if bins else 0
-            hours = min(hours, max(_LEAST_EVIDENCE_HOURS, known // 2))
-        return (self._hour - hours) * _HOUR
+            bins = self._all.get(place, ())
+            first = accepted[0].since if accepted is not None else bins[0].minute if bins else self._until
+            hours = min(hours, max(_LEAST_EVIDENCE_HOURS, (self._hour - first // _HOUR) // 2))
+        split = (self._hour - hours) * _HOUR
+        return split if accepted is None else max(split, accepted[0].minute)
 
     def _firing(self, key: SeriesKey) -> Firing | None:
         stored = self.stored(key)
@@ -358,18 +359,6 @@ class Look:
         return found
 
 
-def _results(bins: Iterable[Bin]) -> int:
-    return sum(item.outcomes.results for item in bins)
-
-
-def _bad(alert: Alert, fires: StoredAlert, outcomes: Outcomes) -> float:
-    """How much of `outcomes` is bad; of values, what they are beyond the usual mean or the bound."""
-    if not alert.is_of_values:
-        return counted(alert, outcomes)[1]
-    limit = fires.bound if fires.facts.was is None else fires.facts.was
-    return max(0.0, outcomes.all_scores - outcomes.all_passed * limit)
-
-
 def all_releases(key: SeriesKey) -> SeriesKey:
     """The series of all releases together that `key` belongs to."""
     return key._replace(release=None)
@@ -385,17 +374,6 @@ def _releases_of(bins: Mapping[SeriesKey, Sequence[Bin]]) -> dict[SeriesKey, dic
         if some:
             found[all_releases(key)][key._replace(release=key.release or "")] = some
     return found
-
-
-def _together(of_releases: Iterable[Sequence[Bin]]) -> Sequence[Bin]:
-    several = list(of_releases)
-    if len(several) == 1:
-        return several[0]
-    places: defaultdict[tuple[int, int], list[Outcomes]] = defaultdict(list)
-    for bins in several:
-        for item in bins:
-            places[item.minute, item.minutes].append(item.outcomes)
-    return bins_of(places)
 
 
 def _without(bins: Sequence[Bin], stretches: Sequence[_Stretch]) -> Sequence[Bin]:

@@ -171,6 +171,12 @@ def _before(
         [alert for incident in incidents for alert in incident.members if alert.state == "firing"],
         [alert for alert in past if alert.state == "resolved"],
         earlier_hashes(connection, {rule.hash for rule in rules}),
-        frozenset(alert.key for each in incidents if each.accepted_ns is not None for alert in each.members),
+        frozenset(
+            alert.key
+            for each in incidents
+            for alert in each.members
+            # What joined the incident later is another fall.
+            if each.accepted_ns is not None and alert.starts_ns <= each.accepted_ns
+        ),
         {rule.id: rule.hash for rule in in_force.rules},
     )

@@ -22,15 +22,16 @@ _DAY = 24 * 60
 
 def past_bound(bound: float) -> Change:
     """The change that is looked for while nothing fires; `bound` is a share of good results."""
-    return _change(bound, [_with_odds(bound, times) for times in _TIMES_THE_ODDS])
+    return _change(bound, [with_odds(bound, times) for times in _TIMES_THE_ODDS])
 
 
 def back_again(resolve_at: float) -> Change:
     """The change that is looked for while it fires: to a share of good results above `resolve_at`."""
-    return _change(resolve_at, [_with_odds(resolve_at, 1 / times) for times in _TIMES_THE_ODDS])
+    return _change(resolve_at, [with_odds(resolve_at, 1 / times) for times in _TIMES_THE_ODDS])
 
 
-def _with_odds(share: float, times: float) -> float:
+def with_odds(share: float, times: float) -> float:
+    """The share of good results at which so many times as many bad ones come for each good one."""
     return share / (share + times * (1 - share))
 
 

@@ -118,14 +118,20 @@ def _others_fell(rule: Rule, alert: Alert, seen: Seen, usual: Usual, evidence: E
     """Whether the other releases have fallen in the same time as well, by half as much or more; also where too few of
     their results tell: then it is not known to be this release.
     """
-    since = evidence.since or 0
-    own, others = (
-        measure(rule, alert, total(item.outcomes for item in bins if item.minute >= since))
-        for bins in (seen.bins, seen.beside or ())
+    since, first = evidence.since or 0, seen.bins[0].minute
+    beside = seen.beside or ()
+    own, others, before = (
+        measure(rule, alert, total(item.outcomes for item in bins))
+        for bins in (
+            [item for item in seen.bins if item.minute >= since],
+            [item for item in beside if item.minute >= since],
+            [item for item in beside if item.minute < first],
+        )
     )
     if own is None or others is None or others.samples < alert.min_samples:
         return True
-    return others.value < (own.value + usual.share) / 2
+    was = usual.share if before is None or before.samples < alert.min_samples else before.value
+    return was - others.value > (usual.share - own.value) / 2
 
 
 def _kept(change: Change, ratio: float) -> Change:
