@@ -1,12 +1,12 @@
 """Bets: what makes them evidence, by the arithmetic that stands in the module."""
 
-from math import exp, log1p
+from math import exp, log
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracegrade.alert.detect.bets import _COSTS, _PARTS, Bets
+from tracegrade.alert.detect.bets import _PARTS, Bets
 from tracegrade.alert.detect.moments import Moments
 
 HOURLY = (100.0,) * 24
@@ -22,17 +22,24 @@ def gains(bets: Bets, values: list[float], minutes: int = 60) -> list[float]:
 
 
 def test_the_worked_example() -> None:
-    found = gains(Bets(HOURLY, 0.0), [110, 90, 160])
-    assert found[_PARTS.index(0.4)] == pytest.approx(0.4 * 0.6 - 0.1108 * 0.38, abs=1e-4)
-    assert found[_PARTS.index(0.4)] == pytest.approx(0.198, abs=1e-3)
+    found = gains(Bets(HOURLY, 0.0), [110, 90, 160])[_PARTS.index(0.4)]
+    assert found == pytest.approx(2.829 * log(0.6 + 0.4 * 1.2722) + 0.171 * log(0.6), abs=1e-3)
+    assert found == pytest.approx(0.205, abs=1e-3)
+    assert log(1.04) + log(0.96) + log(1.24) == pytest.approx(0.213, abs=1e-3)
 
 
-@given(st.floats(0, 1e9), st.sampled_from(range(len(_PARTS))))
-def test_the_log_of_a_bet_is_never_more_than_was_won(value: float, place: int) -> None:
-    beyond = value / 100 - 1
-    least = _PARTS[place] * beyond - _COSTS[place] * beyond * beyond
-    assert least <= log1p(_PARTS[place] * beyond) + 1e-12
-    assert gains(Bets(HOURLY, 0.0), [value])[place] == pytest.approx(least, rel=1e-9, abs=1e-9)
+@given(st.lists(st.floats(0, 1e7), min_size=1, max_size=20), st.sampled_from(range(len(_PARTS))))
+def test_what_is_counted_is_never_more_than_was_won(values: list[float], place: int) -> None:
+    part = _PARTS[place]
+    won = sum(log(1 - part + part * value / 100) for value in values)
+    assert gains(Bets(HOURLY, 0.0), values)[place] <= won + 1e-6 * (1 + abs(won))
+
+
+@given(st.floats(0, 1e7), st.integers(1, 50), st.sampled_from(range(len(_PARTS))))
+def test_of_values_that_are_all_the_same_nothing_is_lost(value: float, count: int, place: int) -> None:
+    part = _PARTS[place]
+    won = count * log(1 - part + part * value / 100)
+    assert gains(Bets(HOURLY, 0.0), [value] * count)[place] == pytest.approx(won, rel=1e-6, abs=1e-6)
 
 
 @given(st.floats(1.01, 500), st.sampled_from(range(len(_PARTS))))
