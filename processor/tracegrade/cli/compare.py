@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.output import print_json, reports_errors
+from tracegrade.cli.output import print_json, progress, reports_errors
 from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.times import TIME, time_of
 
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 )
 @click.option("--allow-within-margin", is_flag=True, help="Exit 0 when rules are worse only within the margin.")
 @click.option(
+    "--rates-only",
+    is_flag=True,
+    help="From counts alone: fast in a store of any size, and every result is taken as independent of the others.",
+)
+@click.option(
     "--format",
     "output_format",
     type=click.Choice(["table", "json"]),
@@ -48,6 +53,7 @@ def command(
     until: int | None,
     margin: float | None,
     allow_within_margin: bool,
+    rates_only: bool,
     output_format: str,
     **filters: Any,
 ) -> None:
@@ -70,9 +76,9 @@ def command(
         side_a, side_b = side_of(a, shared, time_of), side_of(b, shared, time_of)
     except ValueError as error:
         raise CompareError(str(error)) from None
-    wanted = Wanted(MARGIN if margin is None else margin, allow_within_margin)
-    with reading_store(settings.store_url) as connection:
-        found: Comparison = compare(connection, side_a, side_b, wanted)
+    wanted = Wanted(MARGIN if margin is None else margin, allow_within_margin, rates_only)
+    with reading_store(settings.store_url) as connection, progress("traces read", None) as advance:
+        found: Comparison = compare(connection, side_a, side_b, wanted, advance)
     if output_format == "json":
         print_json([found.to_json()])
     else:

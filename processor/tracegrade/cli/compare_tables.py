@@ -56,27 +56,36 @@ def _rule_rows(found: "Comparison") -> Iterator[list[object]]:
     """A row for each rule, and below it one for each of its evaluations where there are several."""
     for rule in found.rules:
         yield [rule.rule_id, *number_cells(rule.whole), _verdict_cell(rule)]
-        for name, compared in rule.evaluations.items() if len(rule.evaluations) > 1 else ():
+        for name, compared in rule.evaluations.items():
             yield [f"  {name}", *number_cells(compared), ""]
 
 
 def _verdict_cell(rule: "ComparedRule") -> Styled:
     sign, style = _SIGNS[rule.verdict]
-    reason = f": {rule.whole.reason}" if rule.whole.reason else ""
+    reason = f": {rule.whole.found.reason}" if rule.whole.found.reason else ""
     return styled(f"{sign} {verdict_text(rule.verdict)}{reason}", style)
 
 
 def number_cells(compared: "Compared") -> list[str]:
     """Both rates, the difference in points, its interval, p, and the numbers of results."""
-    found = compared.difference
+    found = compared.found.difference
     return [
-        rate_text(compared.a.pass_rate),
-        rate_text(compared.b.pass_rate),
+        *map(rate_text, compared.rates),
         "" if found is None else points(found.value),
         "" if found is None else f"{points(found.low)} to {points(found.high)}",
         "" if found is None else p_text(found.p),
-        f"{compared.a.results} / {compared.b.results}",
+        _results_text(compared),
     ]
+
+
+def _results_text(compared: "Compared") -> str:
+    """How many results, or pairs, and what is taken together."""
+    pairs, together = compared.found.pairs, compared.found.clustered_by
+    if pairs is None:
+        numbers = f"{compared.a.results} / {compared.b.results}"
+    else:
+        numbers = f"{count(pairs.things, 'pair')} by {pairs.by}: {pairs.worse} worse, {pairs.better} better"
+    return f"{numbers}; clustered by {together}" if together else numbers
 
 
 def rate_text(rate: float | None) -> str:

@@ -1,39 +1,60 @@
 """Compares two sides of what is stored."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from tracegrade.compare.comparison import Comparison, by_counts, decided
+from tracegrade.compare.collected import Collected, collect
+from tracegrade.compare.comparison import Comparison, by_counts, by_results, decided
 from tracegrade.compare.sides import Side, check_sides
-from tracegrade.compare.tally import RuleTexts, counted_side, rules_on_both, series_of
+from tracegrade.compare.tally import RuleTexts, counted_side, rules_on_both
 from tracegrade.compare.verdict import MARGIN
+from tracegrade.store.sides import side_series
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What is asked of a comparison.
 
-    ``margin``: by so much a pass rate may fall before it matters, 0..1.
+    ``margin``: by so much a pass rate may fall before it matters, 0..1. ``rates_only``: from counts, every result by
+    itself, so that ten million results take a second.
     """
 
     margin: float = MARGIN
     allow_within_margin: bool = False
+    rates_only: bool = False
 
 
-def compare(connection: Connection, a: Side, b: Side, wanted: Wanted) -> Comparison:
-    """How `b` differs from `a`.
+def compare(
+    connection: Connection, a: Side, b: Side, wanted: Wanted, advance: Callable[[int], None] = lambda _: None
+) -> Comparison:
+    """How `b` differs from `a`; `advance` is told how many traces were read.
 
     Raises:
         CompareError: the sides are the same, or one has no results.
     """
     check_sides(connection, a, b)
-    series_a, series_b = series_of(connection, a), series_of(connection, b)
+    series_a, series_b = (side_series(connection, side.result_filter) for side in (a, b))
     texts = RuleTexts(connection, series_a, series_b)
-    tallies_a = counted_side(connection, a, series_a, texts)
-    tallies_b = counted_side(connection, b, series_b, texts)
-    compared, left_out = rules_on_both(tallies_a, tallies_b)
     levels = {found.rule_id: found.level for found in (*series_a.values(), *series_b.values()) if found.level}
-    numbers = by_counts(tallies_a, tallies_b, compared, levels)
+    notes: list[str] = []
+    if wanted.rates_only:
+        counted_a, counted_b = (
+            counted_side(connection, side, chosen, texts) for side, chosen in ((a, series_a), (b, series_b))
+        )
+        compared, left_out = rules_on_both(counted_a, counted_b)
+        numbers = by_counts(counted_a, counted_b, compared, levels)
+    else:
+        read_a, read_b = (
+            collect(connection, side, chosen, texts, advance) for side, chosen in ((a, series_a), (b, series_b))
+        )
+        compared, left_out = rules_on_both(read_a.tallies, read_b.tallies)
+        numbers = by_results(read_a, read_b, compared, levels)
+        notes = [_cut_short(name, read) for name, read in (("A", read_a), ("B", read_b)) if read.more_traces]
     rules = decided(numbers, wanted.margin)
-    return Comparison(a.text, b.text, rules, left_out, wanted.margin, wanted.allow_within_margin)
+    return Comparison(a.text, b.text, rules, left_out, wanted.margin, wanted.allow_within_margin, notes)
+
+
+def _cut_short(name: str, read: Collected) -> str:
+    return f"{name}: only its newest {read.traces} traces were read; --since, or --rates-only, for another choice"

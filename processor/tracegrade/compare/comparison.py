@@ -1,42 +1,52 @@
 """The comparison of two sides, rule by rule."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tracegrade.compare.bootstrap import times_for
+from tracegrade.compare.collected import Collected, UnitKey
 from tracegrade.compare.holm import holm
-from tracegrade.compare.shares import Difference, independent
+from tracegrade.compare.pairing import Found, apart, difference_of
 from tracegrade.compare.tally import RuleKey, SideTallies, Tally
 from tracegrade.compare.verdict import MARGIN, Verdict, exit_code, verdict
 from tracegrade.model.json_value import JsonValue
+from tracegrade.store.schema import WHOLE_RULE
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The two pass rates of a rule or of an evaluation, and how they differ; ``reason`` says why that is not known."""
+    """A rule, or an evaluation, on both sides: its results, and how the pass rates differ."""
 
     a: Tally
     b: Tally
-    difference: Difference | None
-    reason: str = ""
+    found: Found
+
+    @property
+    def rates(self) -> tuple[float | None, float | None]:
+        """The two pass rates whose difference is shown: of pairs where there are pairs, else of all results."""
+        pairs = self.found.pairs
+        return (self.a.pass_rate, self.b.pass_rate) if pairs is None else (pairs.rate_a, pairs.rate_b)
 
     def to_json(self) -> dict[str, JsonValue]:
         """Both sides and the difference."""
-        found = self.difference
+        found, difference = self.found, self.found.difference
         return {
             "a": self.a.to_json(),
             "b": self.b.to_json(),
-            "difference": None if found is None else found.value,
-            "low": None if found is None else found.low,
-            "high": None if found is None else found.high,
-            "p": None if found is None else found.p,
-            "method": None if found is None else found.method,
-            "reason": self.reason,
+            "difference": None if difference is None else difference.value,
+            "low": None if difference is None else difference.low,
+            "high": None if difference is None else difference.high,
+            "p": None if difference is None else difference.p,
+            "method": None if difference is None else difference.method,
+            "reason": found.reason,
+            "clustered_by": found.clustered_by,
+            "pairs": None if found.pairs is None else found.pairs.to_json(),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedRule:
-    """One rule on both sides: as a whole, which has a verdict, and by evaluation."""
+    """One rule on both sides: as a whole, which has a verdict, and by evaluation where it has several."""
 
     rule_id: str
     rule_hash: str
@@ -105,30 +115,44 @@ class Numbers:
 
 def decided(numbers: Sequence[Numbers], margin: float) -> list[ComparedRule]:
     """The verdict of each rule; p-values are adjusted over those of which something is known."""
-    known = [found.whole.difference.p for found in numbers if found.whole.difference is not None]
-    adjusted = iter(holm(known))
+    differences = [found.whole.found.difference for found in numbers]
+    adjusted = iter(holm([difference.p for difference in differences if difference is not None]))
     rules = []
-    for found in numbers:
-        p = 1.0 if found.whole.difference is None else next(adjusted)
-        word = verdict(found.whole.difference, p, margin)
+    for found, difference in zip(numbers, differences, strict=True):
+        p = 1.0 if difference is None else next(adjusted)
+        word = verdict(difference, p, margin)
         rules.append(ComparedRule(*found.key, found.level, found.whole, found.evaluations, p, word))
     return rules
 
 
 def by_counts(a: SideTallies, b: SideTallies, compared: Sequence[RuleKey], levels: Mapping[str, str]) -> list[Numbers]:
-    """The rules of both sides from their counts: every result as a subject of its own."""
+    """The rules of both sides from their counts: every result as if it were a subject by itself."""
+    return _numbers(a, b, compared, levels, lambda _, of_a, of_b: Compared(of_a, of_b, apart(of_a, of_b)))
+
+
+def by_results(a: Collected, b: Collected, compared: Sequence[RuleKey], levels: Mapping[str, str]) -> list[Numbers]:
+    """The rules of both sides from their results: pairs, and clusters, where there are any."""
+    times = times_for(len(compared))
+
+    def of(key: UnitKey, of_a: Tally, of_b: Tally) -> Compared:
+        units_a, units_b = a.units.get(key, ()), b.units.get(key, ())
+        return Compared(of_a, of_b, difference_of(units_a, units_b, of_a, of_b, times))
+
+    return _numbers(a.tallies, b.tallies, compared, levels, of)
+
+
+def _numbers(
+    a: SideTallies,
+    b: SideTallies,
+    compared: Sequence[RuleKey],
+    levels: Mapping[str, str],
+    compare: Callable[[UnitKey, Tally, Tally], Compared],
+) -> list[Numbers]:
     found = []
     for key in compared:
         of_a, of_b = a[key], b[key]
+        whole = compare((*key, WHOLE_RULE), of_a.whole, of_b.whole)
         names = sorted({*of_a.evaluations, *of_b.evaluations})
-        evaluations = {name: apart(of_a.of(name), of_b.of(name)) for name in names}
-        found.append(Numbers(key, levels.get(key[0], ""), apart(of_a.whole, of_b.whole), evaluations))
+        evaluations = {name: compare((*key, name), of_a.of(name), of_b.of(name)) for name in names}
+        found.append(Numbers(key, levels.get(key[0], ""), whole, evaluations))
     return found
-
-
-def apart(a: Tally, b: Tally) -> Compared:
-    """Two tallies as results of different subjects, each by itself."""
-    share_a, share_b = a.share, b.share
-    if share_a is None or share_b is None:
-        return Compared(a, b, None, f"nothing could be judged on {'A' if share_a is None else 'B'}")
-    return Compared(a, b, independent(share_a, share_b))

@@ -1,7 +1,7 @@
 """The outcomes of one rule, or of one of its evaluations, on one side."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -13,7 +13,7 @@ from tracegrade.display import count
 from tracegrade.model.json_value import JsonValue
 from tracegrade.rule.rule import Rule
 from tracegrade.store.rule_texts import rules_of
-from tracegrade.store.sides import SideSeries, side_counts, side_series
+from tracegrade.store.sides import SideSeries, side_counts
 
 RuleKey: TypeAlias = tuple[str, str]  # rule id and present hash
 
@@ -43,9 +43,25 @@ class Tally:
         return share_of(self.passes, self.fails, self.kept)
 
     @property
+    def ratio(self) -> float:
+        """How often a pass is kept for each fail that is."""
+        return self.kept if (share := self.share) is None else share.ratio
+
+    @property
     def pass_rate(self) -> float | None:
         """The estimated share of passes among all results; None without results."""
         return None if (share := self.share) is None else share.rate
+
+    def add(self, outcomes: Sequence[int], probability: float, *, counts: bool) -> None:
+        """Add as many results of each outcome, kept with this probability; with `counts` False, as incomplete ones."""
+        if not counts:
+            self.incomplete += sum(outcomes)
+            return
+        passed, failed, not_evaluable, errors = outcomes
+        self.passes = self.passes.plus(passed, probability)
+        self.fails = self.fails.plus(failed, probability)
+        self.not_evaluable += not_evaluable
+        self.errors += errors
 
     def to_json(self) -> dict[str, JsonValue]:
         """The pass rate and the numbers."""
@@ -62,7 +78,7 @@ class Tally:
 
 @dataclass(slots=True)
 class RuleTallies:
-    """One rule on one side: as a whole, and by evaluation."""
+    """One rule on one side: as a whole, and by evaluation where it has several."""
 
     whole: Tally
     evaluations: dict[str, Tally] = field(default_factory=dict)
@@ -111,27 +127,29 @@ def counted_side(connection: Connection, side: Side, chosen: Mapping[int, SideSe
     if side.model is not None:
         raise CompareError(f"{side.text}: results are not counted by model; leave out --rates-only")
     found: dict[RuleKey, RuleTallies] = {}
+    several = with_several_evaluations(chosen.values())
     for row in side_counts(connection, side.result_filter, chosen):
         of = chosen[row.series]
         key = (of.rule_id, of.rule_hash)
+        if of.evaluation and key not in several:
+            continue
         if key not in found:
             found[key] = texts.empty(of.rule_hash)
-        tally = found[key].of(of.evaluation)
-        if row.complete or texts.counts_incomplete(of.rule_hash):
-            tally.passes = tally.passes.plus(row.passed, of.probability)
-            tally.fails = tally.fails.plus(row.failed, of.probability)
-            tally.not_evaluable += row.not_evaluable
-            tally.errors += row.errors
-        else:
-            tally.incomplete += row.passed + row.failed + row.not_evaluable + row.errors
+        outcomes = (row.passed, row.failed, row.not_evaluable, row.errors)
+        counts = row.complete or texts.counts_incomplete(of.rule_hash)
+        found[key].of(of.evaluation).add(outcomes, of.probability, counts=counts)
     if not found:
         raise nothing_in(side)
     return found
 
 
-def series_of(connection: Connection, side: Side) -> dict[int, SideSeries]:
-    """The series of a side."""
-    return side_series(connection, side.result_filter)
+def with_several_evaluations(chosen: Iterable[SideSeries]) -> set[RuleKey]:
+    """The rules with more than one evaluation: of the others, that says what the whole rule says."""
+    names: defaultdict[RuleKey, set[str]] = defaultdict(set)
+    for of in chosen:
+        if of.evaluation:
+            names[of.rule_id, of.rule_hash].add(of.evaluation)
+    return {key for key, found in names.items() if len(found) > 1}
 
 
 def rules_on_both(a: SideTallies, b: SideTallies) -> tuple[list[RuleKey], dict[str, str]]:

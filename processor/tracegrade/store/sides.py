@@ -1,16 +1,23 @@
-"""What one side of a comparison holds: its series and their counts."""
+"""What one side of a comparison holds: its series, their counts, and the traces with its results."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, or_, select
+from sqlalchemy import Connection, bindparam, func, or_, select
 
+from tracegrade.store.arrivals import number_range
+from tracegrade.store.blocks import block_ranges
 from tracegrade.store.rates import stretches
-from tracegrade.store.result_filter import ResultFilter, of_series
-from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, WHOLE_RULE, counts, series
+from tracegrade.store.result_filter import ResultFilter, of_series, of_traces
+from tracegrade.store.schema import DAY_MINUTES, EVERY_SERIES, EVERY_TRACE, OUTCOMES, WHOLE_RULE, counts, series, traces
 from tracegrade.store.series import IS_EVALUATION
 
+# Blocks are looked up for at most this many series; those of more series are nearly all of them.
+_MAX_SEARCHED_SERIES = 1000
+_TRACES_A_QUERY = 4096
+_READ = ("number", "trace_id", "tenant", "session", "complete", "start_ns", "end_ns", "call_count", "members")
+_LISTS = ("evaluations", "decisions", "tool_calls", "agent_runs")
 _SUMMED = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.errors)
 
 
@@ -66,6 +73,46 @@ def side_counts(
             if number in chosen:
                 # Retention deletes counts that a later revision then subtracts.
                 yield SeriesCounts(number, bool(complete), *(max(0, int(count)) for count in found))
+
+
+def side_rows(
+    connection: Connection, result_filter: ResultFilter, chosen: Mapping[int, SideSeries]
+) -> Iterator[Sequence[Any]]:
+    """The traces and sessions that may have a result of the `chosen` series, newest first, many at a time.
+
+    Each row of ``traces`` has the columns that name it and its lists, without values. O(traces read).
+    """
+    bounds = number_range(connection, result_filter.since_ns, result_filter.until_ns)
+    if bounds is None:
+        return
+    searched = [number for number, found in chosen.items() if found.evaluation]
+    if len(searched) > _MAX_SEARCHED_SERIES:
+        searched = [EVERY_SERIES]
+    query = select(*(traces.c[name] for name in (*_READ, *_LISTS))).where(*of_traces(_without_origin(result_filter)))
+    query = query.where(traces.c.number.between(bindparam("first"), bindparam("last")))
+    query = query.order_by(traces.c.number.desc())
+    for first, last in _joined(block_ranges(connection, searched, range(len(OUTCOMES)), *bounds)):
+        yield connection.execute(query, {"first": first, "last": last}).all()
+
+
+def _without_origin(result_filter: ResultFilter) -> ResultFilter:
+    """The filter without the service: a result's own service need not be that of its trace."""
+    return replace(result_filter, service=None)
+
+
+def _joined(ranges: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Ranges that follow each other, newest first, as fewer and longer ones."""
+    low: int | None = None
+    high = 0
+    for first, last in ranges:
+        if low is not None and last == low - 1 and high - first < _TRACES_A_QUERY:
+            low = first
+            continue
+        if low is not None:
+            yield low, high
+        low, high = first, last
+    if low is not None:
+        yield low, high
 
 
 def run_names(connection: Connection) -> list[str]:

@@ -1,0 +1,180 @@
+"""Reads one side's results one by one: what pairs and clusters are made of, and what runs took."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import orjson
+from sqlalchemy import Connection
+
+from tracegrade.compare.sides import Side, nothing_in
+from tracegrade.compare.tally import RuleKey, RuleTallies, RuleTexts, with_several_evaluations
+from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
+from tracegrade.store.sides import SideSeries, side_rows
+
+MOST_TRACES = 500_000
+"""So many traces of a side are read, the newest; a million results need about a gigabyte of memory."""
+
+_PASS, _FAIL = OUTCOMES.index("pass"), OUTCOMES.index("fail")
+_AGENT, _SESSION = SUBJECT_KINDS.index("agent"), SUBJECT_KINDS.index("session")
+
+
+class Place(NamedTuple):
+    """Where results are from: a trace, or a session under a trace id of its own; ``cluster`` is what goes together."""
+
+    tenant: str
+    trace_id: bytes
+    cluster: str | bytes
+
+
+class Unit(NamedTuple):
+    """One pass or fail.
+
+    ``subject`` names what was judged within its trace; ``prompt`` is its agent, and the hash of what that was asked.
+    """
+
+    place: Place
+    subject: str
+    case: str | None
+    prompt: str | None
+    passed: bool
+    probability: float
+
+
+UnitKey: TypeAlias = tuple[str, str, str]  # rule id, rule hash, evaluation or "" for the whole rule
+
+
+@dataclass(slots=True)
+class Collected:
+    """What was read of one side; with ``more_traces`` there are older ones that were not read."""
+
+    tallies: dict[RuleKey, RuleTallies] = field(default_factory=dict)
+    units: defaultdict[UnitKey, list[Unit]] = field(default_factory=lambda: defaultdict(list))
+    traces: int = 0
+    more_traces: bool = False
+
+
+def collect(
+    connection: Connection,
+    side: Side,
+    chosen: Mapping[int, SideSeries],
+    texts: RuleTexts,
+    advance: Callable[[int], None],
+) -> Collected:
+    """All results of a side, at most those of its `MOST_TRACES` newest traces.
+
+    Args:
+        connection: on the store.
+        side: which one.
+        chosen: its series.
+        texts: of its rules.
+        advance: told how many traces were read.
+
+    Raises:
+        CompareError: there is none.
+    """
+    reader = _Reader(side, chosen, texts)
+    for rows in side_rows(connection, side.result_filter, chosen):
+        for row in rows:
+            reader.read(row)
+        advance(len(rows))
+        if reader.found.traces >= MOST_TRACES:
+            reader.found.more_traces = True
+            break
+    reader.count()
+    if not reader.found.tallies:
+        raise nothing_in(side)
+    return reader.found
+
+
+class _Reader:
+    """Takes rows, gives `found`."""
+
+    def __init__(self, side: Side, chosen: Mapping[int, SideSeries], texts: RuleTexts) -> None:
+        self.found = Collected()
+        self._model = side.model
+        self._chosen = chosen
+        self._texts = texts
+        self._counts: defaultdict[tuple[int, bool], list[int]] = defaultdict(lambda: [0] * len(OUTCOMES))
+        self._counted_incomplete = {number for number, of in chosen.items() if texts.counts_incomplete(of.rule_hash)}
+        self._several = with_several_evaluations(chosen.values())
+
+    def read(self, row: Any) -> None:
+        """Take the results of one row of ``traces``."""
+        of_subjects = _Subjects(row, self._model)
+        place = Place(row.tenant, bytes(row.trace_id), row.session or bytes(row.trace_id))
+        cases: dict[tuple[str, str], str] = {}
+        is_of_side = False
+        for _, series, case, kind, subject, outcome, *_ in orjson.loads(row.evaluations):
+            of = self._chosen.get(series)
+            if of is None or not of_subjects.has(kind, subject, of.agent):
+                continue
+            is_of_side = True
+            if case is not None:
+                cases.setdefault((of.rule_id, subject), case)
+            if (of.rule_id, of.rule_hash) in self._several:
+                name = f"{kind}/{subject}/{case}" if case else f"{kind}/{subject}"
+                self._add(series, row, place, name, case, of_subjects.prompt(kind, subject), outcome)
+        for series, kind, subject, _, outcome, *_ in orjson.loads(row.decisions):
+            of = self._chosen.get(series)
+            if of is None or outcome is None or not of_subjects.has(kind, subject, of.agent):
+                continue
+            is_of_side = True
+            case = cases.get((of.rule_id, subject)) if cases else None
+            self._add(series, row, place, f"{kind}/{subject}", case, of_subjects.prompt(kind, subject), outcome)
+        self.found.traces += is_of_side and row.members is None
+
+    def _add(
+        self, series: int, row: Any, place: Place, subject: str, case: str | None, prompt: str | None, outcome: int
+    ) -> None:
+        complete = bool(row.complete)
+        self._counts[series, complete][outcome] += 1
+        if outcome <= _FAIL and (complete or series in self._counted_incomplete):
+            of = self._chosen[series]
+            unit = Unit(place, subject, case, prompt, outcome == _PASS, of.probability)
+            self.found.units[of.rule_id, of.rule_hash, of.evaluation].append(unit)
+
+    def count(self) -> None:
+        """Add up the tallies."""
+        for (series, complete), outcomes in self._counts.items():
+            of = self._chosen[series]
+            key = (of.rule_id, of.rule_hash)
+            tallies = self.found.tallies.get(key) or self._texts.empty(of.rule_hash)
+            self.found.tallies[key] = tallies
+            tallies.of(of.evaluation).add(
+                outcomes, of.probability, counts=complete or series in self._counted_incomplete
+            )
+
+
+class _Subjects:
+    """Which subjects of one row of ``traces`` count, and what they were asked."""
+
+    __slots__ = ("_agents", "_model", "_outermost", "_runs")
+
+    def __init__(self, row: Any, model: str | None) -> None:
+        runs: Sequence[Any] = orjson.loads(row.agent_runs)
+        self._runs = {run[0]: run for run in runs}
+        self._outermost = next((run for run in runs if run[2] is None), runs[0] if runs else None)
+        self._model = model
+        self._agents = {run[1] for run in runs if run[4] == model} if model is not None else frozenset()
+
+    def has(self, kind: int, subject: str, agent: str) -> bool:
+        """Whether a subject is one of the side: of a model, what that model did; a trace by its outermost run."""
+        if self._model is None:
+            return True
+        if kind == _AGENT:
+            return subject in self._runs and self._runs[subject][4] == self._model
+        if kind == _SESSION or self._outermost is None:
+            return False
+        return bool(agent in self._agents) if agent else bool(self._outermost[4] == self._model)
+
+    def prompt(self, kind: int, subject: str) -> str | None:
+        """The agent and the hash of what it was asked; None where that is not known, or of single calls."""
+        run = self._runs.get(subject) if kind == _AGENT else self._outermost
+        if run is None or run[5] is None or kind not in _ASKED:
+            return None
+        return f"{run[1]} {run[5]}"
+
+
+_ASKED = (_AGENT, SUBJECT_KINDS.index("trace"))
