@@ -7,10 +7,18 @@ from pydantic import AfterValidator, Field, model_validator
 
 from tracegrade.alert.labels import Globs, check_labels, matches
 from tracegrade.document.file_model import FileModel
-from tracegrade.rule.mistakes import mistake, refuse
+from tracegrade.rule.mistakes import refuse_what_went
 
 if TYPE_CHECKING:  # reading settings does not load SQL
     from tracegrade.store.alerts import StoredAlert
+
+
+_WENT = {
+    "continue": (
+        "is no longer a setting: name all channels in one route, 'channels: [...]'; or send to Alertmanager, which has "
+        "routes of this kind"
+    )
+}
 
 
 def _known(labels: dict[str, Globs]) -> dict[str, Globs]:
@@ -30,17 +38,7 @@ class Route(FileModel):
     @model_validator(mode="before")
     @classmethod
     def _without_what_went(cls, value: object) -> object:
-        if isinstance(value, dict) and "continue" in value:
-            raise refuse(
-                [
-                    mistake(
-                        "is no longer a setting: name all channels in one route, 'channels: [...]'; or send to "
-                        "Alertmanager, which has routes of this kind",
-                        "continue",
-                    )
-                ]
-            )
-        return value
+        return refuse_what_went(value, _WENT)
 
 
 def routed(alerts: "Iterable[StoredAlert]", routes: Sequence[Route], channels: Collection[str]) -> set[str]:

@@ -8,7 +8,7 @@ from tracegrade.alert.links import TRACE_ID, Links
 from tracegrade.alert.routes import Route
 from tracegrade.display import without_secrets
 from tracegrade.document.file_model import Duration, FileModel
-from tracegrade.rule.mistakes import mistake, refuse
+from tracegrade.rule.mistakes import mistake, refuse, refuse_what_went
 from tracegrade.store.diagnosis import SLICED_BY
 
 
@@ -196,10 +196,7 @@ class AlertsSettings(FileModel):
     @model_validator(mode="before")
     @classmethod
     def _without_what_went(cls, value: object) -> object:
-        went = [name for name in _WENT if isinstance(value, dict) and name in value]
-        if went:
-            raise refuse([mistake(_WENT[name], name) for name in went])
-        return value
+        return refuse_what_went(value, _WENT)
 
     @property
     def links(self) -> Links:

@@ -10,7 +10,7 @@ from tracegrade.document.duration import duration_text
 from tracegrade.document.file_model import Duration, FileModel
 from tracegrade.model.evaluation import MEASURES
 from tracegrade.rule.alert_forms import Coverage, Drop, Rise, Slo
-from tracegrade.rule.mistakes import mistake, refuse
+from tracegrade.rule.mistakes import mistake, refuse, refuse_what_went
 from tracegrade.rule.watched import PASS_RATE, SCORE, SHARES, UNJUDGED, watched_evaluation
 
 AlertKind: TypeAlias = Literal["below", "above", "drop", "rise", "coverage", "silent", "slo"]
@@ -81,10 +81,7 @@ class Alert(FileModel):
     @model_validator(mode="before")
     @classmethod
     def _without_what_went(cls, value: object) -> object:
-        went = [name for name in _WENT if isinstance(value, dict) and name in value]
-        if went:
-            raise refuse([mistake(_WENT[name], name) for name in went])
-        return value
+        return refuse_what_went(value, _WENT)
 
     @property
     def kind(self) -> AlertKind:

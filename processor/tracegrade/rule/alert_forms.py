@@ -6,7 +6,7 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from tracegrade.document.file_model import Duration, FileModel
-from tracegrade.rule.mistakes import mistake, refuse
+from tracegrade.rule.mistakes import mistake, refuse, refuse_what_went
 
 
 def _share_or_history(value: object) -> object:
@@ -22,6 +22,9 @@ class Baseline(FileModel):
 
     share: float | None = Field(default=None, gt=0, le=1, description="A stated share or mean score.")
     history: Duration | None = Field(default=None, gt=0, description="So long before the window, of any release.")
+
+
+_WENT = {"false_alarm_every": "false alarms are promised by time now: write 'false_alarm_every: 30d' beside 'drop'"}
 
 
 class Drop(FileModel):
@@ -44,17 +47,7 @@ class Drop(FileModel):
     @model_validator(mode="before")
     @classmethod
     def _without_what_went(cls, value: object) -> object:
-        if isinstance(value, dict) and "false_alarm_every" in value:
-            raise refuse(
-                [
-                    mistake(
-                        "false alarms are promised by time now: write 'false_alarm_every: 30d' beside 'drop', "
-                        f"found {value['false_alarm_every']!r}",
-                        "false_alarm_every",
-                    )
-                ]
-            )
-        return value
+        return refuse_what_went(value, _WENT)
 
 
 _PERCENT = r"([0-9]+(?:\.[0-9]+)?) ?%"

@@ -1,6 +1,6 @@
 """Mistakes as pydantic reports them, for validators that look deeper into a value than pydantic does."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails
@@ -16,6 +16,17 @@ def mistake(message: str, *location: str | int) -> InitErrorDetails:
 def refuse(mistakes: Iterable[InitErrorDetails]) -> ValidationError:
     """The error to raise from a validator; pydantic puts the value's own location in front of each mistake."""
     return ValidationError.from_exception_data("rule", list(mistakes))
+
+
+def refuse_what_went(value: object, went: Mapping[str, str]) -> object:
+    """`value`, for a validator that runs before all others, unless it names fields that an earlier version had.
+
+    Raises:
+        ValidationError: it names one; `went` says what to write instead, by the field's name.
+    """
+    if isinstance(value, dict) and (named := [name for name in went if name in value]):
+        raise refuse([mistake(went[name], name) for name in named])
+    return value
 
 
 def mistakes_of(error: ValidationError, model: type[BaseModel]) -> list[InitErrorDetails]:
