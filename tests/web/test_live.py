@@ -9,6 +9,8 @@ import pytest
 from sqlalchemy import Connection
 
 from store.judged_traces import judged
+from store.stored_alerts import ALERT, INCIDENT, store_incident
+from tracegrade.store.incidents import accept
 from tracegrade.store.open import open_store
 from tracegrade.store.read import newest_number
 from tracegrade.store.write import StoreWriter
@@ -31,7 +33,7 @@ def _numbers(site: Site, count: int) -> Iterator[int]:
             line = response.readline().decode()
             while not line.startswith("data: "):
                 line = response.readline().decode()
-            yield int(line.removeprefix("data: "))
+            yield int(line.removeprefix("data: ").partition(" ")[0])
 
 
 def test_new_results_are_told_once_however_many_they_are(empty: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,6 +52,20 @@ def test_new_results_are_told_once_however_many_they_are(empty: Site, monkeypatc
     engine.dispose()
     assert 0 < seen[1] <= 50
     assert seen[1] < seen[2] <= 100
+
+
+def test_an_incident_that_changes_is_told_though_no_result_comes(empty: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegrade.web.live.LOOK_EVERY_S", 0.05)
+    engine = open_store(empty.store_url)
+    numbers = _numbers(empty, 3)
+    assert next(numbers) == 0
+    with engine.begin() as connection:
+        store_incident(connection, ALERT)
+    assert next(numbers) == 0
+    with engine.begin() as connection:
+        accept(connection, INCIDENT.id, ALERT.starts_ns + 1)
+    assert next(numbers) == 0
+    engine.dispose()
 
 
 def test_an_open_page_asks_the_store_once_a_second_and_a_closed_one_does_not(

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, insert, or_, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
 from tracegrade.store.alerts import AlertState, StoredAlert, alert_of, incidents_with
 from tracegrade.store.result_filter import ResultFilter
@@ -128,6 +128,13 @@ def recent_incidents(
 def stored_incident(connection: Connection, id_: str) -> Incident | None:
     """The incident with this id; None when there is none."""
     return next(iter(_read(connection, incidents.c.id == id_)), None)
+
+
+def changed_ns(connection: Connection) -> int:
+    """When an incident last began, was accepted or ended, ns since 1970 UTC; 0 without incidents."""
+    times = (incidents.c.starts_ns, incidents.c.accepted_ns, incidents.c.ends_ns)
+    latest = connection.execute(select(*(func.coalesce(func.max(time_ns), 0) for time_ns in times))).one()
+    return int(max(latest))
 
 
 def save_incident(connection: Connection, incident: Incident) -> None:

@@ -1,7 +1,8 @@
-"""``/live``: says when there are new results, at most once a second, however many they are.
+"""``/live``: says when there are new results or incidents changed, at most once a second, however many they are.
 
-Server-sent events with one number: the newest trace's. The page then loads itself again, and shows the changes. So the
-events do not grow with traffic, and one look at the store each second serves all open pages.
+Server-sent events with two numbers: that of the newest trace, and the time at which incidents last changed. The page
+then loads itself again, and shows the changes. So the events do not grow with traffic, and one look at the store each
+second serves all open pages.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
+from tracegrade.store.incidents import changed_ns
 from tracegrade.store.open import StoreError
 from tracegrade.store.read import newest_number
 from tracegrade.web.sources import Sources, sources_of
@@ -25,24 +27,24 @@ logger = logging.getLogger(__name__)
 
 
 class Newest:
-    """The number of the newest trace, looked up once a second while a page waits for it."""
+    """What is newest, looked up once a second while a page waits for it; "" while that is not known."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self._number = -1
+        self._state = ""
         self._waiting = 0
         self._looking: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
-    async def after(self, number: int) -> int:
-        """Wait until the newest trace is another than `number`. Returns its number."""
+    async def after(self, state: str) -> str:
+        """Wait until something else than `state` is newest. Returns that."""
         self._waiting += 1
         try:
             if self._looking is None or self._looking.done():
                 self._looking = asyncio.create_task(self._look())
-            while self._number in (-1, number):
+            while self._state in ("", state):
                 await self._changed.wait()
-            return self._number
+            return self._state
         finally:
             self._waiting -= 1
 
@@ -52,37 +54,37 @@ class Newest:
                 found = await asyncio.to_thread(self._read)
             except (StoreError, SQLAlchemyError) as error:  # not made yet, or unavailable: it may come
                 logger.debug("the newest result is not known: %s", error)
-                found = self._number
-            if found != self._number:
-                self._number = found
+                found = self._state
+            if found != self._state:
+                self._state = found
                 self._changed.set()
                 self._changed = asyncio.Event()
             await asyncio.sleep(LOOK_EVERY_S)
 
-    def _read(self) -> int:
+    def _read(self) -> str:
         with self._sources.store() as connection:
-            return newest_number(connection)
+            return f"{newest_number(connection)} {changed_ns(connection)}"
 
 
 async def stream(request: Request) -> StreamingResponse:
-    """One event now, and one whenever there are new results."""
+    """One event now, and one whenever there is something new."""
     newest: Newest = request.app.state.newest
     return StreamingResponse(_events(newest, sources_of(request).is_stopping), media_type="text/event-stream")
 
 
 async def _events(newest: Newest, is_stopping: Callable[[], bool]) -> AsyncIterator[str]:
-    number, said_s = -1, time.monotonic()
+    state, said_s = "", time.monotonic()
     yield "retry: 3000\n\n"
     while not is_stopping():
         try:
-            number = await asyncio.wait_for(newest.after(number), END_WITHIN_S)
+            state = await asyncio.wait_for(newest.after(state), END_WITHIN_S)
         except TimeoutError:
             if time.monotonic() - said_s > KEEP_ALIVE_S:
                 said_s = time.monotonic()
                 yield ": still here\n\n"
             continue
         said_s = time.monotonic()
-        yield f"event: results\ndata: {number}\n\n"
+        yield f"event: results\ndata: {state}\n\n"
         for _ in range(round(LOOK_EVERY_S / END_WITHIN_S)):
             if not is_stopping():
                 await asyncio.sleep(END_WITHIN_S)
