@@ -1,4 +1,4 @@
-"""Pictures of every view, to look at, and those that the README shows.
+"""Pictures of every view, to look at, and those that the README and the guides show.
 
     python tests/web/screenshots.py FOLDER      every view, 390 and 1280 pixels wide, light and dark
     python tests/web/screenshots.py --readme    those in tests/web/pictures
@@ -11,12 +11,16 @@ import itertools
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.alerts import StoredAlert
 from web.browser import browser
-from web.shop import SECOND, WRONG_QUANTITY, crawl, fill, fire, order, traffic
+from web.shop import HOUR, SECOND, WRONG_QUANTITY, crawl, fill, order, traffic
+from web.shop_incidents import fall, over, store, store_waiting
 from web.site import Site, serving
 
 _TRACES = 3000
@@ -31,28 +35,51 @@ def main() -> None:
     options = parser.parse_args()
     if options.readme == (options.folder is not None):
         parser.error("expected a folder, or --readme")
-    with tempfile.TemporaryDirectory() as data, serving(_filled(Path(data)), *_rules()) as site:
+    with tempfile.TemporaryDirectory() as data, serving(Path(data), *_rules()) as site:
+        views = _filled(Path(data), one_incident=options.readme)
         if options.readme:
-            _take(site, Path(__file__).with_name("pictures"), {name: _views()[name] for name in ("overview", "trace")})
+            chosen = {name: views[name] for name in ("overview", "trace", "incident")}
+            _take(site, Path(__file__).with_name("pictures"), chosen)
         else:
             options.folder.mkdir(parents=True, exist_ok=True)
             for width, scheme in itertools.product((390, 1280), ("light", "dark")):
-                _take(site, options.folder, _views(), width=width, scheme=scheme, suffix=f"-{width}-{scheme}")
+                _take(site, options.folder, views, width=width, scheme=scheme, suffix=f"-{width}-{scheme}")
 
 
 def _rules() -> list[str]:
     return [str(Path(__file__).with_name("rules"))]
 
 
-def _filled(folder: Path) -> Path:
+def _filled(folder: Path, one_incident: bool) -> dict[str, str]:
+    """Fill the store. Returns the addresses of all views by name."""
     now_ns = time.time_ns()
     some = [
         (order(_FAILING, now_ns - 100 * SECOND, "1.5.0", WRONG_QUANTITY), None),
         (crawl(_LONG, now_ns - 90 * SECOND, 1000), None),
     ]
     rules = fill(folder, itertools.chain(traffic(_TRACES, now_ns - 60 * SECOND, 30.0), some))
-    fire(folder, rules, now_ns, [f"a1{_FAILING:030x}"])
-    return folder
+    store_waiting(folder, now_ns)
+    return _views() | {
+        name: f"/incidents/{store(folder, members, silenced=name == 'incident-many').id}"
+        for name, members in _incidents(rules, now_ns).items()
+        if name == "incident" or not one_incident
+    }
+
+
+def _incidents(rules: RuleSet, now_ns: int) -> dict[str, list[StoredAlert]]:
+    """One with several alerts, one that is over, one against a bound alone, and one with a hundred alerts."""
+    fell = fall(rules, now_ns, 9.0)
+    many = [replace(fell[number % 3], agent=f"agent-{number}" if number else "order-agent") for number in range(100)]
+    found = {
+        "incident": fell,
+        "incident-over": [over(alert, now_ns - 3 * HOUR) for alert in fell],
+        "incident-bound": fell[1:2],
+        "incident-many": many,
+    }
+    return {
+        name: [replace(alert, fingerprint=f"{place:016x}{number:016x}") for number, alert in enumerate(members)]
+        for place, (name, members) in enumerate(found.items())
+    }
 
 
 def _views() -> dict[str, str]:

@@ -64,9 +64,9 @@ class Site:
 
 
 @contextmanager
-def serving(folder: Path, *rules: str) -> Iterator[Site]:
-    """A page over the store in `folder`, with these rules in force."""
-    config = Config(data_dir=str(folder))
+def serving(folder: Path, *rules: str, config: Config | None = None) -> Iterator[Site]:
+    """A page over the store in `folder`, with these rules in force; with the default settings unless told."""
+    config = config or Config(data_dir=str(folder))
     site = Site(config.store_url, load_rules(list(rules)), config)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))

@@ -3,12 +3,14 @@
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from web.browser import axe, browser
-from web.shop import SECOND, WRONG_ORDER, fill, fire, order
+from web.shop import SECOND, WRONG_ORDER, fill, order
+from web.shop_incidents import fall, over, store, store_waiting
 from web.site import Site
 
 if TYPE_CHECKING:
@@ -29,6 +31,14 @@ PATHS = (
     "/ingest",
     "/nowhere",
 )
+
+
+def _paths(shop: Site) -> list[str]:
+    """The addresses of all pages, with an incident among them."""
+    members = fall(shop.rules, time.time_ns(), 3.0)
+    firing = store(shop.config.data_path, members, silenced=True)
+    store_waiting(shop.config.data_path, time.time_ns())
+    return [*PATHS, f"/incidents/{firing.id}"]
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +69,40 @@ def test_from_the_overview_to_a_failing_trace_to_what_differs(shop: Site, page: 
     diff = page.locator(".diff").first
     assert diff.get_by_role("rowheader", name="qty different").is_visible()
     assert diff.locator("tr", has_text="qty").locator("td").all_inner_texts() == ["2", "5"]
+
+
+def test_an_incident_is_opened_read_and_accepted(shop: Site, page: "Page") -> None:
+    folder = shop.config.data_path
+    firing = store(folder, fall(shop.rules, time.time_ns(), 3.0))
+    page.goto(f"{shop.url}/alerts")
+    page.get_by_role("link", name="pass rate fell from 97.2% to 78.4%").click()
+    page.wait_for_url(f"**/incidents/{firing.id}")
+    assert page.get_by_role("heading", level=1).inner_text().endswith("(and 2 more alerts)")
+    said = page.locator("#curve svg.curve").get_attribute("aria-label")
+    assert said is not None
+    assert said.startswith("Pass rate from")
+    assert page.locator("#curve svg.curve text.found").is_visible()
+    page.get_by_text("The values as a table").click()
+    assert page.get_by_role("region", name="Values as a table").get_by_role("row").count() > 1
+    assert page.locator("#members li").count() == 3
+    page.get_by_role("button", name="Accept this level as normal").click()
+    page.get_by_text("Accepted at").wait_for()
+    assert page.url.endswith(f"/incidents/{firing.id}")
+    assert page.get_by_role("button", name="Accept this level as normal").count() == 0
+
+
+def test_the_end_of_an_incident_appears_without_a_reload(shop: Site, page: "Page") -> None:
+    members = [
+        replace(alert, fingerprint=f"{place:032x}") for place, alert in enumerate(fall(shop.rules, time.time_ns(), 3.0))
+    ]
+    firing = store(shop.config.data_path, members)
+    page.goto(f"{shop.url}/incidents/{firing.id}")
+    page.evaluate("window.unchanged = true")
+    page.locator("#what").get_by_text("firing").wait_for()
+    page.wait_for_function("document.getElementById('live').hidden === false")
+    store(shop.config.data_path, [over(alert, time.time_ns()) for alert in members])
+    page.locator("#what").get_by_text("release replaced").wait_for(timeout=20_000)
+    assert page.evaluate("window.unchanged")
 
 
 def test_new_results_appear_without_a_reload(shop: Site, page: "Page") -> None:
@@ -102,7 +146,7 @@ def test_what_was_chosen_is_in_the_address_and_can_be_shared(shop: Site, page: "
 @pytest.mark.parametrize("width", [320, 390, 768, 1280, 1920])
 def test_every_page_fits_every_width(shop: Site, page: "Page", width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
-    for path in PATHS:
+    for path in _paths(shop):
         page.goto(shop.url + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
 
@@ -149,7 +193,7 @@ def test_it_works_without_the_script(shop: Site, chrome: "Browser") -> None:
 def test_nothing_is_asked_of_anybody_else_and_nothing_is_complained_of(shop: Site, page: "Page") -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    for path in PATHS:
+    for path in _paths(shop):
         page.goto(shop.url + path)
     assert asked
     assert all(url.startswith(shop.url) for url in asked)
@@ -158,10 +202,9 @@ def test_nothing_is_asked_of_anybody_else_and_nothing_is_complained_of(shop: Sit
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_axe_finds_nothing(shop: Site, chrome: "Browser", scheme: Any, width: int) -> None:
     script = axe()
-    fire(shop.config.data_path, shop.rules, time.time_ns(), [f"a1{1:030x}"])
     opened = chrome.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
     found = {}
-    for path in PATHS:
+    for path in _paths(shop):
         opened.goto(shop.url + path)
         opened.evaluate("document.querySelectorAll('details').forEach(element => { element.open = true; })")
         opened.evaluate(script)

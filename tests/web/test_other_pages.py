@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from tracegrade.telemetry.metrics import Telemetry
-from web.shop import RULES, fire
 from web.site import Site, text_of
 
 
@@ -32,19 +31,6 @@ def test_a_session_is_a_timeline_of_its_traces(shop: Site) -> None:
     assert html.count("<rect") == 2
     # The id of a session under /traces, as it stands in results, leads there too.
     assert text_of(shop.get(address.replace("sessions", "traces")).text) == page
-
-
-def test_alerts_are_shown_with_their_evidence(shop: Site, tmp_path: Any) -> None:
-    assert "No alerts are firing" in text_of(shop.get("/alerts?since=2020-01-01&until=2020-01-02").text)
-    folder = shop.config.data_path
-    fire(folder, shop.rules, time.time_ns(), [f"a1{1:030x}"])
-    page = text_of(shop.get("/alerts").text)
-    assert "▲ firing high order-steps-out-of-order at shop, agent order-agent, release 1.5.0" in page
-    assert "Value: 81.0% of 142 results, between 74.4% and 86.1%" in page
-    assert "! slack was not notified: answered 503 (tried 3 times)" in page
-    assert "✓ resolved" in page
-    assert "▲ 1 alert" in text_of(shop.get("/").text)
-    assert RULES.exists()
 
 
 def test_ingest_says_that_nothing_was_published(shop: Site) -> None:

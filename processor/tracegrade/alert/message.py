@@ -113,7 +113,7 @@ def _value(alert: StoredAlert) -> str:
         return budget_text(facts.budget)
     interval = f"between {value_text(alert.of, facts.low)} and {value_text(alert.of, facts.high)}"
     if facts.by_chance_every_s and alert.state == "firing":
-        interval += f"; by chance at most once in {_long_time(facts.by_chance_every_s)}"
+        interval += f"; by chance at most once in {long_time_text(facts.by_chance_every_s)}"
     return f"Value: {value_text(alert.of, alert.value)} of {alert.samples} results, {interval}"
 
 
@@ -125,7 +125,7 @@ def _what(alert: StoredAlert) -> str:
     # A fall or a rise: since it began, or was over.
     within = "" if alert.kind in ("drop", "rise") else f" in {duration_text(alert.over_s)}"
     over = f"({_results(alert)}{within})"
-    named, value = _named(alert.of), value_text(alert.of, alert.value)
+    named, value = watched_name(alert.of), value_text(alert.of, alert.value)
     if alert.state == "resolved" and alert.facts.ended_by:  # it is not known whether the value recovered
         return f"{named} was {value} {over} when {alert.facts.ended_by}"
     if alert.state == "resolved":
@@ -140,7 +140,7 @@ def _what(alert: StoredAlert) -> str:
     return f"{named} {value} is {alert.kind} {value_text(alert.of, alert.bound)} {over}"
 
 
-def _named(of: str) -> str:
+def watched_name(of: str) -> str:
     """What is watched, in words."""
     named = {"pass_rate": "pass rate", "not_evaluable": "share not evaluable", "error": "share of errors"}.get(of)
     if named is not None:
@@ -206,7 +206,7 @@ def length_text(seconds: float) -> str:
 def _reason(alert: StoredAlert, reason: Reason) -> str:
     """One reason of bad results: of how many of them, and how often before."""
     before = "no results before" if reason.share_before is None else f"{reason.share_before:.1%} before"
-    counted = f"{reason.count} of {reason.of} {_bad_results(alert)}; {reason.share:.1%} of all results, {before}"
+    counted = f"{reason.count} of {reason.of} {bad_results(alert)}; {reason.share:.1%} of all results, {before}"
     example = f", such as {reason.example}" if reason.example else ""
     return f"Reason: {reason.evaluation}: {reason.text.removesuffix('.')}{example} ({counted})"
 
@@ -222,12 +222,13 @@ def _slice(alert: StoredAlert, found: Slice) -> str:
         rate = f"mean score {1 - found.bad:.3g} there{before}"
     else:
         before = "none came before" if found.bad_before is None else f"{found.bad_before:.1%} before"
-        rate = f"{found.bad:.1%} {_bad_results(alert)} there, {before}"
+        rate = f"{found.bad:.1%} {bad_results(alert)} there, {before}"
     part = f"{found.by} {found.value}, {found.share:.0%} of all results"
     return f"Where: {part}, explains {found.explains:.0%} of the {happened} ({rate})"
 
 
-def _bad_results(alert: StoredAlert) -> str:
+def bad_results(alert: StoredAlert) -> str:
+    """What the results are called that the alert is about."""
     if alert.of == "error":
         return "errors"
     return "not evaluable" if alert.of == "not_evaluable" or alert.kind == "coverage" else "fails"
@@ -237,7 +238,7 @@ def _results(alert: StoredAlert) -> str:
     return f"{alert.samples:,} {'result' if alert.samples == 1 else 'results'}"
 
 
-def _long_time(seconds: float) -> str:
+def long_time_text(seconds: float) -> str:
     """A time as people read it: "90 days", "1,200 years"."""
     days = seconds / _DAY_S
     if days < 2 * _YEAR_DAYS:

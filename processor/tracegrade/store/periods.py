@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, func, literal_column, select, text
 
 from tracegrade.store.history import SUMMED, Outcomes, total, weighted
 from tracegrade.store.rates import stretches
-from tracegrade.store.schema import DAY_MINUTES, MINUTE_NS, counts, series
+from tracegrade.store.schema import COUNTED_MINUTES, DAY_MINUTES, MINUTE_NS, counts, series
 
 Period = tuple[int, int]
 """From when, until before when, ns since 1970 UTC; it holds the whole minutes of both."""
@@ -34,6 +34,30 @@ def outcomes_in(
             for number, *sums in connection.execute(part.group_by(counts.c.series)):
                 found[number].append(weighted(sums, weights[number]))
     return {number: total(parts) for number, parts in found.items()}
+
+
+def outcomes_by_step(
+    connection: Connection, numbers: Select[Any], period: Period, step_minutes: int, count_incomplete: bool
+) -> dict[int, Outcomes]:
+    """The outcomes of all series that `numbers` selects together, by the minute at which a step begins.
+
+    Steps begin at multiples of their length, counted from 1970. Steps without results are left out. Rows of days, hours
+    or minutes are read, the longest of which whole ones make a step.
+    """
+    kept = select(series.c.number, series.c.probability).where(series.c.number.in_(numbers))
+    weights = {number: 1 / probability for number, probability in connection.execute(kept)}
+    step = counts.c.minute // literal_column(str(int(step_minutes)))
+    query = select(counts.c.series, step, *map(func.sum, SUMMED)).group_by(text("1, 2"))
+    query = query.where(counts.c.series.in_(numbers))
+    if not count_incomplete:
+        query = query.where(counts.c.complete)
+    longest = max(minutes for minutes in COUNTED_MINUTES if step_minutes % minutes == 0)
+    found: defaultdict[int, list[Outcomes]] = defaultdict(list)
+    for minutes, first, last in stretches(*period, longest):
+        part = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
+        for number, start, *sums in connection.execute(part):
+            found[int(start) * step_minutes].append(weighted(sums, weights[number]))
+    return {minute: total(parts) for minute, parts in sorted(found.items())}
 
 
 def first_minutes(connection: Connection, numbers: Select[Any], period: Period) -> dict[int, int]:

@@ -14,7 +14,7 @@ from tracegrade.store.open import StoreError
 from tracegrade.web import live
 from tracegrade.web.access import Access
 from tracegrade.web.api.app import Api
-from tracegrade.web.pages.registry import PAGES
+from tracegrade.web.pages.registry import ACTIONS, PAGES
 from tracegrade.web.problem import no_such_address
 from tracegrade.web.render import page
 from tracegrade.web.security import SecurityHeaders
@@ -30,6 +30,7 @@ def build_app(sources: Sources) -> ASGIApp:
     app = Starlette(
         routes=[
             *(Route(path, show) for path, show in PAGES.items()),
+            *(Route(path, act, methods=["POST"]) for path, act in ACTIONS.items()),
             Route("/live", live.stream),
             Mount("/static", StaticFiles(directory=_STATIC), name="static"),
             Mount("/api/v1", api, name="api"),
@@ -46,7 +47,7 @@ def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if request.scope["path"].startswith("/api/"):
         return no_such_address()
-    title = {400: "Bad request", 404: "Not found"}.get(error.status_code, "Refused")
+    title = {400: "Bad request", 404: "Not found", 409: "Not possible"}.get(error.status_code, "Refused")
     return page(request, "error.html", status=error.status_code, title=title, message=error.detail)
 
 

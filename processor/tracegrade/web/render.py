@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from tracegrade.display import count, elapsed_text, json_text, time_text
+from tracegrade.document.duration import duration_text
 from tracegrade.evaluate.compare.differences import origin
 from tracegrade.web.view import RANGES, View, iso_text
 
@@ -26,6 +27,9 @@ SECTIONS = (
     ("/alerts", "Alerts"),
     ("/ingest", "Ingest"),
 )
+
+# Pages that belong to a section with another address.
+_WITHIN = {"/incidents": "/alerts"}
 
 # Marks of outcomes, in addition to colour.
 _SIGNS = {
@@ -43,7 +47,9 @@ def page(
     request: Request, template: str, *, view: View | None = None, status: int = 200, **values: Any
 ) -> HTMLResponse:
     """The page made from `template` and `values`; links to other sections keep the time range of `view`."""
-    current = next((path for path, _ in reversed(SECTIONS) if request.scope["path"].startswith(path)), "")
+    shown = request.scope["path"]
+    shown = next((section for path, section in _WITHIN.items() if shown.startswith(path)), shown)
+    current = next((path for path, _ in reversed(SECTIONS) if shown.startswith(path)), "")
     sections = [(path if view is None else view.section(path), name, path == current) for path, name in SECTIONS]
     signed_in = any(name.endswith("tracegrade") for name in request.cookies)
     values |= {"view": view, "sections": sections, "signed_in": signed_in}
@@ -74,6 +80,7 @@ def _environment() -> Environment:
         "pretty": _pretty,
         "excerpt": _excerpt,
         "origin": origin,
+        "duration": duration_text,
         "short": lambda text: text[:8],
     }
     return environment

@@ -23,6 +23,7 @@ sys.path.extend(map(str, Path(__file__).parents[1:3]))
 from tracegrade.model.trace import Trace
 from tracegrade.rule.load import load_rules
 from web.shop import RULES, SECOND, crawl, fill, traffic
+from web.shop_incidents import fall, store
 from web.site import Site, serving
 
 _HOURS = 30 * 24.0
@@ -60,6 +61,7 @@ def _make(folder: Path, evaluations: int) -> None:
         yield crawl(_LONG, now_ns - 50 * SECOND, 1000), None
 
     fill(folder, both(), rules)
+    store(folder, fall(rules, now_ns, 5.0))
     print(f"{_stored(folder):,} evaluations of {traces:,} traces, made in {time.monotonic() - begun:.0f} s")
     # The server runs in this process: its garbage collections must not look through what making the store left.
     gc.collect()
@@ -81,6 +83,7 @@ def _stored(folder: Path) -> int:
 def _measure(site: Site, folder: Path, calls: int) -> None:
     with closing(sqlite3.connect(folder / "tracegrade.db")) as store:
         (session,) = store.execute("SELECT hex(trace_id) FROM traces WHERE members IS NOT NULL LIMIT 1").fetchone()
+        (incident,) = store.execute("SELECT id FROM incidents LIMIT 1").fetchone()
         (failing,) = store.execute(
             "SELECT hex(trace_id) FROM traces WHERE service = 'shop' ORDER BY number DESC LIMIT 1"
         ).fetchone()
@@ -101,6 +104,7 @@ def _measure(site: Site, folder: Path, calls: int) -> None:
         "/rules?range=30d",
         "/rules/order-steps-out-of-order?range=30d",
         "/alerts?range=30d",
+        f"/incidents/{incident}",
         "/sessions?range=30d",
         f"/sessions/{session.lower()}",
         "/ingest",

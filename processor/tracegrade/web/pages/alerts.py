@@ -1,53 +1,41 @@
-"""``/alerts``: alerts that fire or fired, with their evidence; and silences."""
+"""``/alerts``: incidents that fire or fired, alerts that cannot tell yet, error budgets, and silences."""
 
 import time
-from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.alert.message import lines, summary
 from tracegrade.alert.stored_slos import with_objectives
-from tracegrade.store.alerts import StoredAlert, recent_alerts, stored_silences
+from tracegrade.store.alerts import stored_silences
+from tracegrade.store.incidents import recent_incidents
+from tracegrade.store.waiting import WaitingAlert, stored_waiting
 from tracegrade.web.budgets import shown_budgets
 from tracegrade.web.filter_choices import filter_choices
+from tracegrade.web.incidents import shown_incidents
 from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import FILTERS, view_of
 
 _AT_MOST = 100
 _BUDGETS = 10
+_WAITING = 20
 _STATES = ("firing", "resolved")
 
 
-@dataclass(frozen=True, slots=True)
-class ShownAlert:
-    """An alert in words; the lines that only name traces are links instead."""
-
-    alert: StoredAlert
-    summary: str
-    lines: list[str]
-    traces: list[str]
-
-
-def shown_alert(alert: StoredAlert) -> ShownAlert:
-    """`alert` as the page shows it."""
-    traces = [trace_id for trace_id in alert.facts.worst if len(trace_id) == 32]
-    shown = [line for line in lines(alert) if not (traces and line.startswith("Traces to look at"))]
-    return ShownAlert(alert, summary(alert), shown, traces)
-
-
 def show(request: Request) -> Response:
-    """Alerts that fire, or were resolved within the range shown."""
-    sources, view = sources_of(request), view_of(request, FILTERS)
+    """Incidents that fire, or were resolved within the range shown, and what cannot be told yet."""
+    sources, view, now_ns = sources_of(request), view_of(request, FILTERS), time.time_ns()
     with sources.store() as connection:
-        found = recent_alerts(connection, view.window.since_ns, result_filter=view.result_filter)
-        silences = stored_silences(connection, time.time_ns())
+        found = recent_incidents(connection, view.window.since_ns, result_filter=view.result_filter)
+        silences = stored_silences(connection, now_ns)
+        waiting = [one for one in stored_waiting(connection) if _is_chosen(one, view.chosen)]
         rules = [rule for rule in with_objectives(sources.rule_set()) if view.chosen.get("rule") in (None, rule.id)]
         budgets = shown_budgets(connection, rules, view.chosen, _BUDGETS)
         choices = filter_choices(connection, sources.rule_set())
-    by_state = {state: [alert for alert in found if alert.state == state] for state in _STATES}
-    groups = [(state, len(some), [shown_alert(alert) for alert in some[:_AT_MOST]]) for state, some in by_state.items()]
+    by_state = {state: [incident for incident in found if incident.state == state] for state in _STATES}
+    groups = [
+        (state, len(some), shown_incidents(some[:_AT_MOST], silences, now_ns)) for state, some in by_state.items()
+    ]
     return page(
         request,
         "alerts.html",
@@ -55,6 +43,14 @@ def show(request: Request) -> Response:
         view=view,
         choices=choices,
         groups=groups,
+        waiting=waiting[:_WAITING],
+        more_waiting=waiting[_WAITING:],
         budgets=budgets,
         silences=silences,
     )
+
+
+def _is_chosen(one: WaitingAlert, chosen: dict[str, str]) -> bool:
+    """Whether the page's filters leave it; it is of no release."""
+    own = {"rule": one.rule_id, "service": one.service, "agent": one.agent, "tenant": one.tenant}
+    return all(chosen.get(name, value) == value for name, value in own.items())

@@ -8,21 +8,23 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.alert.message import summary
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.alerts import StoredAlert, recent_alerts
+from tracegrade.store.alerts import StoredAlert, recent_alerts, stored_silences
 from tracegrade.store.heads import count_heads
+from tracegrade.store.incidents import recent_incidents
 from tracegrade.store.rule_texts import judgements
 from tracegrade.store.trends import Sums, begins_ns, traffic, trends
 from tracegrade.web.charts import interval, share_bar, trend, volume
 from tracegrade.web.failures import failures
 from tracegrade.web.filter_choices import filter_choices
+from tracegrade.web.incidents import shown_incidents
 from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import FILTERS, View, Window, view_of
 
 _FAILURES = 10
+_INCIDENTS = 10
 _MOST_COUNTED = 5000
 _PLACES = 12
 
@@ -78,6 +80,8 @@ def show(request: Request) -> Response:
         if view.result_filter.asks_for_results:
             chosen = count_heads(connection, view.result_filter, _MOST_COUNTED + 1, sessions=of_sessions)
         alerts = recent_alerts(connection, view.window.until_ns, result_filter=view.result_filter, firing=True)
+        incidents = recent_incidents(connection, view.window.until_ns, result_filter=view.result_filter, firing=True)
+        silences = stored_silences(connection, time.time_ns())
         changes = {rule_id: since_ns for rule_id, (_, since_ns) in judgements(connection).items()}
         failed = failures(connection, view.result_filter, _FAILURES)
         choices = filter_choices(connection, rule_set)
@@ -112,7 +116,9 @@ def show(request: Request) -> Response:
         volume=volume(counts, said),
         begins_ns=charted.since_ns if charted != view.window else None,
         total=total,
-        alerts=[(alert, summary(alert)) for alert in alerts],
+        alerting=len({alert.rule_id for alert in alerts}),
+        incidents=shown_incidents(incidents[:_INCIDENTS], silences, time.time_ns()),
+        incident_count=len(incidents),
         failures=failed,
     )
 

@@ -1,11 +1,11 @@
-"""All pages: address -> the function that shows it. Pages in the navigation are also in ``render.SECTIONS``."""
+"""All pages: address -> the function that shows it, and all forms. The navigation is in ``render.SECTIONS``."""
 
 from collections.abc import Callable
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.web.pages import alerts, ingest, overview, rules, sessions, trace, traces
+from tracegrade.web.pages import alerts, incidents, ingest, overview, rules, sessions, trace, traces
 
 PAGES: dict[str, Callable[[Request], Response]] = {
     "/": overview.show,
@@ -15,7 +15,13 @@ PAGES: dict[str, Callable[[Request], Response]] = {
     "/rules": rules.show_all,
     "/rules/{rule_id}": rules.show,
     "/alerts": alerts.show,
+    "/incidents/{incident_id}": incidents.show,
     "/sessions": sessions.show_all,
     "/sessions/{trace_id}": sessions.show,
     "/ingest": ingest.show,
 }
+
+ACTIONS: dict[str, Callable[[Request], Response]] = {
+    "/incidents/{incident_id}/accept": incidents.accept_level,
+}
+"""What forms of pages do: address -> the function that does it when it is posted. `web.access` guards them."""

@@ -20,21 +20,22 @@ from tracegrade.rule.explained import paragraphs
 from tracegrade.rule.load import tests_path
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.alerts import recent_alerts
+from tracegrade.store.alerts import stored_silences
+from tracegrade.store.incidents import recent_incidents
 from tracegrade.store.rule_texts import RuleText, judgements, rule_versions
 from tracegrade.store.trends import Sums, begins_ns, trends
 from tracegrade.web.budgets import shown_budgets
 from tracegrade.web.charts import interval, trend
 from tracegrade.web.failures import failures
 from tracegrade.web.filter_choices import filter_choices
-from tracegrade.web.pages.alerts import shown_alert
+from tracegrade.web.incidents import shown_incidents
 from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import FILTERS, View, view_of
 
 _FILTERS = [name for name in FILTERS if name != "rule"]
 _FAILURES = 8
-_ALERTS = 10
+_INCIDENTS = 10
 _BUDGETS = 20
 
 
@@ -80,7 +81,8 @@ def show(request: Request) -> Response:
         failed = failures(connection, result_filter, _FAILURES)
         with_slo = [rule] if rule is not None and rule in with_objectives(sources.rule_set()) else []
         budgets = shown_budgets(connection, with_slo, view.chosen, _BUDGETS)
-        alerts = recent_alerts(connection, 0, _ALERTS, result_filter=result_filter)
+        incidents = recent_incidents(connection, 0, _INCIDENTS, result_filter=result_filter)
+        silences = stored_silences(connection, time.time_ns())
         choices = _choices(connection, sources.rule_set())
     if rule is None and not texts and not by_hash:
         raise HTTPException(404, f"No rule {rule_id!r} is in force, and none of that id has results here.")
@@ -107,7 +109,7 @@ def show(request: Request) -> Response:
         trend=trend(steps, charted) if sums.judged else Markup(""),
         failures=failed,
         budgets=budgets,
-        alerts=[shown_alert(alert) for alert in alerts],
+        incidents=shown_incidents(incidents, silences, time.time_ns()),
     )
 
 

@@ -1,0 +1,176 @@
+"""``/incidents/{id}``: one incident, and the form that accepts its level as the normal one."""
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from urllib.parse import urlencode, urlsplit
+
+from markupsafe import Markup
+from sqlalchemy import Connection
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from tracegrade.alert.accepting import Acceptance, NotAcceptable, accept, acceptance
+from tracegrade.alert.message import bad_results, summary
+from tracegrade.store.alerts import StoredAlert, stored_silences
+from tracegrade.store.incidents import Incident, stored_incident
+from tracegrade.store.schema import MINUTE_NS
+from tracegrade.web.access import may_change
+from tracegrade.web.curves import curve, small_curve
+from tracegrade.web.incident_words import (
+    evidence,
+    figures,
+    levels,
+    marks,
+    outcome_of,
+    said,
+    shown_value,
+    slice_name,
+    slice_values,
+    watched_text,
+)
+from tracegrade.web.incidents import badge_of, shown_incidents
+from tracegrade.web.render import page
+from tracegrade.web.sources import sources_of
+from tracegrade.web.view import iso_text
+from tracegrade.web.watched_values import WatchedValues, watched_values
+
+# Each curve is a read of its own; the others are told in words.
+_MOST_CURVES = 10
+_MOST_MEMBERS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMember:
+    """One alert of an incident; ``curve`` is empty where there are many alerts, or nothing to show."""
+
+    alert: StoredAlert
+    summary: str
+    badge: tuple[str, str]
+    curve: Markup
+
+
+def show(request: Request) -> Response:
+    """One incident: what is watched over time, what broke, where, its alerts, and who was notified."""
+    sources, now_ns = sources_of(request), time.time_ns()
+    rule_set = sources.rule_set()
+    counting = {rule.id for rule in rule_set.rules if rule.incomplete == "count"}
+    with sources.store() as connection:
+        incident = _stored(connection, request)
+        silences = stored_silences(connection, now_ns)
+        lead = incident.lead
+        found = watched_values(connection, lead, lead.rule_id in counting, now_ns)
+        members = _members(connection, incident, found, counting, now_ns)
+    (shown,) = shown_incidents([incident], silences, now_ns)
+    rule = rule_set.rule(lead.rule_id)
+    heads = "sessions" if rule is not None and rule.scope == "session" else "traces"
+    return page(
+        request,
+        "incident.html",
+        title=f"Incident {incident.id}",
+        shown=shown,
+        lead=lead,
+        figures=figures(lead),
+        evidence=evidence(lead),
+        curve=_curve(lead, found),
+        found=found,
+        watched=watched_text(lead, found),
+        usual=None if found.usual is None else [shown_value(lead, value, found.is_count) for value in found.usual],
+        values=[(value, shown_value(lead, value.value, found.is_count)) for value in found.values],
+        bad=bad_results(lead),
+        slice_name=slice_name(lead),
+        slices=[(item, *slice_values(lead, item)) for item in lead.facts.slices],
+        outcome=outcome_of(lead),
+        results=_results(lead, found, heads) if rule is not None and lead.kind != "silent" else "",
+        traces=[trace_id for trace_id in lead.facts.worst if len(trace_id) == 32],
+        references=[(text, _is_web_address(text)) for text in lead.facts.references],
+        members=members[:_MOST_MEMBERS],
+        more_members=members[_MOST_MEMBERS:],
+        acceptance=_acceptance(incident),
+        may_accept=may_change(sources.config.web),
+        is_rule_known=rule is not None,
+        judged_heads=heads,
+    )
+
+
+def accept_level(request: Request) -> Response:
+    """Accept the level of an incident, and show it again."""
+    sources = sources_of(request)
+    if not may_change(sources.config.web):
+        raise HTTPException(403, "Without web.auth, an incident can be accepted only from this machine.")
+    with sources.store() as connection:
+        incident = _stored(connection, request)
+    try:
+        accept(sources.config.store_url, incident, time.time_ns())
+    except NotAcceptable as error:
+        raise HTTPException(409, f"Not accepted: {error}.") from None
+    return RedirectResponse(f"/incidents/{incident.id}", 303)
+
+
+def _stored(connection: Connection, request: Request) -> Incident:
+    id_ = request.path_params["incident_id"]
+    if (found := stored_incident(connection, id_)) is None:
+        raise HTTPException(404, f"There is no incident {id_[:200]!r}, or none any more.")
+    return found
+
+
+def _results(alert: StoredAlert, found: WatchedValues, heads: str) -> str:
+    """The address of the list of results that the alert is about."""
+    query = {
+        "rule": alert.rule_id,
+        "outcome": outcome_of(alert),
+        "service": alert.service,
+        "agent": alert.agent,
+        "release": alert.release or "",
+        "since": iso_text(found.began_ns),
+    }
+    if alert.ends_ns is not None:
+        query["until"] = iso_text(max(alert.ends_ns, found.began_ns + MINUTE_NS))
+    return f"/{heads}?{urlencode({name: value for name, value in query.items() if value})}"
+
+
+def _curve(alert: StoredAlert, found: WatchedValues) -> Markup:
+    if not found.values:
+        return Markup("")
+    return curve(
+        found,
+        levels(alert, found),
+        marks(alert, found),
+        said(alert, found),
+        lambda value: shown_value(alert, value, found.is_count),
+    )
+
+
+def _members(
+    connection: Connection, incident: Incident, of_lead: WatchedValues, counting: Collection[str], now_ns: int
+) -> list[ShownMember]:
+    """The alerts of `incident`, those that fire first; the curve of the lead alone is shown once, and large."""
+    ordered = sorted(incident.members, key=lambda alert: alert.state != "firing")
+    members = []
+    for place, alert in enumerate(ordered):
+        drawn = Markup("")
+        if len(ordered) > 1 and place < _MOST_CURVES:
+            is_lead = alert.key == incident.lead.key
+            found = of_lead if is_lead else watched_values(connection, alert, alert.rule_id in counting, now_ns)
+            if found.values:
+                drawn = small_curve(found, levels(alert, found), said(alert, found))
+        members.append(ShownMember(alert, summary(alert), badge_of(alert), drawn))
+    return members
+
+
+def _acceptance(incident: Incident) -> Acceptance | None:
+    """What accepting would do; None when there is nothing to accept."""
+    try:
+        return acceptance(incident)
+    except NotAcceptable:
+        return None
+
+
+def _is_web_address(text: str) -> bool:
+    """Whether a reference may become a link: no other scheme does, such as one that runs a script."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)

@@ -1,0 +1,190 @@
+"""Incidents on the page: listed, told whole, and accepted."""
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tracegrade.config import WebSettings
+from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.incidents import stored_incident
+from web.shop import HOUR, SECOND, fill, traffic
+from web.shop_incidents import FELL, fall, over, store, store_waiting
+from web.site import Site, serving, text_of
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    now_ns = time.time_ns()
+    rules = fill(tmp_path, traffic(500, now_ns - 60 * SECOND, 15.0))
+    with serving(tmp_path) as served:
+        served.rules = rules
+        yield served
+
+
+def _fall(site: Site, hours: float = 3.5) -> list[StoredAlert]:
+    return fall(site.rules, time.time_ns(), hours)
+
+
+def _post(site: Site, path: str, **headers: str) -> tuple[int, str]:
+    request = Request(site.url + path, method="POST", headers={k.replace("_", "-"): v for k, v in headers.items()})
+    try:
+        with urlopen(request, timeout=20) as response:
+            return response.status, response.url
+    except HTTPError as error:
+        with error:
+            return error.code, text_of(error.read().decode())
+
+
+def test_incidents_are_listed_with_how_they_are_or_how_they_ended(site: Site) -> None:
+    folder, now_ns = site.config.data_path, time.time_ns()
+    assert "No alerts are firing" in text_of(site.get("/alerts").text)
+    members = _fall(site)
+    firing = store(folder, members, silenced=True)
+    ended = store(folder, [over(replace(members[0], fingerprint="0f" * 16), now_ns - HOUR)])
+    store_waiting(folder, now_ns)
+    html = site.get("/alerts").text
+    page = text_of(html)
+    assert "Firing 1 ▲ firing ‖ silenced until" in page
+    assert f"{FELL} at shop, agent order-agent: pass rate fell from 97.2% to 78.4% (342 results)" in page
+    assert "3 alerts · ! chat was not notified" in page
+    assert "Resolved 1 → release replaced high" in page
+    assert "new-agent shop no baseline yet" in page
+    assert "unnamed agent support too few results yet" in page
+    assert f'href="/incidents/{firing.id}"' in html
+    assert f'href="/incidents/{ended.id}"' in html
+    other = text_of(site.get("/alerts?rule=refund-without-lookup").text)
+    assert "No matching alerts" in other
+    assert "new-agent" not in other
+    assert f'href="/incidents/{firing.id}"' in site.get("/").text
+    assert "1 incident firing" in text_of(site.get("/").text)
+    assert f'href="/incidents/{firing.id}"' in site.get(f"/rules/{FELL}").text
+
+
+def test_an_incident_is_told_whole(site: Site) -> None:
+    firing = store(site.config.data_path, _fall(site), silenced=True)
+    html = site.get(f"/incidents/{firing.id}").text
+    page = text_of(html)
+    assert "Before 97.2% pass rate of 912 results When found 76.2%" in page
+    assert "Now 78.4% pass rate of 342 results, between 71% and 85%" in page
+    assert "If nothing were wrong, such evidence would come up at most once in 2 years." in page
+    assert "Nobody is notified until" in page
+    assert "rule=order-steps-out-of-order we know: OPS-41" in page
+    assert "2 of 3 expected calls in the expected order" in page
+    assert "release 1.5.0 97 % 21.6% – 30 %" in page.replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert "release 1.5.0 first seen at 2026-11-22 22:33 UTC" in page
+    assert "release 1.5.0: pass rate fell from" in page
+    assert "pager firing," in page
+    assert "chat not yet ! answered 503 tried 3 times" in page
+    trace_id = firing.lead.facts.worst[0]
+    assert f'href="/traces/{trace_id}?rule={FELL}"' in html
+    assert site.get(f"/traces/{trace_id}").status == 200
+    (results,) = re.findall(r'href="(/traces\?[^"]*)"', html)
+    assert site.get(results.replace("&amp;", "&")).status == 200
+
+
+def test_the_curve_is_readable_without_seeing_it(site: Site) -> None:
+    firing = store(site.config.data_path, _fall(site))
+    html = site.get(f"/incidents/{firing.id}").text
+    (curve,) = re.findall(r'<svg class="curve" .*?</svg>\s*<figcaption', html, re.DOTALL)
+    (said,) = re.findall(r'aria-label="([^"]*)"', curve)
+    assert said.startswith("Pass rate from ")
+    assert re.search(r"mostly between [\d.]+% and [\d.]+% before it began at", said)
+    assert re.search(r"between [\d.]+% and [\d.]+% since then, [\d.]+% at the end", said)
+    names = re.findall(r'<text class="name (\w+)"', curve)
+    assert sorted(names) == ["began", "found", "was"]
+    assert "before 97.2%" in text_of(curve)
+    rows = re.findall(r"<tr><td><time", html)
+    assert len(rows) == curve.count("<circle") > 5
+
+
+def test_references_are_links_only_to_web_pages(site: Site) -> None:
+    firing = store(site.config.data_path, _fall(site))
+    html = site.get(f"/incidents/{firing.id}").text
+    assert '<a href="https://wiki.example/orders" rel="noopener noreferrer">' in html
+    assert "<li>javascript:alert(1)</li>" in html
+    assert 'href="javascript' not in html
+
+
+def test_an_incident_that_is_over_says_how_it_ended_and_has_nothing_to_accept(site: Site) -> None:
+    ended = store(site.config.data_path, [over(alert, time.time_ns() - HOUR) for alert in _fall(site)])
+    html = site.get(f"/incidents/{ended.id}").text
+    page = text_of(html)
+    assert "→ release replaced high" in page
+    assert "when release 1.5.1 replaced it" in page
+    assert 'class="name ended"' in html
+    assert "<form" not in html
+    status, said = _post(site, f"/incidents/{ended.id}/accept")
+    assert status == 409
+    assert "there is nothing to accept" in said
+
+
+def test_the_level_is_accepted_by_the_form(site: Site) -> None:
+    firing = store(site.config.data_path, _fall(site))
+    html = site.get(f"/incidents/{firing.id}").text
+    assert "2 alerts will end with the next check" in text_of(html)
+    assert "1 alert with a bound in the rule will stay" in text_of(html)
+    (form,) = re.findall(r'<form method="post" action="([^"]*)"', html)
+    status, said = _post(site, form, origin="https://elsewhere.example")
+    assert (status, "Asked for by another site" in said) == (403, True)
+    assert _post(site, form, origin=site.url) == (200, f"{site.url}/incidents/{firing.id}")
+    with site.store() as connection:
+        stored = stored_incident(connection, firing.id)
+    assert stored is not None
+    assert stored.accepted_ns is not None
+    page = text_of(site.get(f"/incidents/{firing.id}").text)
+    assert "Accepted at" in page
+    assert "Its alerts end with the next check" in page
+
+
+def test_a_bound_cannot_be_accepted_and_the_page_says_what_to_do(site: Site) -> None:
+    _, bound, _ = _fall(site)
+    firing = store(site.config.data_path, [bound])
+    html = site.get(f"/incidents/{firing.id}").text
+    assert "<form" not in html
+    assert "If this level is normal, change it there." in text_of(html)
+    status, said = _post(site, f"/incidents/{firing.id}/accept")
+    assert status == 409
+    assert "its bound stands in the rule" in said
+
+
+def test_nobody_accepts_from_other_machines_without_being_known(site: Site) -> None:
+    firing = store(site.config.data_path, _fall(site))
+    web = WebSettings(endpoint="0.0.0.0:4319", insecure=True)
+    config = site.config.model_copy(update={"web": web})
+    with serving(site.config.data_path, config=config) as open_to_all:
+        html = open_to_all.get(f"/incidents/{firing.id}").text
+        assert "<form" not in html
+        assert f"tracegrade alerts accept {firing.id}" in text_of(html)
+        assert _post(open_to_all, f"/incidents/{firing.id}/accept")[0] == 403
+
+
+def test_of_very_many_alerts_some_are_shown_at_first(site: Site) -> None:
+    drop, *_ = _fall(site)
+    many = [replace(drop, fingerprint=f"{number:032x}", agent=f"agent-{number}") for number in range(100)]
+    firing = store(site.config.data_path, many)
+    html = site.get(f"/incidents/{firing.id}").text
+    shown, _, rest = html.partition("80 more alerts")
+    assert len(re.findall(r"agent agent-\d+: pass rate", rest)) == 80
+    assert "Alerts 100" in text_of(shown)
+
+
+def test_what_has_no_results_any_more_is_told_without_a_curve(site: Site) -> None:
+    alert = replace(_fall(site)[0], agent="long-gone")
+    firing = store(site.config.data_path, [alert])
+    html = site.get(f"/incidents/{firing.id}").text
+    assert '<svg class="curve"' not in html
+    assert "No values are stored of that time" in text_of(html)
+
+
+def test_there_is_no_such_incident(site: Site) -> None:
+    answer = site.get("/incidents/0000000000")
+    assert answer.status == 404
+    assert "There is no incident" in text_of(answer.text)
+    assert _post(site, "/incidents/0000000000/accept")[0] == 404
+    assert site.get("/incidents/0000000000/accept").status == 405
