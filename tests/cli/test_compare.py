@@ -7,7 +7,10 @@ import pytest
 from cli.stored import run, store
 from compare.releases import traces
 from store.judged_traces import AGENT_SPAN, evaluation, judged, trace_id
+from store.stored_runs import begin
 from tracegrade.model.trace_result import RunSummary, TraceResult
+from tracegrade.store.open import open_store
+from tracegrade.store.retention import delete_older
 
 
 def compared(data_dir: Path, *arguments: str, exit_code: int) -> dict[str, Any]:
@@ -16,6 +19,12 @@ def compared(data_dir: Path, *arguments: str, exit_code: int) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(result.stdout)
     assert found["exit_code"] == exit_code
     return found
+
+
+def begin_run(data_dir: Path, name: str, **changes: Any) -> None:
+    engine = open_store(f"sqlite:///{data_dir / 'tracegrade.db'}")
+    begin(engine, name, **changes)
+    engine.dispose()
 
 
 @pytest.fixture
@@ -127,6 +136,7 @@ def test_a_sample_that_keeps_every_fail_is_weighed(tmp_path: Path) -> None:
 
 
 def test_a_run_and_a_time(tmp_path: Path) -> None:
+    begin_run(tmp_path, "tuning/1")
     store(tmp_path, *traces("1.0", "ppppf", first=1), *traces("1.0", "pp", first=100, run="tuning/1"))
     (rule,) = compared(tmp_path, "live", "tuning/1", exit_code=3)["rules"]
     assert (rule["a"]["results"], rule["b"]["results"]) == (5, 2)
@@ -189,6 +199,7 @@ def test_without_a_store_it_is_said(tmp_path: Path) -> None:
 
 
 def test_the_same_traces_judged_in_two_runs_are_pairs(tmp_path: Path) -> None:
+    begin_run(tmp_path, "tuning/1")
     store(tmp_path, *traces("1.0", "p" * 40, first=1), *traces("1.0", "f" * 12 + "p" * 28, first=1, run="tuning/1"))
     found = compared(tmp_path, "live", "tuning/1", exit_code=1)
     (rule,) = found["rules"]
@@ -201,6 +212,7 @@ def test_the_same_traces_judged_in_two_runs_are_pairs(tmp_path: Path) -> None:
 
 
 def test_rates_only_takes_every_result_by_itself(tmp_path: Path) -> None:
+    begin_run(tmp_path, "tuning/1")
     store(tmp_path, *traces("1.0", "p" * 40, first=1), *traces("1.0", "f" * 12 + "p" * 28, first=1, run="tuning/1"))
     (rule,) = compared(tmp_path, "live", "tuning/1", "--rates-only", exit_code=1)["rules"]
     assert (rule["method"], rule["pairs"]) == ("newcombe", None)
@@ -291,3 +303,52 @@ def test_the_prompt_of_a_run_is_its_own_and_that_of_a_trace_its_outermost_runs(t
     by_rule = {rule["rule_id"]: rule for rule in compared(tmp_path, "release:1.0", "release:2.0", exit_code=3)["rules"]}
     assert by_rule["t"]["pairs"]["count"] == 10
     assert by_rule["a"]["pairs"] is None
+
+
+def test_a_run_that_is_not_complete_is_said(tmp_path: Path) -> None:
+    begin_run(tmp_path, "tuning/1")
+    begin_run(tmp_path, "tuning/2")
+    store(tmp_path, *traces("1.0", "pp", first=1, run="tuning/1"), *traces("1.0", "pp", first=1, run="tuning/2"))
+    begin_run(tmp_path, "tuning/2", state="failed", problem="a rule crashed")
+    notes = ["A: the run is incomplete; results may be missing", "B: the run is failed: a rule crashed"]
+    assert compared(tmp_path, "tuning/1", "tuning/2", exit_code=3)["notes"] == notes
+    assert notes[1] in run(tmp_path, "compare", "tuning/1", "tuning/2").stdout
+    begin_run(tmp_path, "tuning/1", state="complete")
+    assert compared(tmp_path, "tuning/1", "tuning/2", exit_code=3)["notes"] == notes[1:]
+
+
+def test_of_a_run_that_retention_emptied_the_counts_are_left(tmp_path: Path) -> None:
+    begin_run(tmp_path, "tuning/1")
+    store(tmp_path, *traces("1.0", "pppp", first=1), *traces("1.0", "pf", first=1, run="tuning/1"))
+    begin_run(tmp_path, "tuning/1", state="complete", written_ns=1)
+    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    while delete_older(engine, 2):
+        pass
+    engine.dispose()
+    result = run(tmp_path, "compare", "live", "tuning/1")
+    expected = "Error: tuning/1: retention has deleted its traces; --rates-only compares what was counted\n"
+    assert (result.exit_code, result.stderr) == (2, expected)
+    (rule,) = compared(tmp_path, "live", "tuning/1", "--rates-only", exit_code=3)["rules"]
+    assert rule["b"]["results"] == 2
+
+
+def test_a_part_of_a_run_is_not_counted(tmp_path: Path) -> None:
+    begin_run(tmp_path, "tuning/1")
+    store(tmp_path, *traces("1.0", "pppp", first=1), *traces("1.0", "pf", first=1, run="tuning/1"))
+    part = "tuning/1@2026-01-01T00:02:00Z.."
+    (rule,) = compared(tmp_path, "live", part, exit_code=3)["rules"]
+    assert rule["b"]["results"] == 1
+    result = run(tmp_path, "compare", "live", part, "--rates-only")
+    assert result.stderr == f"Error: {part}: results of a run are not counted by time; leave out --rates-only\n"
+
+
+def test_a_rule_that_judged_a_run_alone_says_whether_incomplete_traces_count(tmp_path: Path) -> None:
+    of_rule = {"checkout-order": {"hash": "0123456789abcdef", "incomplete": "count"}}
+    begin_run(tmp_path, "tuning/1", rules=of_rule)
+    begin_run(tmp_path, "tuning/2", rules=of_rule)
+    incomplete = {"complete": False, "missing": ["root"]}
+    for name in ("tuning/1", "tuning/2"):
+        store(tmp_path, *traces("1.0", "pf", first=1, run=name, **incomplete))
+    for option in ([], ["--rates-only"]):
+        (rule,) = compared(tmp_path, "tuning/1", "tuning/2", *option, exit_code=3)["rules"]
+        assert (rule["a"]["results"], rule["a"]["incomplete"]) == (2, 0)

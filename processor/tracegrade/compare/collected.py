@@ -84,7 +84,7 @@ def collect(
             break
     reader.count()
     if not reader.found.tallies:
-        raise nothing_in(side)
+        raise nothing_in(connection, side)
     return reader.found
 
 

@@ -1,15 +1,16 @@
 """Compares two sides of what is stored."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
 from tracegrade.compare.collected import Collected, collect
 from tracegrade.compare.comparison import Comparison, by_counts, by_results, decided
-from tracegrade.compare.sides import Side, check_sides
+from tracegrade.compare.sides import Side, check_sides, stored_runs_of
 from tracegrade.compare.tally import RuleTexts, counted_side, rules_on_both
 from tracegrade.compare.verdict import MARGIN
+from tracegrade.store.runs import Run
 from tracegrade.store.sides import side_series
 
 
@@ -36,9 +37,11 @@ def compare(
     """
     check_sides(connection, a, b)
     series_a, series_b = (side_series(connection, side.result_filter) for side in (a, b))
-    texts = RuleTexts(connection, series_a, series_b)
+    runs_a, runs_b = stored_runs_of(connection, a), stored_runs_of(connection, b)
+    hashes = {found.rule_hash for found in (*series_a.values(), *series_b.values())}
+    texts = RuleTexts(connection, hashes, (*runs_a, *runs_b))
     levels = {found.rule_id: found.level for found in (*series_a.values(), *series_b.values()) if found.level}
-    notes: list[str] = []
+    notes = [*_unfinished("A", runs_a), *_unfinished("B", runs_b)]
     if wanted.rates_only:
         counted_a, counted_b = (
             counted_side(connection, side, chosen, texts) for side, chosen in ((a, series_a), (b, series_b))
@@ -51,10 +54,18 @@ def compare(
         )
         compared, left_out = rules_on_both(read_a.tallies, read_b.tallies)
         numbers = by_results(read_a, read_b, compared, levels)
-        notes = [_cut_short(name, read) for name, read in (("A", read_a), ("B", read_b)) if read.more_traces]
+        notes += [_cut_short(name, read) for name, read in (("A", read_a), ("B", read_b)) if read.more_traces]
     rules = decided(numbers, wanted.margin)
     return Comparison(a.text, b.text, rules, left_out, wanted.margin, wanted.allow_within_margin, notes)
 
 
 def _cut_short(name: str, read: Collected) -> str:
     return f"{name}: only its newest {read.traces} traces were read; --since, or --rates-only, for another choice"
+
+
+def _unfinished(name: str, runs: Iterable[Run]) -> Iterator[str]:
+    for run in runs:
+        if run.state != "complete":
+            yield f"{name}: the run is {run.state}" + (
+                f": {run.problem}" if run.problem else "; results may be missing"
+            )

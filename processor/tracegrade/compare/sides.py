@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 from tracegrade.document.problem import did_you_mean
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.runs import Run, stored_run
 from tracegrade.store.schema import WHOLE_RULE
 from tracegrade.store.sides import run_names, side_series
 from tracegrade.store.trends import Dimension, names_of
@@ -84,8 +85,18 @@ def check_sides(connection: Connection, a: Side, b: Side) -> None:
             raise CompareError(_why_empty(connection, side))
 
 
-def nothing_in(side: Side) -> CompareError:
+def stored_runs_of(connection: Connection, side: Side) -> list[Run]:
+    """What is known of the run that a side is, of each tenant; nothing of what was judged live."""
+    chosen = side.result_filter
+    tenants = [chosen.tenant] if chosen.tenant is not None else names_of(connection, "tenant", run=chosen.run)
+    found = (stored_run(connection, tenant, chosen.run) for tenant in tenants)
+    return [run for run in found if run is not None]
+
+
+def nothing_in(connection: Connection, side: Side) -> CompareError:
     """The error of a side whose time, or model, has no result."""
+    if any(run.emptied for run in stored_runs_of(connection, side)):
+        return CompareError(f"{side.text}: retention has deleted its traces; --rates-only compares what was counted")
     what = f"model {side.model!r} has no result" if side.model is not None else "no result in this time"
     return CompareError(f"{side.text}: {what}; 'tracegrade results stats' shows what there is")
 

@@ -1,7 +1,7 @@
 """The outcomes of one rule, or of one of its evaluations, on one side."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -13,6 +13,8 @@ from tracegrade.display import count
 from tracegrade.model.json_value import JsonValue
 from tracegrade.rule.rule import Rule
 from tracegrade.store.rule_texts import rules_of
+from tracegrade.store.runs import Run
+from tracegrade.store.schema import LIVE
 from tracegrade.store.sides import SideSeries, side_counts
 
 RuleKey: TypeAlias = tuple[str, str]  # rule id and present hash
@@ -92,21 +94,17 @@ SideTallies: TypeAlias = Mapping[RuleKey, RuleTallies]
 
 
 class RuleTexts:
-    """What the stored texts of rules say of how their results count; a rule without one counts as by default."""
+    """How results of rules count, as the rules themselves say; a rule of which nothing is stored says nothing."""
 
-    def __init__(self, connection: Connection, *sides: Mapping[int, SideSeries]) -> None:
-        """Read the texts of the rules in the series of `sides`."""
-        hashes = {found.rule_hash for side in sides for found in side.values()}
+    def __init__(self, connection: Connection, hashes: Collection[str], runs: Iterable[Run]) -> None:
+        """Read the texts of the rules with these `hashes`; rules that judged `runs` alone are as those say."""
         self._rules: dict[str, Rule] = rules_of(connection, hashes)
-
-    def rule(self, rule_hash: str) -> Rule | None:
-        """The rule with this hash, where its text is stored and can be read."""
-        return self._rules.get(rule_hash)
+        self._incomplete = {rule["hash"]: rule["incomplete"] for run in runs for rule in run.rules.values()}
+        self._incomplete |= {rule_hash: rule.incomplete for rule_hash, rule in self._rules.items()}
 
     def counts_incomplete(self, rule_hash: str) -> bool:
         """Whether results of incomplete traces count."""
-        rule = self._rules.get(rule_hash)
-        return rule is not None and rule.incomplete == "count"
+        return self._incomplete.get(rule_hash) == "count"
 
     def kept(self, rule_hash: str) -> float:
         """How often a pass is kept for each fail that is."""
@@ -122,10 +120,13 @@ def counted_side(connection: Connection, side: Side, chosen: Mapping[int, SideSe
     """The outcomes of a side from the counts: as fast at ten million results as at ten.
 
     Raises:
-        CompareError: there is none, or the side is a model, by which nothing is counted.
+        CompareError: there is none, or nothing is counted by what the side is: a model, or a part of a run.
     """
     if side.model is not None:
         raise CompareError(f"{side.text}: results are not counted by model; leave out --rates-only")
+    chosen_times = (side.result_filter.since_ns, side.result_filter.until_ns)
+    if side.result_filter.run != LIVE and chosen_times != (None, None):
+        raise CompareError(f"{side.text}: results of a run are not counted by time; leave out --rates-only")
     found: dict[RuleKey, RuleTallies] = {}
     several = with_several_evaluations(chosen.values())
     for row in side_counts(connection, side.result_filter, chosen):
@@ -139,7 +140,7 @@ def counted_side(connection: Connection, side: Side, chosen: Mapping[int, SideSe
         counts = row.complete or texts.counts_incomplete(of.rule_hash)
         found[key].of(of.evaluation).add(outcomes, of.probability, counts=counts)
     if not found:
-        raise nothing_in(side)
+        raise nothing_in(connection, side)
     return found
 
 

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, or_, select
 
-from tracegrade.store.arrivals import number_range
 from tracegrade.store.blocks import block_ranges
-from tracegrade.store.rates import stretches
+from tracegrade.store.rates import counted_stretches
 from tracegrade.store.result_filter import ResultFilter, of_series, of_traces
-from tracegrade.store.schema import DAY_MINUTES, EVERY_SERIES, EVERY_TRACE, OUTCOMES, WHOLE_RULE, counts, series, traces
+from tracegrade.store.run_numbers import numbers_of
+from tracegrade.store.schema import EVERY_SERIES, EVERY_TRACE, OUTCOMES, WHOLE_RULE, counts, series, traces
 from tracegrade.store.series import IS_EVALUATION
 
 # Blocks are looked up for at most this many series; those of more series are nearly all of them.
@@ -67,7 +67,7 @@ def side_counts(
         .where(counts.c.series.in_(of_side))
         .group_by(counts.c.series, counts.c.complete)
     )
-    for minutes, first, last in stretches(result_filter.since_ns, result_filter.until_ns, DAY_MINUTES):
+    for minutes, first, last in counted_stretches(result_filter):
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
         for number, complete, *found in connection.execute(stretch):
             if number in chosen:
@@ -82,7 +82,7 @@ def side_rows(
 
     Each row of ``traces`` has the columns that name it and its lists, without values. O(traces read).
     """
-    bounds = number_range(connection, result_filter.since_ns, result_filter.until_ns)
+    bounds = numbers_of(connection, result_filter)
     if bounds is None:
         return
     searched = [number for number, found in chosen.items() if found.evaluation]
