@@ -5,7 +5,8 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
-from pipeline.harness import agent_span, payload, tool_span
+from cli.replayed import CHECK, CREATE, RULE, request, write_rule, write_source
+from pipeline.harness import payload, tool_span
 from tracegrade.cli import main
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
@@ -13,42 +14,16 @@ from tracegrade.model.signal import Signal
 from tracegrade.pipeline import latest_results
 from tracegrade.rule.load import DEFAULT_RULES
 
-CHECK, CREATE = "check_inventory", "create_order"
-RULE = """\
-id: create-before-check
-match: {tools: [create_order]}
-evaluate:
-  - {evaluator: tool-call-order, tool_calls_order: [check_inventory, create_order]}
-"""
-
 
 @pytest.fixture
 def rule(tmp_path: Path) -> str:
-    path = tmp_path / "rule.yaml"
-    path.write_text(RULE)
-    return str(path)
-
-
-def request(trace: int, *tools: str, service: str = "shop") -> bytes:
-    calls = [tool_span(trace, 2 + n, 1, tool, start=10 * n + 10, end=10 * n + 15) for n, tool in enumerate(tools)]
-    return payload([agent_span(trace, 1), *calls], service)
+    return write_rule(tmp_path)
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> str:
-    """Two requests of a file, each led by its length: one trace in order, one out of order."""
-    good, bad = request(1, CHECK, CREATE), request(2, CREATE, CHECK, service="other")
-    path = tmp_path / "traces.binpb"
-    path.write_bytes(b"".join(_varint(len(data)) + data for data in (good, bad)))
-    return str(path)
-
-
-def _varint(number: int) -> bytes:
-    digits = b""
-    while number > 127:
-        digits += bytes([number & 127 | 128])
-        number >>= 7
-    return digits + bytes([number])
+    """One trace in order, one out of order."""
+    return write_source(tmp_path, request(1, CHECK, CREATE), request(2, CREATE, CHECK, service="other"))
 
 
 def run(*arguments: str) -> Result:
@@ -157,9 +132,7 @@ def many(tmp_path: Path) -> tuple[str, str]:
         evaluate = f"  - {{evaluator: tool-call-order, tool_calls_order: {EXPECTED[rule_id]}}}\n"
         (folder / rule_id / "rule.yaml").write_text(f"id: {rule_id}\n{head}evaluate:\n{evaluate}")
     requests = [request(n + 1, *((CREATE, CHECK) if n < 4 else (CHECK, CREATE))) for n in range(40)]
-    path = tmp_path / "many.binpb"
-    path.write_bytes(b"".join(_varint(len(data)) + data for data in requests))
-    return str(folder), str(path)
+    return str(folder), write_source(tmp_path, *requests, name="many.binpb")
 
 
 @pytest.mark.parametrize(

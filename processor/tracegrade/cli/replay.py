@@ -16,6 +16,7 @@ from tracegrade.cli.output import (
     progress,
     reports_errors,
 )
+from tracegrade.cli.replay_run import asked_run, print_run, recorded, run_options, stored_as_they_come
 from tracegrade.cli.replay_summary import EXITS, Replayed, RuleOutcome, Summary, print_gate, print_summary
 from tracegrade.cli.reports import Check, report, report_format_option
 from tracegrade.cli.settings_option import settings_options
@@ -37,10 +38,12 @@ if TYPE_CHECKING:
     from tracegrade.model.evaluation import Decision, Evaluation
     from tracegrade.pipeline.judged import Judged
     from tracegrade.pipeline.replay import Selection
+    from tracegrade.pipeline.workers import ReplayJob
     from tracegrade.rule.rule import Level
     from tracegrade.rule.rule_set import RuleSet
 
-RUN = "replay"
+    Shown = tuple[TraceKey, bytes, bytes]  # what is shown, and what is stored of it
+
 _GROUPS = ("rule", "agent", "service", "release")
 _MAX_LISTED = 50
 
@@ -104,6 +107,7 @@ def _cores() -> int:
     show_default="all cores",
     help="The number of judging processes; 1: judge in this process. Small inputs are always judged in this process.",
 )
+@run_options
 @settings_options
 @report_format_option
 @reports_errors
@@ -123,10 +127,13 @@ def command(
     required: tuple[str, ...],
     level: "Level | None",
     jobs: int,
+    experiment: str | None,
+    run_name: str | None,
+    labels: tuple[str, ...],
     config: "Config",
     output_format: str,
 ) -> None:
-    """Judge stored traces again; nothing is sent, stored or alerted.
+    """Judge stored traces again; nothing is sent or alerted, and stored only with --experiment.
 
     SOURCE is a file or folder of OTLP (JSON or protobuf, gzip or zstd, '-' for standard input); without one, the
     journal of --data-dir. Exit codes: 0 done or gate passed, 1 gate failed, 2 usage, 3 not enough data to
@@ -138,8 +145,8 @@ def command(
     incomplete}, then {gate, reasons}.
     """
     from tracegrade.journal.errors import SegmentDeleted
-    from tracegrade.pipeline.replay import Selection
-    from tracegrade.pipeline.workers import ReplayJob, WorkerEnded, shown_by_workers
+    from tracegrade.pipeline.replay import NOT_STORED, Selection
+    from tracegrade.pipeline.workers import ReplayJob, WorkerEnded
     from tracegrade.rule.load import load_rules
 
     paths = tuple(rule_paths or config.rules.paths)
@@ -150,28 +157,47 @@ def command(
     _check_gate(bounds, rule_set, needless=level is not None or min_results is not None)
     if by != "rule" and output_format not in ("table", "markdown"):
         raise click.UsageError(f"--by {by} groups the summary of --format table and markdown; {output_format} has none")
-    show = partial(_replayed, Selection(since, until, service, agent, trace_id, release), output_format, by)
-    judged = _judged(sources, config, rule_set, judges_traces=jobs == 1)
-    if jobs == 1:
-        replayed: Iterable[tuple[TraceKey, bytes]] = filter(None, map(show, judged))
-    else:
-        job = ReplayJob(
-            paths,
-            config.rules.semantic_model,
-            rule_set.hash,
-            RUN,
-            config.traces.tool_aliases,
-            config.traces.prices,
-            show,
-        )
-        replayed = shown_by_workers(judged, job, rule_set, jobs)
+    if experiment is None and (run_name is not None or labels):
+        raise click.UsageError("--run and --label are of a run that is stored: --experiment NAME stores one")
+    selection = Selection(since, until, service, agent, trace_id, release)
+    asked = None
+    if experiment is not None:
+        asked = asked_run(experiment, labels, sources, selection, rule_set, config)
     try:
-        verdict = _show(replayed, output_format, Summary(rule_set, by), bounds)
+        with recorded(config, asked, run_name) as recording:
+            run = NOT_STORED if recording is None else recording.name
+            settings_hash = None if recording is None else config.settings_hash
+            show = partial(_replayed, selection, output_format, by, run, settings_hash)
+            job = ReplayJob(
+                paths,
+                config.rules.semantic_model,
+                rule_set.hash,
+                run,
+                config.traces.tool_aliases,
+                config.traces.prices,
+                show,
+            )
+            shown = _judged_and_shown(sources, config, rule_set, job, jobs)
+            verdict = _show(stored_as_they_come(shown, recording), output_format, Summary(rule_set, by), bounds)
+            if recording is not None and bounds.is_gate:
+                recording.note_gate(verdict.word)
     except (SegmentDeleted, WorkerEnded, NoRoom) as error:
         print_lines(f"Error: {error}", err=True)
         sys.exit(EXIT_CANNOT_TELL)
     print_gate(verdict, output_format)
+    if recording is not None:
+        print_run(config, recording)
     sys.exit(EXITS[verdict.word])
+
+
+def _judged_and_shown(
+    sources: tuple[str, ...], config: "Config", rule_set: "RuleSet", job: "ReplayJob[Shown]", jobs: int
+) -> "Iterable[Shown]":
+    """What is shown and stored of each judged trace and session, in the order in which they closed."""
+    from tracegrade.pipeline.workers import shown_by_workers
+
+    judged = _judged(sources, config, rule_set, job.run, judges_traces=jobs == 1)
+    return filter(None, map(job.show, judged)) if jobs == 1 else shown_by_workers(judged, job, rule_set, jobs)
 
 
 def _check_gate(bounds: Bounds, rule_set: "RuleSet", *, needless: bool) -> None:
@@ -198,7 +224,7 @@ def _check_gate(bounds: Bounds, rule_set: "RuleSet", *, needless: bool) -> None:
 
 
 def _judged(
-    sources: tuple[str, ...], config: "Config", rule_set: "RuleSet", *, judges_traces: bool
+    sources: tuple[str, ...], config: "Config", rule_set: "RuleSet", run: str, *, judges_traces: bool
 ) -> "Iterator[Judged]":
     from tracegrade.deletion.request import Deletions
     from tracegrade.otlp.file import read_sources
@@ -209,7 +235,7 @@ def _judged(
     if sources:
         requests = read_sources(sources, sys.stdin.buffer)
         with progress("traces and sessions", None) as advance:
-            for judged in replay_sources(requests, config.traces, rule_set, RUN, judges_traces=judges_traces):
+            for judged in replay_sources(requests, config.traces, rule_set, run, judges_traces=judges_traces):
                 yield judged
                 advance(1)
         return
@@ -218,7 +244,7 @@ def _judged(
         deleted = Deletions(config.data_path).tombstones()
         aside = SetAside(config.data_path).load()
         yield from replay_journal(
-            folder, config.traces, rule_set, RUN, advance, deleted, aside=aside, judges_traces=judges_traces
+            folder, config.traces, rule_set, run, advance, deleted, aside=aside, judges_traces=judges_traces
         )
 
 
@@ -232,8 +258,13 @@ def _journal_bytes(folder: Path) -> int:
         reader.close()
 
 
-def _replayed(selection: "Selection", output_format: str, by: str, judged: "Judged") -> "tuple[TraceKey, bytes] | None":
-    """What is shown of `judged`, if it is selected, by its key; packed, since all is held to the end."""
+def _replayed(
+    selection: "Selection", output_format: str, by: str, run: str, settings_hash: str | None, judged: "Judged"
+) -> "Shown | None":
+    """What is shown of `judged`, if it is selected, by its key; packed, since all is held to the end.
+
+    With it what is stored of it in `run`; nothing without a `settings_hash`.
+    """
     from tracegrade.codec.packing import pack
     from tracegrade.pipeline.judged import JudgedTrace, evaluations_of
 
@@ -252,7 +283,12 @@ def _replayed(selection: "Selection", output_format: str, by: str, judged: "Judg
         [(item.rule_id, item.evaluation, item.outcome, item.subject.complete) for item in evaluations],
         _shown(evaluations, output_format),
     )
-    return judged.key, pack(pickle.dumps(tuple(replayed)))
+    record = b""
+    if settings_hash is not None:
+        from tracegrade.history.recorded_run import record_of
+
+        record = record_of(judged, run, settings_hash)
+    return judged.key, pack(pickle.dumps(tuple(replayed))), record
 
 
 def _rule_outcome(decision: "Decision", by: str) -> RuleOutcome:

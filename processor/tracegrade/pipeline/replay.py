@@ -21,6 +21,9 @@ from tracegrade.pipeline.set_aside import Aside
 from tracegrade.receive.validate import check
 from tracegrade.rule.rule_set import RuleSet
 
+NOT_STORED = "replay"
+"""The run of results that are only shown."""
+
 _NO_BOUND = 2**62
 Advance = Callable[[int], None]
 

@@ -110,6 +110,19 @@ def note_written(connection: Connection, tenant: str, name: str, now_ns: int) ->
     connection.execute(update(runs).where(*_is_run(tenant, name)).values(written_ns=now_ns))
 
 
+def note_gate(connection: Connection, tenant: str, name: str, word: str) -> None:
+    """Note what the gate said of a run."""
+    connection.execute(update(runs).where(*_is_run(tenant, name)).values(gate=word))
+
+
+def take_back_run(connection: Connection, tenant: str, name: str) -> None:
+    """Forget a run that stored nothing, and its experiment if it has no other run."""
+    run = stored_run(connection, tenant, name)
+    connection.execute(delete(runs).where(*_is_run(tenant, name)))
+    if run is not None and not stored_runs(connection, tenant, run.experiment):
+        connection.execute(delete(experiments).where(*_is_experiment(tenant, run.experiment)))
+
+
 def delete_run(engine: Engine, tenant: str, name: str) -> int:
     """Delete a run with all its results; its experiment stays, without it as its baseline.
 

@@ -1,0 +1,167 @@
+"""``replay --experiment``: the options of a run that is stored, how it is begun, and what is said of it."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from tracegrade.cli.output import print_line
+from tracegrade.cli.private_files import make_files_private
+from tracegrade.display import count
+
+if TYPE_CHECKING:
+    from tracegrade.assemble.closed_traces import TraceKey
+    from tracegrade.config import Config
+    from tracegrade.history.experiments import Standing
+    from tracegrade.history.recorded_run import RecordedRun
+    from tracegrade.pipeline.replay import Selection
+    from tracegrade.rule.rule_set import RuleSet
+    from tracegrade.store.runs import Run
+
+R = TypeVar("R")
+
+TENANT = "default"
+"""Whose experiments commands show and write."""
+
+_OPTIONS = (
+    click.option(
+        "--experiment",
+        metavar="NAME",
+        help="Also store the results, as a run of this experiment; 'tracegrade experiments' compares its runs.",
+    ),
+    click.option(
+        "--run",
+        "run_name",
+        metavar="NAME",
+        help="The name of the run; without it, that of the experiment with a number: NAME/1, NAME/2 and so on.",
+    ),
+    click.option(
+        "--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of the run, such as model=m-2; several."
+    ),
+)
+
+
+def run_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Add the options of a run that is stored: ``experiment``, ``run_name`` and ``labels``."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def read_labels(written: Sequence[str]) -> dict[str, str]:
+    """The labels in ``KEY=VALUE`` as they are written on the command line.
+
+    Raises:
+        UsageError: one is not of that form, or a key comes twice.
+    """
+    labels: dict[str, str] = {}
+    for item in written:
+        key, equals, value = item.partition("=")
+        if not equals or not key.strip():
+            raise click.UsageError(f"--label: expected KEY=VALUE such as model=m-2, found {item!r}")
+        if key in labels:
+            raise click.UsageError(f"--label: {key!r} is given twice, as {labels[key]!r} and {value!r}")
+        labels[key] = value
+    return labels
+
+
+@contextmanager
+def recorded(config: "Config", asked: "Run | None", name: str | None) -> "Iterator[RecordedRun | None]":
+    """A run begun in the store of `config`, which is made if there is none; None when none is `asked` for.
+
+    Raises:
+        RunRefused: the name cannot be used.
+        StoreError: the store cannot be opened or written.
+    """
+    if asked is None:
+        yield None
+        return
+    from tracegrade.deletion.request import Deletions
+    from tracegrade.history.recorded_run import RecordedRun
+    from tracegrade.store.open import open_store
+
+    make_files_private()
+    engine = open_store(config.store_url)
+    try:
+        with RecordedRun(engine, asked, name, deleted=Deletions(config.data_path).tombstones) as run:
+            yield run
+    finally:
+        engine.dispose()
+
+
+def stored_as_they_come(
+    shown: "Iterable[tuple[TraceKey, bytes, bytes]]", run: "RecordedRun | None"
+) -> "Iterator[tuple[TraceKey, bytes]]":
+    """What is shown of each judged trace and session, by its key; its record, the third part, is stored meanwhile."""
+    for key, packed, record in shown:
+        if run is not None:
+            run.add(record)
+        yield key, packed
+    if run is not None:
+        run.complete()
+
+
+def asked_run(
+    experiment: str,
+    labels: Sequence[str],
+    sources: Sequence[str],
+    selection: "Selection",
+    rule_set: "RuleSet",
+    config: "Config",
+) -> "Run":
+    """What is known of a run before anything is judged."""
+    import time
+    from dataclasses import asdict
+
+    from tracegrade.history.git_revision import git_revision
+    from tracegrade.pipeline.version import tracegrade_version
+    from tracegrade.store.runs import Run
+
+    now_ns = time.time_ns()
+    return Run(
+        tenant=TENANT,
+        name="",
+        experiment=experiment,
+        begun_ns=now_ns,
+        written_ns=now_ns,
+        labels=read_labels(labels),
+        source=", ".join("standard input" if source == "-" else source for source in sources) or "journal",
+        selection={name: value for name, value in asdict(selection).items() if value is not None},
+        rule_set_hash=rule_set.hash,
+        judgement_hash=rule_set.judgement_hash,
+        settings_hash=config.settings_hash,
+        rules={
+            rule.id: {"hash": rule.hash, "level": rule.level, "status": rule.status, "incomplete": rule.incomplete}
+            for rule in rule_set.rules
+        },
+        tracegrade=tracegrade_version(),
+        git_revision=git_revision(Path.cwd()),
+        releases=[],
+    )
+
+
+def print_run(config: "Config", recording: "RecordedRun") -> None:
+    """Say on standard error what was stored, and how it stands in its experiment."""
+    from tracegrade.history.experiments import known_experiment, known_run, timeline
+    from tracegrade.store.open import reading_store
+
+    with reading_store(config.store_url) as connection:
+        experiment = known_run(connection, TENANT, recording.name).experiment
+        found = timeline(connection, known_experiment(connection, TENANT, experiment))
+    own = next(standing for standing in found.standings if standing.scored.run.name == recording.name)
+    text = f"Stored as run {recording.name} of experiment {experiment}: {count(own.scored.traces, 'trace')}"
+    text += ", no score" if own.scored.score is None else f", score {own.scored.score:.4f}"
+    if found.baseline is not None and not own.is_baseline:
+        text += f", {delta_text(own)} against the baseline {found.baseline.scored.run.name}"
+    print_line(f"{text}.", err=True)
+    if recording.left_out:
+        print_line(f"Left out, since their traces were deleted: {recording.left_out}.", err=True)
+
+
+def delta_text(standing: "Standing") -> str:
+    """The difference from the baseline with its sign, and a mark where the rules are not the same."""
+    if standing.delta is None:
+        return "unknown"
+    return f"{standing.delta:+.4f}" + (" (other rules)" if standing.other_rules else "")

@@ -1,0 +1,223 @@
+"""How the runs of an experiment did: the score of each, against the baseline and against the best before it.
+
+A run's *score* is the mean of the pass rates of its rules; a rule that neither passed nor failed on anything has none.
+Scores are rounded to 4 digits, and so are their differences: what cannot be seen makes no run better than another. The
+*baseline* is the run that is pinned, else the first complete one with a score. The *best* run is the first of those
+with the highest score: a later one has to be better, not as good. Runs that are not complete count for neither.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from tracegrade.document.problem import did_you_mean
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.json_value import JsonValue
+from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.runs import Experiment, Run, stored_experiment, stored_experiments, stored_run, stored_runs
+from tracegrade.store.schema import LIVE
+from tracegrade.store.trends import Sums, traffic, trends
+
+_DIGITS = 4
+
+
+class NoSuchRun(TraceGradeError):
+    """No run or experiment has this name; the message says which there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRun:
+    """A run with its outcomes by rule id, in order of id; rules that matched nothing have none of any."""
+
+    run: Run
+    traces: int
+    rules: Mapping[str, Sums]
+    score: float | None
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The documented JSON object."""
+        run = self.run
+        return {
+            "tenant": run.tenant,
+            "run": run.name,
+            "experiment": run.experiment,
+            "state": run.state,
+            "problem": run.problem,
+            "gate": run.gate,
+            "begun_ns": run.begun_ns,
+            "written_ns": run.written_ns,
+            "traces": self.traces,
+            "traces_kept": not run.emptied,
+            "score": self.score,
+            "rules": {
+                rule_id: {
+                    "hash": run.rules.get(rule_id, {}).get("hash"),
+                    "pass_rate": sums.pass_rate,
+                    "pass": sums.passed,
+                    "fail": sums.failed,
+                    "not_evaluable": sums.not_evaluable,
+                    "error": sums.errors,
+                    "incomplete": sums.incomplete,
+                }
+                for rule_id, sums in self.rules.items()
+            },
+            "rule_set_hash": run.rule_set_hash,
+            "judgement_hash": run.judgement_hash,
+            "settings_hash": run.settings_hash,
+            "labels": dict(run.labels),
+            "releases": list(run.releases),
+            "prompt_hash": run.prompt_hash,
+            "prompt_count": run.prompt_count,
+            "source": run.source,
+            "selection": dict(run.selection),
+            "tracegrade": run.tracegrade,
+            "git_revision": run.git_revision,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A run within its experiment.
+
+    ``delta`` is its score less that of the baseline, None where one has no score. ``is_best``: it was better than every
+    run before it. ``other_rules``: rules that judged it otherwise than the baseline, or only one of the two; what the
+    delta says is then in doubt.
+    """
+
+    scored: ScoredRun
+    delta: float | None
+    is_baseline: bool
+    is_best: bool
+    other_rules: Sequence[str]
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The documented JSON object: the run's, and how it stands."""
+        return {
+            **self.scored.to_json(),
+            "delta": self.delta,
+            "is_baseline": self.is_baseline,
+            "is_best": self.is_best,
+            "other_rules": list(self.other_rules),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """An experiment with its runs in the order in which they were begun; the last with ``is_best`` is the best."""
+
+    experiment: Experiment
+    standings: Sequence[Standing]
+
+    @property
+    def baseline(self) -> Standing | None:
+        """The run that the others are measured against."""
+        return next((standing for standing in self.standings if standing.is_baseline), None)
+
+    @property
+    def best(self) -> Standing | None:
+        """The best run; None when no complete run has a score."""
+        return next((standing for standing in reversed(self.standings) if standing.is_best), None)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The documented JSON object."""
+        baseline, best = self.baseline, self.best
+        return {
+            "tenant": self.experiment.tenant,
+            "experiment": self.experiment.name,
+            "begun_ns": self.experiment.begun_ns,
+            "baseline": None if baseline is None else baseline.scored.run.name,
+            "best": None if best is None else best.scored.run.name,
+            "pinned": self.experiment.baseline is not None,
+            "runs": [standing.scored.run.name for standing in self.standings],
+        }
+
+
+def score_of(rules: Iterable[Sums]) -> float | None:
+    """The mean of the pass rates, rounded; None when no rule has one: that is not 0."""
+    rates = [rate for sums in rules if (rate := sums.pass_rate) is not None]
+    return round(sum(rates) / len(rates), _DIGITS) if rates else None
+
+
+def scored_run(connection: Connection, run: Run) -> ScoredRun:
+    """`run` with what is counted of it; O(its rules, services, agents and releases), however many traces it has."""
+    own = ResultFilter(tenant=run.tenant, run=run.name)
+    counting = [rule_id for rule_id, known in run.rules.items() if known.get("incomplete") == "count"]
+    found = trends(connection, own, ["rule_id"], counting_incomplete=counting)
+    sums = {rule_id: steps[0] for (rule_id,), steps in found.items()}
+    rules = {rule_id: sums.get(rule_id, Sums()) for rule_id in sorted({*run.rules, *sums})}
+    return ScoredRun(run, traffic(connection, own).get(0, 0), rules, score_of(rules.values()))
+
+
+def timeline(connection: Connection, experiment: Experiment) -> Timeline:
+    """The runs of `experiment`, and how each stands."""
+    found = stored_runs(connection, experiment.tenant, experiment.name)
+    return Timeline(experiment, standings([scored_run(connection, run) for run in found], experiment.baseline))
+
+
+def standings(found: Sequence[ScoredRun], pinned: str | None) -> list[Standing]:
+    """How each of these runs of one experiment stands; `pinned` names its baseline, None: the first that can be."""
+    able = [scored for scored in found if scored.run.state == "complete" and scored.score is not None]
+    baseline = next((scored for scored in found if scored.run.name == pinned), able[0] if able else None)
+    best: float | None = None
+    stands = []
+    for scored in found:
+        is_best = scored in able and scored.score is not None and (best is None or scored.score > best)
+        best = scored.score if is_best else best
+        stands.append(
+            Standing(
+                scored=scored,
+                delta=None if baseline is None else _delta(scored.score, baseline.score),
+                is_baseline=scored is baseline,
+                is_best=is_best,
+                other_rules=[] if baseline is None else _other_rules(scored.run, baseline.run),
+            )
+        )
+    return stands
+
+
+def known_experiment(connection: Connection, tenant: str, name: str) -> Experiment:
+    """The experiment of this name.
+
+    Raises:
+        NoSuchRun: there is none.
+    """
+    if (found := stored_experiment(connection, tenant, name)) is None:
+        known = [experiment.name for experiment in stored_experiments(connection, tenant)]
+        hint = did_you_mean(name, known) or "; 'tracegrade experiments list' shows them"
+        raise NoSuchRun(f"no experiment {name!r}{hint if known else NONE_YET}")
+    return found
+
+
+def known_run(connection: Connection, tenant: str, name: str) -> Run:
+    """The run of this name.
+
+    Raises:
+        NoSuchRun: there is none.
+    """
+    if (found := stored_run(connection, tenant, name)) is None:
+        known = [run.name for run in stored_runs(connection, tenant)]
+        hint = did_you_mean(name, known) or "; 'tracegrade experiments timeline NAME' shows those of an experiment"
+        raise NoSuchRun(f"no run {name!r}{hint if known else NONE_YET}")
+    return found
+
+
+NONE_YET = ": no run is stored here; 'tracegrade replay --experiment NAME' stores one"
+
+
+def check_run(connection: Connection, tenant: str, run: str) -> str:
+    """`run`, which is the live one or stored; raises `NoSuchRun` when it is not."""
+    return run if run == LIVE else known_run(connection, tenant, run).name
+
+
+def _delta(score: float | None, other: float | None) -> float | None:
+    return None if score is None or other is None else round(score - other, _DIGITS)
+
+
+def _other_rules(run: Run, baseline: Run) -> list[str]:
+    """The rules of which the two runs have different hashes, or one has none."""
+    return [
+        rule_id
+        for rule_id in sorted({*run.rules, *baseline.rules})
+        if run.rules.get(rule_id, {}).get("hash") != baseline.rules.get(rule_id, {}).get("hash")
+    ]

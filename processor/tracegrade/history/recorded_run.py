@@ -1,0 +1,291 @@
+"""A run while it is written: what replay judges is stored under its name, in the tables of what is judged live.
+
+A run is *incomplete* until all is stored. A process that is killed leaves it so; the same replay under the same name
+goes on with it, and stores once what is stored already, since ids follow from content. A run that is complete is never
+written again.
+"""
+
+import re
+import time
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, Self
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from tracegrade.codec.results import decode_result, encode_result
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.trace_result import TraceResult, TraceSummary
+from tracegrade.pipeline.judged import Judged, JudgedTrace
+from tracegrade.pipeline.replay import NOT_STORED
+from tracegrade.pipeline.trace_result import result_of
+from tracegrade.store.open import StoreError, one_at_a_time
+from tracegrade.store.run_numbers import RunClosed
+from tracegrade.store.runs import (
+    Experiment,
+    Run,
+    note_gate,
+    note_written,
+    save_experiment,
+    save_run,
+    stored_experiment,
+    stored_run,
+    take_back_run,
+)
+from tracegrade.store.schema import LIVE
+from tracegrade.store.write import StoreWriter
+
+_NAME = re.compile(r"\w[\w./+-]*")
+_LONGEST_NAME = 100
+_MOST_RELEASES = 100
+_BATCH_RECORDS = 200
+_BATCH_BYTES = 4 * 1024 * 1024
+
+# What has to be the same for an incomplete run to go on, and how it is called.
+_SAME = {
+    "experiment": "experiment",
+    "judgement_hash": "rules",
+    "settings_hash": "settings",
+    "tracegrade": "version of TraceGrade",
+    "source": "source",
+    "selection": "selection of traces",
+}
+
+
+class RunRefused(TraceGradeError):
+    """A run cannot be begun under this name; the message says why, and what to do."""
+
+
+def check_name(what: str, name: str) -> None:
+    """Raise `RunRefused` when `name` cannot be that of a run or an experiment (`what`)."""
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+        raise RunRefused(
+            f"{what}: expected at most {_LONGEST_NAME} letters, digits, '_', '.', '/', '+' and '-', none of the last "
+            f"four at the beginning; found {name!r}"
+        )
+    if name in (LIVE, NOT_STORED):
+        raise RunRefused(f"{what}: {name!r} is the name of what is judged elsewhere; choose another")
+
+
+def record_of(judged: Judged, run: str, settings_hash: str) -> bytes:
+    """What is stored of a judged trace or session of `run`.
+
+    Files have no receive times: the times of the spans take their place, so that what is stored can be ordered by them.
+    """
+    if isinstance(judged, JudgedTrace):
+        trace = judged.trace
+        if not trace.first_received_ns:
+            start_ns, end_ns = trace.start_ns, trace.end_ns
+            trace = replace(trace, first_received_ns=start_ns, last_received_ns=end_ns, closed_ns=end_ns)
+            judged = replace(judged, trace=trace)
+    elif not judged.session.first_received_ns and judged.session.parts:
+        parts = [part.trace for part in judged.session.parts]
+        start_ns, end_ns = max(part.start_ns for part in parts), max(part.end_ns for part in parts)
+        judged = replace(judged, session=replace(judged.session, first_received_ns=start_ns, closed_ns=end_ns))
+    return encode_result(result_of(judged, run, settings_hash))
+
+
+class RecordedRun:
+    """A run that is being written.
+
+    As a context, it notes what ended the run when that is an error with a message for people, and forgets a run that
+    had stored nothing by then.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        asked: Run,
+        name: str | None,
+        *,
+        deleted: Callable[[], Container[bytes]] = frozenset,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Begin a run, or go on with one that is incomplete.
+
+        Args:
+            engine: opened for writing.
+            asked: what is known of the run before anything is judged; its name is not read.
+            name: its name; None: the experiment's, and the next number.
+            deleted: asks for the ids of deleted traces, which are not stored.
+            now_ns: the clock.
+
+        Raises:
+            RunRefused: the name cannot be used, or a run of that name is complete or was begun with something else.
+            StoreError: the store cannot be written.
+        """
+        check_name("--experiment", asked.experiment)
+        if name is not None:
+            check_name("--run", name)
+        self._engine = engine
+        self._deleted = deleted
+        self._now_ns = now_ns
+        self._writer = StoreWriter(engine)
+        self._waiting: list[TraceResult] = []
+        self._waiting_bytes = 0
+        self._releases: set[str] = set()
+        self._prompts: set[str] = set()
+        self.left_out = 0
+        """How many traces and sessions were not stored, because they were deleted."""
+        with self._transaction(f"experiment {asked.experiment!r}: no run was begun") as connection:
+            self._is_new = name is None or stored_run(connection, asked.tenant, name) is None
+            first = _begun(connection, asked, name)
+        self.name = first.name
+        self._begun = {first.tenant: first}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, TraceGradeError):
+            with suppress(TraceGradeError):  # then it stays incomplete
+                if self._is_new:
+                    self._take_back()
+                else:
+                    self._end("failed", problem=str(error))
+
+    def add(self, record: bytes) -> None:
+        """Store the `record_of` a trace or session; a higher revision replaces a lower one.
+
+        Raises:
+            RunClosed: the run was deleted meanwhile.
+            StoreError: the store cannot be written.
+        """
+        self._waiting.append(decode_result(record))
+        self._waiting_bytes += len(record)
+        if len(self._waiting) >= _BATCH_RECORDS or self._waiting_bytes >= _BATCH_BYTES:
+            self._write()
+
+    def complete(self) -> None:
+        """Store the rest, and note that this is all. Raises as `add`."""
+        self._write()
+        self._end("complete")
+
+    def note_gate(self, word: str) -> None:
+        """Note what the gate said of a complete run. Raises as `add`."""
+        with self._transaction(f"run {self.name!r} is complete, without what the gate said") as connection:
+            for tenant in self._begun:
+                note_gate(connection, tenant, self.name, word)
+
+    def _write(self) -> None:
+        batch, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        if not batch:
+            return
+        self._is_new = False
+        with _store_errors(self._broken_off):
+            self._writer.write_those(lambda connection: self._allowed(connection, batch))
+
+    def _allowed(self, connection: Connection, batch: Sequence[TraceResult]) -> list[TraceResult]:
+        """What of `batch` is stored in this transaction, in which no deletion can come between looking and writing."""
+        for tenant in {result.trace.tenant for result in batch}:
+            if tenant not in self._begun:
+                asked = replace(next(iter(self._begun.values())), tenant=tenant)
+                self._begun[tenant] = _begun(connection, asked, self.name)
+            self._check_mine(connection, tenant)
+            note_written(connection, tenant, self.name, self._now_ns())
+        deleted = self._deleted()
+        kept = [result for result in batch if not _is_deleted(result.trace, deleted)]
+        self.left_out += len(batch) - len(kept)
+        for result in kept:
+            head = result.trace
+            self._releases.update([head.release] if head.release else [])
+            self._prompts.update(run.prompt_hash for run in head.runs if run.prompt_hash)
+        return kept
+
+    def _take_back(self) -> None:
+        """Forget the run: nothing was stored, often because its source cannot be read."""
+        with self._transaction(self._broken_off) as connection:
+            for tenant in self._begun:
+                self._check_mine(connection, tenant)
+                take_back_run(connection, tenant, self.name)
+
+    @property
+    def _broken_off(self) -> str:
+        return f"run {self.name!r} is incomplete; the same replay with --run {self.name} goes on with it"
+
+    @contextmanager
+    def _transaction(self, failed: str) -> Iterator[Connection]:
+        with _store_errors(failed), self._engine.begin() as connection:
+            one_at_a_time(connection)
+            yield connection
+
+    def _check_mine(self, connection: Connection, tenant: str) -> None:
+        """Raise `RunClosed` unless the stored run is the one that was begun here."""
+        stored, begun = stored_run(connection, tenant, self.name), self._begun[tenant]
+        if stored is None or (stored.state, stored.begun_ns) != ("incomplete", begun.begun_ns):
+            raise RunClosed(f"run {self.name!r} takes no more results: it was deleted or completed meanwhile")
+
+    def _end(self, state: Any, **known: Any) -> None:
+        digest = blake2b("\n".join(sorted(self._prompts)).encode(), digest_size=8).hexdigest()
+        known |= {
+            "state": state,
+            "written_ns": self._now_ns(),
+            "releases": sorted(self._releases)[:_MOST_RELEASES],
+            "prompt_hash": digest if self._prompts else None,
+            "prompt_count": len(self._prompts),
+        }
+        with self._transaction(self._broken_off) as connection:
+            for tenant, run in self._begun.items():
+                self._check_mine(connection, tenant)
+                save_run(connection, replace(run, **known))
+
+
+@contextmanager
+def _store_errors(failed: str) -> Iterator[None]:
+    """Errors of the database in words, after what `failed`."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        cause = getattr(error, "orig", None) or error
+        raise StoreError(f"{failed}: the store cannot be written: {cause}") from None
+
+
+def _is_deleted(head: TraceSummary, deleted: Container[bytes]) -> bool:
+    """Whether a trace, or one of the traces of a session, was deleted."""
+    return any(trace_id in deleted for trace_id in (bytes.fromhex(head.trace_id), *(head.members or ())))
+
+
+def _begun(connection: Connection, asked: Run, name: str | None) -> Run:
+    """The run that `asked` describes, stored as incomplete."""
+    tenant = asked.tenant
+    experiment = stored_experiment(connection, tenant, asked.experiment)
+    experiment = experiment or Experiment(tenant, asked.experiment, asked.begun_ns, None, 0)
+    _check_not_both(connection, tenant, asked.experiment, name)
+    if name is None:
+        number = experiment.last_number + 1
+        while stored_run(connection, tenant, f"{asked.experiment}/{number}") is not None:
+            number += 1
+        name = f"{asked.experiment}/{number}"
+        experiment = replace(experiment, last_number=number)
+    run = replace(asked, name=name)
+    if (earlier := stored_run(connection, tenant, name)) is not None:
+        _check_goes_on(earlier, run)
+        run = replace(run, begun_ns=earlier.begun_ns)
+    save_experiment(connection, experiment)
+    save_run(connection, run)
+    return run
+
+
+def _check_not_both(connection: Connection, tenant: str, experiment: str, run: str | None) -> None:
+    """One name is never that of a run and of an experiment, so that it can stand for either on the command line."""
+    if stored_run(connection, tenant, experiment) is not None:
+        raise RunRefused(f"--experiment: {experiment!r} is the name of a run; choose another")
+    if run is not None and (run == experiment or stored_experiment(connection, tenant, run) is not None):
+        raise RunRefused(f"--run: {run!r} is the name of an experiment; choose another, such as {run}/first")
+
+
+def _check_goes_on(earlier: Run, asked: Run) -> None:
+    """Raise unless the stored run `earlier` is the same replay, broken off."""
+    instead = f"choose another name, or delete it: 'tracegrade experiments delete {earlier.name}'"
+    if earlier.state not in ("incomplete", "failed"):
+        how = "complete" if earlier.state == "complete" else "being deleted"
+        raise RunRefused(f"--run: {earlier.name!r} is {how}, and a run is written once; {instead}")
+    other = [name for field, name in _SAME.items() if getattr(earlier, field) != getattr(asked, field)]
+    if other:
+        raise RunRefused(
+            f"--run: {earlier.name!r} is incomplete, and this replay would not go on with it, since these are others: "
+            f"{', '.join(other)}; {instead}"
+        )
