@@ -49,3 +49,13 @@ def test_what_no_rule_watches_any_more_waits_no_more(detecting: Stage) -> None:
     stage.rule_set = rules({"above": 0.9, "of": "error"}, status="experimental")
     stage.step(2)
     assert waiting(stage) == []
+
+
+def test_what_fires_does_not_wait_for_results(detecting: Stage) -> None:
+    stage = detecting
+    stage.rule_set = rules({"below": 0.9})
+    for hour in range(5):
+        stage.receive(60 * hour, *["fail"] * 20)
+    assert stage.step(300) == [("checkout-order", "shop", "firing")]
+    stage.step(301)
+    assert waiting(stage) == []

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from math import log
 
 from tracegrade.alert.detect.bound import with_odds
-from tracegrade.alert.detect.evidence import LEAST_SHARE, MOST_SHARE
+from tracegrade.alert.detect.evidence import far_likelier
 from tracegrade.alert.detect.finding import Finding, Verdict, measure
 from tracegrade.alert.detect.sampling import as_kept, kept_ratio
 from tracegrade.alert.detect.steps import counted
@@ -18,7 +17,6 @@ from tracegrade.store.history import Outcomes, SeriesKey
 from tracegrade.store.schema import MINUTE_NS
 
 _NS = 1_000_000_000
-_FAR_LIKELIER = 20.0
 _LEAST_WORSE = 1.5  # times as many bad results for each good one
 
 
@@ -103,8 +101,7 @@ def is_better(rule: Rule, alert: Alert, fires: StoredAlert, outcomes: Outcomes) 
         is_good, is_bad = as_kept(is_good, ratio), as_kept(is_bad, ratio)
     # The value of a bound may be of a longer time than that in which it was passed.
     is_bad = min(is_bad, with_odds(is_good, _LEAST_WORSE))
-    is_good, is_bad = (min(max(share, LEAST_SHARE), MOST_SHARE) for share in (is_good, is_bad))
-    return good * log(is_good / is_bad) + bad * log((1 - is_good) / (1 - is_bad)) >= log(_FAR_LIKELIER)
+    return far_likelier(good, bad, is_good, is_bad)
 
 
 def _begun(condition: Condition, finding: Finding, now_ns: int) -> StoredAlert:

@@ -7,11 +7,11 @@ the baseline, and for the baseline itself. So a share that stays where it is fir
 
 from dataclasses import replace
 
-from tracegrade.alert.detect.evidence import LEAST_SHARE, Change, Evidence, look_for
+from tracegrade.alert.detect.evidence import LEAST_SHARE, Change, Evidence, far_likelier, look_for
 from tracegrade.alert.detect.finding import Finding, Seen, measure
 from tracegrade.alert.detect.remembered import remembered
 from tracegrade.alert.detect.sampling import as_happened, as_kept, kept_ratio
-from tracegrade.alert.detect.steps import began, steps_of, worth_of
+from tracegrade.alert.detect.steps import began, counted, steps_of, worth_of
 from tracegrade.alert.detect.usual import Usual, dispersion_of, stated, usual_of, without_incidents
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Drop
@@ -115,23 +115,21 @@ def _usual(rule: Rule, alert: Alert, drop: Drop, seen: Seen, before: Outcomes) -
 
 
 def _others_fell(rule: Rule, alert: Alert, seen: Seen, usual: Usual, evidence: Evidence) -> bool:
-    """Whether the other releases have fallen in the same time as well, by half as much or more; also where too few of
-    their results tell: then it is not known to be this release.
+    """Whether the other releases may have fallen as far in the same time: their results are not far likelier without.
+
+    Then it is not known to be this release.
     """
     since, first = evidence.since or 0, seen.bins[0].minute
     beside = seen.beside or ()
-    own, others, before = (
-        measure(rule, alert, total(item.outcomes for item in bins))
-        for bins in (
-            [item for item in seen.bins if item.minute >= since],
-            [item for item in beside if item.minute >= since],
-            [item for item in beside if item.minute < first],
-        )
-    )
-    if own is None or others is None or others.samples < alert.min_samples:
+    others = total(item.outcomes for item in beside if item.minute >= since)
+    own = measure(rule, alert, total(item.outcomes for item in seen.bins if item.minute >= since))
+    before = measure(rule, alert, total(item.outcomes for item in beside if item.minute < first))
+    if own is None or others.judged < alert.min_samples:
         return True
     was = usual.share if before is None or before.samples < alert.min_samples else before.value
-    return was - others.value > (usual.share - own.value) / 2
+    ratio = 1.0 if alert.is_of_score else kept_ratio(rule, others)
+    fallen = max(LEAST_SHARE, was - (usual.share - own.value))
+    return not far_likelier(*counted(alert, others), as_kept(was, ratio), as_kept(fallen, ratio))
 
 
 def _kept(change: Change, ratio: float) -> Change:

@@ -41,6 +41,7 @@ _BEYOND_DOUBT = -50.0
 # From here on an urn differs from independent results by less than the numbers are worth.
 _LEAST_DISPERSION = 1e-6
 MOST_DISPERSION = 0.9
+_FAR_LIKELIER = 20.0
 
 
 class Step(NamedTuple):
@@ -165,6 +166,16 @@ def _with_times(latest_first: Iterable[_Step]) -> Iterator[tuple[_Step, float]]:
         later = step
     if later is not None:
         yield later, later.minutes * 60
+
+
+def far_likelier(good: float, bad: float, share: float, than: float) -> bool:
+    """Whether so many good and bad results are 20 times likelier at one share of good ones than at another.
+
+    Of results at the other share, at most one series in 20 ever looks so (A. Wald, 1945): unlike `look_for` it takes
+    them as independent, and does not go on for ever.
+    """
+    share, than = (min(max(one, LEAST_SHARE), MOST_SHARE) for one in (share, than))
+    return good * log(share / than) + bad * (log1p(-share) - log1p(-than)) >= log(_FAR_LIKELIER)
 
 
 class _LikelihoodRatios:
