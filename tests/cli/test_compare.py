@@ -6,7 +6,7 @@ import pytest
 
 from cli.stored import run, store
 from compare.releases import traces
-from store.judged_traces import AGENT_SPAN, evaluation, judged, trace_id
+from store.judged_traces import AGENT_SPAN, START_NS, evaluation, judged, tool_call, trace_id
 from store.stored_runs import begin
 from tracegrade.model.trace_result import RunSummary, TraceResult
 from tracegrade.store.open import open_store
@@ -282,8 +282,10 @@ def test_counts_and_single_results_agree(tmp_path: Path) -> None:
         *traces("1.0", "pff", first=80, rule_id="other", service="bank"),
     )
     read = compared(tmp_path, "release:1.0", "release:2.0", exit_code=3)
-    assert read == compared(tmp_path, "release:1.0", "release:2.0", "--rates-only", exit_code=3)
+    counted = compared(tmp_path, "release:1.0", "release:2.0", "--rates-only", exit_code=3)
+    assert read["rules"] == counted["rules"]
     assert len(read["rules"]) == 2
+    assert (counted["measures"], counted["behaviour"]) == (None, None)
 
 
 def test_the_prompt_of_a_run_is_its_own_and_that_of_a_trace_its_outermost_runs(tmp_path: Path) -> None:
@@ -352,3 +354,39 @@ def test_a_rule_that_judged_a_run_alone_says_whether_incomplete_traces_count(tmp
     for option in ([], ["--rates-only"]):
         (rule,) = compared(tmp_path, "tuning/1", "tuning/2", *option, exit_code=3)["rules"]
         assert (rule["a"]["results"], rule["a"]["incomplete"]) == (2, 0)
+
+
+def test_what_traces_took_and_called_stands_beside(tmp_path: Path) -> None:
+    def one(number: int, release: str, tools: list[str], tokens: int) -> TraceResult:
+        called = [tool_call(name=name, start_ns=START_NS + place) for place, name in enumerate(tools)]
+        runs = [RunSummary(AGENT_SPAN, "support", None, None, "small", None, tokens, 0)]
+        found = [evaluation(number, release=release)]
+        return judged(number, evaluations=found, release=release, tool_calls=called, runs=runs)
+
+    incomplete = judged(90, evaluations=[evaluation(90, release="2.0", complete=False)], release="2.0", complete=False)
+    store(
+        tmp_path,
+        *(one(number, "1.0", ["find_order", "refund"], 100) for number in range(1, 5)),
+        *(one(number, "2.0", ["find_order", "find_order", "send_mail"], 300) for number in range(11, 15)),
+        incomplete,
+    )
+    config = tmp_path / "config.yaml"
+    config.write_text("traces: {prices: {small: {input: 10, output: 10}}}\n")
+    found = compared(tmp_path, "release:1.0", "release:2.0", "-c", str(config), exit_code=3)
+    means = {name: (of["a"]["mean"], of["b"]["mean"]) for name, of in found["measures"].items()}
+    assert means == {
+        "duration_s": (1.0, 1.0),
+        "calls": (2.0, 3.0),
+        "errors": (0.0, 0.0),
+        "tokens": (100.0, 300.0),
+        "cost": (pytest.approx(0.001), pytest.approx(0.003)),
+    }
+    assert {tool["tool"]: tool["change"] for tool in found["behaviour"]["tools"]} == {
+        "find_order": "",
+        "refund": "gone",
+        "send_mail": "new",
+    }
+    shown = run(tmp_path, "compare", "release:1.0", "release:2.0").stdout
+    assert "tokens        100     300     +200" in shown
+    assert "send_mail   new   0.0%      100.0%    0 / 1" in shown
+    assert "find_order x2, send_mail  0.0%      100.0%" in shown

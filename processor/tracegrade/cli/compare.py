@@ -68,6 +68,7 @@ def command(
     from tracegrade.compare.compare import Wanted, compare
     from tracegrade.compare.sides import CompareError, side_of
     from tracegrade.compare.verdict import MARGIN
+    from tracegrade.rule.prices import Prices
     from tracegrade.store.open import reading_store
     from tracegrade.store.result_filter import ResultFilter
 
@@ -76,7 +77,7 @@ def command(
         side_a, side_b = side_of(a, shared, time_of), side_of(b, shared, time_of)
     except ValueError as error:
         raise CompareError(str(error)) from None
-    wanted = Wanted(MARGIN if margin is None else margin, allow_within_margin, rates_only)
+    wanted = Wanted(MARGIN if margin is None else margin, allow_within_margin, rates_only, Prices(settings.prices))
     with reading_store(settings.store_url) as connection, progress("traces read", None) as advance:
         found: Comparison = compare(connection, side_a, side_b, wanted, advance)
     if output_format == "json":

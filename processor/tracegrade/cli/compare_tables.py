@@ -1,13 +1,16 @@
 """How ``compare`` shows a comparison on a terminal."""
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from tracegrade.cli.output import Styled, print_line, print_table, styled
 from tracegrade.display import count
 
 if TYPE_CHECKING:
+    from tracegrade.compare.behaviour import Behaviour, Usage, Variant
     from tracegrade.compare.comparison import Compared, ComparedRule, Comparison
+    from tracegrade.compare.measures import Measured, Measures, Summary
     from tracegrade.compare.verdict import Verdict
 
 _SIGNS: "dict[Verdict, tuple[str, str]]" = {
@@ -18,6 +21,9 @@ _SIGNS: "dict[Verdict, tuple[str, str]]" = {
     "cannot_tell": ("?", "yellow"),
 }
 _NUMBERS = ("A", "B", "difference", "95 % interval", "p", "results")
+_TAKEN = ("mean A", "mean B", "difference", "95 % interval", "median A / B", "95 % are below, A / B")
+_LEAST_CHANGE = 0.005  # of a share: smaller ones are not listed
+_MOST_ORDERS = 10
 _SUMS = {0: "Not worse", 1: "Worse", 3: "Cannot tell"}
 
 
@@ -33,6 +39,10 @@ def print_comparison(found: "Comparison") -> None:
         whole=["A", "B", "difference", "95 % interval", "verdict"],
         spare=["results", "p"],
     )
+    if found.measures:
+        print_table("", ["each trace", *_TAKEN], _measure_rows(found.measures))
+    if found.behaviour is not None:
+        _print_behaviour(found.behaviour)
     for rule_id, reason in found.left_out.items():
         print_line(f"{rule_id}: {reason}")
     for note in found.notes:
@@ -102,3 +112,69 @@ def points(difference: float) -> str:
 def p_text(p: float) -> str:
     """A p-value: ``0.034``, ``< 0.0001``."""
     return "< 0.0001" if p < 0.0001 else f"{p:.2g}"
+
+
+def measure_name(name: str) -> str:
+    """The name of a measure with its unit."""
+    return {"duration_s": "duration, s", "errors": "failed calls"}.get(name, name)
+
+
+def measure_cells(of: "Measured") -> list[str]:
+    """Both means, their difference with its interval, the medians, and the values that 95 % of the traces are below."""
+    means, medians, ends = zip(*map(_numbers, (of.a, of.b)), strict=True)
+    difference = of.difference
+    return [
+        *means,
+        "" if difference is None else f"{difference[0]:+.3g}",
+        "" if difference is None else f"{difference[1]:+.3g} to {difference[2]:+.3g}",
+        " / ".join(medians),
+        " / ".join(ends),
+    ]
+
+
+def _numbers(of: "Summary | None") -> list[str]:
+    return ["unknown"] * 3 if of is None else [f"{value:.4g}" for value in (of.mean, of.median, of.p95)]
+
+
+def _measure_rows(measures: "Measures") -> list[list[object]]:
+    return [[measure_name(name), *measure_cells(of)] for name, of in measures.items()]
+
+
+def _print_behaviour(found: "Behaviour") -> None:
+    tools = tools_to_show(found)
+    if tools:
+        rows = [
+            [tool.tool, tool.change, *_shares(tool.share_a, tool.share_b), f"{tool.calls_a:.3g} / {tool.calls_b:.3g}"]
+            for tool in tools
+        ]
+        print_table("", ["tool", "", "traces A", "traces B", "calls a trace, A / B"], rows)
+    orders = orders_to_show(found)
+    if orders:
+        rows = [[order_text(order), *_shares(order.share_a, order.share_b)] for order in orders]
+        print_table("", ["order of calls", "traces A", "traces B"], rows)
+
+
+def _shares(a: float, b: float) -> tuple[str, str]:
+    return f"{a:.1%}", f"{b:.1%}"
+
+
+def tools_to_show(found: "Behaviour") -> "list[Usage]":
+    """The tools that one side alone calls, and those that are called more or less often."""
+    return [
+        tool
+        for tool in found.tools
+        if tool.change
+        or abs(tool.share_b - tool.share_a) >= _LEAST_CHANGE
+        or abs(tool.calls_b - tool.calls_a) >= _LEAST_CHANGE * max(tool.calls_a, tool.calls_b)
+    ]
+
+
+def orders_to_show(found: "Behaviour") -> "list[Variant]":
+    """The orders whose share changed most."""
+    return [order for order in found.orders if abs(order.share_b - order.share_a) >= _LEAST_CHANGE][:_MOST_ORDERS]
+
+
+def order_text(order: "Variant") -> str:
+    """The tools of an order; calls of one tool that follow each other once, with their number."""
+    parts = [(name, len(list(same))) for name, same in groupby(order.tools)]
+    return ", ".join(f"{name} x{times}" if times > 1 else name for name, times in parts) or "no calls"

@@ -1,24 +1,32 @@
 """The settings of commands that show what is stored."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tracegrade.alert.links import NO_LINKS, Links
 from tracegrade.cli.settings_option import options_read_by
 from tracegrade.store.place import DATA_DIR, sqlite_url
+
+if TYPE_CHECKING:
+    from tracegrade.rule.prices import Price
 
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """What of the settings is needed to show what is stored; ``has_prices``: whether some model has a price."""
+    """What of the settings is needed to show what is stored; ``prices`` are those of models."""
 
     store_url: str
     links: Links
-    has_prices: bool = False
+    prices: "Mapping[str, Price]" = field(default_factory=dict)
+
+    @property
+    def has_prices(self) -> bool:
+        """Whether some model has a price."""
+        return bool(self.prices)
 
 
 def reading_options(function: Callable[..., R]) -> Callable[..., R]:
@@ -40,4 +48,4 @@ def read_settings(config_path: Path | None, data_dir: str | None) -> ReadSetting
     from tracegrade.config import load_config
 
     config = load_config(config_path, data_dir=data_dir)
-    return ReadSettings(config.store_url, config.alerts.links, bool(config.traces.prices))
+    return ReadSettings(config.store_url, config.alerts.links, config.traces.prices)

@@ -8,8 +8,11 @@ from typing import Any, NamedTuple, TypeAlias
 import orjson
 from sqlalchemy import Connection
 
+from tracegrade.compare.behaviour import SideBehaviour
+from tracegrade.compare.measures import SideMeasures
 from tracegrade.compare.sides import Side, nothing_in
 from tracegrade.compare.tally import RuleKey, RuleTallies, RuleTexts, with_several_evaluations
+from tracegrade.model.usage import CostOf
 from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
 from tracegrade.store.sides import SideSeries, side_rows
 
@@ -47,8 +50,13 @@ UnitKey: TypeAlias = tuple[str, str, str]  # rule id, rule hash, evaluation or "
 
 @dataclass(slots=True)
 class Collected:
-    """What was read of one side; with ``more_traces`` there are older ones that were not read."""
+    """What was read of one side; with ``more_traces`` there are older ones that were not read.
 
+    ``measures`` and ``behaviour`` are of complete traces.
+    """
+
+    measures: SideMeasures
+    behaviour: SideBehaviour = field(default_factory=SideBehaviour)
     tallies: dict[RuleKey, RuleTallies] = field(default_factory=dict)
     units: defaultdict[UnitKey, list[Unit]] = field(default_factory=lambda: defaultdict(list))
     traces: int = 0
@@ -60,6 +68,7 @@ def collect(
     side: Side,
     chosen: Mapping[int, SideSeries],
     texts: RuleTexts,
+    cost_of: CostOf,
     advance: Callable[[int], None],
 ) -> Collected:
     """All results of a side, at most those of its `MOST_TRACES` newest traces.
@@ -69,12 +78,13 @@ def collect(
         side: which one.
         chosen: its series.
         texts: of its rules.
+        cost_of: what the tokens of models cost.
         advance: told how many traces were read.
 
     Raises:
         CompareError: there is none.
     """
-    reader = _Reader(side, chosen, texts)
+    reader = _Reader(side, chosen, texts, Collected(SideMeasures(cost_of)))
     for rows in side_rows(connection, side.result_filter, chosen):
         for row in rows:
             reader.read(row)
@@ -89,10 +99,10 @@ def collect(
 
 
 class _Reader:
-    """Takes rows, gives `found`."""
+    """Takes rows of ``traces``, and adds to `found` what they hold."""
 
-    def __init__(self, side: Side, chosen: Mapping[int, SideSeries], texts: RuleTexts) -> None:
-        self.found = Collected()
+    def __init__(self, side: Side, chosen: Mapping[int, SideSeries], texts: RuleTexts, found: Collected) -> None:
+        self.found = found
         self._model = side.model
         self._chosen = chosen
         self._texts = texts
@@ -101,29 +111,39 @@ class _Reader:
         self._several = with_several_evaluations(chosen.values())
 
     def read(self, row: Any) -> None:
-        """Take the results of one row of ``traces``."""
-        of_subjects = _Subjects(row, self._model)
+        """Take the results of one row."""
+        runs = orjson.loads(row.agent_runs)
+        subjects = _Subjects(runs, self._model)
         place = Place(row.tenant, bytes(row.trace_id), row.session or bytes(row.trace_id))
+        kept = self._read_results(row, place, subjects)
+        if kept and row.members is None:
+            self.found.traces += 1
+            if row.complete:
+                calls = orjson.loads(row.tool_calls)
+                self.found.measures.add(row, calls, runs, 1 / kept, (place.tenant, place.cluster))
+                self.found.behaviour.add(place.trace_id, calls, 1 / kept)
+
+    def _read_results(self, row: Any, place: Place, subjects: "_Subjects") -> float:
+        """Take the results; how probable it was that one of them is kept, 0.0 where none is of this side."""
         cases: dict[tuple[str, str], str] = {}
-        is_of_side = False
         for _, series, case, kind, subject, outcome, *_ in orjson.loads(row.evaluations):
             of = self._chosen.get(series)
-            if of is None or not of_subjects.has(kind, subject, of.agent):
+            if of is None or not subjects.has(kind, subject, of.agent):
                 continue
-            is_of_side = True
             if case is not None:
                 cases.setdefault((of.rule_id, subject), case)
             if (of.rule_id, of.rule_hash) in self._several:
                 name = f"{kind}/{subject}/{case}" if case else f"{kind}/{subject}"
-                self._add(series, row, place, name, case, of_subjects.prompt(kind, subject), outcome)
+                self._add(series, row, place, name, case, subjects.prompt(kind, subject), outcome)
+        kept = 0.0
         for series, kind, subject, _, outcome, *_ in orjson.loads(row.decisions):
             of = self._chosen.get(series)
-            if of is None or outcome is None or not of_subjects.has(kind, subject, of.agent):
+            if of is None or outcome is None or not subjects.has(kind, subject, of.agent):
                 continue
-            is_of_side = True
+            kept = max(kept, of.probability)
             case = cases.get((of.rule_id, subject)) if cases else None
-            self._add(series, row, place, f"{kind}/{subject}", case, of_subjects.prompt(kind, subject), outcome)
-        self.found.traces += is_of_side and row.members is None
+            self._add(series, row, place, f"{kind}/{subject}", case, subjects.prompt(kind, subject), outcome)
+        return kept
 
     def _add(
         self, series: int, row: Any, place: Place, subject: str, case: str | None, prompt: str | None, outcome: int
@@ -148,12 +168,11 @@ class _Reader:
 
 
 class _Subjects:
-    """Which subjects of one row of ``traces`` count, and what they were asked."""
+    """Which subjects of a trace with these agent runs count, and what they were asked."""
 
     __slots__ = ("_agents", "_model", "_outermost", "_runs")
 
-    def __init__(self, row: Any, model: str | None) -> None:
-        runs: Sequence[Any] = orjson.loads(row.agent_runs)
+    def __init__(self, runs: Sequence[Any], model: str | None) -> None:
         self._runs = {run[0]: run for run in runs}
         self._outermost = next((run for run in runs if run[2] is None), runs[0] if runs else None)
         self._model = model

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from tracegrade.compare.behaviour import behaviour
 from tracegrade.compare.collected import Collected, collect
 from tracegrade.compare.comparison import Comparison, by_counts, by_results, decided
+from tracegrade.compare.measures import measured
 from tracegrade.compare.sides import Side, check_sides, stored_runs_of
 from tracegrade.compare.tally import RuleTexts, counted_side, rules_on_both
 from tracegrade.compare.verdict import MARGIN
+from tracegrade.model.usage import CostOf, no_prices
 from tracegrade.store.runs import Run
 from tracegrade.store.sides import side_series
 
@@ -19,12 +22,13 @@ class Wanted:
     """What is asked of a comparison.
 
     ``margin``: by so much a pass rate may fall before it matters, 0..1. ``rates_only``: from counts, every result by
-    itself, so that ten million results take a second.
+    itself, so that ten million results take a second. ``cost_of`` says what tokens cost.
     """
 
     margin: float = MARGIN
     allow_within_margin: bool = False
     rates_only: bool = False
+    cost_of: CostOf = no_prices
 
 
 def compare(
@@ -42,21 +46,28 @@ def compare(
     texts = RuleTexts(connection, hashes, (*runs_a, *runs_b))
     levels = {found.rule_id: found.level for found in (*series_a.values(), *series_b.values()) if found.level}
     notes = [*_unfinished("A", runs_a), *_unfinished("B", runs_b)]
+    asked = (wanted.margin, wanted.allow_within_margin)
     if wanted.rates_only:
-        counted_a, counted_b = (
-            counted_side(connection, side, chosen, texts) for side, chosen in ((a, series_a), (b, series_b))
-        )
+        counted_a = counted_side(connection, a, series_a, texts)
+        counted_b = counted_side(connection, b, series_b, texts)
         compared, left_out = rules_on_both(counted_a, counted_b)
-        numbers = by_counts(counted_a, counted_b, compared, levels)
-    else:
-        read_a, read_b = (
-            collect(connection, side, chosen, texts, advance) for side, chosen in ((a, series_a), (b, series_b))
-        )
-        compared, left_out = rules_on_both(read_a.tallies, read_b.tallies)
-        numbers = by_results(read_a, read_b, compared, levels)
-        notes += [_cut_short(name, read) for name, read in (("A", read_a), ("B", read_b)) if read.more_traces]
-    rules = decided(numbers, wanted.margin)
-    return Comparison(a.text, b.text, rules, left_out, wanted.margin, wanted.allow_within_margin, notes)
+        rules = decided(by_counts(counted_a, counted_b, compared, levels), wanted.margin)
+        return Comparison(a.text, b.text, rules, left_out, *asked, notes=notes)
+    read_a = collect(connection, a, series_a, texts, wanted.cost_of, advance)
+    read_b = collect(connection, b, series_b, texts, wanted.cost_of, advance)
+    notes += [_cut_short(name, read) for name, read in (("A", read_a), ("B", read_b)) if read.more_traces]
+    compared, left_out = rules_on_both(read_a.tallies, read_b.tallies)
+    rules = decided(by_results(read_a, read_b, compared, levels), wanted.margin)
+    return Comparison(
+        a.text,
+        b.text,
+        rules,
+        left_out,
+        *asked,
+        measures=measured(read_a.measures, read_b.measures),
+        behaviour=behaviour(read_a.behaviour, read_b.behaviour),
+        notes=notes,
+    )
 
 
 def _cut_short(name: str, read: Collected) -> str:

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tracegrade.compare.behaviour import Behaviour
 from tracegrade.compare.bootstrap import times_for
 from tracegrade.compare.collected import Collected, UnitKey
 from tracegrade.compare.holm import holm
+from tracegrade.compare.measures import Measures
 from tracegrade.compare.pairing import Found, apart, difference_of
 from tracegrade.compare.tally import RuleKey, SideTallies, Tally
 from tracegrade.compare.verdict import MARGIN, Verdict, exit_code, verdict
@@ -73,7 +75,8 @@ class ComparedRule:
 class Comparison:
     """Two sides, rule by rule.
 
-    ``left_out`` says, by rule id, which results are not compared and why.
+    ``left_out`` says, by rule id, which results are not compared and why. ``measures`` and ``behaviour`` are None where
+    only counts were read.
     """
 
     a: str
@@ -82,6 +85,8 @@ class Comparison:
     left_out: Mapping[str, str]
     margin: float = MARGIN
     allow_within_margin: bool = False
+    measures: Measures | None = None
+    behaviour: Behaviour | None = None
     notes: Sequence[str] = field(default_factory=tuple)
 
     @property
@@ -99,6 +104,8 @@ class Comparison:
             "allow_within_margin": self.allow_within_margin,
             "rules": [rule.to_json() for rule in self.rules],
             "left_out": dict(self.left_out),
+            "measures": None if self.measures is None else {name: of.to_json() for name, of in self.measures.items()},
+            "behaviour": None if self.behaviour is None else self.behaviour.to_json(),
             "notes": list(self.notes),
         }
 

@@ -1,0 +1,143 @@
+"""What agents do differently: which tools they call, how often, and in which order."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracegrade.model.json_value import JsonValue
+
+MOST_VARIANTS = 100_000
+"""So many different orders of a side are told apart; the traces of others are counted together."""
+
+_LONGEST_VARIANT = 50
+_SHOWN_VARIANTS = 20
+_OTHERS = ("(other orders)",)
+_CUT = "..."
+
+
+@dataclass(slots=True)
+class SideBehaviour:
+    """What the traces of one side call; a trace stands for ``weight`` traces."""
+
+    traces: float = 0.0
+    traces_by_tool: Counter[str] = field(default_factory=Counter)
+    calls_by_tool: Counter[str] = field(default_factory=Counter)
+    variants: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    examples: dict[str | tuple[str, ...], str] = field(default_factory=dict)
+
+    def add(self, trace_id: bytes, calls: Sequence[Any], weight: float) -> None:
+        """Add one trace with the rows of its calls, in their order."""
+        names = [call[0] for call in calls]
+        self.traces += weight
+        for name in names:
+            self.calls_by_tool[name] += weight  # type: ignore[assignment]  # weights are no integers
+        for name in set(names):
+            self.traces_by_tool[name] += weight  # type: ignore[assignment]
+            self.examples.setdefault(name, trace_id.hex())
+        variant = tuple(names if len(names) <= _LONGEST_VARIANT else [*names[:_LONGEST_VARIANT], _CUT])
+        if len(self.variants) >= MOST_VARIANTS and variant not in self.variants:
+            variant = _OTHERS
+        self.variants[variant] += weight  # type: ignore[assignment]
+        self.examples.setdefault(variant, trace_id.hex())
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How often one tool is called: the share of traces that call it, its calls a trace, and a trace of each side."""
+
+    tool: str
+    share_a: float
+    share_b: float
+    calls_a: float
+    calls_b: float
+    trace_a: str | None
+    trace_b: str | None
+
+    @property
+    def change(self) -> str:
+        """``new`` when only B calls it, ``gone`` when only A does, else ""."""
+        return "new" if not self.calls_a else "gone" if not self.calls_b else ""
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """All of it."""
+        return {
+            "tool": self.tool,
+            "change": self.change,
+            "share_a": self.share_a,
+            "share_b": self.share_b,
+            "calls_a": self.calls_a,
+            "calls_b": self.calls_b,
+            "trace_a": self.trace_a,
+            "trace_b": self.trace_b,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The tools of a trace in the order of their calls, and the share of traces that call them so."""
+
+    tools: Sequence[str]
+    share_a: float
+    share_b: float
+    trace_a: str | None
+    trace_b: str | None
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """All of it."""
+        return {
+            "tools": list(self.tools),
+            "share_a": self.share_a,
+            "share_b": self.share_b,
+            "trace_a": self.trace_a,
+            "trace_b": self.trace_b,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """Every tool, by name, and the orders whose share changed most, of ``variants`` different ones."""
+
+    tools: Sequence[Usage]
+    orders: Sequence[Variant]
+    variants: int
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """All of it."""
+        return {
+            "tools": [tool.to_json() for tool in self.tools],
+            "orders": [order.to_json() for order in self.orders],
+            "orders_in_all": self.variants,
+        }
+
+
+def behaviour(a: SideBehaviour, b: SideBehaviour) -> Behaviour:
+    """How the behaviour `b` differs from `a`."""
+    tools = [
+        Usage(
+            name,
+            _share(a.traces_by_tool, name, a),
+            _share(b.traces_by_tool, name, b),
+            _share(a.calls_by_tool, name, a),
+            _share(b.calls_by_tool, name, b),
+            a.examples.get(name),
+            b.examples.get(name),
+        )
+        for name in sorted({*a.calls_by_tool, *b.calls_by_tool})
+    ]
+    orders = [
+        Variant(
+            variant,
+            _share(a.variants, variant, a),
+            _share(b.variants, variant, b),
+            a.examples.get(variant),
+            b.examples.get(variant),
+        )
+        for variant in {*a.variants, *b.variants}
+    ]
+    orders.sort(key=lambda order: (-abs(order.share_b - order.share_a), order.tools))
+    return Behaviour(tools, orders[:_SHOWN_VARIANTS], len(orders))
+
+
+def _share(counted: Mapping[Any, float], key: object, side: SideBehaviour) -> float:
+    return counted.get(key, 0.0) / side.traces if side.traces else 0.0
