@@ -77,6 +77,16 @@ def test_the_most_serious_alert_leads() -> None:
     assert found.lead.key == worse.key, "by whose labels it is known"
 
 
+def test_the_clearest_alert_is_the_one_that_is_told_of() -> None:
+    """It need not be the one that was found first, by whose labels an incident is known."""
+    fall = another(kind="drop", facts=replace(ALERT.facts, was=0.97, was_samples=500))
+    found = incident(replace(ALERT, kind="slo"), ALERT, fall)
+    assert (found.lead.kind, found.clearest.kind, found.labels["kind"]) == ("slo", "drop", "slo")
+    assert "pass rate fell from 97.0% to 50.0%" in headline(found)
+    over = replace(fall, state="resolved", ends_ns=SOON)
+    assert incident(replace(ALERT, kind="slo"), ALERT, over).clearest.kind == "below", "it still fires"
+
+
 def test_what_is_over_is_not_joined() -> None:
     over = incident(replace(ALERT, state="resolved", ends_ns=SOON))
     found = incidents_now([over], [*over.members, another(kind="drop", starts_ns=LATER)], apart)

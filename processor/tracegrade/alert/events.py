@@ -49,7 +49,7 @@ class AlertEvents:
 
     def send(self, incident: Incident, now_ns: int) -> str | None:
         """Send `incident`. Returns None when it was taken, else why not. Blocks."""
-        for request in requests([Item(0, _resource(incident.lead), [event(incident)])]):
+        for request in requests([Item(0, _resource(incident.clearest), [event(incident)])]):
             sent = asyncio.run_coroutine_threadsafe(self._client.export(Signal.LOGS, request.payload), self._loop)
             answer = sent.result(_PATIENCE_S)
             if answer.kind != "sent" or answer.rejected:
@@ -62,7 +62,7 @@ class AlertEvents:
 
 def event(incident: Incident) -> bytes:
     """The encoded log record of an incident that begins, or is over."""
-    alert, facts = incident.lead, incident.lead.facts
+    alert, facts = incident.clearest, incident.clearest.facts
     is_over = incident.ends_ns is not None
     time_ns = incident.starts_ns if incident.ends_ns is None else incident.ends_ns
     number, text = _OVER if is_over else _SEVERITY[incident.level]

@@ -55,19 +55,20 @@ def lines(alert: StoredAlert, links: Links = NO_LINKS) -> list[str]:
 
 
 def headline(incident: Incident) -> str:
-    """The incident in one sentence: what happened to its first alert, and how many more there are."""
+    """The incident in one sentence: what its clearest alert says, and how many more there are."""
     others = len(incident.members) - 1
     more = f" (and {others} more {'alert' if others == 1 else 'alerts'})" if others else ""
-    return summary(incident.lead) + more
+    return summary(incident.clearest) + more
 
 
 def details(incident: Incident, links: Links = NO_LINKS) -> list[str]:
-    """The details of an incident, one per line: those of its first alert, then the others."""
-    found = lines(incident.lead, links)
-    facts = incident.lead.facts
+    """The details of an incident, one per line: those of its clearest alert, then the others."""
+    clearest = incident.clearest
+    found = lines(clearest, links)
+    facts = clearest.facts
     found += [f"About this rule: {' '.join(facts.description.split())}"] if facts.description else []
     found += [f"See {', '.join(facts.references)}"] if facts.references else []
-    others = incident.members[1:]
+    others = [member for member in incident.members if member is not clearest]
     found += [f"Also {alert.state}: {summary(alert)}" for alert in others[:_MOST_MEMBERS]]
     if (more := len(others) - _MOST_MEMBERS) > 0:
         found.append(f"And {more:,} more alerts.")

@@ -34,7 +34,7 @@ class Notification:
 class Incident:
     """Alerts that fired together. People are notified once of all of them.
 
-    ``members``: the first is the one by whose labels the incident is known, and which tells what broke; the others
+    ``members``: the first is the one by whose labels the incident is known; the others
     follow in the order in which they began. ``accepted_ns``: when someone took the new level as the normal one.
     ``notified``: by the name of the channel.
     """
@@ -48,6 +48,14 @@ class Incident:
     def lead(self) -> StoredAlert:
         """The member by whose labels the incident is known."""
         return self.members[0]
+
+    @property
+    def clearest(self) -> StoredAlert:
+        """The member that says most of what broke: it fires if any does, it knows what was usual, and since when."""
+        return min(
+            self.members,
+            key=lambda member: (member.state != self.state, member.kind in ("slo", "silent"), member.facts.was is None),
+        )
 
     @property
     def state(self) -> AlertState:

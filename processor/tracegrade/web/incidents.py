@@ -35,7 +35,7 @@ def shown_incidents(found: Iterable[Incident], silences: Sequence[Silence], now_
         ShownIncident(
             incident,
             headline(incident),
-            badge_of(incident.lead) if incident.state == "resolved" else badge_of(_firing(incident)),
+            badge_of(incident.clearest) if incident.state == "resolved" else badge_of(_firing(incident)),
             silence_of(incident, silences, now_ns) if incident.state == "firing" else None,
         )
         for incident in found

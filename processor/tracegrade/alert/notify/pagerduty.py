@@ -38,7 +38,7 @@ class PagerDuty:
         self._poster.close()
 
     def _event(self, incident: Incident) -> dict[str, Any]:
-        page, lead = self._links.incident(incident.id), incident.lead
+        page, lead = self._links.incident(incident.id), incident.clearest
         return {
             "routing_key": self._settings.routing_key.get_secret_value(),
             "event_action": "resolve" if incident.state == "resolved" else "trigger",

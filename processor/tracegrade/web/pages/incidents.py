@@ -59,7 +59,7 @@ def show(request: Request) -> Response:
     with sources.store() as connection:
         incident = _stored(connection, request)
         silences = stored_silences(connection, now_ns)
-        lead = incident.lead
+        lead = incident.clearest
         found = watched_values(connection, lead, lead.rule_id in counting, now_ns)
         members = _members(connection, incident, found, counting, now_ns)
     (shown,) = shown_incidents([incident], silences, now_ns)
@@ -151,7 +151,7 @@ def _members(
     for place, alert in enumerate(ordered):
         drawn = Markup("")
         if len(ordered) > 1 and place < _MOST_CURVES:
-            is_lead = alert.key == incident.lead.key
+            is_lead = alert.key == incident.clearest.key
             found = of_lead if is_lead else watched_values(connection, alert, alert.rule_id in counting, now_ns)
             if found.values:
                 drawn = small_curve(found, levels(alert, found), said(alert, found))
