@@ -53,6 +53,17 @@ def test_what_all_releases_have_in_common_is_blamed_on_none() -> None:
     assert (places(stage.alerts), stage.earlier) == ([None], [])
 
 
+def test_a_release_is_not_blamed_while_too_few_results_tell_whether_the_others_fell() -> None:
+    """2.0 has 36 results: 72 % pass, nearer to 90 % than to 50 %, but that may well be chance."""
+    stage = week()
+    release(stage, "1.0", 0, 180, 0.5)
+    stage.see(range(WEEK, WEEK + 180, 10), passed=1, release="2.0")
+    stage.see(range(WEEK, WEEK + 80, 10), passed=1, release="2.0")
+    stage.see(range(WEEK + 80, WEEK + 180, 10), failed=1, release="2.0")
+    stage.look(WEEK + 180)
+    assert places(stage.alerts) == [None]
+
+
 def test_of_three_releases_the_one_that_fails_is_named() -> None:
     stage = week()
     for name, share in (("1.0", 0.9), ("2.0", 0.9), ("3.0", 0.4)):
