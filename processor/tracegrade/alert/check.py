@@ -201,7 +201,8 @@ def _ended(look: Look, key: SeriesKey, fires: StoredAlert, now_ns: int, ending: 
 
 def _looked_at(look: Look, findings: Mapping[SeriesKey, Finding], most: float | None, needed: int) -> LookedAt:
     """What is said of a look where it found nothing."""
-    too_few = [key for key, finding in findings.items() if finding.evidence is None]
+    # What fires waits for results that tell whether it is over, which is no news.
+    too_few = [key for key, finding in findings.items() if finding.evidence is None and look.stored(key) is None]
     return LookedAt(look.rule.id, look.alert, most, needed, look.without_baseline(findings), too_few)
 
 
