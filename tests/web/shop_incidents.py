@@ -30,7 +30,7 @@ def fall(rule_set: RuleSet, now_ns: int, hours: float) -> list[StoredAlert]:
         low=0.71, high=0.85, was=0.972, was_samples=912, by_chance_every_s=7.8e7, fired_at=0.762, since_ns=began_ns,
         changed=["release 1.5.0 first seen at 2026-11-22 22:33 UTC"],
         slices=[Slice("release", "1.5.0", 0.97, 0.216, None, 0.3), Slice("tool", "create_order", 0.9, 0.2, 0.02, 0.4)],
-        description=rule.description, references=["https://wiki.example/orders", "javascript:alert(1)"],
+        description=rule.description, references=["https://wiki.example/orders", "javascript://example.com/%0Aalert(1)"],
     )  # fmt: skip
     drop = StoredAlert(
         "a1" * 16, began_ns + HOUR // 2, None, "firing", "default", rule.id, "shop", "high", rule.title, "pass_rate",

@@ -107,7 +107,7 @@ def test_references_are_links_only_to_web_pages(site: Site) -> None:
     firing = store(site.config.data_path, _fall(site))
     html = site.get(f"/incidents/{firing.id}").text
     assert '<a href="https://wiki.example/orders" rel="noopener noreferrer">' in html
-    assert "<li>javascript:alert(1)</li>" in html
+    assert "<li>javascript://example.com/%0Aalert(1)</li>" in html
     assert 'href="javascript' not in html
 
 

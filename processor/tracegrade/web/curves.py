@@ -18,6 +18,7 @@ _ROW, _PLOT, _TIMES = 17, 170, 24  # heights in pixels: of a mark's name, of the
 _ACROSS = 1000.0
 _MARGIN = 1.2  # per cent, on each side
 _EDGE = 11
+_ROOM = 0.13  # above and below the values, as a part of their range: a name fits there
 _MOST_DOTS = 60
 _MOST_TICKS = 4
 _HOUR = 60
@@ -78,11 +79,12 @@ def curve(
         text_of: a value as people read it.
     """
     top = float(_ROW * len(marks) + 6)
-    scale = _Scale(found.since_ns, found.until_ns, *_range(found, levels), top, _PLOT)
+    low, highest, high = _range(found, levels)
+    scale = _Scale(found.since_ns, found.until_ns, low, high, top, _PLOT)
     drawn = [
         *_areas(found, marks, scale),
-        *_grid(scale, text_of),
-        *_levels(levels, scale),
+        *_grid(scale, text_of, highest),
+        *_levels(found, levels, scale),
         *_shape(found, scale),
         *(_dot(value, scale) for value in found.values if len(found.values) <= _MOST_DOTS and not found.is_count),
         *_marks(marks, scale),
@@ -95,7 +97,8 @@ def curve(
 
 def small_curve(found: WatchedValues, levels: Sequence[Level], said: str) -> Markup:
     """The values and levels alone, with the moment when it began."""
-    scale = _Scale(found.since_ns, found.until_ns, *_range(found, levels), 2, _SMALL_HEIGHT - 4)
+    low, _, high = _range(found, levels)
+    scale = _Scale(found.since_ns, found.until_ns, low, high, 2, _SMALL_HEIGHT - 4)
     x = f"{scale.x(found.began_ns):.2f}%"
     drawn = [
         *(_line(f"level {level.kind}", "0", "100%", scale.y(level.value), scale.y(level.value)) for level in levels),
@@ -107,15 +110,12 @@ def small_curve(found: WatchedValues, levels: Sequence[Level], said: str) -> Mar
     )
 
 
-def _range(found: WatchedValues, levels: Iterable[Level]) -> tuple[float, float]:
-    """The lowest and the highest value that are shown, with some room; numbers of results begin at 0."""
+def _range(found: WatchedValues, levels: Iterable[Level]) -> tuple[float, float, float]:
+    """The lowest and the highest value that are shown, and the highest place, with room for a name above and below."""
     shown = [value.value for value in found.values] + [level.value for level in levels] + [*(found.usual or ())]
     low, high = min(shown, default=0.0), max(shown, default=1.0)
-    room = (high - low) * 0.08 or 0.05 * (abs(high) or 1.0)
-    if found.is_count:
-        return 0.0, high + room
-    is_share = low >= 0 and high <= 1
-    return max(low - room, 0.0), min(high + room, 1.0) if is_share else high + room
+    room = (high - low) * _ROOM or 0.05 * (abs(high) or 1.0)
+    return 0.0 if found.is_count else max(low - room, 0.0), high, high + room
 
 
 def _areas(found: WatchedValues, marks: Sequence[Mark], scale: _Scale) -> Iterator[str]:
@@ -128,20 +128,24 @@ def _areas(found: WatchedValues, marks: Sequence[Mark], scale: _Scale) -> Iterat
         yield _area("usual", _MARGIN, 100 - 2 * _MARGIN, scale.y(high), tall)
 
 
-def _grid(scale: _Scale, text_of: Callable[[float], str]) -> Iterator[str]:
+def _grid(scale: _Scale, text_of: Callable[[float], str], highest: float) -> Iterator[str]:
     for value in _round_values(scale.low, scale.high):
+        if value > highest + 1e-9:  # no share is above 1
+            break
         y = scale.y(value)
         yield _line("grid", f"{_MARGIN}%", f"{100 - _MARGIN}%", y, y)
         yield _text("tick", _MARGIN, y - 3, "start", text_of(value))
 
 
-def _levels(levels: Sequence[Level], scale: _Scale) -> Iterator[str]:
+def _levels(found: WatchedValues, levels: Sequence[Level], scale: _Scale) -> Iterator[str]:
+    """Lines, each with its name on the side away from the values since it began, or from the other line."""
     highest = max((level.value for level in levels), default=0.0)
+    since = [value.value for value in found.values if value.since_ns >= found.began_ns]
     for level in levels:
         y = scale.y(level.value)
         yield _line(f"level {level.kind}", f"{_MARGIN}%", f"{100 - _MARGIN}%", y, y)
-        # The name of the upper one stands above it, that of the lower one below it: they may be close together.
-        above = level.value == highest and y - 14 > scale.top
+        is_over_values = not since or sum(since) / len(since) <= level.value
+        above = level.value == highest if len(levels) > 1 else is_over_values
         yield _text(f"name {level.kind}", 100 - _MARGIN, y - 4 if above else y + 13, "end", level.name)
 
 
