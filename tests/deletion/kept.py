@@ -8,9 +8,11 @@ from pathlib import Path
 from canonical import canonical_line
 from pipeline.harness import NS_PER_S, Content, agent_span, log_payload, payload, spans_of, tool_span
 from store.stored_alerts import store_incident
+from store.stored_runs import run_of
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.codec.results import encode_result
 from tracegrade.config import Config
+from tracegrade.history.recorded_run import RecordedRun, record_of
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Entry, Signal
@@ -96,6 +98,16 @@ class Kept:
                 StoreWriter(engine).write(judged)
         results.close()
         engine.dispose()
+
+    def replay(self) -> str:
+        """Store what the journal holds as a run; its name."""
+        engine = open_store(self.config.store_url)
+        with RecordedRun(engine, run_of("", experiment="kept"), None) as run:
+            for item in replay_journal(self.folder / "journal", self.config.traces, RULES, run.name):
+                run.add(record_of(item, run.name, "hash"))
+            run.complete()
+        engine.dispose()
+        return run.name
 
     def alert_about(self, *trace_ids: bytes) -> None:
         """A firing alert that names these traces."""

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from deletion.kept import Kept, id_of, packed_rows, secret_trace
+from deletion.kept import Kept, id_of, packed_rows, pieces_of, secret_trace
 from pipeline.harness import tool_span
 from store.engines import BACKENDS, POSTGRESQL, without_tables
 from tracegrade.assemble.closed_traces import ClosedTraces
-from tracegrade.codec.results import decode_result, is_erased
+from tracegrade.codec.results import decode_result, is_erased, unpack_summary
 from tracegrade.deletion.carry_out import erase_from_journal, erase_from_results
 from tracegrade.deletion.late_spans import ASK_EVERY_S, LateSpans
 from tracegrade.deletion.request import Choice, Deletion, Deletions
@@ -148,6 +148,25 @@ def test_a_deletion_says_what_it_deleted(tmp_path: Path, store_url: str) -> None
     assert done.deleted.alerts == 1
     assert done.deleted.results >= 3
     assert done.deleted.evaluations > 0
+
+
+def test_no_byte_is_left_in_runs_either_and_their_rates_are_of_what_is_left(tmp_path: Path, store_url: str) -> None:
+    kept = filled(tmp_path, store_url)
+    of_run = ResultFilter(run=kept.replay())
+    engine = open_store(kept.config.store_url)
+    with engine.connect() as connection:
+        rows = connection.execute(select(traces_table.c.judged).where(traces_table.c.run == of_run.run)).scalars().all()
+        assert len(trace_heads(connection, of_run, 10)) == 4
+    # Trace 3 was open: of what was judged live the store has nothing, the run has.
+    assert carry_out(kept, Choice(user=USER)).deleted.traces == 3
+    gone = [row for row in rows if unpack_summary(row).trace_id in (id_of(1).hex(), id_of(3).hex())]
+    assert kept.files_with(SECRET.encode(), *(piece for row in gone for piece in pieces_of(row))) == []
+    with engine.connect() as connection:
+        assert {head.trace_id for head in trace_heads(connection, of_run, 10)} == {id_of(2).hex(), id_of(4).hex()}
+        left = results(connection, of_run, 100)
+        counted = rates(connection, of_run, evaluation=None, count_incomplete=True)
+        assert sum(r.judged + r.not_evaluable + r.errors for r in counted if r.evaluation) == len(left) > 0
+    engine.dispose()
 
 
 def test_a_session_goes_with_all_its_traces_and_others_stay(tmp_path: Path, store_url: str) -> None:

@@ -21,6 +21,7 @@ COMMANDS = {
     "traces": ("traces", "Show stored traces."),
     "why": ("why", "Why was a trace judged as it was, or not at all?"),
     "alerts": ("alerts", "Show alerts."),
+    "experiments": ("experiments", "Show and compare stored runs of replay."),
     "doctor": ("doctor", "What is wrong here, and what to set?"),
     "set-aside": ("set_aside", "List requests and traces that crashed the judge, and retry them."),
     "config": ("config", "Check and show settings."),

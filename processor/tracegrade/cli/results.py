@@ -19,6 +19,7 @@ from tracegrade.cli.output import (
     styled,
 )
 from tracegrade.cli.reading import ReadSettings, reading_options
+from tracegrade.cli.run_option import LIVE, check_run, run_option
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
 from tracegrade.display import json_text, printable_json, printable_lines, time_text
@@ -53,6 +54,7 @@ _FILTERS = (
     click.option("--trace-id", type=TRACE_ID, help="Only of this trace."),
     click.option("--since", type=TIME, help="Only of traces first received at this time or later."),
     click.option("--until", type=TIME, help="Only of traces first received before this time."),
+    run_option,
 )
 
 
@@ -90,6 +92,7 @@ def list_(
     from tracegrade.store.results import full_evaluations, results
 
     with reading_store(settings.store_url) as connection:
+        check_run(connection, filters["run"])
         found = results(connection, ResultFilter(since_ns=since, until_ns=until, **filters), limit + 1)
         more, found = len(found) > limit, found[:limit]
         if by is not None:
@@ -157,6 +160,7 @@ def export(
     from tracegrade.store.result_filter import ResultFilter
 
     with reading_store(settings.store_url) as connection:
+        check_run(connection, filters["run"])
         rows = _all_results(connection, ResultFilter(since_ns=since, until_ns=until, **filters))
         if output_format == "jsonl":
             for evaluation in rows:
@@ -203,10 +207,11 @@ def _no_formula(text: str) -> str:
 @command.command()
 @click.argument("trace_id", type=TRACE_ID)
 @click.option("--rule", metavar="ID", help="Only of this rule.")
+@run_option
 @reading_options
 @format_option
 @reports_errors
-def show(settings: ReadSettings, output_format: str, trace_id: bytes, rule: str | None) -> None:
+def show(settings: ReadSettings, output_format: str, trace_id: bytes, rule: str | None, run: str) -> None:
     """Show all evaluations of one trace and of the sessions it is part of, with what was found and expected.
 
     Exit code 1: the store has none.
@@ -215,7 +220,8 @@ def show(settings: ReadSettings, output_format: str, trace_id: bytes, rule: str 
     from tracegrade.store.read import sessions_of, stored_traces
 
     with reading_store(settings.store_url) as connection:
-        stored = stored_traces(connection, trace_id)
+        check_run(connection, run)
+        stored = stored_traces(connection, trace_id, run=run)
         stored += [session for trace in stored for session in sessions_of(connection, trace)]
     found = [item for trace in stored for item in trace.evaluations if rule is None or item.rule_id == rule]
     if not found:
@@ -267,6 +273,7 @@ def _detail_lines(details: dict[str, Any], indent: str) -> list[str]:
 @click.option("--since", type=TIME, help="Only of traces received at this time or later, to the minute.")
 @click.option("--until", type=TIME, help="Only of traces received before this time, to the minute.")
 @click.option("--by", type=click.Choice(_BY), help="One line for each rule, agent, service or release.")
+@run_option
 @reading_options
 @format_option
 @reports_errors
@@ -289,10 +296,13 @@ def stats(
     from tracegrade.store.result_filter import ResultFilter
 
     chosen = ResultFilter(since_ns=since, until_ns=until, **filters)
+    if chosen.run != LIVE and (since is not None or until is not None):
+        raise click.UsageError("a run is counted as a whole: leave out --since and --until; 'results list' takes them")
     if by is not None:
         _show_by(settings, chosen, by, output_format)
         return
     with reading_store(settings.store_url) as connection:
+        check_run(connection, chosen.run)
         found = rates(connection, chosen, evaluation=None)
     if output_format == "json":
         print_json({**asdict(rate), "pass_rate": rate.pass_rate} for rate in found)
@@ -327,6 +337,7 @@ def _show_by(settings: ReadSettings, chosen: "ResultFilter", by: str, output_for
     from tracegrade.store.trends import DIMENSIONS, trends
 
     with reading_store(settings.store_url) as connection:
+        check_run(connection, chosen.run)
         found = trends(connection, chosen, [DIMENSIONS[by]])
     rows = [(name, steps[0]) for (name,), steps in sorted(found.items())]
     if output_format == "json":

@@ -23,6 +23,7 @@ from tracegrade.cli.output import (
 )
 from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.results import show_evaluation
+from tracegrade.cli.run_option import check_run, run_option
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
 from tracegrade.display import elapsed_text, json_text, printable, printable_json, time_text
@@ -57,6 +58,7 @@ _FILTERS = (
     ),
     click.option("--since", type=TIME, help="Only first received at this time or later."),
     click.option("--until", type=TIME, help="Only first received before this time."),
+    run_option,
 )
 
 
@@ -86,6 +88,7 @@ def list_(
     from tracegrade.store.result_filter import ResultFilter
 
     with reading_store(settings.store_url) as connection:
+        check_run(connection, filters["run"])
         found = trace_heads(connection, ResultFilter(since_ns=since, until_ns=until, **filters), limit + 1)
     more, found = len(found) > limit, found[:limit]
     if output_format == "json":
@@ -129,10 +132,11 @@ def _outcome_counts(head: "TraceHead") -> Styled:
 
 @command.command()
 @click.argument("trace_id", type=TRACE_ID)
+@run_option
 @reading_options
 @format_option
 @reports_errors
-def show(settings: ReadSettings, output_format: str, trace_id: bytes) -> None:
+def show(settings: ReadSettings, output_format: str, trace_id: bytes, run: str) -> None:
     """Show a trace with its spans, tool calls and evaluations; or a session with its traces and evaluations.
 
     JSON: {trace, tool_calls, evaluations, decisions, spans}; log records are among the events of their spans. Exit code
@@ -143,7 +147,8 @@ def show(settings: ReadSettings, output_format: str, trace_id: bytes) -> None:
     from tracegrade.store.read import stored_traces
 
     with reading_store(settings.store_url) as connection:
-        found = stored_traces(connection, trace_id)
+        check_run(connection, run)
+        found = stored_traces(connection, trace_id, run=run)
     if not found:
         print_line(
             f"Trace {trace_id.hex()} is not in the store; 'tracegrade why' says what may be the cause.", err=True
@@ -190,6 +195,7 @@ def export(
     # By id, of which tenants; None for all that have it.
     chosen: dict[bytes, set[str] | None] = dict.fromkeys(trace_ids)
     with reading_store(settings.store_url) as connection:
+        check_run(connection, filters["run"])
         if not trace_ids:
             heads = trace_heads(connection, ResultFilter(since_ns=since, until_ns=until, **filters), limit + 1)
             more = len(heads) > limit
@@ -198,7 +204,7 @@ def export(
                 assert tenants is not None
                 tenants.add(head.tenant)
         for trace_id, tenants in chosen.items():
-            if not (found := stored_traces(connection, trace_id)):
+            if not (found := stored_traces(connection, trace_id, run=filters["run"])):
                 unknown.append(trace_id.hex())
             for stored in found:
                 if tenants is not None and stored.trace.tenant not in tenants:

@@ -17,6 +17,7 @@ from tracegrade.cli.output import (
     print_table,
     reports_errors,
 )
+from tracegrade.cli.run_option import LIVE, check_run, run_option
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.trace_id_argument import TRACE_ID
 from tracegrade.display import count, json_text, time_text
@@ -43,10 +44,11 @@ _UNKNOWN = """Trace {} is not in the store. It may
 @click.option(
     "--rules", "rule_paths", multiple=True, metavar="PATH", help="Use these rules instead of those in the settings."
 )
+@run_option
 @settings_options
 @format_option
 @reports_errors
-def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: tuple[str, ...]) -> None:
+def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: tuple[str, ...], run: str) -> None:
     """Explain why a trace, and the sessions it is part of, were judged as they were, or not at all.
 
     To explain a session alone, give the session's own trace id, which its results show.
@@ -69,9 +71,16 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
 
     rule_set = load_rules(rule_paths or config.rules.paths, semantic_model=config.rules.semantic_model)
     with reading_store(config.store_url) as connection:
-        found = [read_judgement(connection, stored, config.traces) for stored in stored_traces(connection, trace_id)]
+        check_run(connection, run)
+        stored_ones = stored_traces(connection, trace_id, run=run)
+        found = [read_judgement(connection, stored, config.traces) for stored in stored_ones]
         shown = [[*stored_pairs(read), *derived_pairs(read, rule_set)] for read in found]
         alike = [judges_alike(connection, read.stored.trace.rule_set_hash, rule_set) for read in found]
+    if not found and run != LIVE:
+        print_line(
+            f"Run {run} does not have trace {trace_id.hex()}; 'traces list --run {run}' shows those it has.", err=True
+        )
+        sys.exit(EXIT_FAILED)
     if not found:
         print_lines(_UNKNOWN.format(trace_id.hex(), config.data_path.resolve()), err=True)
         sys.exit(EXIT_FAILED)
@@ -81,7 +90,8 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
         else:
             _print_head(read.stored, rule_set, judged_alike)
             if read.extraction is not None:
-                _print_late(late_arrivals(config.data_path / JOURNAL, read.stored, config.traces, rule_set))
+                if run == LIVE:  # a run may be of files, of which the journal says nothing
+                    _print_late(late_arrivals(config.data_path / JOURNAL, read.stored, config.traces, rule_set))
                 _print_renamed(read.extraction)
                 _print_unread(read.extraction)
             _print_pairs(pairs)
@@ -91,7 +101,8 @@ def _print_head(stored: "TraceResult", rule_set: "RuleSet", judged_alike: bool) 
     head = stored.trace
     completeness = "complete" if head.complete else f"incomplete ({', '.join(head.missing)} missing)"
     what = f"trace {head.trace_id}" if stored.trace.members is None else f"session {head.session}"
-    print_line(f"{what} of {head.service or 'an unnamed service'}, tenant {head.tenant}")
+    of_run = "" if head.run == LIVE else f", run {head.run}"
+    print_line(f"{what} of {head.service or 'an unnamed service'}, tenant {head.tenant}{of_run}")
     print_line(
         f"  {completeness}, closed {time_text(head.closed_ns)} UTC ({head.close_reason}), revision "
         f"{head.revision}, {head.span_count} spans, {head.call_count} tool calls"

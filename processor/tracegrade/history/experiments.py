@@ -15,11 +15,19 @@ from tracegrade.document.problem import did_you_mean
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.runs import Experiment, Run, stored_experiment, stored_experiments, stored_run, stored_runs
-from tracegrade.store.schema import LIVE
+from tracegrade.store.runs import (
+    Experiment,
+    Run,
+    run_names,
+    stored_experiment,
+    stored_experiments,
+    stored_run,
+    stored_runs,
+)
 from tracegrade.store.trends import Sums, traffic, trends
 
 _DIGITS = 4
+_NONE_YET = ": no run is stored here; 'tracegrade replay --experiment NAME' stores one"
 
 
 class NoSuchRun(TraceGradeError):
@@ -185,7 +193,7 @@ def known_experiment(connection: Connection, tenant: str, name: str) -> Experime
     if (found := stored_experiment(connection, tenant, name)) is None:
         known = [experiment.name for experiment in stored_experiments(connection, tenant)]
         hint = did_you_mean(name, known) or "; 'tracegrade experiments list' shows them"
-        raise NoSuchRun(f"no experiment {name!r}{hint if known else NONE_YET}")
+        raise NoSuchRun(f"no experiment {name!r}{hint if known else _NONE_YET}")
     return found
 
 
@@ -196,18 +204,39 @@ def known_run(connection: Connection, tenant: str, name: str) -> Run:
         NoSuchRun: there is none.
     """
     if (found := stored_run(connection, tenant, name)) is None:
-        known = [run.name for run in stored_runs(connection, tenant)]
-        hint = did_you_mean(name, known) or "; 'tracegrade experiments timeline NAME' shows those of an experiment"
-        raise NoSuchRun(f"no run {name!r}{hint if known else NONE_YET}")
+        raise _no_run(name, [run.name for run in stored_runs(connection, tenant)])
     return found
 
 
-NONE_YET = ": no run is stored here; 'tracegrade replay --experiment NAME' stores one"
+def run_or_experiment(connection: Connection, tenant: str, name: str) -> Run | Experiment:
+    """The run or the experiment of this name; never both have it.
+
+    Raises:
+        NoSuchRun: there is none.
+    """
+    if (experiment := stored_experiment(connection, tenant, name)) is not None:
+        return experiment
+    if (run := stored_run(connection, tenant, name)) is not None:
+        return run
+    known = [experiment.name for experiment in stored_experiments(connection, tenant)]
+    raise _no_run(name, [*known, *(run.name for run in stored_runs(connection, tenant))], "run or experiment")
 
 
-def check_run(connection: Connection, tenant: str, run: str) -> str:
-    """`run`, which is the live one or stored; raises `NoSuchRun` when it is not."""
-    return run if run == LIVE else known_run(connection, tenant, run).name
+def check_stored(connection: Connection, run: str) -> None:
+    """Check that a tenant has a run of this name.
+
+    Raises:
+        NoSuchRun: none has.
+    """
+    if run not in (known := run_names(connection)):
+        raise _no_run(run, known)
+
+
+def _no_run(name: str, known: Sequence[str], what: str = "run") -> NoSuchRun:
+    if not known:
+        return NoSuchRun(f"no {what} {name!r}{_NONE_YET}")
+    hint = did_you_mean(name, known) or "; 'tracegrade experiments timeline NAME' shows those of an experiment"
+    return NoSuchRun(f"no {what} {name!r}{hint}")
 
 
 def _delta(score: float | None, other: float | None) -> float | None:

@@ -78,6 +78,11 @@ def stored_runs(connection: Connection, tenant: str, experiment: str | None = No
     return [Run(**row._mapping) for row in connection.execute(query)]
 
 
+def run_names(connection: Connection) -> list[str]:
+    """The names of all runs of all tenants, in order."""
+    return list(connection.execute(select(runs.c.name).distinct().order_by(runs.c.name)).scalars())
+
+
 def stored_experiments(connection: Connection, tenant: str) -> list[Experiment]:
     """All experiments, in the order in which they were begun."""
     query = select(experiments).where(experiments.c.tenant == tenant)
@@ -103,6 +108,11 @@ def save_experiment(connection: Connection, experiment: Experiment) -> None:
     same = _is_experiment(experiment.tenant, experiment.name)
     if not connection.execute(update(experiments).where(*same).values(**values)).rowcount:
         connection.execute(insert(experiments).values(**values))
+
+
+def pin_baseline(connection: Connection, tenant: str, experiment: str, run: str | None) -> None:
+    """Pin a run as the baseline of an experiment; None pins none."""
+    connection.execute(update(experiments).where(*_is_experiment(tenant, experiment)).values(baseline=run))
 
 
 def note_written(connection: Connection, tenant: str, name: str, now_ns: int) -> None:

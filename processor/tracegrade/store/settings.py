@@ -14,7 +14,9 @@ class StoreSettings(FileModel):
         description="sqlite:///PATH or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE; empty: SQLite in data_dir",
     )
     retention: Duration = Field(
-        default=30 * 86400.0, gt=0, description="Traces, results and resolved alerts older than this are deleted"
+        default=30 * 86400.0,
+        gt=0,
+        description="Traces, results and resolved alerts older than this are deleted; those of a run by its own age",
     )
 
     @field_serializer("url", when_used="json")

@@ -1,0 +1,258 @@
+"""``tracegrade experiments``: runs that replay stored, and how each did against the baseline of its experiment."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from tracegrade.cli.experiment_tables import (
+    labels_text,
+    listed,
+    name_and_score,
+    print_experiment,
+    print_run,
+    score_text,
+    state_text,
+)
+from tracegrade.cli.output import EXIT_FAILED, format_option, print_json, print_line, print_table, reports_errors
+from tracegrade.cli.private_files import make_files_private
+from tracegrade.cli.reading import ReadSettings, reading_options
+from tracegrade.cli.replay_run import TENANT, delta_text
+from tracegrade.display import count, time_text
+
+if TYPE_CHECKING:
+    from tracegrade.history.experiments import Timeline
+
+tenant_option = click.option("--tenant", default=TENANT, show_default=True, help="Whose experiments.")
+
+
+@click.group()
+def command() -> None:
+    """Show and compare the runs that 'replay --experiment' stored.
+
+    The score of a run is the mean of the pass rates of its rules. The baseline of an experiment is the run that is
+    pinned, or else its first complete run with a score.
+    """
+
+
+@command.command("list")
+@tenant_option
+@reading_options
+@format_option
+@reports_errors
+def list_(settings: ReadSettings, output_format: str, tenant: str) -> None:
+    """List experiments with their baseline, their best run and their latest run."""
+    from tracegrade.history.experiments import timeline
+    from tracegrade.store.open import reading_store
+    from tracegrade.store.runs import stored_experiments
+
+    with reading_store(settings.store_url) as connection:
+        found = [timeline(connection, experiment) for experiment in stored_experiments(connection, tenant)]
+    if output_format == "json":
+        print_json(item.to_json() for item in found)
+        return
+    print_table(
+        "",
+        ["experiment", "runs", "baseline", "score", "best", "score", "latest", "begun (UTC)", "score", "delta"],
+        [listed(item) for item in found],
+        empty="No experiments; 'tracegrade replay --experiment NAME' stores a run of one.",
+        whole=["experiment", "begun (UTC)"],
+    )
+
+
+@command.command()
+@click.argument("name", metavar="NAME")
+@tenant_option
+@reading_options
+@format_option
+@reports_errors
+def show(settings: ReadSettings, output_format: str, tenant: str, name: str) -> None:
+    """Show an experiment, or one run: what it was made of, and every rule's pass rate beside that of the baseline.
+
+    Of an experiment, the pass rates of its latest run are shown. JSON: {tenant, experiment, begun_ns, baseline, best,
+    pinned, runs} of an experiment; of a run, the line that 'timeline' gives for it.
+    """
+    from tracegrade.history.experiments import known_experiment, run_or_experiment, timeline
+    from tracegrade.store.open import reading_store
+    from tracegrade.store.runs import Experiment
+
+    with reading_store(settings.store_url) as connection:
+        named = run_or_experiment(connection, tenant, name)
+        is_experiment = isinstance(named, Experiment)
+        experiment = named if isinstance(named, Experiment) else known_experiment(connection, tenant, named.experiment)
+        found = timeline(connection, experiment)
+    if is_experiment and output_format == "json":
+        print_json([found.to_json()])
+        return
+    if is_experiment:
+        print_experiment(found)
+    if not found.standings:
+        return
+    chosen = next((item for item in found.standings if item.scored.run.name == name), found.standings[-1])
+    if output_format == "json":
+        print_json([chosen.to_json()])
+    else:
+        print_run(chosen, found.baseline)
+
+
+@command.command("timeline")
+@click.argument("experiment", metavar="EXPERIMENT")
+@tenant_option
+@reading_options
+@format_option
+@reports_errors
+def timeline_(settings: ReadSettings, output_format: str, tenant: str, experiment: str) -> None:
+    """List the runs of an experiment in the order in which they were begun, each against the baseline.
+
+    A star is on every run that was better than all before it. JSON: one run per line, {tenant, run, experiment, state,
+    problem, gate, begun_ns, written_ns, traces, traces_kept, score, rules, rule_set_hash, judgement_hash,
+    settings_hash, labels, releases, prompt_hash, prompt_count, source, selection, tracegrade, git_revision, delta,
+    is_baseline, is_best, other_rules}.
+    """
+    found = _timeline(settings, tenant, experiment)
+    if output_format == "json":
+        print_json(standing.to_json() for standing in found.standings)
+        return
+    print_table(
+        "",
+        ["begun (UTC)", "run", "state", "traces", "score", "delta", "best", "releases", "labels"],
+        [
+            [
+                time_text(run.begun_ns),
+                run.name,
+                state_text(run),
+                standing.scored.traces,
+                score_text(standing.scored.score),
+                "baseline" if standing.is_baseline else delta_text(standing),
+                "★" if standing.is_best else None,
+                run.releases,
+                labels_text(run),
+            ]
+            for standing in found.standings
+            for run in [standing.scored.run]
+        ],
+        empty="No runs.",
+        whole=["begun (UTC)", "run", "score", "delta"],
+        spare=["labels", "releases", "traces"],
+    )
+
+
+@command.command()
+@click.argument("experiment", metavar="EXPERIMENT")
+@tenant_option
+@reading_options
+@format_option
+@reports_errors
+def best(settings: ReadSettings, output_format: str, tenant: str, experiment: str) -> None:
+    """Show the best run of an experiment: the first of those with the highest score.
+
+    Exit code 1: no complete run has a score.
+    """
+    found = _timeline(settings, tenant, experiment)
+    if found.best is None:
+        print_line(f"No complete run of {experiment} has a score.", err=True)
+        sys.exit(EXIT_FAILED)
+    if output_format == "json":
+        print_json([found.best.to_json()])
+    else:
+        print_run(found.best, found.baseline)
+
+
+@command.command()
+@click.argument("experiment", metavar="EXPERIMENT")
+@click.argument("run", metavar="[RUN]", required=False)
+@click.option("--unpin", is_flag=True, help="Pin none: the first complete run with a score is the baseline again.")
+@tenant_option
+@reading_options
+@format_option
+@reports_errors
+def baseline(
+    settings: ReadSettings, output_format: str, tenant: str, experiment: str, run: str | None, unpin: bool
+) -> None:
+    """Pin RUN as the baseline of an experiment; without RUN, only show which run it is.
+
+    Only a complete run with a score can be pinned. JSON: as 'list'.
+    """
+    if run is not None and unpin:
+        raise click.UsageError("--unpin takes the pin away: leave RUN out")
+    found = _timeline(settings, tenant, experiment)
+    if run is not None or unpin:
+        if run is not None:
+            _check_pinnable(found, run)
+        _pin(settings, found, run)
+        found = _timeline(settings, tenant, experiment)
+    if output_format == "json":
+        print_json([found.to_json()])
+    elif found.baseline is None:
+        print_line(f"{experiment} has no baseline: no complete run of it has a score.")
+    else:
+        how = "pinned" if found.experiment.baseline is not None else "the first complete run with a score"
+        name, score = name_and_score(found.baseline)
+        print_line(f"The baseline of {experiment} is {name} ({how}), score {score}.")
+
+
+def _check_pinnable(found: "Timeline", run: str) -> None:
+    from tracegrade.document.problem import did_you_mean
+
+    of_name = {standing.scored.run.name: standing.scored for standing in found.standings}
+    if run not in of_name:
+        hint = did_you_mean(run, of_name) or f"; 'tracegrade experiments timeline {found.experiment.name}' shows them"
+        raise click.UsageError(f"{found.experiment.name} has no run {run!r}{hint}")
+    scored = of_name[run]
+    if scored.run.state != "complete" or scored.score is None:
+        why = f"is {scored.run.state}" if scored.run.state != "complete" else "has no score"
+        raise click.UsageError(f"{run} {why}: nothing can be measured against it")
+
+
+def _pin(settings: ReadSettings, found: "Timeline", run: str | None) -> None:
+    from tracegrade.store.open import open_store
+    from tracegrade.store.runs import pin_baseline
+
+    make_files_private()
+    engine = open_store(settings.store_url)
+    try:
+        with engine.begin() as connection:
+            pin_baseline(connection, found.experiment.tenant, found.experiment.name, run)
+    finally:
+        engine.dispose()
+
+
+@command.command()
+@click.argument("name", metavar="NAME")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@tenant_option
+@reading_options
+@reports_errors
+def delete(settings: ReadSettings, tenant: str, name: str, yes: bool) -> None:
+    """Delete a run, or an experiment with all its runs, with everything that is stored of them.
+
+    What was judged live stays. A run that is being written ends with an error.
+    """
+    from tracegrade.history.experiments import run_or_experiment
+    from tracegrade.store.open import open_store, reading_store
+    from tracegrade.store.runs import Run, delete_experiment, delete_run, stored_runs
+
+    with reading_store(settings.store_url) as connection:
+        is_run = isinstance(run_or_experiment(connection, tenant, name), Run)
+        what = f"run {name}"
+        if not is_run:
+            what = f"experiment {name} with {count(len(stored_runs(connection, tenant, name)), 'run')}"
+    if not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError(f"{what} would be deleted for good; --yes does so without asking")
+        click.confirm(f"Delete {what} for good?", abort=True, err=True)
+    make_files_private()
+    engine = open_store(settings.store_url)
+    try:
+        deleted = (delete_run if is_run else delete_experiment)(engine, tenant, name)
+    finally:
+        engine.dispose()
+    print_line(f"Deleted {what}: {deleted} traces and sessions.")
+
+
+def _timeline(settings: ReadSettings, tenant: str, experiment: str) -> "Timeline":
+    from tracegrade.history.experiments import known_experiment, timeline
+    from tracegrade.store.open import reading_store
+
+    with reading_store(settings.store_url) as connection:
+        return timeline(connection, known_experiment(connection, tenant, experiment))
