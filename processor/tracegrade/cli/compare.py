@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.output import print_json, progress, reports_errors
+from tracegrade.cli.output import print_json, print_lines, progress, reports_errors
 from tracegrade.cli.reading import ReadSettings, reading_options
+from tracegrade.cli.reports import REPORT_FORMATS
 from tracegrade.cli.times import TIME, time_of
 
 if TYPE_CHECKING:
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "output_format",
-    type=click.Choice(["table", "json"]),
+    type=click.Choice(["table", "json", *REPORT_FORMATS]),
     default="table",
     show_default=True,
-    help="Tables, or one JSON object.",
+    help="Tables, one JSON object, or a report for CI; markdown is for a pull request.",
 )
 @reading_options
 @reports_errors
@@ -64,6 +65,7 @@ def command(
 
     Exit codes: 1 a rule is worse, else 3 when nothing can be told of a rule, else 0; 2 usage.
     """
+    from tracegrade.cli.compare_reports import comparison_report
     from tracegrade.cli.compare_tables import print_comparison
     from tracegrade.compare.compare import Wanted, compare
     from tracegrade.compare.sides import CompareError, side_of
@@ -82,6 +84,8 @@ def command(
         found: Comparison = compare(connection, side_a, side_b, wanted, advance)
     if output_format == "json":
         print_json([found.to_json()])
-    else:
+    elif output_format == "table":
         print_comparison(found)
+    else:
+        print_lines(comparison_report(output_format, found, settings.links))
     sys.exit(found.exit_code)

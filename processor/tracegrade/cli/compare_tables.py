@@ -21,10 +21,10 @@ _SIGNS: "dict[Verdict, tuple[str, str]]" = {
     "cannot_tell": ("?", "yellow"),
 }
 _NUMBERS = ("A", "B", "difference", "95 % interval", "p", "results")
-_TAKEN = ("mean A", "mean B", "difference", "95 % interval", "median A / B", "95 % are below, A / B")
+TAKEN = ("mean A", "mean B", "difference", "95 % interval", "median A / B", "95 % are below, A / B")
 _LEAST_CHANGE = 0.005  # of a share: smaller ones are not listed
 _MOST_ORDERS = 10
-_SUMS = {0: "Not worse", 1: "Worse", 3: "Cannot tell"}
+SUMS = {0: "Not worse", 1: "Worse", 3: "Cannot tell"}
 
 
 def print_comparison(found: "Comparison") -> None:
@@ -40,14 +40,14 @@ def print_comparison(found: "Comparison") -> None:
         spare=["results", "p"],
     )
     if found.measures:
-        print_table("", ["each trace", *_TAKEN], _measure_rows(found.measures))
+        print_table("", ["each trace", *TAKEN], _measure_rows(found.measures))
     if found.behaviour is not None:
         _print_behaviour(found.behaviour)
     for rule_id, reason in found.left_out.items():
         print_line(f"{rule_id}: {reason}")
     for note in found.notes:
         print_line(note)
-    print_line(f"{_SUMS[found.exit_code]}: {verdict_counts(found)}.")
+    print_line(f"{SUMS[found.exit_code]}: {verdict_counts(found)}.")
 
 
 def verdict_text(word: "Verdict") -> str:

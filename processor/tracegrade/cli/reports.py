@@ -33,7 +33,7 @@ REPORT_FORMATS = ("junit", "sarif", "markdown")
 OUTCOMES: "tuple[Outcome, ...]" = ("pass", "fail", "not_evaluable", "error")
 
 _JUNIT_ELEMENTS = {"fail": "failure", "error": "error", "not_evaluable": "skipped"}
-_SARIF_LEVELS: "dict[Level, str]" = {
+SARIF_LEVELS: "dict[Level, str]" = {
     "info": "note",
     "low": "note",
     "medium": "warning",
@@ -160,14 +160,19 @@ def _junit(checks: Sequence[Check], title: str, standings: Mapping[str, _Standin
             for key, value in standings[rule_id].properties.items():
                 ElementTree.SubElement(properties, "property", {"name": key, "value": f"{value}"})
         for check in of_rule:
-            name = _xml_text(check.name)
+            name = xml_text(check.name)
             case = ElementTree.SubElement(suite, "testcase", {"classname": rule_id, "name": name})
             if (element := _JUNIT_ELEMENTS.get(check.outcome)) is not None:
-                ElementTree.SubElement(case, element, {"message": _xml_text(check.message)})
+                ElementTree.SubElement(case, element, {"message": xml_text(check.message)})
         for standing in gate:
             case = ElementTree.SubElement(suite, "testcase", {"classname": rule_id, "name": "gate"})
             if (element := _GATE_ELEMENTS.get(standing.verdict.word)) is not None:
                 ElementTree.SubElement(case, element, {"message": standing.text})
+    return junit_document(suites)
+
+
+def junit_document(suites: ElementTree.Element) -> str:
+    """JUnit XML of these test suites, with their declaration."""
     ElementTree.indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + printable_xml(ElementTree.tostring(suites, encoding="unicode"))
 
@@ -191,21 +196,23 @@ def _by_rule(checks: Iterable[Check]) -> dict[str, list[Check]]:
     return found
 
 
-def _xml_text(text: str) -> str:
+def xml_text(text: str) -> str:
+    """`text` without what XML cannot hold."""
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _sarif(checks: Sequence[Check], standings: Mapping[str, _Standing]) -> str:
     rules = {check.rule.id: check.rule for check in checks}
     rules |= {rule_id: standing.rule for rule_id, standing in standings.items()}
-    driver = {
-        "name": "tracegrade",
-        "version": version("tracegrade"),
-        "rules": [_sarif_rule(rule, standings.get(rule.id)) for rule in rules.values()],
-    }
     failed = [standing for standing in standings.values() if standing.verdict.word == "fail"]
     results = [_sarif_gate(standing) for standing in failed]
     results += [_sarif_result(check) for check in checks if check.outcome in ("fail", "error")]
+    return sarif_log([_sarif_rule(rule, standings.get(rule.id)) for rule in rules.values()], results)
+
+
+def sarif_log(rules: Sequence[dict[str, Any]], results: Sequence[dict[str, Any]]) -> str:
+    """A SARIF log with one run of these rules, as SARIF's objects, and what they found."""
+    driver = {"name": "tracegrade", "version": version("tracegrade"), "rules": rules}
     log = json_text(
         {
             "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -221,7 +228,7 @@ def _sarif_rule(rule: "Rule", standing: _Standing | None) -> dict[str, Any]:
     described = {
         "id": rule.id,
         "shortDescription": {"text": rule.title or rule.id},
-        "defaultConfiguration": {"level": _SARIF_LEVELS[rule.level]},
+        "defaultConfiguration": {"level": SARIF_LEVELS[rule.level]},
         "properties": {"tags": rule.tags, "status": rule.status, **numbers},
     }
     return described | ({"fullDescription": {"text": rule.description}} if rule.description else {})
@@ -230,7 +237,7 @@ def _sarif_rule(rule: "Rule", standing: _Standing | None) -> dict[str, Any]:
 def _sarif_gate(standing: _Standing) -> dict[str, Any]:
     return {
         "ruleId": standing.rule.id,
-        "level": _SARIF_LEVELS[standing.rule.level],
+        "level": SARIF_LEVELS[standing.rule.level],
         "message": {"text": f"gate: {standing.text}"},
         "locations": [
             {"physicalLocation": {"artifactLocation": {"uri": standing.path}, "region": {"startLine": 1}}},
@@ -242,7 +249,7 @@ def _sarif_gate(standing: _Standing) -> dict[str, Any]:
 def _sarif_result(check: Check) -> dict[str, Any]:
     return {
         "ruleId": check.rule.id,
-        "level": _SARIF_LEVELS[check.rule.level],
+        "level": SARIF_LEVELS[check.rule.level],
         "message": {"text": f"{check.name}: {check.message}"},
         "locations": [
             {
@@ -265,7 +272,7 @@ def _markdown(
     for name, tallies in groups.items():
         columns = [name, *OUTCOMES, *_NUMBERS]
         rows = [
-            [_as_text(group) or "(none)", *_outcomes(tally), *_numbers(tally)]
+            [as_markdown(group) or "(none)", *_outcomes(tally), *_numbers(tally)]
             for group, tally in sorted(tallies.items())
         ]
         parts.append(markdown_table(columns, rows))
@@ -280,7 +287,7 @@ def _markdown(
     failed = [check for check in checks if check.outcome in ("fail", "error")]
     if failed:
         listed = [
-            [check.outcome, check.rule.id, _as_text(check.name), _as_text(check.message)]
+            [check.outcome, check.rule.id, as_markdown(check.name), as_markdown(check.message)]
             for check in failed[:_MAX_LISTED]
         ]
         parts += ["### What failed", markdown_table(["outcome", "rule", "what", "why"], listed)]
@@ -314,6 +321,6 @@ def _numbers(tally: "Tally") -> list[str]:
     return [str(tally.incomplete or ""), str(tally.results), rate_text(tally), interval_text(tally)]
 
 
-def _as_text(text: str) -> str:
+def as_markdown(text: str) -> str:
     """`text`, which a sender may have written, as Markdown that shows it: no link, picture or element of its making."""
     return _MARKDOWN.sub(r"\\\g<0>", text).replace("<", "&lt;")

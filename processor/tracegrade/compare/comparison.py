@@ -10,7 +10,7 @@ from tracegrade.compare.holm import holm
 from tracegrade.compare.measures import Measures
 from tracegrade.compare.pairing import Found, apart, difference_of
 from tracegrade.compare.tally import RuleKey, SideTallies, Tally
-from tracegrade.compare.verdict import MARGIN, Verdict, exit_code, verdict
+from tracegrade.compare.verdict import MARGIN, Verdict, exit_code, is_failure, verdict
 from tracegrade.model.json_value import JsonValue
 from tracegrade.store.schema import WHOLE_RULE
 
@@ -88,6 +88,10 @@ class Comparison:
     measures: Measures | None = None
     behaviour: Behaviour | None = None
     notes: Sequence[str] = field(default_factory=tuple)
+
+    def is_failure(self, rule: ComparedRule) -> bool:
+        """Whether this rule ends the comparison with 1."""
+        return is_failure(rule.verdict, allow_within_margin=self.allow_within_margin)
 
     @property
     def exit_code(self) -> int:

@@ -31,12 +31,17 @@ def verdict(difference: Difference | None, adjusted_p: float, margin: float = MA
     return "not_worse" if stays_within else "cannot_tell"
 
 
+def is_failure(word: Verdict, *, allow_within_margin: bool = False) -> bool:
+    """Whether a verdict ends a comparison with 1."""
+    return word == "worse" or (word == "worse_within_margin" and not allow_within_margin)
+
+
 def exit_code(verdicts: Iterable[Verdict], *, allow_within_margin: bool = False) -> int:
     """1 when any rule is worse, else 3 when of any nothing can be told or there is none, else 0.
 
     With `allow_within_margin`, a rule that is worse within the margin is not counted as worse.
     """
     found = set(verdicts)
-    if "worse" in found or ("worse_within_margin" in found and not allow_within_margin):
+    if any(is_failure(word, allow_within_margin=allow_within_margin) for word in found):
         return 1
     return 3 if "cannot_tell" in found or not found else 0

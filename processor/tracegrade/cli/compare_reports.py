@@ -1,0 +1,205 @@
+"""A comparison for other programs: Markdown for a pull request, JUnit XML, SARIF.
+
+JUnit: a test case for each rule; one that is worse is a failure, one of which nothing can be told is skipped. SARIF: a
+result for each rule that is worse. Markdown: the verdicts first, then what changed, with links; values of arguments are
+not in it, since a pull request is read by many.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from tracegrade.cli.compare_tables import (
+    SUMS,
+    TAKEN,
+    measure_cells,
+    measure_name,
+    number_cells,
+    order_text,
+    orders_to_show,
+    tools_to_show,
+    verdict_counts,
+    verdict_text,
+)
+from tracegrade.cli.output import markdown_table
+from tracegrade.cli.reports import SARIF_LEVELS, as_markdown, junit_document, sarif_log, xml_text
+
+if TYPE_CHECKING:
+    from tracegrade.alert.links import Links
+    from tracegrade.compare.behaviour import Behaviour
+    from tracegrade.compare.comparison import ComparedRule, Comparison
+    from tracegrade.compare.pairing import Change, Pairs
+
+_MOST_RULES = 100
+_MOST_CHANGES = 10
+_WORST_FIRST = ("worse", "worse_within_margin", "cannot_tell", "not_worse", "better")
+
+
+def comparison_report(output_format: str, found: "Comparison", links: "Links") -> str:
+    """All of `found` as ``junit``, ``sarif`` or ``markdown``."""
+    match output_format:
+        case "junit":
+            return _junit(found)
+        case "sarif":
+            return _sarif(found)
+        case _:
+            return _markdown(found, links)
+
+
+def _title(found: "Comparison") -> str:
+    return f"{found.b} against {found.a}"
+
+
+def _message(rule: "ComparedRule") -> str:
+    a, b, difference, interval, p, results = number_cells(rule.whole)
+    if not difference:
+        return f"{verdict_text(rule.verdict)}: {rule.whole.found.reason}"
+    numbers = f"A {a}, B {b}, difference {difference} points ({interval}), p {p}, {results}"
+    return f"{verdict_text(rule.verdict)}: {numbers}"
+
+
+def _junit(found: "Comparison") -> str:
+    failed = sum(map(found.is_failure, found.rules))
+    unknown = sum(rule.verdict == "cannot_tell" for rule in found.rules)
+    numbers = {"tests": len(found.rules), "failures": failed, "errors": 0, "skipped": unknown}
+    counts = {name: str(number) for name, number in numbers.items()}
+    suites = ElementTree.Element("testsuites", {"name": xml_text(_title(found)), **counts})
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": "compare", **counts})
+    for rule in found.rules:
+        case = ElementTree.SubElement(suite, "testcase", {"classname": "compare", "name": rule.rule_id})
+        properties = ElementTree.SubElement(case, "properties")
+        for key, value in _numbers(rule).items():
+            ElementTree.SubElement(properties, "property", {"name": key, "value": f"{value}"})
+        element = "failure" if found.is_failure(rule) else "skipped" if rule.verdict == "cannot_tell" else None
+        if element is not None:
+            ElementTree.SubElement(case, element, {"message": xml_text(_message(rule))})
+    return junit_document(suites)
+
+
+def _numbers(rule: "ComparedRule") -> dict[str, Any]:
+    """What can be said of a rule as a number or a word."""
+    flat = {key: value for key, value in rule.to_json().items() if isinstance(value, str | float | int) and value != ""}
+    rate_a, rate_b = rule.whole.rates
+    rates = {"pass_rate_a": rate_a, "pass_rate_b": rate_b}
+    return flat | {key: value for key, value in rates.items() if value is not None}
+
+
+def _sarif(found: "Comparison") -> str:
+    rules = [
+        {
+            "id": rule.rule_id,
+            "shortDescription": {"text": rule.rule_id},
+            "defaultConfiguration": {"level": _sarif_level(rule)},
+            "properties": _numbers(rule),
+        }
+        for rule in found.rules
+    ]
+    results = [
+        {
+            "ruleId": rule.rule_id,
+            "level": _sarif_level(rule),
+            "message": {"text": f"{_title(found)}: {_message(rule)}"},
+            "locations": [
+                {"logicalLocations": [{"name": rule.rule_id, "fullyQualifiedName": f"compare/{rule.rule_id}"}]}
+            ],
+            "partialFingerprints": {"tracegrade/v1": f"{rule.rule_id}/compare"},
+        }
+        for rule in found.rules
+        if found.is_failure(rule)
+    ]
+    return sarif_log(rules, results)
+
+
+def _sarif_level(rule: "ComparedRule") -> str:
+    return {str(level): word for level, word in SARIF_LEVELS.items()}.get(rule.level, "warning")
+
+
+def _markdown(found: "Comparison", links: "Links") -> str:
+    parts = [f"## {SUMS[found.exit_code]}: {verdict_counts(found)}", f"B {_code(found.b)} against A {_code(found.a)}"]
+    ordered = sorted(found.rules, key=lambda rule: _WORST_FIRST.index(rule.verdict))
+    columns = ["rule", "A", "B", "difference", "95 % interval", "p", "results", "verdict"]
+    rows = [[as_markdown(rule.rule_id), *number_cells(rule.whole), _verdict(rule)] for rule in ordered[:_MOST_RULES]]
+    parts.append(markdown_table(columns, rows) if rows else "No rule judged both sides.")
+    if len(ordered) > _MOST_RULES:
+        parts.append(f"... and {len(ordered) - _MOST_RULES} more rules; --format json has all.")
+    parts += [_left_out(found)] if found.left_out or found.notes else []
+    parts += [_changes(rule, rule.whole.found.pairs, links) for rule in ordered[:_MOST_RULES] if _changed(rule)]
+    if found.measures:
+        taken = [[measure_name(name), *measure_cells(of)] for name, of in found.measures.items()]
+        parts.append(_folded("What traces took", markdown_table(["each trace", *TAKEN], taken)))
+    if found.behaviour is not None:
+        parts += [_folded("What is called differently", text) for text in _behaviour(found.behaviour, links)]
+    return "\n\n".join(parts)
+
+
+def _verdict(rule: "ComparedRule") -> str:
+    word = verdict_text(rule.verdict)
+    word = f"**{word}**" if rule.verdict.startswith("worse") else word
+    return f"{word}: {rule.whole.found.reason}" if rule.whole.found.reason else word
+
+
+def _left_out(found: "Comparison") -> str:
+    lines = [f"- {as_markdown(rule_id)}: {reason}" for rule_id, reason in found.left_out.items()]
+    return "\n".join([*lines, *(f"- {as_markdown(note)}" for note in found.notes)])
+
+
+def _changed(rule: "ComparedRule") -> bool:
+    pairs = rule.whole.found.pairs
+    return pairs is not None and bool(pairs.became_worse or pairs.became_better)
+
+
+def _changes(rule: "ComparedRule", pairs: "Pairs | None", links: "Links") -> str:
+    assert pairs is not None, "only rules with pairs have changes"
+    ways = [("worse", pairs.became_worse, pairs.worse), ("better", pairs.became_better, pairs.better)]
+    lines = [line for way, changes, number in ways for line in _way(way, changes, number, links)]
+    title = (
+        f"{as_markdown(rule.rule_id)}: {pairs.worse} worse, {pairs.better} better of {pairs.things} pairs by {pairs.by}"
+    )
+    return _folded(title, "\n".join(lines))
+
+
+def _way(way: str, changes: "Sequence[Change]", number: int, links: "Links") -> Iterator[str]:
+    for change in changes[:_MOST_CHANGES]:
+        case = f" {as_markdown(change.case)}:" if change.case else ""
+        a, b = _link(change.trace_a, links), _link(change.trace_b, links)
+        yield f"- {way}:{case} {a if change.trace_a == change.trace_b else f'{a}, on B {b}'}"
+    if number > _MOST_CHANGES:
+        yield f"- {way}: ... and {number - _MOST_CHANGES} more"
+
+
+def _link(trace_id: str | None, links: "Links") -> str:
+    if trace_id is None:
+        return ""
+    address = links.trace(trace_id)
+    return f"[{trace_id}]({address})" if address != trace_id else _code(trace_id)
+
+
+def _behaviour(found: "Behaviour", links: "Links") -> Iterator[str]:
+    tools = [
+        [
+            as_markdown(tool.tool),
+            tool.change,
+            f"{tool.share_a:.1%}",
+            f"{tool.share_b:.1%}",
+            f"{tool.calls_a:.3g} / {tool.calls_b:.3g}",
+            _link(tool.trace_b or tool.trace_a, links),
+        ]
+        for tool in tools_to_show(found)
+    ]
+    if tools:
+        yield markdown_table(["tool", "", "traces A", "traces B", "calls a trace, A / B", "example"], tools)
+    orders = [
+        [as_markdown(order_text(order)), f"{order.share_a:.1%}", f"{order.share_b:.1%}"]
+        for order in orders_to_show(found)
+    ]
+    if orders:
+        yield markdown_table(["order of calls", "traces A", "traces B"], orders)
+
+
+def _folded(title: str, text: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
+
+
+def _code(text: str) -> str:
+    """`text` as code, whatever it holds."""
+    return f"`{text.replace('`', chr(39))}`"
