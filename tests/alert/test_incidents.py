@@ -9,7 +9,7 @@ from alert.loop_stage import Stage, rules
 from store.judged_traces import MINUTE_NS, START_NS
 from store.stored_alerts import ALERT, incident
 from tracegrade.alert.incidents import incidents_now
-from tracegrade.alert.message import headline
+from tracegrade.alert.notify.message import headline
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import Silence, StoredAlert, save_silence
 from tracegrade.store.incidents import accept, recent_incidents

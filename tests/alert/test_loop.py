@@ -9,7 +9,7 @@ from alert.loop_stage import Channel, Stage, rules
 from store.engines import POSTGRESQL, needs_postgresql
 from store.judged_traces import MINUTE_NS, START_NS, judged
 from store.stored_runs import begin
-from tracegrade.alert.message import details, summary
+from tracegrade.alert.notify.message import details, summary
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import Silence, recent_alerts, save_silence
 from tracegrade.store.incidents import Incident

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tracegrade.alert.links import Links
+from tracegrade.alert.notify.links import Links
 from tracegrade.cli import main
 from tracegrade.cli.reading import read_settings
 

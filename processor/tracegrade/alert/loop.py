@@ -12,8 +12,8 @@ from tracegrade.alert.check import Before, Checked, Ending, alerting_rules, chec
 from tracegrade.alert.diagnose.diagnose import with_diagnoses
 from tracegrade.alert.failing_traces import FailingTraces
 from tracegrade.alert.incidents import incidents_now
-from tracegrade.alert.notifier import Notifier
-from tracegrade.alert.notify.registry import Channel
+from tracegrade.alert.notify.channels.registry import Channel
+from tracegrade.alert.notify.notifier import Notifier
 from tracegrade.alert.settings import AlertsSettings
 from tracegrade.alert.slo_metrics import publish
 from tracegrade.alert.stored_history import SettledHours, StoredHistory
@@ -70,7 +70,7 @@ class AlertLoop:
         self._settings = settings or AlertsSettings()
         self._include_values = include_values
         self._judged_to_ns = judged_to_ns
-        self._notifier = Notifier(engine, channels, telemetry, self._settings)
+        self._notifier = Notifier(engine, channels, telemetry, self._settings, self._settings.interval)
         self._ending = Ending(self._settings.replaced_after, self._settings.stale_after)
         self._settled = SettledHours()
         self._counted_firing: tuple[Labels, ...] = ()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tracegrade.alert.links import Links
+    from tracegrade.alert.notify.links import Links
     from tracegrade.config import Config
     from tracegrade.store.alerts import Silence, StoredAlert
     from tracegrade.store.incidents import Incident
@@ -57,7 +57,7 @@ def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, 
 
     Below the table stand the alerts that cannot tell yet whether anything is wrong.
     """
-    from tracegrade.alert.silences import silence_of, with_silence
+    from tracegrade.alert.notify.silences import silence_of, with_silence
     from tracegrade.store.alerts import stored_silences
     from tracegrade.store.incidents import recent_incidents
     from tracegrade.store.open import reading_store
@@ -105,8 +105,8 @@ def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, 
 @reports_errors
 def show(settings: ReadSettings, output_format: str, incident: str) -> None:
     """Show one incident: what broke, since when, where most, what changed near that time, and examples."""
-    from tracegrade.alert.message import text
-    from tracegrade.alert.silences import with_silence
+    from tracegrade.alert.notify.message import text
+    from tracegrade.alert.notify.silences import with_silence
     from tracegrade.store.alerts import stored_silences
     from tracegrade.store.open import reading_store
 
@@ -272,8 +272,8 @@ def test(config: "Config", chosen: tuple[str, ...]) -> None:
 
     Routes and silences do not apply, and nothing is stored. Exit code 1 if a channel did not take it.
     """
-    from tracegrade.alert.notify.registry import channels
-    from tracegrade.alert.sample_incident import sample_incidents
+    from tracegrade.alert.notify.channels.registry import channels
+    from tracegrade.alert.notify.sample_incident import sample_incidents
 
     known = {channel.name: channel for channel in channels(config.alerts)}
     if not known:
@@ -294,7 +294,7 @@ def test(config: "Config", chosen: tuple[str, ...]) -> None:
 
 
 def _previewed(alert: "StoredAlert", links: "Links") -> "Sequence[str | Styled]":
-    from tracegrade.alert.message import lines, summary
+    from tracegrade.alert.notify.message import lines, summary
     from tracegrade.store.incidents import Incident
 
     state, _, *rest = _shown(Incident("", [alert]))
@@ -314,7 +314,7 @@ def _ends_ns(silence: "Silence | None") -> int | None:
 
 
 def _shown(incident: "Incident", silenced_until_ns: int | None = None) -> "Sequence[str | Styled]":
-    from tracegrade.alert.message import headline
+    from tracegrade.alert.notify.message import headline
 
     states = {
         "firing": ("! firing", "bold red"),
@@ -333,7 +333,7 @@ def _shown(incident: "Incident", silenced_until_ns: int | None = None) -> "Seque
 
 
 def _labels(written: tuple[str, ...]) -> dict[str, str]:
-    from tracegrade.alert.labels import check_labels
+    from tracegrade.alert.notify.labels import check_labels
 
     labels = {}
     for item in written:

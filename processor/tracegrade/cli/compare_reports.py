@@ -25,7 +25,7 @@ from tracegrade.cli.output import markdown_table
 from tracegrade.cli.reports import SARIF_LEVELS, as_markdown, junit_document, sarif_log, xml_text
 
 if TYPE_CHECKING:
-    from tracegrade.alert.links import Links
+    from tracegrade.alert.notify.links import Links
     from tracegrade.compare.behaviour import Behaviour
     from tracegrade.compare.comparison import ComparedRule, Comparison
     from tracegrade.compare.pairing import Change, Pairs

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from tracegrade.alert.links import NO_LINKS, Links
+from tracegrade.alert.notify.links import NO_LINKS, Links
 from tracegrade.cli.settings_option import options_read_by
 from tracegrade.store.place import DATA_DIR, sqlite_url
 

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 from sqlalchemy import Engine
 
-from tracegrade.alert.events import AlertEvents
 from tracegrade.alert.loop import AlertLoop
-from tracegrade.alert.notify.registry import channels
+from tracegrade.alert.notify.channels.registry import channels
+from tracegrade.alert.notify.events import AlertEvents
 from tracegrade.config import Config
 from tracegrade.deliver.consumer import SinkConsumer, wait
 from tracegrade.deliver.registry import open_sinks

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 from sqlalchemy import Connection
 
-from tracegrade.alert.message import length_text
+from tracegrade.alert.notify.message import length_text
 from tracegrade.alert.slo import SloStatus, firing_places
 from tracegrade.alert.stored_slos import courses, stored_slos
 from tracegrade.document.duration import duration_text

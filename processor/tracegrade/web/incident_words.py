@@ -2,7 +2,14 @@
 
 from dataclasses import dataclass
 
-from tracegrade.alert.message import bad_results, budget_text, length_text, long_time_text, value_text, watched_name
+from tracegrade.alert.notify.message import (
+    bad_results,
+    budget_text,
+    length_text,
+    long_time_text,
+    value_text,
+    watched_name,
+)
 from tracegrade.display import count
 from tracegrade.document.duration import duration_text
 from tracegrade.model.evaluation import MEASURES

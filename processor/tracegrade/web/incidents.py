@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tracegrade.alert.message import headline
-from tracegrade.alert.silences import silence_of
+from tracegrade.alert.notify.message import headline
+from tracegrade.alert.notify.silences import silence_of
 from tracegrade.store.alerts import Silence, StoredAlert
 from tracegrade.store.incidents import Incident
 

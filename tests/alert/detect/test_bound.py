@@ -6,7 +6,7 @@ import pytest
 
 from alert.staged import DAY, Stage, rule_of
 from tracegrade.alert.detect.finding import measure
-from tracegrade.alert.message import summary
+from tracegrade.alert.notify.message import summary
 from tracegrade.rule.alert import Alert
 from tracegrade.store.history import Outcomes, total
 

@@ -8,7 +8,7 @@ import pytest
 from alert.staged import DAY, HourlyStage, Stage, rule_of
 from tracegrade.alert.check import Before, check, slo_statuses
 from tracegrade.alert.detect.burn import Budget, fires_after_s, pairs_of
-from tracegrade.alert.message import lines, summary
+from tracegrade.alert.notify.message import lines, summary
 from tracegrade.rule.alert_forms import Slo
 from tracegrade.store.schema import MINUTE_NS
 

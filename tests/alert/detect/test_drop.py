@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from alert.staged import DAY, Stage, rule_of
-from tracegrade.alert.message import summary
+from tracegrade.alert.notify.message import summary
 from tracegrade.store.schema import MINUTE_NS
 
 DROP = {"drop": {"against": "7d"}, "over": "1d"}

@@ -9,7 +9,7 @@ from bench.value_rates import Values, changes, look_for_rise
 
 from alert.staged import DAY, Stage, rule_of
 from tracegrade.alert.detect.steps import values_of
-from tracegrade.alert.message import lines, summary
+from tracegrade.alert.notify.message import lines, summary
 from tracegrade.store.history import Bin, Outcomes, total
 from tracegrade.store.schema import MINUTE_NS
 

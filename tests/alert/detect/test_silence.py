@@ -6,7 +6,7 @@ import pytest
 
 from alert.staged import DAY, HourlyStage, Stage, rule_of
 from tracegrade.alert.check import Before, check
-from tracegrade.alert.message import lines, summary
+from tracegrade.alert.notify.message import lines, summary
 from tracegrade.rule.rule import Rule
 from tracegrade.store.schema import MINUTE_NS
 

@@ -6,7 +6,7 @@ import pytest
 
 from alert.loop_stage import Stage, rules
 from store.judged_traces import MINUTE_NS, START_NS, evaluation, trace_id
-from tracegrade.alert.message import lines
+from tracegrade.alert.notify.message import lines
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.incidents import open_incidents

@@ -22,7 +22,7 @@ from sqlalchemy import Engine  # importable by the line above
 from store.judged_traces import AGENT_SPAN, MINUTE_NS, START_NS, judged, spans, tool_call
 from store.stored_alerts import ALERT
 from tracegrade.alert.diagnose.diagnose import diagnose
-from tracegrade.alert.message import lines
+from tracegrade.alert.notify.message import lines
 from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.model.trace_result import RunSummary, TraceResult
 from tracegrade.store.alerts import Facts

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, select
 from tracegrade.alert.diagnose.cases import Case, every_case
 from tracegrade.alert.diagnose.slices import ValuesOf
 from tracegrade.alert.diagnose.watched import Watched
-from tracegrade.alert.message import time_text
+from tracegrade.alert.notify.message import time_text
 from tracegrade.store.diagnosis import Change
 from tracegrade.store.periods import Period, first_minutes, seen_before
 from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, rule_texts, series

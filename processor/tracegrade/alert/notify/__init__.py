@@ -1,1 +1,1 @@
-"""Alert channels: one small file each."""
+"""Who is notified of incidents, when, and in which words."""

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from tracegrade.alert.accepting import NotAcceptable, accept
-from tracegrade.alert.silences import with_silence
+from tracegrade.alert.notify.silences import with_silence
 from tracegrade.store.alerts import AlertState, StoredAlert, stored_silences
 from tracegrade.store.incidents import Incident, Notification, recent_incidents, stored_incident
 from tracegrade.web.access import may_change

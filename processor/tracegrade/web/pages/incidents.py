@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tracegrade.alert.accepting import Acceptance, NotAcceptable, accept, acceptance
-from tracegrade.alert.message import bad_results, summary
+from tracegrade.alert.notify.message import bad_results, summary
 from tracegrade.store.alerts import StoredAlert, stored_silences
 from tracegrade.store.incidents import Incident, stored_incident
 from tracegrade.store.schema import MINUTE_NS

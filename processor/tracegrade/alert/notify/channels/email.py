@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
 
-from tracegrade.alert.links import Links
-from tracegrade.alert.message import subject, text
-from tracegrade.alert.settings import EmailSettings
+from tracegrade.alert.notify.links import Links
+from tracegrade.alert.notify.message import subject, text
+from tracegrade.alert.notify.settings import EmailSettings
 from tracegrade.store.incidents import Incident
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tracegrade.alert.labels import Globs, check_labels, matches
+from tracegrade.alert.notify.labels import Globs, check_labels, matches
 from tracegrade.document.file_model import FileModel
 from tracegrade.rule.mistakes import refuse_what_went
 

@@ -1,9 +1,9 @@
 from dataclasses import replace
 
-from alert.notify.listening import ALERT, INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY, Server, incident
-from tracegrade.alert.links import NO_LINKS
-from tracegrade.alert.notify.alertmanager import Alertmanager
-from tracegrade.alert.settings import AlertmanagerSettings
+from alert.notify.channels.listening import ALERT, INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY, Server, incident
+from tracegrade.alert.notify.channels.alertmanager import Alertmanager
+from tracegrade.alert.notify.links import NO_LINKS
+from tracegrade.alert.notify.settings import AlertmanagerSettings
 
 
 def test_what_fires_is_posted_until_it_is_heard_of_again_and_what_ended_with_its_end(server: Server) -> None:

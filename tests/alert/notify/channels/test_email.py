@@ -5,9 +5,9 @@ from email import message_from_bytes, policy
 
 import pytest
 
-from alert.notify.listening import INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY
-from tracegrade.alert.notify.email import Email
-from tracegrade.alert.settings import EmailSettings
+from alert.notify.channels.listening import INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY
+from tracegrade.alert.notify.channels.email import Email
+from tracegrade.alert.notify.settings import EmailSettings
 
 
 class MailServer(socketserver.ThreadingTCPServer):

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 from pydantic import SecretStr
 
-from alert.notify.listening import ALERT, INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY, Server, incident
-from tracegrade.alert.notify.slack import Slack
-from tracegrade.alert.settings import SlackSettings
+from alert.notify.channels.listening import ALERT, INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY, Server, incident
+from tracegrade.alert.notify.channels.slack import Slack
+from tracegrade.alert.notify.settings import SlackSettings
 
 
 def slack(server: Server) -> Slack:

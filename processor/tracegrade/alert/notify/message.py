@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from math import floor, log10
 
-from tracegrade.alert.links import NO_LINKS, Links
+from tracegrade.alert.notify.links import NO_LINKS, Links
 from tracegrade.document.duration import duration_text
 from tracegrade.model.evaluation import MEASURES
 from tracegrade.rule.watched import PASS_RATE, SCORE

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 from pydantic import SecretStr
 
-from alert.notify.listening import ALERT, INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY, Server, incident
-from tracegrade.alert.notify.pagerduty import PagerDuty
-from tracegrade.alert.settings import PagerDutySettings
+from alert.notify.channels.listening import ALERT, INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY, Server, incident
+from tracegrade.alert.notify.channels.pagerduty import PagerDuty
+from tracegrade.alert.notify.settings import PagerDutySettings
 
 
 def pagerduty(server: Server) -> PagerDuty:

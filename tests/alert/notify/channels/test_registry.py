@@ -1,8 +1,8 @@
 from pathlib import Path
 
-from tracegrade.alert import notify as folder
-from tracegrade.alert.notify.registry import CHANNELS
-from tracegrade.alert.settings import ChannelSettings
+from tracegrade.alert.notify import channels as folder
+from tracegrade.alert.notify.channels.registry import CHANNELS
+from tracegrade.alert.notify.settings import ChannelSettings
 
 
 def test_every_file_is_a_kind_that_settings_know() -> None:

@@ -6,10 +6,10 @@ alerts again, since it forgets alerts that are not sent again.
 
 import orjson
 
-from tracegrade.alert.links import Links
-from tracegrade.alert.message import annotations, rfc3339
-from tracegrade.alert.posting import Poster
-from tracegrade.alert.settings import AlertmanagerSettings
+from tracegrade.alert.notify.links import Links
+from tracegrade.alert.notify.message import annotations, rfc3339
+from tracegrade.alert.notify.posting import Poster
+from tracegrade.alert.notify.settings import AlertmanagerSettings
 from tracegrade.store.incidents import Incident
 
 _NS = 1_000_000_000

@@ -7,11 +7,11 @@ from importlib.metadata import version
 import pytest
 from pydantic import SecretStr
 
-from alert.notify.listening import ALERT, INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY, Server, incident
-from tracegrade.alert.links import NO_LINKS
-from tracegrade.alert.message import summary
-from tracegrade.alert.notify.webhook import Webhook, payload
-from tracegrade.alert.settings import WebhookSettings
+from alert.notify.channels.listening import ALERT, INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY, Server, incident
+from tracegrade.alert.notify.channels.webhook import Webhook, payload
+from tracegrade.alert.notify.links import NO_LINKS
+from tracegrade.alert.notify.message import summary
+from tracegrade.alert.notify.settings import WebhookSettings
 
 
 def test_a_notification_has_alertmanager_s_form() -> None:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from sqlalchemy import Engine
 
-from tracegrade.alert.notify.registry import Channel
-from tracegrade.alert.routes import routed
-from tracegrade.alert.settings import AlertsSettings
-from tracegrade.alert.silences import silence_of
+from tracegrade.alert.notify.channels.registry import Channel
+from tracegrade.alert.notify.routes import routed
+from tracegrade.alert.notify.settings import NotificationSettings
+from tracegrade.alert.notify.silences import silence_of
 from tracegrade.store.alerts import Silence, stored_silences
 from tracegrade.store.incidents import LEVELS, Incident, Notification, recent_incidents, save_incident
 from tracegrade.store.open import reading
@@ -35,14 +35,19 @@ class Notifier:
     """
 
     def __init__(
-        self, engine: Engine, channels: Sequence[Channel], telemetry: Telemetry, settings: AlertsSettings
+        self,
+        engine: Engine,
+        channels: Sequence[Channel],
+        telemetry: Telemetry,
+        settings: NotificationSettings,
+        every_s: float,
     ) -> None:
         self._engine = engine
         self._channels = channels
         self._telemetry = telemetry
         self._settings = settings
         self._names = [channel.name for channel in channels]
-        self._interval_ns = int(settings.interval * _NS)
+        self._every_ns = int(every_s * _NS)
         self._failures: dict[str, int] = defaultdict(int)  # in a row, by channel
         self._not_before_ns: dict[str, int] = {}  # by channel, after failures
         for name in self._names:
@@ -104,7 +109,7 @@ class Notifier:
             last = Notification(incident.state, now_ns, level=incident.level)
         else:
             self._failures[channel.name] += 1
-            delay_ns = min(self._interval_ns << min(self._failures[channel.name] - 1, 10), _MAX_BACKOFF_NS)
+            delay_ns = min(self._every_ns << min(self._failures[channel.name] - 1, 10), _MAX_BACKOFF_NS)
             self._not_before_ns[channel.name] = now_ns + delay_ns
             last = replace(last, tries=last.tries + 1, error=refused)
         with self._engine.begin() as connection:

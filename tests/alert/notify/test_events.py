@@ -7,8 +7,8 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from store.stored_alerts import ALERT, INCIDENT, incident
-from tracegrade.alert.events import AlertEvents, event
-from tracegrade.alert.message import summary
+from tracegrade.alert.notify.events import AlertEvents, event
+from tracegrade.alert.notify.message import summary
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.answer import Answer
 

@@ -5,9 +5,9 @@ import pytest
 from pydantic import ValidationError
 
 from store.stored_alerts import ALERT, INCIDENT, incident
-from tracegrade.alert.labels import matches
+from tracegrade.alert.notify.labels import matches
+from tracegrade.alert.notify.silences import silence_of
 from tracegrade.alert.settings import AlertsSettings
-from tracegrade.alert.silences import silence_of
 from tracegrade.store.alerts import Silence
 
 SILENCE = Silence("1", {"service": "shop"}, 100, 200, "")

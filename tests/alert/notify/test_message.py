@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from store.stored_alerts import ALERT
-from tracegrade.alert.message import lines
+from tracegrade.alert.notify.message import lines
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.diagnosis import Reason, Slice
 

@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from store.stored_alerts import ALERT
-from tracegrade.alert.routes import routed
+from tracegrade.alert.notify.routes import routed
 from tracegrade.alert.settings import AlertsSettings
 
 HOOK = {"webhook": {"url": "http://127.0.0.1/"}}

@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from tracegrade.alert.links import Links
-from tracegrade.alert.message import details, headline, rfc3339
-from tracegrade.alert.posting import Poster
-from tracegrade.alert.settings import PagerDutySettings
+from tracegrade.alert.notify.links import Links
+from tracegrade.alert.notify.message import details, headline, rfc3339
+from tracegrade.alert.notify.posting import Poster
+from tracegrade.alert.notify.settings import PagerDutySettings
 from tracegrade.store.incidents import Incident
 
 _SEVERITIES = {"critical": "critical", "high": "error", "medium": "warning", "low": "warning", "info": "info"}

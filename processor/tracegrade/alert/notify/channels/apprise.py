@@ -1,8 +1,8 @@
 """Incidents to the services that apprise knows; needs the extra tracegrade[notify]."""
 
-from tracegrade.alert.links import Links
-from tracegrade.alert.message import subject, text
-from tracegrade.alert.settings import AppriseSettings
+from tracegrade.alert.notify.links import Links
+from tracegrade.alert.notify.message import subject, text
+from tracegrade.alert.notify.settings import AppriseSettings
 from tracegrade.store.incidents import Incident
 
 

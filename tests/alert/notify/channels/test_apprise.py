@@ -1,13 +1,13 @@
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from alert.notify.listening import INCIDENT, NOW_NS, SUMMARY, Server
+from alert.notify.channels.listening import INCIDENT, NOW_NS, SUMMARY, Server
 
 pytest.importorskip("apprise", reason="needs pip install -e '.[notify]'")
 
-from tracegrade.alert.links import NO_LINKS
-from tracegrade.alert.notify.apprise import Apprise
-from tracegrade.alert.settings import AppriseSettings
+from tracegrade.alert.notify.channels.apprise import Apprise
+from tracegrade.alert.notify.links import NO_LINKS
+from tracegrade.alert.notify.settings import AppriseSettings
 
 
 # Its modules for other services use what Python deprecates.

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tracegrade.alert.links import Links
-from tracegrade.alert.notify.alertmanager import Alertmanager
-from tracegrade.alert.notify.apprise import Apprise
-from tracegrade.alert.notify.email import Email
-from tracegrade.alert.notify.pagerduty import PagerDuty
-from tracegrade.alert.notify.slack import Slack
-from tracegrade.alert.notify.webhook import Webhook
-from tracegrade.alert.settings import AlertsSettings
+from tracegrade.alert.notify.channels.alertmanager import Alertmanager
+from tracegrade.alert.notify.channels.apprise import Apprise
+from tracegrade.alert.notify.channels.email import Email
+from tracegrade.alert.notify.channels.pagerduty import PagerDuty
+from tracegrade.alert.notify.channels.slack import Slack
+from tracegrade.alert.notify.channels.webhook import Webhook
+from tracegrade.alert.notify.links import Links
+from tracegrade.alert.notify.settings import NotificationSettings
 from tracegrade.store.incidents import Incident
 
 
@@ -45,7 +45,7 @@ CHANNELS: dict[str, Callable[[str, Any, Links], Channel]] = {
 }
 
 
-def channels(settings: AlertsSettings) -> list[Channel]:
+def channels(settings: NotificationSettings) -> list[Channel]:
     """The channels that the settings name, ready to send."""
     return [
         CHANNELS[channel.kind](name, getattr(channel, channel.kind), settings.links)

@@ -1,0 +1,3 @@
+from alert.notify.channels.listening import server
+
+__all__ = ["server"]

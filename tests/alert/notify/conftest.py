@@ -1,3 +1,0 @@
-from alert.notify.listening import server
-
-__all__ = ["server"]
