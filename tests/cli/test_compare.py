@@ -390,3 +390,40 @@ def test_what_traces_took_and_called_stands_beside(tmp_path: Path) -> None:
     assert "tokens        100     300     +200" in shown
     assert "send_mail   new   0.0%      100.0%    0 / 1" in shown
     assert "find_order x2, send_mail  0.0%      100.0%" in shown
+
+
+def test_argument_values_that_never_came_before(tmp_path: Path) -> None:
+    def one(number: int, release: str, currency: str) -> TraceResult:
+        called = [tool_call(arguments={"currency": currency})]
+        return judged(number, evaluations=[evaluation(number, release=release)], release=release, tool_calls=called)
+
+    store(
+        tmp_path,
+        *(one(number, "1.0", "EUR") for number in range(1, 13)),
+        *(one(number, "2.0", "GBP" if number > 20 else "EUR") for number in range(15, 25)),
+    )
+    sides = ["release:1.0", "release:2.0"]
+    (found,) = compared(tmp_path, *sides, exit_code=3)["behaviour"]["arguments"]
+    assert found == {
+        "tool": "create_order",
+        "argument": "currency",
+        "new": False,
+        "calls_a": 12,
+        "calls_b": 10,
+        "new_values": 1,
+        "values": [{"value": '"GBP"', "calls": 4, "trace": trace_id(24)}],
+    }
+    assert 'create_order  currency  1 value   "GBP" (4)' in run(tmp_path, "compare", *sides).stdout
+    markdown = run(tmp_path, "compare", *sides, "--format", "markdown").stdout
+    assert "| create_order | currency | 1 value |" in markdown
+    assert "GBP" not in markdown
+    assert compared(tmp_path, *sides, "--no-behaviour", exit_code=3)["behaviour"] is None
+
+
+def test_a_trace_that_cannot_be_read_has_no_arguments(tmp_path: Path) -> None:
+    store(tmp_path, *traces("1.0", "pp", first=1), *traces("2.0", "pp", first=10))
+    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE traces SET judged = 'damaged'")
+    engine.dispose()
+    assert compared(tmp_path, "release:1.0", "release:2.0", exit_code=3)["behaviour"]["arguments"] == []

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="From counts alone: fast in a store of any size, and every result is taken as independent of the others.",
 )
+@click.option("--no-behaviour", is_flag=True, help="Leave out what is called differently: faster.")
 @click.option(
     "--format",
     "output_format",
@@ -55,6 +56,7 @@ def command(
     margin: float | None,
     allow_within_margin: bool,
     rates_only: bool,
+    no_behaviour: bool,
     output_format: str,
     **filters: Any,
 ) -> None:
@@ -79,7 +81,13 @@ def command(
         side_a, side_b = side_of(a, shared, time_of), side_of(b, shared, time_of)
     except ValueError as error:
         raise CompareError(str(error)) from None
-    wanted = Wanted(MARGIN if margin is None else margin, allow_within_margin, rates_only, Prices(settings.prices))
+    wanted = Wanted(
+        MARGIN if margin is None else margin,
+        allow_within_margin,
+        rates_only,
+        behaviour=not no_behaviour,
+        cost_of=Prices(settings.prices),
+    )
     with reading_store(settings.store_url) as connection, progress("traces read", None) as advance:
         found: Comparison = compare(connection, side_a, side_b, wanted, advance)
     if output_format == "json":

@@ -14,6 +14,7 @@ from tracegrade.cli.compare_tables import (
     TAKEN,
     measure_cells,
     measure_name,
+    news_of,
     number_cells,
     order_text,
     orders_to_show,
@@ -194,6 +195,9 @@ def _behaviour(found: "Behaviour", links: "Links") -> Iterator[str]:
     ]
     if orders:
         yield markdown_table(["order of calls", "traces A", "traces B"], orders)
+    if found.arguments:
+        rows = [[as_markdown(item.tool), as_markdown(item.argument), news_of(item)] for item in found.arguments]
+        yield markdown_table(["tool", "argument", "new on B"], rows)
 
 
 def _folded(title: str, text: str) -> str:

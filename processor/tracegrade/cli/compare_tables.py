@@ -8,6 +8,7 @@ from tracegrade.cli.output import Styled, print_line, print_table, styled
 from tracegrade.display import count
 
 if TYPE_CHECKING:
+    from tracegrade.compare.arguments import NewArgument
     from tracegrade.compare.behaviour import Behaviour, Usage, Variant
     from tracegrade.compare.comparison import Compared, ComparedRule, Comparison
     from tracegrade.compare.measures import Measured, Measures, Summary
@@ -24,6 +25,7 @@ _NUMBERS = ("A", "B", "difference", "95 % interval", "p", "results")
 TAKEN = ("mean A", "mean B", "difference", "95 % interval", "median A / B", "95 % are below, A / B")
 _LEAST_CHANGE = 0.005  # of a share: smaller ones are not listed
 _MOST_ORDERS = 10
+_MOST_VALUES = 5
 SUMS = {0: "Not worse", 1: "Worse", 3: "Cannot tell"}
 
 
@@ -152,6 +154,19 @@ def _print_behaviour(found: "Behaviour") -> None:
     if orders:
         rows = [[order_text(order), *_shares(order.share_a, order.share_b)] for order in orders]
         print_table("", ["order of calls", "traces A", "traces B"], rows)
+
+    if found.arguments:
+        rows = [[item.tool, item.argument, news_of(item), _values(item)] for item in found.arguments]
+        print_table("", ["tool", "argument", "new on B", "such as (calls)"], rows)
+
+
+def news_of(item: "NewArgument") -> str:
+    """What is new of an argument, without its values."""
+    return f"in {count(item.calls_b, 'call')}, on A in none" if item.is_new else count(item.value_count, "value")
+
+
+def _values(item: "NewArgument") -> str:
+    return ", ".join(f"{value.value} ({value.calls})" for value in item.values[:_MOST_VALUES])
 
 
 def _shares(a: float, b: float) -> tuple[str, str]:

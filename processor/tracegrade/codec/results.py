@@ -131,6 +131,18 @@ def unpack_summary(packed: bytes) -> TraceSummary:
         raise ResultError(f"packed results cannot be read: {error}") from None
 
 
+def unpack_calls(packed: bytes) -> list[ToolCall]:
+    """Only the calls of the result with this ``packed``.
+
+    Raises:
+        ResultError: `packed` is damaged or of another version.
+    """
+    try:
+        return [_call(row) for row in _parts(packed)[1]]
+    except (ValueError, TypeError, IndexError) as error:
+        raise ResultError(f"packed results cannot be read: {error}") from None
+
+
 def with_runs(packed: bytes, runs: Sequence[RunSummary]) -> bytes:
     """The ``packed`` of the same result with these runs in its summary.
 

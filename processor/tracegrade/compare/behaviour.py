@@ -1,10 +1,11 @@
-"""What agents do differently: which tools they call, how often, and in which order."""
+"""What agents do differently: which tools they call, how often, in which order, with what."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tracegrade.compare.arguments import NewArgument
 from tracegrade.model.json_value import JsonValue
 
 MOST_VARIANTS = 100_000
@@ -96,11 +97,15 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """Every tool, by name, and the orders whose share changed most, of ``variants`` different ones."""
+    """Every tool, by name, and the orders whose share changed most, of ``variants`` different ones.
+
+    ``arguments`` are those of which something is new on B.
+    """
 
     tools: Sequence[Usage]
     orders: Sequence[Variant]
     variants: int
+    arguments: Sequence[NewArgument]
 
     def to_json(self) -> dict[str, JsonValue]:
         """All of it."""
@@ -108,11 +113,12 @@ class Behaviour:
             "tools": [tool.to_json() for tool in self.tools],
             "orders": [order.to_json() for order in self.orders],
             "orders_in_all": self.variants,
+            "arguments": [argument.to_json() for argument in self.arguments],
         }
 
 
-def behaviour(a: SideBehaviour, b: SideBehaviour) -> Behaviour:
-    """How the behaviour `b` differs from `a`."""
+def behaviour(a: SideBehaviour, b: SideBehaviour, arguments: Sequence[NewArgument] = ()) -> Behaviour:
+    """How the behaviour `b` differs from `a`; `arguments` are those of which something is new."""
     tools = [
         Usage(
             name,
@@ -136,7 +142,7 @@ def behaviour(a: SideBehaviour, b: SideBehaviour) -> Behaviour:
         for variant in {*a.variants, *b.variants}
     ]
     orders.sort(key=lambda order: (-abs(order.share_b - order.share_a), order.tools))
-    return Behaviour(tools, orders[:_SHOWN_VARIANTS], len(orders))
+    return Behaviour(tools, orders[:_SHOWN_VARIANTS], len(orders), arguments)
 
 
 def _share(counted: Mapping[Any, float], key: object, side: SideBehaviour) -> float:

@@ -52,13 +52,14 @@ UnitKey: TypeAlias = tuple[str, str, str]  # rule id, rule hash, evaluation or "
 class Collected:
     """What was read of one side; with ``more_traces`` there are older ones that were not read.
 
-    ``measures`` and ``behaviour`` are of complete traces.
+    ``measures`` and ``behaviour`` are of complete traces, whose numbers in the store are ``numbers``.
     """
 
     measures: SideMeasures
     behaviour: SideBehaviour = field(default_factory=SideBehaviour)
     tallies: dict[RuleKey, RuleTallies] = field(default_factory=dict)
     units: defaultdict[UnitKey, list[Unit]] = field(default_factory=lambda: defaultdict(list))
+    numbers: list[int] = field(default_factory=list)
     traces: int = 0
     more_traces: bool = False
 
@@ -121,6 +122,7 @@ class _Reader:
             if row.complete:
                 calls = orjson.loads(row.tool_calls)
                 self.found.measures.add(row, calls, runs, 1 / kept, (place.tenant, place.cluster))
+                self.found.numbers.append(row.number)
                 self.found.behaviour.add(place.trace_id, calls, 1 / kept)
 
     def _read_results(self, row: Any, place: Place, subjects: "_Subjects") -> float:

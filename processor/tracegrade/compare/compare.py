@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from tracegrade.compare.behaviour import behaviour
+from tracegrade.compare.arguments import SideArguments, new_arguments
+from tracegrade.compare.behaviour import Behaviour, behaviour
 from tracegrade.compare.collected import Collected, collect
 from tracegrade.compare.comparison import Comparison, by_counts, by_results, decided
 from tracegrade.compare.measures import measured
@@ -14,7 +15,7 @@ from tracegrade.compare.tally import RuleTexts, counted_side, rules_on_both
 from tracegrade.compare.verdict import MARGIN
 from tracegrade.model.usage import CostOf, no_prices
 from tracegrade.store.runs import Run
-from tracegrade.store.sides import side_series
+from tracegrade.store.sides import side_calls, side_series
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +23,14 @@ class Wanted:
     """What is asked of a comparison.
 
     ``margin``: by so much a pass rate may fall before it matters, 0..1. ``rates_only``: from counts, every result by
-    itself, so that ten million results take a second. ``cost_of`` says what tokens cost.
+    itself, so that ten million results take a second. ``behaviour``: also what is called differently. ``cost_of`` says
+    what tokens cost.
     """
 
     margin: float = MARGIN
     allow_within_margin: bool = False
     rates_only: bool = False
+    behaviour: bool = True
     cost_of: CostOf = no_prices
 
 
@@ -65,9 +68,21 @@ def compare(
         left_out,
         *asked,
         measures=measured(read_a.measures, read_b.measures),
-        behaviour=behaviour(read_a.behaviour, read_b.behaviour),
+        behaviour=_behaviour(connection, read_a, read_b, advance) if wanted.behaviour else None,
         notes=notes,
     )
+
+
+def _behaviour(connection: Connection, a: Collected, b: Collected, advance: Callable[[int], None]) -> Behaviour:
+    sides = []
+    for read in (a, b):
+        found = SideArguments()
+        for some in side_calls(connection, read.numbers):
+            for trace_id, calls in some:
+                found.add(trace_id, calls)
+            advance(len(some))
+        sides.append(found)
+    return behaviour(a.behaviour, b.behaviour, new_arguments(*sides))
 
 
 def _cut_short(name: str, read: Collected) -> str:

@@ -76,7 +76,7 @@ class Comparison:
     """Two sides, rule by rule.
 
     ``left_out`` says, by rule id, which results are not compared and why. ``measures`` and ``behaviour`` are None where
-    only counts were read.
+    they were not asked for.
     """
 
     a: str

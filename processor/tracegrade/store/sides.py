@@ -6,7 +6,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, or_, select
 
+from tracegrade.codec.results import ResultError, unpack_calls
+from tracegrade.model.tool_call import ToolCall
 from tracegrade.store.blocks import block_ranges
+from tracegrade.store.parts import in_parts
 from tracegrade.store.rates import counted_stretches
 from tracegrade.store.result_filter import ResultFilter, of_series, of_traces
 from tracegrade.store.run_numbers import numbers_of
@@ -93,6 +96,24 @@ def side_rows(
     query = query.order_by(traces.c.number.desc())
     for first, last in _joined(block_ranges(connection, searched, range(len(OUTCOMES)), *bounds)):
         yield connection.execute(query, {"first": first, "last": last}).all()
+
+
+def side_calls(connection: Connection, numbers: Sequence[int]) -> Iterator[list[tuple[str, list[ToolCall]]]]:
+    """The trace id and the calls with their values of the traces with these numbers, many at a time.
+
+    A trace whose results cannot be read has no calls.
+    """
+    query = select(traces.c.trace_id, traces.c.judged)
+    for some in in_parts(numbers):
+        rows = connection.execute(query.where(traces.c.number.in_(some)).order_by(traces.c.number.desc()))
+        yield [(bytes(trace_id).hex(), _calls_of(judged)) for trace_id, judged in rows]
+
+
+def _calls_of(judged: bytes) -> list[ToolCall]:
+    try:
+        return unpack_calls(judged)
+    except ResultError:  # damaged, or of another version: others tell enough
+        return []
 
 
 def _without_origin(result_filter: ResultFilter) -> ResultFilter:
