@@ -11,7 +11,7 @@ from tracegrade.cli.reports import REPORT_FORMATS
 from tracegrade.cli.times import TIME, time_of
 
 if TYPE_CHECKING:
-    from tracegrade.compare.comparison import Comparison
+    from tracegrade.compare.rejudged import Rejudging
 
 
 @click.command()
@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     is_flag=True,
     help="From counts alone: fast in a store of any size, and every result is taken as independent of the others.",
 )
+@click.option(
+    "--rejudge",
+    is_flag=True,
+    help="Judge the stored traces of both sides again, by the rules in force: for rules that are new or changed.",
+)
+@click.option("--rules", "rule_paths", multiple=True, metavar="PATH", help="With --rejudge: by these rules instead.")
 @click.option("--no-behaviour", is_flag=True, help="Leave out what is called differently: faster.")
 @click.option(
     "--format",
@@ -56,6 +62,8 @@ def command(
     margin: float | None,
     allow_within_margin: bool,
     rates_only: bool,
+    rejudge: bool,
+    rule_paths: tuple[str, ...],
     no_behaviour: bool,
     output_format: str,
     **filters: Any,
@@ -69,13 +77,17 @@ def command(
     """
     from tracegrade.cli.compare_reports import comparison_report
     from tracegrade.cli.compare_tables import print_comparison
-    from tracegrade.compare.compare import Wanted, compare
+    from tracegrade.compare.compare import Wanted, compare, compare_rejudged
     from tracegrade.compare.sides import CompareError, side_of
     from tracegrade.compare.verdict import MARGIN
     from tracegrade.rule.prices import Prices
     from tracegrade.store.open import reading_store
     from tracegrade.store.result_filter import ResultFilter
 
+    if rule_paths and not rejudge:
+        raise click.UsageError("--rules needs --rejudge: stored results are of the rules that were in force then")
+    if rejudge and rates_only:
+        raise click.UsageError("--rates-only reads counts, and --rejudge makes new results: give one of the two")
     shared = ResultFilter(since_ns=since, until_ns=until, **filters)
     try:
         side_a, side_b = side_of(a, shared, time_of), side_of(b, shared, time_of)
@@ -88,8 +100,12 @@ def command(
         behaviour=not no_behaviour,
         cost_of=Prices(settings.prices),
     )
+    by = _rejudging(settings, rule_paths) if rejudge else None
     with reading_store(settings.store_url) as connection, progress("traces read", None) as advance:
-        found: Comparison = compare(connection, side_a, side_b, wanted, advance)
+        if by is None:
+            found = compare(connection, side_a, side_b, wanted, advance)
+        else:
+            found = compare_rejudged(connection, side_a, side_b, wanted, by, advance)
     if output_format == "json":
         print_json([found.to_json()])
     elif output_format == "table":
@@ -97,3 +113,16 @@ def command(
     else:
         print_lines(comparison_report(output_format, found, settings.links))
     sys.exit(found.exit_code)
+
+
+def _rejudging(settings: ReadSettings, rule_paths: tuple[str, ...]) -> "Rejudging":
+    from tracegrade.cli.replay import cores
+    from tracegrade.compare.rejudged import Rejudging
+    from tracegrade.rule.load import load_rules
+
+    config = settings.whole()
+    paths = rule_paths or tuple(config.rules.paths)
+    rule_set = load_rules(paths, semantic_model=config.rules.semantic_model)
+    if not len(rule_set):
+        raise click.UsageError("no rules to judge by: give --rules PATH, or rules.paths in the settings")
+    return Rejudging(rule_set, paths, config.rules.semantic_model, config.traces, cores())

@@ -10,6 +10,7 @@ from tracegrade.cli.settings_option import options_read_by
 from tracegrade.store.place import DATA_DIR, sqlite_url
 
 if TYPE_CHECKING:
+    from tracegrade.config import Config
     from tracegrade.rule.prices import Price
 
 R = TypeVar("R")
@@ -17,11 +18,22 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """What of the settings is needed to show what is stored; ``prices`` are those of models."""
+    """What of the settings is needed to show what is stored; ``prices`` are those of models.
+
+    ``config_path`` and ``data_dir`` are where they are from, as they were given.
+    """
 
     store_url: str
     links: Links
     prices: "Mapping[str, Price]" = field(default_factory=dict)
+    config_path: Path | None = None
+    data_dir: str | None = None
+
+    def whole(self) -> "Config":
+        """All settings; reading them takes as long as showing what is stored."""
+        from tracegrade.config import load_config
+
+        return load_config(self.config_path, data_dir=self.data_dir)
 
     @property
     def has_prices(self) -> bool:
@@ -44,8 +56,8 @@ def read_settings(config_path: Path | None, data_dir: str | None) -> ReadSetting
         FileError: every mistake in the file, with its line and column.
     """
     if config_path is None:
-        return ReadSettings(sqlite_url(Path(DATA_DIR if data_dir is None else data_dir)), NO_LINKS)
+        return ReadSettings(sqlite_url(Path(DATA_DIR if data_dir is None else data_dir)), NO_LINKS, data_dir=data_dir)
     from tracegrade.config import load_config
 
     config = load_config(config_path, data_dir=data_dir)
-    return ReadSettings(config.store_url, config.alerts.links, config.traces.prices)
+    return ReadSettings(config.store_url, config.alerts.links, config.traces.prices, config_path, data_dir)

@@ -48,7 +48,7 @@ _GROUPS = ("rule", "agent", "service", "release")
 _MAX_LISTED = 50
 
 
-def _cores() -> int:
+def cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -103,7 +103,7 @@ def _cores() -> int:
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    default=_cores,
+    default=cores,
     show_default="all cores",
     help="The number of judging processes; 1: judge in this process. Small inputs are always judged in this process.",
 )

@@ -1,7 +1,7 @@
 """Reads one side's results one by one: what pairs and clusters are made of, and what runs took."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -85,17 +85,31 @@ def collect(
     Raises:
         CompareError: there is none.
     """
+    rows = side_rows(connection, side.result_filter, chosen)
+    found = collected(rows, side, chosen, texts, cost_of, advance)
+    if not found.tallies:
+        raise nothing_in(connection, side)
+    return found
+
+
+def collected(
+    rows: Iterable[Sequence[Any]],
+    side: Side,
+    chosen: Mapping[int, SideSeries],
+    texts: RuleTexts,
+    cost_of: CostOf,
+    advance: Callable[[int], None] = lambda _: None,
+) -> Collected:
+    """What these rows of ``traces`` hold of a side; otherwise as `collect`."""
     reader = _Reader(side, chosen, texts, Collected(SideMeasures(cost_of)))
-    for rows in side_rows(connection, side.result_filter, chosen):
-        for row in rows:
+    for some in rows:
+        for row in some:
             reader.read(row)
-        advance(len(rows))
+        advance(len(some))
         if reader.found.traces >= MOST_TRACES:
             reader.found.more_traces = True
             break
     reader.count()
-    if not reader.found.tallies:
-        raise nothing_in(connection, side)
     return reader.found
 
 

@@ -1,21 +1,27 @@
 """Compares two sides of what is stored."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
 from tracegrade.compare.arguments import SideArguments, new_arguments
 from tracegrade.compare.behaviour import Behaviour, behaviour
-from tracegrade.compare.collected import Collected, collect
+from tracegrade.compare.collected import MOST_TRACES, Collected, collect, collected
 from tracegrade.compare.comparison import Comparison, by_counts, by_results, decided
 from tracegrade.compare.measures import measured
-from tracegrade.compare.sides import Side, check_sides, stored_runs_of
+from tracegrade.compare.rejudged import Rejudged, Rejudging, rejudge
+from tracegrade.compare.sides import CompareError, Side, check_different, check_sides, stored_runs_of
 from tracegrade.compare.tally import RuleTexts, counted_side, rules_on_both
 from tracegrade.compare.verdict import MARGIN
+from tracegrade.display import count
 from tracegrade.model.usage import CostOf, no_prices
+from tracegrade.store.rule_texts import rules_of
 from tracegrade.store.runs import Run
-from tracegrade.store.sides import side_calls, side_series
+from tracegrade.store.sides import SideSeries, side_calls, side_series
+
+_NOT_KEPT = "the store did not keep what the rules read"
+_READ_JOURNAL = "'tracegrade replay' reads the journal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,32 +51,86 @@ def compare(
     check_sides(connection, a, b)
     series_a, series_b = (side_series(connection, side.result_filter) for side in (a, b))
     runs_a, runs_b = stored_runs_of(connection, a), stored_runs_of(connection, b)
-    hashes = {found.rule_hash for found in (*series_a.values(), *series_b.values())}
-    texts = RuleTexts(connection, hashes, (*runs_a, *runs_b))
-    levels = {found.rule_id: found.level for found in (*series_a.values(), *series_b.values()) if found.level}
+    series = (*series_a.values(), *series_b.values())
+    texts = RuleTexts(rules_of(connection, {found.rule_hash for found in series}), (*runs_a, *runs_b))
     notes = [*_unfinished("A", runs_a), *_unfinished("B", runs_b)]
-    asked = (wanted.margin, wanted.allow_within_margin)
     if wanted.rates_only:
         counted_a = counted_side(connection, a, series_a, texts)
         counted_b = counted_side(connection, b, series_b, texts)
         compared, left_out = rules_on_both(counted_a, counted_b)
-        rules = decided(by_counts(counted_a, counted_b, compared, levels), wanted.margin)
-        return Comparison(a.text, b.text, rules, left_out, *asked, notes=notes)
+        rules = decided(by_counts(counted_a, counted_b, compared, _levels(series)), wanted.margin)
+        return Comparison(a.text, b.text, rules, left_out, wanted.margin, wanted.allow_within_margin, notes=notes)
     read_a = collect(connection, a, series_a, texts, wanted.cost_of, advance)
     read_b = collect(connection, b, series_b, texts, wanted.cost_of, advance)
-    notes += [_cut_short(name, read) for name, read in (("A", read_a), ("B", read_b)) if read.more_traces]
+    return _of_results(connection, (a, b), (read_a, read_b), wanted, _levels(series), notes, advance)
+
+
+def compare_rejudged(
+    connection: Connection,
+    a: Side,
+    b: Side,
+    wanted: Wanted,
+    by: Rejudging,
+    advance: Callable[[int], None] = lambda _: None,
+) -> Comparison:
+    """As `compare`, with the traces of both sides judged again by the same rules.
+
+    Raises:
+        CompareError: the sides are the same, or no rule matches a trace of one.
+        KeptSpansError: the spans of a trace are damaged, or were stored by another version.
+        WorkerEnded: a process that judges was killed, or crashed.
+    """
+    check_different(a, b)
+    texts = RuleTexts({rule.hash: rule for rule in by.rule_set.rules})
+    reads, notes = [], []
+    levels: dict[str, str] = {}
+    for name, side in (("A", a), ("B", b)):
+        found = rejudge(connection, side, by, MOST_TRACES, advance)
+        read = collected([found.rows], side, found.chosen, texts, wanted.cost_of)
+        if not read.tallies:
+            raise CompareError(f"{side.text}: {_why_nothing(found)}")
+        reads.append(read)
+        levels |= _levels(found.chosen.values())
+        if found.not_kept:
+            notes.append(f"{name}: {count(found.not_kept, 'trace')} left out: {_NOT_KEPT}; {_READ_JOURNAL}")
+    of_sessions = [rule.id for rule in by.rule_set.rules if rule.scope == "session"]
+    if of_sessions:
+        notes.append(f"not judged again, since they judge sessions: {', '.join(of_sessions)}")
+    return _of_results(connection, (a, b), (reads[0], reads[1]), wanted, levels, notes, advance)
+
+
+def _why_nothing(found: Rejudged) -> str:
+    if found.not_kept and not found.rows:
+        return f"{_NOT_KEPT} of any of its {count(found.not_kept, 'trace')}; {_READ_JOURNAL}"
+    return f"no rule matches any of its {count(len(found.rows), 'stored trace')}"
+
+
+def _of_results(
+    connection: Connection,
+    sides: tuple[Side, Side],
+    reads: tuple[Collected, Collected],
+    wanted: Wanted,
+    levels: Mapping[str, str],
+    notes: Sequence[str],
+    advance: Callable[[int], None],
+) -> Comparison:
+    (a, b), (read_a, read_b) = sides, reads
     compared, left_out = rules_on_both(read_a.tallies, read_b.tallies)
-    rules = decided(by_results(read_a, read_b, compared, levels), wanted.margin)
     return Comparison(
         a.text,
         b.text,
-        rules,
+        decided(by_results(read_a, read_b, compared, levels), wanted.margin),
         left_out,
-        *asked,
+        wanted.margin,
+        wanted.allow_within_margin,
         measures=measured(read_a.measures, read_b.measures),
         behaviour=_behaviour(connection, read_a, read_b, advance) if wanted.behaviour else None,
-        notes=notes,
+        notes=[*notes, *(_cut_short(name, read) for name, read in zip("AB", reads, strict=True) if read.more_traces)],
     )
+
+
+def _levels(series: Iterable[SideSeries]) -> dict[str, str]:
+    return {found.rule_id: found.level for found in series if found.level}
 
 
 def _behaviour(connection: Connection, a: Collected, b: Collected, advance: Callable[[int], None]) -> Behaviour:

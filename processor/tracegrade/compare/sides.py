@@ -72,14 +72,23 @@ def _within(text: str, shared: ResultFilter, window: str, time_of: Callable[[str
     return found
 
 
+def check_different(a: Side, b: Side) -> None:
+    """Refuse sides that are the same.
+
+    Raises:
+        CompareError: they are.
+    """
+    if (a.result_filter, a.model) == (b.result_filter, b.model):
+        raise CompareError(f"A and B are the same, {a.text!r}: name two different sides")
+
+
 def check_sides(connection: Connection, a: Side, b: Side) -> None:
     """Refuse sides that cannot be compared.
 
     Raises:
         CompareError: both are the same, or one has no result of any rule.
     """
-    if (a.result_filter, a.model) == (b.result_filter, b.model):
-        raise CompareError(f"A and B are the same, {a.text!r}: name two different sides")
+    check_different(a, b)
     for side in (a, b):
         if not side_series(connection, side.result_filter):
             raise CompareError(_why_empty(connection, side))

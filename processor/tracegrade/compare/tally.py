@@ -1,7 +1,7 @@
 """The outcomes of one rule, or of one of its evaluations, on one side."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -12,7 +12,6 @@ from tracegrade.compare.sides import CompareError, Side, nothing_in
 from tracegrade.display import count
 from tracegrade.model.json_value import JsonValue
 from tracegrade.rule.rule import Rule
-from tracegrade.store.rule_texts import rules_of
 from tracegrade.store.runs import Run
 from tracegrade.store.schema import LIVE
 from tracegrade.store.sides import SideSeries, side_counts
@@ -96,9 +95,9 @@ SideTallies: TypeAlias = Mapping[RuleKey, RuleTallies]
 class RuleTexts:
     """How results of rules count, as the rules themselves say; a rule of which nothing is stored says nothing."""
 
-    def __init__(self, connection: Connection, hashes: Collection[str], runs: Iterable[Run]) -> None:
-        """Read the texts of the rules with these `hashes`; rules that judged `runs` alone are as those say."""
-        self._rules: dict[str, Rule] = rules_of(connection, hashes)
+    def __init__(self, rules: Mapping[str, Rule], runs: Iterable[Run] = ()) -> None:
+        """What `rules` say, by hash; rules that judged `runs` alone are as those say."""
+        self._rules = rules
         self._incomplete = {rule["hash"]: rule["incomplete"] for run in runs for rule in run.rules.values()}
         self._incomplete |= {rule_hash: rule.incomplete for rule_hash, rule in self._rules.items()}
 

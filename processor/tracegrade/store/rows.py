@@ -77,7 +77,7 @@ class TraceRows:
             trace.rule_set_hash,
             rows_to_json(self.evaluations),
             rows_to_json(self.decisions),
-            rows_to_json(_call_rows(self._judged.tool_calls)),
+            rows_to_json(call_rows(self._judged.tool_calls)),
             self._judged.packed,
             self._judged.spans,
             None if members is None else json.dumps({other.hex(): revision for other, revision in members.items()}),
@@ -136,7 +136,8 @@ def run_rows(runs: Sequence[RunSummary]) -> list[tuple[Any, ...]]:
     ]
 
 
-def _call_rows(tool_calls: Sequence[ToolCall]) -> list[tuple[Any, ...]]:
+def call_rows(tool_calls: Sequence[ToolCall]) -> list[tuple[Any, ...]]:
+    """The rows of the view ``tool_calls``."""
     rows = []
     for call in tool_calls:
         error, start_ns, end_ns = call.error, call.start_ns, call.end_ns

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, or_, select
 
-from tracegrade.codec.results import ResultError, unpack_calls
+from tracegrade.codec.results import ResultError, unpack_calls, unpack_result
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.blocks import block_ranges
 from tracegrade.store.parts import in_parts
 from tracegrade.store.rates import counted_stretches
@@ -96,6 +97,17 @@ def side_rows(
     query = query.order_by(traces.c.number.desc())
     for first, last in _joined(block_ranges(connection, searched, range(len(OUTCOMES)), *bounds)):
         yield connection.execute(query, {"first": first, "last": last}).all()
+
+
+def side_traces(connection: Connection, result_filter: ResultFilter) -> Iterator[tuple[int, TraceResult]]:
+    """The stored traces of a run, tenant and time, with their numbers, newest first; a few in memory at a time."""
+    bounds = numbers_of(connection, result_filter)
+    if bounds is None:
+        return
+    query = select(traces.c.number, traces.c.judged, traces.c.spans).where(*of_traces(_without_origin(result_filter)))
+    query = query.where(traces.c.members.is_(None), traces.c.number.between(*bounds)).order_by(traces.c.number.desc())
+    for number, judged, spans in connection.execute(query.execution_options(yield_per=64)):
+        yield number, unpack_result(judged, bytes(spans))
 
 
 def side_calls(connection: Connection, numbers: Sequence[int]) -> Iterator[list[tuple[str, list[ToolCall]]]]:
