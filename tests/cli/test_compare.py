@@ -427,3 +427,23 @@ def test_a_trace_that_cannot_be_read_has_no_arguments(tmp_path: Path) -> None:
         connection.exec_driver_sql("UPDATE traces SET judged = 'damaged'")
     engine.dispose()
     assert compared(tmp_path, "release:1.0", "release:2.0", exit_code=3)["behaviour"]["arguments"] == []
+
+
+def test_a_sample_is_weighed_on_both_ways_of_reading(tmp_path: Path) -> None:
+    store(
+        tmp_path,
+        *traces("1.0", "pppf", first=1, probability=0.1),
+        *traces("1.0", "pf", first=20, probability=0.5),
+        *traces("2.0", "ppff", first=40),
+    )
+    for option in ([], ["--rates-only"]):
+        (rule,) = compared(tmp_path, "release:1.0", "release:2.0", *option, exit_code=3)["rules"]
+        assert rule["a"]["pass_rate"] == pytest.approx((30 + 2) / (40 + 4))
+
+
+def test_of_two_contents_of_a_rule_that_judged_both_sides_the_one_with_more_results_is_compared(tmp_path: Path) -> None:
+    for release, first in (("1.0", 1), ("2.0", 40)):
+        store(tmp_path, *traces(release, "ppp", first=first, rule_hash="more"))
+        store(tmp_path, *traces(release, "pp", first=first + 10, rule_hash="less"))
+    (rule,) = compared(tmp_path, "release:1.0", "release:2.0", exit_code=3)["rules"]
+    assert rule["rule_hash"] == "more"

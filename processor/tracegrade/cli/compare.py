@@ -80,6 +80,7 @@ def command(
     from tracegrade.compare.compare import Wanted, compare, compare_rejudged
     from tracegrade.compare.sides import CompareError, side_of
     from tracegrade.compare.verdict import MARGIN
+    from tracegrade.model.usage import no_prices
     from tracegrade.rule.prices import Prices
     from tracegrade.store.open import reading_store
     from tracegrade.store.result_filter import ResultFilter
@@ -98,7 +99,7 @@ def command(
         allow_within_margin,
         rates_only,
         behaviour=not no_behaviour,
-        cost_of=Prices(settings.prices),
+        cost_of=Prices(settings.prices) if settings.prices else no_prices,
     )
     by = _rejudging(settings, rule_paths) if rejudge else None
     with reading_store(settings.store_url) as connection, progress("traces read", None) as advance:

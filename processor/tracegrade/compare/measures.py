@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tracegrade.compare.shares import Z95
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.usage import CostOf, Tokens, Usage
+from tracegrade.model.usage import CostOf, Tokens, Usage, no_prices
 
 MEASURES = ("duration_s", "calls", "errors", "tokens", "cost")
 """Of each trace: seconds from its first start to its last end, tool calls, failed ones, tokens, and their cost."""
@@ -88,9 +88,10 @@ class SideMeasures:
         spent = [run for run in runs if run[_INPUT] is not None or run[_OUTPUT] is not None]
         if spent:
             self._put("tokens", sum((run[_INPUT] or 0) + (run[_OUTPUT] or 0) for run in spent), weight, cluster)
-            cost = self.cost_of([_usage(run) for run in spent]).amount
-            if cost is not None:
-                self._put("cost", cost, weight, cluster)
+            if self.cost_of is not no_prices:
+                cost = self.cost_of([_usage(run) for run in spent]).amount
+                if cost is not None:
+                    self._put("cost", cost, weight, cluster)
 
     def _put(self, name: str, value: float, weight: float, cluster: Hashable) -> None:
         self.taken[name].append(Taken(value, weight, cluster))

@@ -78,7 +78,6 @@ class _Result(NamedTuple):
 
     series: SideSeries
     service: str
-    release: str | None
     case: str | None
     kind: int
     subject: str
@@ -172,7 +171,7 @@ def _results(decision: Decision) -> Iterator[_Result]:
         level = pair.level if evaluation else ""
         series = SideSeries(pair.rule_id, pair.rule_hash, evaluation, level, pair.probability, subject.agent)
         kind = SUBJECT_KINDS.index(subject.kind)
-        return _Result(series, subject.service, subject.release, case, kind, subject.id, OUTCOMES.index(outcome))
+        return _Result(series, subject.service, case, kind, subject.id, OUTCOMES.index(outcome))
 
     word = decision.outcome or decision.kind
     if word in OUTCOMES:
@@ -210,12 +209,12 @@ def _row(
 
 
 def _wanted(results: Iterable[_Result], asked: ResultFilter) -> Iterator[_Result]:
+    """The results that are asked for; all are of the release of their trace, which was asked before."""
     for result in results:
         known = (
             (asked.rule, result.series.rule_id),
             (asked.agent, result.series.agent),
             (asked.service, result.service),
-            (asked.release, result.release),
         )
         if all(wanted is None or wanted == value for wanted, value in known):
             yield result

@@ -1,0 +1,83 @@
+from collections import Counter
+
+import orjson
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine
+
+from store import any_store
+from store.judged_traces import evaluation, judged, tool_call, trace_id
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.store.open import open_store, reading
+from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.schema import OUTCOMES
+from tracegrade.store.sides import run_names, side_calls, side_counts, side_rows, side_series, side_traces
+from tracegrade.store.write import StoreWriter
+
+
+def of_all_times(found: ResultFilter) -> ResultFilter:
+    """The same filter as series know it: without what only single results and traces have."""
+    names = ("rule", "rule_hash", "service", "agent", "release", "tenant", "run")
+    return ResultFilter(**{name: getattr(found, name) for name in names})
+
+
+def test_rows_and_counts_agree_in_any_store(tmp_path_factory) -> None:
+    engine = open_store(f"sqlite:///{tmp_path_factory.mktemp('store') / 'any.db'}")
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.integers(0, 10_000), st.integers(0, 25), any_store.filters)
+    def agree(seed: int, size: int, drawn: ResultFilter) -> None:
+        any_store.filled(engine, seed, size)
+        asked = of_all_times(drawn)
+        with reading(engine) as connection:
+            chosen = side_series(connection, asked)
+            rows = [row for some in side_rows(connection, asked, chosen) for row in some]
+            stored: Counter[tuple[int, bool, str]] = Counter()
+            for row in rows:
+                for series, outcome in [(item[1], item[5]) for item in orjson.loads(row.evaluations)]:
+                    stored[series, bool(row.complete), OUTCOMES[outcome]] += series in chosen
+                for series, _, _, _, outcome, *_ in orjson.loads(row.decisions):
+                    if outcome is not None:
+                        stored[series, bool(row.complete), OUTCOMES[outcome]] += series in chosen
+            counted: Counter[tuple[int, bool, str]] = Counter()
+            for found in side_counts(connection, asked, chosen):
+                for name, number in zip(OUTCOMES, found[2:], strict=True):
+                    counted[found.series, found.complete, name] += number
+        numbers = [row.number for row in rows]
+        assert numbers == sorted(set(numbers), reverse=True)
+        assert +stored == +counted
+
+    agree()
+    engine.dispose()
+
+
+def many(first: int, last: int, **changes: object) -> list[TraceResult]:
+    return [judged(number, evaluations=[evaluation(number, **changes)]) for number in range(first, last)]
+
+
+def test_rows_of_a_few_results_among_many_are_found(engine: Engine) -> None:
+    StoreWriter(engine).write([*many(1, 200), *many(200, 205, rule_id="rare"), *many(205, 700)])
+    asked = ResultFilter(rule="rare")
+    with reading(engine) as connection:
+        parts = list(side_rows(connection, asked, side_series(connection, asked)))
+    found = {bytes(row.trace_id).hex() for rows in parts for row in rows}
+    assert {trace_id(number) for number in range(200, 205)} <= found
+    assert len(found) <= 2 * 64
+
+
+def test_calls_and_traces_come_with_their_values(engine: Engine) -> None:
+    StoreWriter(engine).write([judged(number, tool_calls=[tool_call(arguments={"n": number})]) for number in (1, 2, 3)])
+    with reading(engine) as connection:
+        kept = dict(side_traces(connection, ResultFilter()))
+        ((first, calls), *_), *_ = side_calls(connection, sorted(kept)[1:])
+    assert [one.trace.trace_id for one in kept.values()] == [trace_id(number) for number in (3, 2, 1)]
+    assert all(one.spans for one in kept.values())
+    assert (first, calls[0].arguments) == (trace_id(3), {"n": 3})
+
+
+def test_runs_have_names(engine: Engine) -> None:
+    with reading(engine) as connection:
+        assert run_names(connection) == []
+    StoreWriter(engine).write(many(1, 2))
+    with reading(engine) as connection:
+        assert run_names(connection) == ["live"]
