@@ -1,3 +1,4 @@
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -447,3 +448,8 @@ def test_of_two_contents_of_a_rule_that_judged_both_sides_the_one_with_more_resu
         store(tmp_path, *traces(release, "pp", first=first + 10, rule_hash="less"))
     (rule,) = compared(tmp_path, "release:1.0", "release:2.0", exit_code=3)["rules"]
     assert rule["rule_hash"] == "more"
+
+
+def test_garbage_is_collected_again_afterwards(data_dir: Path) -> None:
+    run(data_dir, "compare", "release:1.0", "release:2.0")
+    assert gc.isenabled()

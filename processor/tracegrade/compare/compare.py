@@ -29,7 +29,7 @@ class Wanted:
     """What is asked of a comparison.
 
     ``margin``: by so much a pass rate may fall before it matters, 0..1. ``rates_only``: from counts, every result by
-    itself, so that ten million results take a second. ``behaviour``: also what is called differently. ``cost_of`` says
+    itself, as fast with ten million results as with ten. ``behaviour``: also what is called differently. ``cost_of`` says
     what tokens cost.
     """
 
