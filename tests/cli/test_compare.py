@@ -225,6 +225,21 @@ def test_cases_are_pairs(tmp_path: Path) -> None:
         store(tmp_path, *traces("1.0", "p", first=number, **shared), *traces("2.0", "f", first=number + 50, **shared))
     (rule,) = compared(tmp_path, "release:1.0", "release:2.0", exit_code=1)["rules"]
     assert (rule["pairs"]["by"], rule["pairs"]["count"], rule["p"]) == ("case", 10, pytest.approx(2 / 2**10))
+    lines = run(tmp_path, "compare", "release:1.0", "release:2.0").stdout.splitlines()
+    changed = [line.split() for line in lines if trace_id(60) in line]
+    assert changed == [["checkout-order", "worse", "case", "10", trace_id(10), trace_id(60)]]
+
+
+@pytest.mark.parametrize("output_format", ["table", "markdown"])
+def test_what_has_no_partner_and_what_is_flaky_is_said(tmp_path: Path, output_format: str) -> None:
+    for number in range(1, 11):
+        shared = {"case": f"case {number}", "subject": {"kind": "trace", "id": trace_id(number)}}
+        store(tmp_path, *traces("1.0", "p", first=number, **shared), *traces("2.0", "p", first=number + 50, **shared))
+        store(tmp_path, *traces("2.0", "f" if number == 3 else "p", first=number + 80, **shared))
+    store(tmp_path, *traces("1.0", "pp", first=200))
+    shown = run(tmp_path, "compare", "release:1.0", "release:2.0", "--format", output_format).stdout
+    assert "checkout-order: results without a partner are left out: 2 on A and 0 on B" in shown
+    assert "checkout-order: flaky cases, which both pass and fail on one side: case 3" in shown
 
 
 def asked(number: int, outcome: str, release: str, prompt: str, model: str = "small") -> TraceResult:

@@ -117,7 +117,7 @@ def command(
     if output_format == "json":
         print_json([found.to_json()])
     elif output_format == "table":
-        print_comparison(found)
+        print_comparison(found, settings.links)
     else:
         print_lines(comparison_report(output_format, found, settings.links))
     sys.exit(found.exit_code)

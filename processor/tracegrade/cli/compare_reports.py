@@ -18,6 +18,7 @@ from tracegrade.cli.compare_tables import (
     number_cells,
     order_text,
     orders_to_show,
+    pair_notes,
     tools_to_show,
     verdict_counts,
     verdict_text,
@@ -123,7 +124,7 @@ def _markdown(found: "Comparison", links: "Links") -> str:
     parts.append(markdown_table(columns, rows) if rows else "No rule judged both sides.")
     if len(ordered) > _MOST_RULES:
         parts.append(f"... and {len(ordered) - _MOST_RULES} more rules; --format json has all.")
-    parts += [_left_out(found)] if found.left_out or found.notes else []
+    parts += [text] if (text := _left_out(found)) else []
     parts += [_changes(rule, rule.whole.found.pairs, links) for rule in ordered[:_MOST_RULES] if _changed(rule)]
     if found.measures:
         taken = [[measure_name(name), *measure_cells(of)] for name, of in found.measures.items()]
@@ -141,7 +142,7 @@ def _verdict(rule: "ComparedRule") -> str:
 
 def _left_out(found: "Comparison") -> str:
     lines = [f"- {as_markdown(rule_id)}: {reason}" for rule_id, reason in found.left_out.items()]
-    return "\n".join([*lines, *(f"- {as_markdown(note)}" for note in found.notes)])
+    return "\n".join([*lines, *(f"- {as_markdown(note)}" for note in (*pair_notes(found), *found.notes))])
 
 
 def _changed(rule: "ComparedRule") -> bool:

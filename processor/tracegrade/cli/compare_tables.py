@@ -8,6 +8,7 @@ from tracegrade.cli.output import Styled, print_line, print_table, styled
 from tracegrade.display import count
 
 if TYPE_CHECKING:
+    from tracegrade.alert.notify.links import Links
     from tracegrade.compare.arguments import NewArgument
     from tracegrade.compare.behaviour import Behaviour, Usage, Variant
     from tracegrade.compare.comparison import Compared, ComparedRule, Comparison
@@ -26,11 +27,12 @@ TAKEN = ("mean A", "mean B", "difference", "95 % interval", "median A / B", "95 
 _LEAST_CHANGE = 0.005  # of a share: smaller ones are not listed
 _MOST_ORDERS = 10
 _MOST_VALUES = 5
+_MOST_CHANGES = 5  # of a rule each way; JSON has more
 SUMS = {0: "Not worse", 1: "Worse", 3: "Cannot tell"}
 
 
-def print_comparison(found: "Comparison") -> None:
-    """Print all of a comparison."""
+def print_comparison(found: "Comparison", links: "Links") -> None:
+    """Print all of a comparison; `links` are the addresses of traces."""
     print_line(f"A {found.a}")
     print_line(f"B {found.b}")
     print_table(
@@ -41,10 +43,16 @@ def print_comparison(found: "Comparison") -> None:
         whole=["A", "B", "difference", "95 % interval", "verdict"],
         spare=["results", "p"],
     )
+    changes = list(_change_rows(found, links))
+    if changes:
+        columns = ["rule", "pairs that changed", "case", "trace A", "trace B"]
+        print_table("", columns, changes, whole=["trace A", "trace B"])
     if found.measures:
         print_table("", ["each trace", *TAKEN], _measure_rows(found.measures))
     if found.behaviour is not None:
         _print_behaviour(found.behaviour)
+    for note in pair_notes(found):
+        print_line(note)
     for rule_id, reason in found.left_out.items():
         print_line(f"{rule_id}: {reason}")
     for note in found.notes:
@@ -70,6 +78,28 @@ def _rule_rows(found: "Comparison") -> Iterator[list[object]]:
         yield [rule.rule_id, *number_cells(rule.whole), _verdict_cell(rule)]
         for name, compared in rule.evaluations.items():
             yield [f"  {name}", *number_cells(compared), ""]
+
+
+def _change_rows(found: "Comparison", links: "Links") -> Iterator[list[object]]:
+    """The first pairs of each rule that changed, for the worse and for the better."""
+    for rule in found.rules:
+        if (pairs := rule.whole.found.pairs) is None:
+            continue
+        for way, changes in (("worse", pairs.became_worse), ("better", pairs.became_better)):
+            for change in changes[:_MOST_CHANGES]:
+                yield [rule.rule_id, way, change.case, links.trace(change.trace_a), links.trace(change.trace_b)]
+
+
+def pair_notes(found: "Comparison") -> Iterator[str]:
+    """What pairs leave out, and which cases are flaky."""
+    for rule in found.rules:
+        if (pairs := rule.whole.found.pairs) is None:
+            continue
+        if pairs.unpaired_a or pairs.unpaired_b:
+            alone = f"{pairs.unpaired_a} on A and {pairs.unpaired_b} on B"
+            yield f"{rule.rule_id}: results without a partner are left out: {alone}"
+        if pairs.flaky:
+            yield f"{rule.rule_id}: flaky cases, which both pass and fail on one side: {', '.join(pairs.flaky)}"
 
 
 def _verdict_cell(rule: "ComparedRule") -> Styled:

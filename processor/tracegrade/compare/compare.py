@@ -29,8 +29,8 @@ class Wanted:
     """What is asked of a comparison.
 
     ``margin``: by so much a pass rate may fall before it matters, 0..1. ``rates_only``: from counts, every result by
-    itself, as fast with ten million results as with ten. ``behaviour``: also what is called differently. ``cost_of`` says
-    what tokens cost.
+    itself, as fast with ten million results as with ten. ``behaviour``: also what is called differently. ``cost_of``
+    says what tokens cost.
     """
 
     margin: float = MARGIN
