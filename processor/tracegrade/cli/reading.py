@@ -26,8 +26,8 @@ class ReadSettings:
     store_url: str
     links: Links
     prices: "Mapping[str, Price]" = field(default_factory=dict)
-    config_path: Path | None = None
-    data_dir: str | None = None
+    config_path: Path | None = field(default=None, compare=False)
+    data_dir: str | None = field(default=None, compare=False)
 
     def whole(self) -> "Config":
         """All settings; reading them takes as long as showing what is stored."""
