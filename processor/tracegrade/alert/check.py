@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from tracegrade.alert.detect.finding import Finding
 from tracegrade.alert.detect.stands_out import stands_out
-from tracegrade.alert.look import Accepted, History, Look, Past, Reads, all_releases
+from tracegrade.alert.kept import Found, KeptFindings
+from tracegrade.alert.look import Accepted, Look, Past
+from tracegrade.alert.read import History, Reading, all_releases
 from tracegrade.alert.slo import SloStatus
 from tracegrade.alert.states import Condition, fingerprint_now, next_state, resolved
 from tracegrade.document.duration import duration_text
@@ -19,6 +20,8 @@ from tracegrade.store.history import SeriesKey
 from tracegrade.store.schema import MINUTE_NS
 
 _NS = 1_000_000_000
+_HOUR_NS = 60 * MINUTE_NS
+_NEVER = 2**62  # a minute that does not come
 # Silence is not ended for being silent before somebody had the time to see to it.
 _SILENCE_STALE_AFTER_S = 7 * 86_400
 
@@ -91,16 +94,21 @@ def looks_back_s(rules: Iterable[Rule]) -> float:
 
 def slo_statuses(history: History, rules: Iterable[Rule], now_ns: int) -> list[SloStatus]:
     """The error budgets of all objectives of `rules` at `now_ns`, as a check finds them."""
-    looks = [
-        look
-        for rule in rules
-        for look in _looks(history, rule, [alert for alert in rule.alert if alert.slo], now_ns, {}, Past())
-    ]
-    return [item for look in looks for item in look.slos()]
+    found = []
+    for rule in rules:
+        read = Reading(history, rule, now_ns)
+        looks = [Look(read, alert, {}, Past(), KeptFindings()) for alert in rule.alert if alert.slo]
+        found += [item for look in looks for item in look.slos()]
+    return found
 
 
 def check(
-    history: History, rules: Sequence[Rule], before: Before, now_ns: int, ending: Ending | None = None
+    history: History,
+    rules: Sequence[Rule],
+    before: Before,
+    now_ns: int,
+    ending: Ending | None = None,
+    kept: KeptFindings | None = None,
 ) -> Checked:
     """Check all alerts of `rules` at `now_ns`.
 
@@ -110,6 +118,7 @@ def check(
         before: what fires, and what fired.
         now_ns: the end of every window, ns since 1970 UTC; the minute that begins then is not looked at.
         ending: when alerts end though nothing recovered.
+        kept: what the check before has found, and where this one leaves what it finds. It changes no result.
 
     Returns:
         Every alert of `before` in its new state, and the alerts that begin. An alert is resolved, too, when its rule no
@@ -117,6 +126,8 @@ def check(
         comes any more.
     """
     checked, ending = Checked(), ending or Ending()
+    kept = KeptFindings() if kept is None else kept
+    kept.begin_check(now_ns // _HOUR_NS)
     current: dict[str, StoredAlert] = {}
     for open_alert in before.firing:
         now = fingerprint_now(open_alert, rules, before.hashes)
@@ -127,22 +138,15 @@ def check(
             checked.resolved.append(
                 resolved(current.pop(fingerprint), now_ns, "accepted", "its level was accepted as normal")
             )
-    past = replace(_past(before, checked.resolved, rules, now_ns), replaced_after_s=ending.replaced_after_s)
+    past = replace(_past(before, checked.resolved, rules), replaced_after_s=ending.replaced_after_s)
     for rule in rules:
-        looks = _looks(history, rule, rule.alert, now_ns, current, past)
+        read = Reading(history, rule, now_ns)
+        looks = [Look(read, alert, current, past, kept) for alert in rule.alert]
         _check_rule(looks, current, now_ns, checked, ending)
     present = {**before.in_force, **{rule.id: rule.hash for rule in rules}}
     for orphan in current.values():
         checked.resolved.append(resolved(orphan, now_ns, *_orphaned(orphan, present, before.hashes)))
     return checked
-
-
-def _looks(
-    history: History, rule: Rule, alerts: Iterable[Alert], now_ns: int, current: dict[str, StoredAlert], past: Past
-) -> list[Look]:
-    """The looks of one rule, which share what they read."""
-    read: Reads = {}
-    return [Look(history, rule, alert, now_ns, current, past, read) for alert in alerts]
 
 
 def _orphaned(orphan: StoredAlert, present: Mapping[str, str], hashes: Mapping[str, str]) -> tuple[EndReason, str]:
@@ -159,12 +163,13 @@ def _check_rule(
     looks: Sequence[Look], current: dict[str, StoredAlert], now_ns: int, checked: Checked, ending: Ending
 ) -> None:
     """Check the alerts of one rule at all their series together; takes them out of `current`."""
-    findings = [look.findings() for look in looks]
+    found, ended = _found(looks, now_ns, ending)
+    findings = [{key: item.finding for key, item in of_look.items() if item.finding is not None} for of_look in found]
     evidence = {
-        (number, key): found.evidence / look.sharing(key)
+        (number, key): finding.evidence / look.sharing(key)
         for number, (look, some) in enumerate(zip(looks, findings, strict=True))
-        for key, found in some.items()
-        if found.evidence is not None and not found.is_counted and look.stored(key) is None
+        for key, finding in some.items()
+        if finding.evidence is not None and not finding.is_counted and look.stored(key) is None
     }
     tests = [look.alert for look in looks if not look.alert.is_counted]
     by_chance = max((alert.evidence_s / alert.false_alarm_every for alert in tests), default=1.0)
@@ -173,18 +178,41 @@ def _check_rule(
     # Where it is one release, it is not all of them.
     standing_out -= {(number, all_releases(key)) for number, key in standing_out if key.release is not None}
     checked.slos += [item for look in looks for item in look.slos()]
-    for number, (look, some) in enumerate(zip(looks, findings, strict=True)):
+    for number, look in enumerate(looks):
         most = max((value for (place, _), value in evidence.items() if place == number), default=None)
-        checked.looked_at.append(_looked_at(look, some, most, agents))
+        checked.looked_at.append(_looked_at(look, found[number], most, agents))
     for number, (look, some) in enumerate(zip(looks, findings, strict=True)):
         for key, fingerprint in look.fingerprints.items():
             before = current.pop(fingerprint, None)
-            after = before if before is None else _ended(look, key, before, now_ns, ending)
-            if after is before and (found := some.get(key)) is not None:
-                verdict = found.verdict(before is not None, (number, key) in standing_out)
-                after = next_state(before, verdict, Condition(look.rule, look.alert, key), found, now_ns)
+            after = before
+            if before is not None:
+                after = ended[number, key] if (number, key) in ended else _ended(look, key, before, now_ns, ending)
+            if after is before and (finding := some.get(key)) is not None:
+                verdict = finding.verdict(before is not None, (number, key) in standing_out)
+                after = next_state(before, verdict, Condition(look.rule, look.alert, key), finding, now_ns)
             if after is not None:
                 (checked.resolved if after.state == "resolved" else checked.open).append(after)
+
+
+def _found(
+    looks: Sequence[Look], now_ns: int, ending: Ending
+) -> tuple[list[dict[SeriesKey, Found]], dict[tuple[int, SeriesKey], StoredAlert]]:
+    """What each look finds, and what fires, as it is after `_ended`.
+
+    Agent by agent, so that what is made for one of them is made once, and its memory is given back before the next.
+    """
+    found: list[dict[SeriesKey, Found]] = [{} for _ in looks]
+    ended = {}
+    for place in dict.fromkeys(place for look in looks for place in look.places):
+        for number, look in enumerate(looks):
+            of_place = look.found(place)
+            found[number].update(of_place)
+            for key in of_place:
+                if (fires := look.stored(key)) is not None:
+                    ended[number, key] = _ended(look, key, fires, now_ns, ending)
+        for look in looks:
+            look.forget(place)
+    return found, ended
 
 
 def _ended(look: Look, key: SeriesKey, fires: StoredAlert, now_ns: int, ending: Ending) -> StoredAlert:
@@ -194,19 +222,24 @@ def _ended(look: Look, key: SeriesKey, fires: StoredAlert, now_ns: int, ending: 
     stale_after_s = ending.stale_after_s
     if look.alert.silent_s is not None:
         stale_after_s = max(stale_after_s, _SILENCE_STALE_AFTER_S)
-    if (now_ns - look.last_ns(key, fires)) / _NS >= stale_after_s:
+    if stale_after_s < inf and (now_ns - look.last_ns(key, fires)) / _NS >= stale_after_s:
         return resolved(fires, now_ns, "stale", f"nothing came for {duration_text(stale_after_s)}")
     return fires
 
 
-def _looked_at(look: Look, findings: Mapping[SeriesKey, Finding], most: float | None, needed: int) -> LookedAt:
+def _looked_at(look: Look, found: Mapping[SeriesKey, Found], most: float | None, needed: int) -> LookedAt:
     """What is said of a look where it found nothing."""
+    without_baseline = [key for key, item in found.items() if item.lacks_baseline]
     # What fires waits for results that tell whether it is over, which is no news.
-    too_few = [key for key, finding in findings.items() if finding.evidence is None and look.stored(key) is None]
-    return LookedAt(look.rule.id, look.alert, most, needed, look.without_baseline(findings), too_few)
+    too_few = [
+        key
+        for key, item in found.items()
+        if item.finding is not None and item.finding.evidence is None and look.stored(key) is None
+    ]
+    return LookedAt(look.rule.id, look.alert, most, needed, without_baseline, too_few)
 
 
-def _past(before: Before, accepted: Iterable[StoredAlert], rules: Sequence[Rule], now_ns: int) -> Past:
+def _past(before: Before, accepted: Iterable[StoredAlert], rules: Sequence[Rule]) -> Past:
     ended, levels = dict[str, int](), dict[str, Accepted]()
     for alert in sorted([*before.ended, *accepted], key=lambda alert: alert.ends_ns or 0):
         if alert.ends_ns is not None:
@@ -219,8 +252,7 @@ def _past(before: Before, accepted: Iterable[StoredAlert], rules: Sequence[Rule]
     of_release: defaultdict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
     for alert in (*before.firing, *before.ended):
         since_ns = min(alert.facts.since_ns or alert.starts_ns, alert.starts_ns)
-        until_ns = now_ns if alert.ends_ns is None else alert.ends_ns
-        stretch = since_ns // MINUTE_NS, until_ns // MINUTE_NS
+        stretch = since_ns // MINUTE_NS, _NEVER if alert.ends_ns is None else alert.ends_ns // MINUTE_NS
         place = (alert.tenant, alert.rule_id, alert.service, alert.agent)
         of_place[place].append(stretch)
         if alert.release is not None:

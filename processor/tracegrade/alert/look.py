@@ -8,12 +8,12 @@ all releases have in common is not blamed on one of them.
 The release of a key is None for all releases together, and "" for results whose service names none.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
-from math import ceil
-from typing import Protocol, TypeAlias
+from math import ceil, inf
 
 from tracegrade.alert.detect.bound import look_bound
 from tracegrade.alert.detect.burn import Budget, budget_of, look_burn
@@ -22,43 +22,31 @@ from tracegrade.alert.detect.drop import look_drop
 from tracegrade.alert.detect.finding import Finding, Firing, Seen
 from tracegrade.alert.detect.mean import look_above, look_rise
 from tracegrade.alert.detect.silence import look_silence
-from tracegrade.alert.releases import gone_since, results_of, sent_since, starting_at, to_blame, together, total_of
+from tracegrade.alert.kept import Found, KeptFindings
+from tracegrade.alert.read import Agent, Reading, all_releases
+from tracegrade.alert.releases import (
+    Releases,
+    gone_since,
+    results_of,
+    sent_since,
+    starting_at,
+    to_blame,
+    together,
+    total_of,
+)
 from tracegrade.alert.slo import SloStatus, status
 from tracegrade.alert.states import Condition, is_better
-from tracegrade.alert.window import window_of
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Slo
-from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.history import Bin, Outcomes, SeriesKey, Window, total
+from tracegrade.store.history import Bin, Outcomes, SeriesKey, total
 from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS
 
 _NS = 1_000_000_000
 _HOUR = 60
-# Results are seen by the minute for this long, so that a change is found within its hour; then by the hour.
-_FINE_HOURS = 1
 _LEAST_EVIDENCE_HOURS = 24
 
 _Stretch = tuple[int, int]  # its first minute and its last
-# By agent: the outcomes of each release, and of all of them together.
-_Read = tuple[dict[SeriesKey, dict[SeriesKey, Sequence[Bin]]], dict[SeriesKey, Sequence[Bin]]]
-Reads: TypeAlias = dict[Hashable, _Read]
-"""What the alerts of one rule have read at one time, each of it once."""
-
-
-class History(Protocol):
-    """Where outcomes come from."""
-
-    def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, Iterable[Bin]]:
-        """The outcomes of every series of a rule, as it is in force, within `window`; by the hour, or by the minute.
-
-        For `EVERY_TRACE` in place of a rule's id: how many traces each service sent.
-        """
-        ...
-
-    def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
-        """The sums of what `bins` gives."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,70 +78,70 @@ class Look:
     """One alert of one rule, and the outcomes that it looks at."""
 
     def __init__(
-        self,
-        history: History,
-        rule: Rule,
-        alert: Alert,
-        now_ns: int,
-        current: dict[str, StoredAlert],
-        past: Past,
-        read: Reads,
+        self, read: Reading, alert: Alert, current: dict[str, StoredAlert], past: Past, kept: KeptFindings
     ) -> None:
         """Read what `alert` looks at.
 
         Args:
-            history: where outcomes come from.
-            rule: the rule, as it is in force.
-            alert: one of its alerts.
-            now_ns: the minute that begins then is not looked at.
+            read: what the alerts of its rule read at this time.
+            alert: one of the rule's alerts.
             current: what fires, by fingerprint.
             past: what fires, and what fired before.
-            read: what other alerts of the rule have read at this time, and what this one reads is added to.
+            kept: what was found before.
         """
-        self.rule, self.alert, self._current, self._past = rule, alert, current, past
-        self._history = history
-        self._now_ns = now_ns
-        self._until = now_ns // MINUTE_NS
+        self.rule, self.alert, self._current, self._past = read.rule, alert, current, past
+        self._kept = kept
+        self._until = read.now_ns // MINUTE_NS
         self._hour = self._until // _HOUR
-        self._fine_from = (self._hour - _FINE_HOURS) * _HOUR
-        self._shown_from = (now_ns - int(alert.over * _NS)) // MINUTE_NS
-        about = window_of(rule, alert, self._first(), now_ns), alert.silent_s
-        if about not in read:
-            releases = _releases_of(self._read(rule.id))
-            read[about] = releases, {place: together(found.values()) for place, found in releases.items()}
-        self._releases, self._all = read[about]
+        self._fine_from = read.fine_from
+        self._shown_from = (read.now_ns - int(alert.over * _NS)) // MINUTE_NS
+        self._agents = read.agents(alert, self.rule.id)
         reads_traces = alert.coverage is not None and alert.silent_s is None
-        self._traces = self._read(EVERY_TRACE) if reads_traces else {}
-        self._budgets = {} if alert.slo is None else self._budgets_of(alert.slo)
-        self._bins = dict(self._looked_at())
-        keys = {Condition(rule, alert, key).fingerprint: key for key in self._bins}
+        self._traces = read.agents(alert, EVERY_TRACE) if reads_traces else {}
+        self._totals = {} if alert.slo is None else self._totals_of(alert.slo, read)
+        self._series = {place: [place, *self._beside_others(place)] for place in self._agents}
+        # Releases that are looked at only since they fire.
+        self._alone = set[SeriesKey]()
+        keys = {self._condition(key).fingerprint: key for some in self._series.values() for key in some}
         for fingerprint, stored in current.items():
-            if stored.rule_id == rule.id:
-                place = (stored.tenant, rule.id, rule.hash, alert.evaluation, stored.service, stored.agent)
+            if stored.rule_id == self.rule.id:
+                place = (stored.tenant, self.rule.id, self.rule.hash, alert.evaluation, stored.service, stored.agent)
                 series = SeriesKey(*place, stored.release)
-                if fingerprint not in keys and Condition(rule, alert, series).fingerprint == fingerprint:
+                if fingerprint not in keys and self._condition(series).fingerprint == fingerprint:
                     keys[fingerprint] = series
-                    if series in self._releases.get(all_releases(series), {}):
-                        self._bins[series] = self._with_successors(series)
+                    if series in self._agents.get(all_releases(series), ()):
+                        self._series[all_releases(series)].append(series)
+                        self._alone.add(series)
         self.fingerprints = {key: fingerprint for fingerprint, key in keys.items()}
-        self._sharing = Counter(map(all_releases, self._bins))
+        self._budgets: dict[SeriesKey, Budget] = {}
 
-    def findings(self) -> dict[SeriesKey, Finding]:
-        """The finding of each series that can be told about, or holds some results."""
-        found = ((key, self._finding(key)) for key in self._bins)
-        return {key: finding for key, finding in found if finding is not None}
+    @property
+    def places(self) -> Collection[SeriesKey]:
+        """The agents that are looked at, each as the series of all its releases."""
+        return self._series.keys()
 
-    def without_baseline(self, findings: Mapping[SeriesKey, Finding]) -> list[SeriesKey]:
-        """The series with results about which nothing can be said, since there is nothing to compare them with."""
-        return [
-            key
-            for key, bins in self._bins.items()
-            if key not in findings and bins and bins[-1].minute >= self._split(key)
-        ]
+    def found(self, place: SeriesKey) -> dict[SeriesKey, Found]:
+        """What is found at each series of one agent."""
+        found = {}
+        for key in self._series.get(place, ()):
+            make = partial(self._find, key)
+            found[key] = self._kept.found(self.fingerprints[key], self._made_of(key), self._shown_from, make)
+            if (budget := found[key].budget) is not None:
+                self._budgets[key] = budget
+        return found
+
+    def forget(self, place: SeriesKey) -> None:
+        """Give the memory of what was made to look at one agent back."""
+        if place in self._agents:
+            self._agents[place].forget()
 
     def slos(self) -> list[SloStatus]:
         """The error budget of each series; none without an objective."""
-        return [status(self.rule, self.alert, key, budget) for key, budget in self._budgets.items()]
+        if self.alert.slo is None:
+            return []
+        places = {**self._totals, **self._agents}
+        of_agents = {place: self._budgets.get(place) or self._budget(self.alert.slo, place) for place in places}
+        return [status(self.rule, self.alert, place, budget) for place, budget in of_agents.items()]
 
     def stored(self, key: SeriesKey) -> StoredAlert | None:
         """What fires at this series."""
@@ -161,7 +149,7 @@ class Look:
 
     def sharing(self, key: SeriesKey) -> int:
         """How many series share the false alarms of one agent: all releases together, and each that is looked at."""
-        return self._sharing[all_releases(key)]
+        return len(self._series[all_releases(key)])
 
     def superseded(self, key: SeriesKey, fires: StoredAlert) -> str | None:
         """How the release that `fires` is about was replaced, in words; None when it was not, or it is not about one.
@@ -169,7 +157,9 @@ class Look:
         It is replaced when it is gone and those that send now look better: what fires goes on while the next one is as
         bad. What fires for all releases together is about the one that brought nearly all that is bad.
         """
-        found = {} if self.alert.is_of_all_releases else self._releases.get(all_releases(key), {})
+        found: Releases = {} if self.alert.is_of_all_releases else self._agents.get(all_releases(key), {})
+        if len(found) < 2:
+            return None
         release = key if key.release is not None else to_blame(self.alert, found, fires)
         if release is None or release not in found or (gone := self._gone_since(release)) is None:
             return None
@@ -181,51 +171,88 @@ class Look:
         return f"{by} replaced {'it' if key.release is not None else release.release or 'it'}"
 
     def _gone_since(self, release: SeriesKey) -> int | None:
-        found = self._releases[all_releases(release)]
+        found = self._agents[all_releases(release)]
         return gone_since(found, release, self._until, self._past.replaced_after_s)
 
     def _with_successors(self, release: SeriesKey) -> Sequence[Bin]:
         """The results of a release that fires by itself; when it is gone, also of what came since: is that better?"""
-        found = self._releases[all_releases(release)]
+        found = self._agents[all_releases(release)]
         if (gone := self._gone_since(release)) is None:
             return found[release]
         return [*found[release], *together(starting_at(bins, gone) for bins in found.values())]
 
     def last_ns(self, key: SeriesKey, fires: StoredAlert) -> int:
         """When the last result came, of any release; for lost coverage, the last trace. No earlier than it fires."""
-        service = SeriesKey(key.tenant, EVERY_TRACE, "", "", key.service, "", None)
-        bins = self._traces.get(service) or self._all.get(all_releases(key)) or ()
+        bins = _together(self._traces.get(_traces_of(key)) or self._agents.get(all_releases(key)))
         last = bins[-1].minute + bins[-1].minutes if bins else 0
         return max(last * MINUTE_NS, fires.starts_ns)
 
-    def _looked_at(self) -> Iterator[tuple[SeriesKey, Sequence[Bin]]]:
-        """The series that are looked at: all releases together, and those that take traffic beside others.
+    def _beside_others(self, place: SeriesKey) -> Sequence[SeriesKey]:
+        """The releases of an agent that are looked at by themselves: those that take traffic beside others."""
+        if self.alert.is_of_all_releases or len(self._agents[place]) < 2:
+            return ()
+        active = self._agents[place].active
+        return active if len(active) > 1 and self._condition(place).fingerprint not in self._current else ()
+
+    def _bins_of(self, key: SeriesKey) -> Sequence[Bin]:
+        """What is looked at of one series.
 
         What a release's own alert tells is not told again by all of them: its results of that time are left out.
         """
-        if self.alert.is_of_all_releases:
-            yield from self._all.items()
-            return
-        for place, found in self._releases.items():
-            told = {key: times for key in found if (times := self._past.of_release.get(_place_of(key, key.release)))}
-            left = [_without(bins, told.get(key, ())) for key, bins in found.items()]
-            yield place, self._all[place] if not told else together([bins for bins in left if bins])
-            active = [key for key, bins in found.items() if bins[-1].minute >= self._fine_from]
-            if len(active) > 1 and not self._fires(place):
-                for key in active:
-                    yield key, found[key]
+        agent = self._agents[all_releases(key)]
+        if key.release is not None:
+            return self._with_successors(key) if key in self._alone else agent[key]
+        told = {} if self.alert.is_of_all_releases else self._told_of(agent)
+        if not told:
+            return agent.together
+        left = [_without(bins, told.get(release, ())) for release, bins in agent.items()]
+        return together([bins for bins in left if bins])
 
-    def _fires(self, place: SeriesKey) -> bool:
-        return Condition(self.rule, self.alert, place).fingerprint in self._current
+    def _told_of(self, agent: Agent) -> dict[SeriesKey, Sequence[_Stretch]]:
+        """When releases of an agent fired by themselves."""
+        of_release = self._past.of_release
+        return {key: of_release[place] for key in agent if (place := _place_of(key, key.release)) in of_release}
 
-    def _finding(self, key: SeriesKey) -> Finding | None:
+    def _condition(self, series: SeriesKey) -> Condition:
+        return Condition(self.rule, self.alert, series)
+
+    def _made_of(self, key: SeriesKey) -> tuple[object, ...]:
+        """All that a finding is made of, but for the time from which on values are shown."""
+        place, past = all_releases(key), self._past
+        agent, traces = self._agents[place], self._traces.get(_traces_of(key))
+        # What is counted is told to the minute, and so is whether a release that fires is gone.
+        is_to_the_minute = self.alert.is_counted or key in self._alone
+        return (
+            self.rule,
+            self.alert,
+            agent.parts,
+            None if traces is None else traces.parts,
+            self._until if is_to_the_minute else self._hour,
+            self._firing(key),
+            self._ended_ns(key),
+            past.replaced_after_s,
+            past.of_place.get(_place_of(key)),
+            past.of_release and self._told_of(agent),
+            past.accepted and self._levels(place),
+            self._totals.get(place),
+        )
+
+    def _find(self, key: SeriesKey) -> Found:
+        bins = self._bins_of(key)
+        budget = None if self.alert.slo is None else self._budget(self.alert.slo, key)
+        finding = self._finding(key, bins, budget)
+        lacks_baseline = finding is None and len(bins) > 0 and bins[-1].minute >= self._split(key)
+        shown = bins, _together(self._traces.get(_traces_of(key)))
+        return Found(finding, lacks_baseline, budget, min(map(self._shown_until, shown)))
+
+    def _finding(self, key: SeriesKey, bins: Sequence[Bin], budget: Budget | None) -> Finding | None:
         alert = self.alert
         if alert.silent_s is not None:
-            return look_silence(self._bins[key], alert.silent_s, alert.min_samples, self._until, self._firing(key))
-        if alert.slo is not None:
-            budget, is_firing = self._budgets[key], self.stored(key) is not None
-            return look_burn(alert.slo, alert.min_samples, budget, self._bins[key], self._until, is_firing=is_firing)
-        seen = self._seen(key, self._bins[key], self._all[all_releases(key)])
+            return look_silence(bins, alert.silent_s, alert.min_samples, self._until, self._firing(key))
+        if alert.slo is not None and budget is not None:
+            is_firing = self.stored(key) is not None
+            return look_burn(alert.slo, alert.min_samples, budget, bins, self._until, is_firing=is_firing)
+        seen = self._seen(key, bins, self._agents[all_releases(key)].together)
         if alert.above is not None and alert.is_of_values:
             return look_above(self.rule, alert, alert.above, seen)
         if alert.rise is not None:
@@ -235,23 +262,12 @@ class Look:
         if alert.drop is not None:
             return look_drop(self.rule, alert, alert.drop, seen)
         assert alert.coverage is not None
-        service = SeriesKey(key.tenant, EVERY_TRACE, "", "", key.service, "", None)
-        traces = self._traces.get(service, ())
+        traces = _together(self._traces.get(_traces_of(key)))
         return look_coverage(alert, alert.coverage, seen, self._seen(key, traces, traces))
 
-    def _budgets_of(self, slo: Slo) -> dict[SeriesKey, Budget]:
-        """By agent. The hours that are over are added up by the store: going through all of them would take longer."""
-        first = (self._until - int(slo.window) // 60) // _HOUR * _HOUR
-        window = window_of(self.rule, self.alert, first * MINUTE_NS, self._fine_from * MINUTE_NS)
-        found: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
-        for key, outcomes in self._history.totals(self.rule.id, window).items():
-            found[all_releases(key)].append(outcomes)
-        for place, bins in self._all.items():
-            found[place] += [item.outcomes for item in bins if item.minute >= self._fine_from]
-        return {
-            place: budget_of(slo, self.alert.min_samples, self._all.get(place, ()), total(outcomes), self._until)
-            for place, outcomes in found.items()
-        }
+    def _shown_until(self, bins: Sequence[Bin]) -> float:
+        """The minute until which the window of what is shown may begin and still shows the same."""
+        return next((end for item in bins if (end := item.minute + item.minutes) > self._shown_from), inf)
 
     def _seen(self, key: SeriesKey, own: Sequence[Bin], of_any_release: Sequence[Bin]) -> Seen:
         firing, split = self._firing(key), self._split(key)
@@ -263,15 +279,15 @@ class Look:
             before=[item for item in self._history_of(key, own, of_any_release) if item.minute < split],
             shown=[item for item in own if item.minute + item.minutes > shown_from],
             fine_from=self._fine_from,
-            until=self._until,
+            until=self._hour * _HOUR,
             firing=firing,
             beside=self._beside(key),
         )
 
     def _ended_ns(self, key: SeriesKey) -> int:
         """When this alert last ended there; what all releases together told of, one of them does not tell again."""
-        of_all = Condition(self.rule, self.alert, all_releases(key)).fingerprint
-        return max(self._past.ended.get(fingerprint, 0) for fingerprint in (self.fingerprints[key], of_all))
+        of_both = self.fingerprints[key], self.fingerprints[all_releases(key)]
+        return max(self._past.ended.get(fingerprint, 0) for fingerprint in of_both)
 
     def _history_of(self, key: SeriesKey, own: Sequence[Bin], of_any_release: Sequence[Bin]) -> Sequence[Bin]:
         """What results are compared with, as far as it is history: without incidents, or as it was accepted.
@@ -294,20 +310,23 @@ class Look:
 
         Accepted of one release, it is that of the agent: the releases to come are expected to be as good.
         """
-        if not self._past.accepted:
-            return None
+        agent = self._agents[place]
         found = [
-            (level, bins)
-            for key, bins in ((place, self._all.get(place, ())), *self._releases.get(place, {}).items())
-            if (level := self._past.accepted.get(Condition(self.rule, self.alert, key).fingerprint)) is not None
+            (level, agent.together if key.release is None else agent[key]) for key, level in self._levels(place).items()
         ]
         return max(found, key=lambda item: item[0].minute, default=None)
+
+    def _levels(self, place: SeriesKey) -> dict[SeriesKey, Accepted]:
+        """The levels that were accepted of an agent, by series."""
+        accepted = self._past.accepted
+        of_series = {key: accepted.get(self._condition(key).fingerprint) for key in (place, *self._agents[place])}
+        return {key: level for key, level in of_series.items() if level is not None} if accepted else {}
 
     def _beside(self, key: SeriesKey) -> Sequence[Bin] | None:
         """The results of other releases from the first of this one on; None for all releases together."""
         if key.release is None:
             return None
-        found = self._releases[all_releases(key)]
+        found = self._agents[all_releases(key)]
         first = found[key][0].minute
         return together(starting_at(bins, first) for other, bins in found.items() if other != key)
 
@@ -320,7 +339,7 @@ class Look:
         hours, place = ceil(self.alert.evidence_s / 3600), all_releases(key)
         accepted = self._accepted(place)
         if self.alert.needs_history:
-            bins = self._all.get(place, ())
+            bins = self._agents[place].together
             first = accepted[0].since if accepted is not None else bins[0].minute if bins else self._until
             hours = min(hours, max(_LEAST_EVIDENCE_HOURS, (self._hour - first // _HOUR) // 2))
         split = (self._hour - hours) * _HOUR
@@ -334,46 +353,35 @@ class Look:
         minute, since = stored.starts_ns // MINUTE_NS, since_ns // MINUTE_NS
         return Firing(minute, stored.facts.was, stored.facts.was_samples, since)
 
-    def _first(self) -> int:
-        """The minute from which on results are read: evidence, and as much history before it."""
-        return (self._hour - 2 * ceil(self.alert.evidence_s / 3600)) * _HOUR
+    def _totals_of(self, slo: Slo, read: Reading) -> dict[SeriesKey, list[Outcomes]]:
+        """What came in the window of an objective, by agent.
 
-    def _read(self, rule_id: str) -> Mapping[SeriesKey, Sequence[Bin]]:
-        """Outcomes of evidence and history together: by the hour, and by the minute where they are new."""
-        first = self._first()
-        # Silence is told to the minute: so is the hour in which it would have begun.
-        begins = self._until - ceil((self.alert.silent_s or 0) / 60)
-        silent = min(self._fine_from, begins // _HOUR * _HOUR)
-        found: dict[SeriesKey, Sequence[Bin]] = {}
-        for since, until, by_minute in (
-            (first, silent, False),
-            (silent, min(silent + _HOUR, self._fine_from), True),
-            (silent + _HOUR, self._fine_from, False),
-            (self._fine_from, None, True),  # with the minute that has just begun
-        ):
-            until_ns = self._now_ns if until is None else until * MINUTE_NS
-            if since * MINUTE_NS < until_ns:
-                window = window_of(self.rule, self.alert, since * MINUTE_NS, until_ns)
-                for key, bins in self._history.bins(rule_id, window, by_minute).items():
-                    found[key] = [*found.get(key, ()), *bins]
-        return found
+        The hours that are over are added up by the store: going through all of them would take longer.
+        """
+        first = (self._until - int(slo.window) // 60) // _HOUR * _HOUR
+        found: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
+        for key, outcomes in read.totals(self.alert, first).items():
+            found[all_releases(key)].append(outcomes)
+        return dict(found)
+
+    def _budget(self, slo: Slo, place: SeriesKey) -> Budget:
+        bins = _together(self._agents.get(place))
+        recent = (item.outcomes for item in starting_at(bins, self._fine_from))
+        whole = total([*self._totals.get(place, ()), *recent])
+        return budget_of(slo, self.alert.min_samples, bins, whole, self._until)
 
 
-def all_releases(key: SeriesKey) -> SeriesKey:
-    """The series of all releases together that `key` belongs to."""
-    return key._replace(release=None)
+def _together(agent: Agent | None) -> Sequence[Bin]:
+    return () if agent is None else agent.together
+
+
+def _traces_of(key: SeriesKey) -> SeriesKey:
+    """The series of all traces of a service, whatever judges them."""
+    return SeriesKey(key.tenant, EVERY_TRACE, "", "", key.service, "", None)
 
 
 def _place_of(key: SeriesKey, *release: str | None) -> tuple[str, ...]:
     return (key.tenant, key.rule_id, key.service, key.agent, *(name or "" for name in release))
-
-
-def _releases_of(bins: Mapping[SeriesKey, Sequence[Bin]]) -> dict[SeriesKey, dict[SeriesKey, Sequence[Bin]]]:
-    found: defaultdict[SeriesKey, dict[SeriesKey, Sequence[Bin]]] = defaultdict(dict)
-    for key, some in bins.items():
-        if some:
-            found[all_releases(key)][key._replace(release=key.release or "")] = some
-    return found
 
 
 def _without(bins: Sequence[Bin], stretches: Sequence[_Stretch]) -> Sequence[Bin]:

@@ -12,6 +12,7 @@ from tracegrade.alert.check import Before, Checked, Ending, alerting_rules, chec
 from tracegrade.alert.diagnose.diagnose import with_diagnoses
 from tracegrade.alert.failing_traces import FailingTraces
 from tracegrade.alert.incidents import incidents_now
+from tracegrade.alert.kept import KeptFindings
 from tracegrade.alert.notify.channels.registry import Channel
 from tracegrade.alert.notify.notifier import Notifier
 from tracegrade.alert.settings import AlertsSettings
@@ -73,6 +74,7 @@ class AlertLoop:
         self._notifier = Notifier(engine, channels, telemetry, self._settings, self._settings.interval)
         self._ending = Ending(self._settings.replaced_after, self._settings.stale_after)
         self._settled = SettledHours()
+        self._kept = KeptFindings()
         self._counted_firing: tuple[Labels, ...] = ()
         self._diagnosing_s = 0.0
 
@@ -123,7 +125,7 @@ class AlertLoop:
             now_ns = min(now_ns, judged_to_ns)
             before = _before(connection, incidents, rules, in_force, now_ns)
             history = StoredHistory(connection, rules, now_ns, self._settled)
-            checked = check(history, rules, before, now_ns, self._ending)
+            checked = check(history, rules, before, now_ns, self._ending, self._kept)
             fired = {alert.key for alert in before.firing}
             counting_incomplete = {rule.id for rule in rules if rule.incomplete == "count"}
             together = FailingTraces(connection, counting_incomplete).are_shared

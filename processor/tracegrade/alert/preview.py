@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tracegrade.alert.check import Before, LookedAt, check, looks_back_s
-from tracegrade.alert.look import History
+from tracegrade.alert.read import History
 from tracegrade.alert.window import window_of
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert

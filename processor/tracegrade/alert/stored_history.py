@@ -27,7 +27,8 @@ _ByRule: TypeAlias = Mapping[str, Mapping[SeriesKey, Iterable[Bin]]]
 class SettledHours:
     """Outcomes of hours that ended before a check, by the hour or by the minute, kept between checks.
 
-    They change only by results that come late, so they are read again after ten minutes.
+    They change only by results that come late, so they are read again after ten minutes; and in a new hour, when other
+    ones are asked for.
     """
 
     def __init__(self) -> None:
@@ -35,7 +36,12 @@ class SettledHours:
 
     def of(self, about: Hashable, now_ns: int, read: Callable[[], _T]) -> _T:
         """What `read` gives, or gave a few minutes ago; `about` says which rules and which window that is of."""
-        self._read = {key: kept for key, kept in self._read.items() if 0 <= now_ns - kept[0] < _READ_AGAIN_NS}
+        hour = now_ns // _HOUR_NS
+        self._read = {
+            key: (read_ns, found)
+            for key, (read_ns, found) in self._read.items()
+            if 0 <= now_ns - read_ns < _READ_AGAIN_NS and read_ns // _HOUR_NS == hour
+        }
         if about not in self._read:
             self._read[about] = now_ns, read()
         found: _T = self._read[about][1]
@@ -60,7 +66,7 @@ class StoredHistory:
         return SeriesHistory(self._connection, self._hashes)
 
     def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, Iterable[Bin]]:
-        """See `tracegrade.alert.look.History.bins`."""
+        """See `tracegrade.alert.read.History.bins`."""
         if by_minute and window.until_ns > self._now_ns - _HOUR_NS:
             found = self._by_minute(window)
         else:
@@ -69,7 +75,7 @@ class StoredHistory:
         return found.get(rule_id, {})
 
     def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
-        """See `tracegrade.alert.look.History.totals`."""
+        """See `tracegrade.alert.read.History.totals`."""
         about = self._hashes, window, "totals"
         return self._settled.of(about, self._now_ns, lambda: self._history.totals(window)).get(rule_id, {})
 
@@ -95,13 +101,13 @@ class ReadHistory:
             self._courses[window.evaluation, window.count_incomplete] = by_rule
 
     def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, Sequence[Bin]]:
-        """See `tracegrade.alert.look.History.bins`."""
+        """See `tracegrade.alert.read.History.bins`."""
         if by_minute:
             return self._found(rule_id, window, [(1, window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS)])
         return self._by_hour(rule_id, window)
 
     def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
-        """See `tracegrade.alert.look.History.totals`."""
+        """See `tracegrade.alert.read.History.totals`."""
         found: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
         for course in self._courses[window.evaluation, window.count_incomplete][rule_id]:
             first, end = window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS + 1

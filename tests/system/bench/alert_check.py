@@ -3,21 +3,25 @@
 Usage: python tests/system/bench/alert_check.py [--series 100] [--results 1000000] [--url sqlite:///FILE]
 
 Fills ``counts`` as the writer would have, over eight days that end with the current hour almost over (which is the most
-rows), with rules that use every kind of alert; then looks again and again, 15 seconds apart, and prints processor time.
+rows), with rules that use every kind of alert. Then it looks again and again, 15 seconds apart, and prints processor
+time: of the first look, of those between which a part of the series had new results, and of the first in a new hour.
+Memory is that of the process, by ``/proc``.
 """
 
 import argparse
 import random
+import resource
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from sqlalchemy import Connection, Engine, insert
+from sqlalchemy import Connection, Engine, insert, select, update
 
 from tracegrade.alert.loop import AlertLoop
 from tracegrade.alert.settings import AlertsSettings
@@ -30,8 +34,9 @@ from tracegrade.telemetry.metrics import Telemetry
 RULES = 10
 DAYS = 8
 EVERY_S = 15
-LOOKS = 20
-END_MINUTE = 1_767_225_600 // 60 + DAYS * 1440 + 59
+LOOKS = 11
+WITH_NEW_RESULTS = (0.01, 0.1, 1.0)
+END_MINUTE = 1_767_225_600 // 60 + DAYS * 1440 + 50
 PASS, FAIL = 0.95, 0.05
 ALERTS: list[dict[str, Any]] = [
     {"below": 0.8, "over": "1h"},
@@ -48,9 +53,10 @@ def rules() -> list[Rule]:
     return [Rule.model_validate({"id": f"rule-{n}", "evaluate": evaluate, "alert": ALERTS}) for n in range(RULES)]
 
 
-def fill(engine: Engine, watched: list[Rule], series: int, results: int) -> int:
+def fill(url: str, series: int, results: int) -> None:
     """Store `results` outcomes in `series` series of rules, as many of their evaluations, and traces."""
-    chance = random.Random(1)
+    chance, watched = random.Random(1), rules()
+    engine = open_store(url)
     places = [(watched[n % RULES], f"agent-{n // RULES}") for n in range(series)]
     with engine.begin() as connection:
         add(connection, 0, schema.EVERY_TRACE, "", "", "", Counter(range(first_minute(), END_MINUTE)), Counter())
@@ -61,7 +67,7 @@ def fill(engine: Engine, watched: list[Rule], series: int, results: int) -> int:
                 counted[chance.randrange(first_minute(), END_MINUTE)] += 1
             for which, evaluation in enumerate(("", "tool-call-order")):
                 add(connection, 1 + 2 * place + which, rule.id, rule.hash, evaluation, agent, passed, failed)
-    return 2 * series * (results // series)
+    engine.dispose()
 
 
 def first_minute() -> int:
@@ -121,6 +127,27 @@ def counted(number: int, minutes: int, passed: Counter[int], failed: Counter[int
         }
 
 
+def add_results(engine: Engine, numbers: Sequence[int], minute: int) -> None:
+    """One pass in each of the series of these numbers."""
+    for minutes in schema.COUNTED_MINUTES:
+        place = {"minutes": minutes, "minute": minute - minute % minutes, "complete": True}
+        one = {"passed": 1, "failed": 0, "not_evaluable": 0, "errors": 0, "score_sum": 1.0, "score_squares": 1.0}
+        table = schema.counts.c
+        of_these = (table.series.in_(numbers), *(table[name] == value for name, value in place.items()))
+        more = {name: table[name] + value for name, value in one.items()}
+        with engine.begin() as connection:
+            known = set(connection.scalars(select(table.series).where(*of_these)))
+            connection.execute(update(schema.counts).where(*of_these).values(more))
+            new = [place | one | {"series": number} for number in numbers if number not in known]
+            if new:
+                connection.execute(insert(schema.counts), new)
+
+
+def resident_mib() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--series", type=int, default=100)
@@ -129,21 +156,42 @@ def main() -> None:
     chosen = parser.parse_args()
     with ExitStack() as cleanup:
         folder = cleanup.enter_context(tempfile.TemporaryDirectory())
-        engine = open_store(chosen.url or f"sqlite:///{Path(folder) / 'tracegrade.db'}")
+        url = chosen.url or f"sqlite:///{Path(folder) / 'tracegrade.db'}"
+        # In a process of its own, whose memory is not counted.
+        filling = get_context("spawn").Process(target=fill, args=(url, chosen.series, chosen.results))
+        filling.start()
+        filling.join()
+        assert filling.exitcode == 0
+        engine, watched = open_store(url), rules()
         cleanup.callback(engine.dispose)
-        watched = rules()
-        stored = fill(engine, watched, chosen.series, chosen.results)
         telemetry = Telemetry("judge")
         loop = AlertLoop(engine, lambda: RuleSet(watched), [], telemetry, AlertsSettings())
-        spent = []
-        for look in range(LOOKS):
+        now_s = END_MINUTE * 60
+
+        def look() -> float:
             before = time.process_time()
-            loop.step((END_MINUTE * 60 + look * EVERY_S) * 1_000_000_000)
-            spent.append(time.process_time() - before)
+            loop.step(now_s * 1_000_000_000)
+            return time.process_time() - before
+
+        stored = 2 * chosen.series * (chosen.results // chosen.series)
+        print(f"{stored:,} stored results in {chosen.series} series, {len(ALERTS)} alerts each; a look at all takes")
+        idle_mib = most_mib = resident_mib()
+        print(f"  the first time: {1000 * look():.0f} ms")
+        for part in WITH_NEW_RESULTS:
+            spent = []
+            for number in range(LOOKS):
+                now_s += EVERY_S
+                with_new = 2 * max(1, round(part * chosen.series))
+                first = 1 + number * with_new % (2 * chosen.series)
+                # With a trace of the service.
+                add_results(engine, [0, *range(first, first + with_new)], now_s // 60)
+                spent.append(look())
+                most_mib = max(most_mib, resident_mib())
+            print(f"  with new results in {part:.0%} of the series: {1000 * median(spent):.0f} ms")
+        now_s = (now_s // 3600 + 1) * 3600
+        print(f"  in a new hour: {1000 * look():.0f} ms")
         assert telemetry.value("tracegrade.alerts.failed_checks") == 0
-        print(f"{stored:,} stored results in {chosen.series} series, {len(ALERTS)} alerts each")
-        print(f"a look at all: {1000 * median(spent):.0f} ms of processor time (first {1000 * spent[0]:.0f} ms)")
-        print(f"each {EVERY_S} s: {median(spent) / EVERY_S:.2%} of a core")
+        print(f"memory: {max(most_mib, resident_mib()) - idle_mib:.0f} MiB more than before the first look")
 
 
 if __name__ == "__main__":
