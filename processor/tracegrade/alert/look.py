@@ -385,6 +385,8 @@ def _place_of(key: SeriesKey, *release: str | None) -> tuple[str, ...]:
 
 
 def _without(bins: Sequence[Bin], stretches: Sequence[_Stretch]) -> Sequence[Bin]:
+    if not stretches:
+        return bins
     return [item for item in bins if not any(_overlaps(item, *stretch) for stretch in stretches)]
 
 

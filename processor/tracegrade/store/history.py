@@ -7,6 +7,7 @@ these sums is corrected too, and nothing counts twice.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -106,10 +107,16 @@ class PackedBins:
 
     def __iter__(self) -> Iterator[Bin]:
         """The bins, each with results."""
+        made = [
+            Bin(minute, minutes, weighted(found, weight))
+            for minutes, weight, rows in self.parts
+            for minute, *found in _ROW.iter_unpack(rows)
+        ]
+        if all(one.minute < later.minute for one, later in pairwise(made)):
+            return iter(made)
         places: defaultdict[tuple[int, int], list[Outcomes]] = defaultdict(list)
-        for minutes, weight, rows in self.parts:
-            for minute, *found in _ROW.iter_unpack(rows):
-                places[minute, minutes].append(weighted(found, weight))
+        for item in made:
+            places[item.minute, item.minutes].append(item.outcomes)
         return iter(bins_of(places))
 
 

@@ -29,7 +29,7 @@ a nonparametric framework for sequential change detection, 2023.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, lgamma, log, log1p
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 HOURS = 24
 _HOUR = 60
@@ -178,13 +178,21 @@ def far_likelier(good: float, bad: float, share: float, than: float) -> bool:
     return good * log(share / than) + bad * (log1p(-share) - log1p(-than)) >= log(_FAR_LIKELIER)
 
 
+# The balls of an urn, and what no draw brings; of independent results (without the second), what each brings.
+_Urn: TypeAlias = tuple[float, float | None, float]
+
+
 class _LikelihoodRatios:
     """How much likelier good and bad results are under each share after a change than under the one without it."""
 
     def __init__(self, change: Change, dispersion: float) -> None:
-        self._without = _Likelihood(change.without, dispersion)
-        self._after = [_Likelihood(shares, dispersion) for shares in change.after]
-        self.sizes = len(self._after)
+        shares = [
+            [min(max(share, LEAST_SHARE), MOST_SHARE) for share in one] for one in (change.without, *change.after)
+        ]
+        self._shares_of_hours = list(zip(*shares, strict=True))
+        self._dispersion = dispersion
+        self._urns: dict[tuple[tuple[float, ...], int], list[_Urn]] = {}
+        self.sizes = len(change.after)
         self._hour, self._good, self._bad = 0, 0.0, 0.0
 
     def begin(self, hour: int) -> None:
@@ -193,31 +201,21 @@ class _LikelihoodRatios:
     def add(self, step: Step, minutes: int) -> list[float]:
         self._good += step.good
         self._bad += step.bad
-        draws = self._hour, self._good, self._bad, minutes
-        none = self._without.log(*draws)
-        return [size.log(*draws) - none for size in self._after]
+        good, bad = self._good, self._bad
+        about = self._shares_of_hours[self._hour], minutes
+        if about not in self._urns:
+            dispersion = min(self._dispersion * _HOUR / minutes, MOST_DISPERSION)
+            self._urns[about] = [_urn(share, dispersion) for share in about[0]]
+        none, *after = [
+            good * a + bad * nothing if b is None else lgamma(a + good) + lgamma(b + bad) - nothing
+            for a, b, nothing in self._urns[about]
+        ]
+        return [size - none for size in after]
 
 
-class _Likelihood:
-    """How likely results are, by the hour of the day, but for a term that all shares have in common."""
-
-    def __init__(self, shares: Sequence[float], dispersion: float) -> None:
-        self._shares = [min(max(share, LEAST_SHARE), MOST_SHARE) for share in shares]
-        self._dispersion = dispersion
-        self._of_hours = [self._urn(share, _HOUR) for share in self._shares]
-
-    def log(self, hour: int, good: float, bad: float, minutes: int) -> float:
-        """The logarithm for so many results in so many minutes of one hour of the day."""
-        a, b, nothing = self._of_hours[hour] if minutes == _HOUR else self._urn(self._shares[hour], minutes)
-        if b is None:
-            return good * a + bad * nothing
-        return lgamma(a + good) + lgamma(b + bad) - nothing
-
-    def _urn(self, share: float, minutes: int) -> tuple[float, float | None, float]:
-        """The balls of an urn, and what no draw brings; of independent results, what each brings."""
-        dispersion = min(self._dispersion * _HOUR / minutes, MOST_DISPERSION)
-        if dispersion < _LEAST_DISPERSION:
-            return log(share), None, log1p(-share)
-        balls = 1 / dispersion - 1
-        a, b = balls * share, balls * (1 - share)
-        return a, b, lgamma(a) + lgamma(b)
+def _urn(share: float, dispersion: float) -> _Urn:
+    if dispersion < _LEAST_DISPERSION:
+        return log(share), None, log1p(-share)
+    balls = 1 / dispersion - 1
+    a, b = balls * share, balls * (1 - share)
+    return a, b, lgamma(a) + lgamma(b)

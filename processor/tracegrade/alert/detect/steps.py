@@ -75,6 +75,12 @@ def by_step(bins: Sequence[Bin], fine_from: int) -> Iterator[Bin]:
     start, parts = 0, list[Outcomes]()
     for item in reversed(bins):
         length = _FINE if item.minute >= fine_from else _HOUR
+        if item.minutes == length:
+            if parts:
+                yield _bin(start, fine_from, parts)
+                parts = []
+            yield item
+            continue
         if parts and item.minute // length * length != start:
             yield _bin(start, fine_from, parts)
             parts = []
