@@ -1,11 +1,11 @@
 """What it costs to look at all alerts once, over a store of many results.
 
-Usage: python tests/system/bench/alert_check.py [--series 100] [--results 1000000] [--url sqlite:///FILE]
+Usage: python tests/system/bench/alert_check.py [--series 100] [--results 1000000] [--services 10] [--url sqlite:///FILE]
 
 Fills ``counts`` as the writer would have, over eight days that end with the current hour almost over (which is the most
 rows), with rules that use every kind of alert. Then it looks again and again, 15 seconds apart, and prints processor
 time: of the first look, of those between which a part of the series had new results, and of the first in a new hour.
-Memory is that of the process, by ``/proc``.
+Each trace is judged by all rules of its agent, and counted for its service. Memory is the most that the process had.
 """
 
 import argparse
@@ -53,21 +53,30 @@ def rules() -> list[Rule]:
     return [Rule.model_validate({"id": f"rule-{n}", "evaluate": evaluate, "alert": ALERTS}) for n in range(RULES)]
 
 
-def fill(url: str, series: int, results: int) -> None:
+def fill(url: str, series: int, results: int, services: int) -> None:
     """Store `results` outcomes in `series` series of rules, as many of their evaluations, and traces."""
     chance, watched = random.Random(1), rules()
     engine = open_store(url)
     places = [(watched[n % RULES], f"agent-{n // RULES}") for n in range(series)]
     with engine.begin() as connection:
-        add(connection, 0, schema.EVERY_TRACE, "", "", "", Counter(range(first_minute(), END_MINUTE)), Counter())
+        for service in range(services):
+            every_minute = Counter(range(first_minute(), END_MINUTE))
+            add(connection, -service, schema.EVERY_TRACE, "", "", f"shop-{service}", "", every_minute, Counter())
         for place, (rule, agent) in enumerate(places):
+            service = f"shop-{service_of(place, services)}"
             passed, failed = Counter[int](), Counter[int]()
             for _ in range(results // series):
                 counted = passed if chance.random() < PASS else failed
                 counted[chance.randrange(first_minute(), END_MINUTE)] += 1
             for which, evaluation in enumerate(("", "tool-call-order")):
-                add(connection, 1 + 2 * place + which, rule.id, rule.hash, evaluation, agent, passed, failed)
+                number = 1 + 2 * place + which
+                add(connection, number, rule.id, rule.hash, evaluation, service, agent, passed, failed)
     engine.dispose()
+
+
+def service_of(place: int, services: int) -> int:
+    """The service of a series: agents are dealt out to services."""
+    return place // RULES % services
 
 
 def first_minute() -> int:
@@ -80,6 +89,7 @@ def add(
     rule_id: str,
     rule_hash: str,
     evaluation: str,
+    service: str,
     agent: str,
     passed: Counter[int],
     failed: Counter[int],
@@ -88,7 +98,7 @@ def add(
     connection.execute(
         insert(schema.series).values(
             number=number,
-            key=number.to_bytes(16, "big"),
+            key=number.to_bytes(16, "big", signed=True),
             tenant="default",
             run="live",
             rule_id=rule_id,
@@ -97,7 +107,7 @@ def add(
             evaluation=evaluation,
             evaluator="",
             level="high",
-            service="shop",
+            service=service,
             agent=agent,
             probability=1.0,
         )
@@ -143,22 +153,23 @@ def add_results(engine: Engine, numbers: Sequence[int], minute: int) -> None:
                 connection.execute(insert(schema.counts), new)
 
 
-def resident_mib() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 2**20
+def most_mib() -> float:
+    """The most memory that this process had so far; Linux counts it in KiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--series", type=int, default=100)
     parser.add_argument("--results", type=int, default=1_000_000)
+    parser.add_argument("--services", type=int, default=10, help="that the agents belong to")
     parser.add_argument("--url", help="an empty store; a temporary SQLite file if none")
     chosen = parser.parse_args()
     with ExitStack() as cleanup:
         folder = cleanup.enter_context(tempfile.TemporaryDirectory())
         url = chosen.url or f"sqlite:///{Path(folder) / 'tracegrade.db'}"
         # In a process of its own, whose memory is not counted.
-        filling = get_context("spawn").Process(target=fill, args=(url, chosen.series, chosen.results))
+        filling = get_context("spawn").Process(target=fill, args=(url, chosen.series, chosen.results, chosen.services))
         filling.start()
         filling.join()
         assert filling.exitcode == 0
@@ -174,24 +185,27 @@ def main() -> None:
             return time.process_time() - before
 
         stored = 2 * chosen.series * (chosen.results // chosen.series)
-        print(f"{stored:,} stored results in {chosen.series} series, {len(ALERTS)} alerts each; a look at all takes")
-        idle_mib = most_mib = resident_mib()
+        print(
+            f"{stored:,} stored results in {chosen.series} series of {chosen.services} services, "
+            f"{len(ALERTS)} alerts each; a look at all takes"
+        )
+        before_mib = most_mib()
         print(f"  the first time: {1000 * look():.0f} ms")
         for part in WITH_NEW_RESULTS:
             spent = []
             for number in range(LOOKS):
                 now_s += EVERY_S
-                with_new = 2 * max(1, round(part * chosen.series))
-                first = 1 + number * with_new % (2 * chosen.series)
-                # With a trace of the service.
-                add_results(engine, [0, *range(first, first + with_new)], now_s // 60)
+                with_new = max(1, round(part * chosen.series))
+                places = [(number * with_new + place) % chosen.series for place in range(with_new)]
+                of_services = {-service_of(place, chosen.services) for place in places}
+                of_rules = [1 + 2 * place + which for place in places for which in range(2)]
+                add_results(engine, [*of_services, *of_rules], now_s // 60)
                 spent.append(look())
-                most_mib = max(most_mib, resident_mib())
             print(f"  with new results in {part:.0%} of the series: {1000 * median(spent):.0f} ms")
         now_s = (now_s // 3600 + 1) * 3600
         print(f"  in a new hour: {1000 * look():.0f} ms")
         assert telemetry.value("tracegrade.alerts.failed_checks") == 0
-        print(f"memory: {max(most_mib, resident_mib()) - idle_mib:.0f} MiB more than before the first look")
+        print(f"memory: {most_mib() - before_mib:.0f} MiB more than before the first look")
 
 
 if __name__ == "__main__":
