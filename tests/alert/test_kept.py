@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from alert.staged import DAY, HourlyStage, rule_of
 from tracegrade.alert.check import Before, Checked, Ending, check
-from tracegrade.alert.kept import KeptFindings
+from tracegrade.alert.kept import Found, KeptFindings
 from tracegrade.rule.rule import Rule
 from tracegrade.store.history import Outcomes
 from tracegrade.store.schema import MINUTE_NS
@@ -164,3 +164,13 @@ def test_what_is_kept_of_series_that_are_gone_is_given_up() -> None:
     stage.seen = {key: found for key, found in stage.seen.items() if key.agent != "b"}
     stage.check(START)
     assert len(stage.kept) == kept
+
+
+def test_what_was_found_in_another_hour_is_given_up_before_anything_is_read() -> None:
+    found = Found(None, False, None, shown_until=100)
+    made = list[int]()
+    kept = KeptFindings()
+    for number, hour in enumerate([1, 1, 2, 1]):
+        kept.begin_check(hour)
+        kept.found("an alert", (), 50, lambda number=number: made.append(number) or found)
+    assert made == [0, 2, 3]

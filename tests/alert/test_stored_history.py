@@ -1,6 +1,7 @@
 """The store as alerts see it, at one moment and over a stretch: the same, whichever way it is read."""
 
 from collections.abc import Iterable, Mapping
+from weakref import ref
 
 import pytest
 from sqlalchemy import Engine
@@ -130,3 +131,30 @@ def test_what_comes_late_is_seen_within_ten_minutes_and_what_is_new_at_once(fill
     assert by_minute_of_the_first_hour(10) == before_by_minute + 1
     assert judged_at(10) == before + 1
     assert judged_at(-5) == before + 1, "a clock that went back reads again"
+
+
+def test_what_is_read_again_is_equal_until_something_comes(filled: Engine) -> None:
+    window = Window("", START_NS, START_NS + 60 * HOURS * MINUTE_NS, False)
+
+    def read(by_minute: bool) -> Mapping[SeriesKey, Iterable[Bin]]:
+        with reading(filled) as connection:
+            return StoredHistory(connection, [RULE]).bins(EVERY_TRACE, window, by_minute)
+
+    before = [read(True), read(False)]
+    assert [read(True), read(False)] == before
+    StoreWriter(filled).write([judged(1000, "pass", first_received_ns=START_NS, last_received_ns=START_NS)])
+    by_minute, by_hour = read(True), read(False)
+    assert by_minute != before[0]
+    assert by_hour != before[1]
+
+
+def test_what_was_read_in_the_hour_before_is_given_back() -> None:
+    class Read:
+        pass
+
+    settled, hour_ns = SettledHours(), 60 * MINUTE_NS
+    read = ref(settled.of("an hour", 2 * hour_ns - 1, Read))
+    settled.of("another", 2 * hour_ns - 1, Read)
+    assert read() is not None
+    settled.of("the next hour", 2 * hour_ns, Read)
+    assert read() is None
