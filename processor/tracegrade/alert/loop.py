@@ -137,11 +137,13 @@ class AlertLoop:
         now_waiting = waiting_in(checked.looked_at, waiting, now_ns)
         changed = [incident for incident in now if incident not in incidents]
         if changed or now_waiting != waiting:
-            self._save(changed, incidents, now_waiting)
+            self._save(changed, incidents, None if now_waiting == waiting else now_waiting)
         self._count_firing(checked)
         publish(self._telemetry, checked.slos)
 
-    def _save(self, changed: Sequence[Incident], before: Sequence[Incident], waiting: Sequence[WaitingAlert]) -> None:
+    def _save(
+        self, changed: Sequence[Incident], before: Sequence[Incident], waiting: Sequence[WaitingAlert] | None
+    ) -> None:
         known = {alert.key: alert for incident in before for alert in incident.members}
         with self._engine.begin() as connection:
             for incident in changed:
@@ -149,7 +151,8 @@ class AlertLoop:
                 for alert in incident.members:
                     if known.get(alert.key) != alert:
                         save_alert(connection, alert)
-            save_waiting(connection, waiting)
+            if waiting is not None:
+                save_waiting(connection, waiting)
 
     def _count_firing(self, checked: Checked) -> None:
         """Set the number of firing alerts by rule, service, agent and level; 0 for those that have ended."""
