@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
 from tracegrade.store.alerts import AlertState, StoredAlert, alert_of, incidents_with
+from tracegrade.store.parts import in_parts
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import alerts, incidents
 
@@ -34,8 +35,8 @@ class Notification:
 class Incident:
     """Alerts that fired together. People are notified once of all of them.
 
-    ``members``: the first is the one by whose labels the incident is known; the others
-    follow in the order in which they began. ``accepted_ns``: when someone took the new level as the normal one.
+    ``members``: the first is the one by whose labels the incident is known; the others follow in the order in which
+    they began. ``accepted_ns``: when someone took the new level as the normal one.
     ``notified``: by the name of the channel.
     """
 
@@ -197,6 +198,7 @@ def _read(
 
 def _members(connection: Connection, ids: Iterable[str]) -> dict[str, list[StoredAlert]]:
     found: defaultdict[str, list[StoredAlert]] = defaultdict(list)
-    for row in connection.execute(select(alerts).where(alerts.c.incident.in_(list(ids)))):
-        found[row.incident].append(alert_of(row))
+    for some in in_parts(list(ids)):
+        for row in connection.execute(select(alerts).where(alerts.c.incident.in_(some))):
+            found[row.incident].append(alert_of(row))
     return dict(found)
