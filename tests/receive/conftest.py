@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -19,6 +20,7 @@ from tracegrade.receive.otlp_http import OtlpHttpServer
 from tracegrade.receive.settings import OtlpReceiverSettings
 from tracegrade.telemetry.metrics import Telemetry
 
+EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 INSTANCE_ID = "instance-under-test"
 
 
@@ -154,6 +156,24 @@ def serve(loop: asyncio.AbstractEventLoop, stops: list[Future[Any]]) -> Iterator
 
     yield start
     stops += [served.submit(served.stop(0)) for served in started]
+
+
+def exports_after_idle(served: "Served", wire: bytes) -> None:
+    """Export once, wait until the server has closed the connection, and export again over the same channel.
+
+    The channel is one of asyncio, since a thread of gRPC's watches the state of the other kind, and may find it closed.
+    """
+
+    async def export() -> None:
+        async with grpc.aio.insecure_channel(served.grpc_address) as channel:
+            call = channel.unary_unary(EXPORT)
+            await call(wire, timeout=20)
+            async with asyncio.timeout(20):
+                while (state := channel.get_state()) is not grpc.ChannelConnectivity.IDLE:
+                    await channel.wait_for_state_change(state)
+            await call(wire, timeout=20)
+
+    asyncio.run(export())
 
 
 def until_closed(connection: socket.socket) -> bytes:

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
+from receive.conftest import exports_after_idle
 from tracegrade.journal.errors import JournalClosed, JournalFull, JournalUnavailable
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.answer import grpc_failure
@@ -372,17 +372,5 @@ def test_21_a_client_that_pings_too_often_is_disconnected(serve: Serve, wire: by
 
 def test_21_old_connections_are_closed_so_that_clients_spread_again(serve: Serve, wire: bytes) -> None:
     served = serve(grpc={"keepalive": {"server_parameters": {"max_connection_age": "100ms"}}})
-    states: list[grpc.ChannelConnectivity] = []
-    was_closed = threading.Event()
-
-    def note(state: grpc.ChannelConnectivity) -> None:
-        states.append(state)
-        if grpc.ChannelConnectivity.READY in states and state is grpc.ChannelConnectivity.IDLE:
-            was_closed.set()
-
-    with channel_to(served) as channel:
-        channel.subscribe(note)
-        channel.unary_unary(EXPORT)(wire, timeout=20)
-        assert was_closed.wait(20)
-        channel.unary_unary(EXPORT)(wire, timeout=20)
+    exports_after_idle(served, wire)
     assert len(served.journal.entries) == 2

@@ -14,7 +14,7 @@ import grpc
 import pytest
 import trustme
 
-from receive.conftest import until_closed
+from receive.conftest import exports_after_idle, until_closed
 from waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -155,17 +155,8 @@ def test_33_connections_of_grpc_are_bounded_and_whoever_comes_is_answered(serve:
 
 def test_33_an_idle_connection_of_grpc_is_closed(serve: Serve, wire: bytes) -> None:
     served = serve(grpc={"keepalive": {"server_parameters": {"max_connection_idle": "200ms"}}})
-    was_idle = threading.Event()
-
-    def note(state: grpc.ChannelConnectivity) -> None:
-        if state is grpc.ChannelConnectivity.IDLE and served.journal.entries:
-            was_idle.set()
-
-    with grpc.insecure_channel(served.grpc_address) as channel:
-        channel.unary_unary(EXPORT)(wire, timeout=20)
-        channel.subscribe(note)
-        assert was_idle.wait(20)
-        channel.unary_unary(EXPORT)(wire, timeout=20)
+    exports_after_idle(served, wire)
+    assert len(served.journal.entries) == 2
 
 
 def test_33_who_does_not_shake_hands_is_cut_off(serve: Serve, wire: bytes, tmp_path: Path) -> None:
