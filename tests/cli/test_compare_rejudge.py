@@ -66,6 +66,13 @@ def test_a_new_rule_judges_both_sides(data_dir: Path) -> None:
     assert (tool["calls_a"], tool["calls_b"]) == (1.0, pytest.approx(50 / 30))
 
 
+def test_sarif_names_the_file_of_a_rule_that_judged_again(data_dir: Path) -> None:
+    path = str(data_dir / "order.rule.yaml")
+    result = run(data_dir, "compare", *SIDES, "--rejudge", "--rules", path, "--format", "sarif")
+    (found,) = json.loads(result.stdout)["runs"][0]["results"]
+    assert found["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == path
+
+
 def test_filters_hold_for_what_is_judged_again(data_dir: Path) -> None:
     assert rejudged(data_dir, "--agent", "support")["rules"] != []
     result = run(data_dir, "compare", *SIDES, "--rejudge", "--rules", str(data_dir), "--service", "bank")

@@ -7,7 +7,9 @@ import pytest
 from cli.stored import run, store
 from compare.releases import traces
 from store.judged_traces import AGENT_SPAN, evaluation, judged, tool_call, trace_id
+from store.stored_runs import begin
 from tracegrade.model.trace_result import RunSummary
+from tracegrade.store.open import open_store
 
 
 @pytest.fixture
@@ -110,3 +112,18 @@ def test_sarif_has_a_result_for_each_rule_that_is_worse(data_dir: Path) -> None:
     assert (result["ruleId"], result["level"]) == ("worse", "note")
     assert result["message"]["text"].startswith("release:2.0 against release:1.0: worse: A 100.00%, B 80.00%")
     assert result["partialFingerprints"] == {"tracegrade/v1": "worse/compare"}
+    (location,) = result["locations"]
+    assert location == {"logicalLocations": [{"name": "worse", "fullyQualifiedName": "compare/worse"}]}
+
+
+def test_sarif_names_the_file_of_a_rule_that_a_run_knows(tmp_path: Path) -> None:
+    rules = {"checkout-order": {"hash": "0123456789abcdef", "incomplete": "leave_out", "path": "rules/order/rule.yaml"}}
+    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    begin(engine, "tuning/1", rules=rules)
+    engine.dispose()
+    store(tmp_path, *traces("1.0", "p" * 40, first=1), *traces("1.0", "f" * 40, first=1, run="tuning/1"))
+    for option in ([], ["--rates-only"]):
+        result = run(tmp_path, "compare", "live", "tuning/1", "--format", "sarif", *option)
+        (log,) = json.loads(result.stdout)["runs"]
+        (location,) = log["results"][0]["locations"]
+        assert location["physicalLocation"]["artifactLocation"]["uri"] == "rules/order/rule.yaml"

@@ -68,8 +68,8 @@ def test_what_is_printed_is_stored_as_a_run(rule: str, source: str, data: Path) 
     assert stored(data, "tuning/1")[::-1] == printed
     (run,) = runs(data)
     assert (run.state, run.gate, run.labels, run.source) == ("complete", None, {"model": "m-1", "note": "a=b"}, source)
-    assert {rule_id: known["incomplete"] for rule_id, known in run.rules.items()} == {
-        "create-before-check": "leave_out"
+    assert {rule_id: (known["incomplete"], known["path"]) for rule_id, known in run.rules.items()} == {
+        "create-before-check": ("leave_out", rule)
     }
     with reading_store(f"sqlite:///{data / 'tracegrade.db'}") as connection:
         assert rates(connection, ResultFilter()) == []

@@ -108,12 +108,11 @@ def command(
     with (
         _without_garbage_collection(),
         reading_store(settings.store_url) as connection,
-        progress("traces read", None) as advance,
     ):
         if by is None:
-            found = compare(connection, side_a, side_b, wanted, advance)
+            found = compare(connection, side_a, side_b, wanted, progress)
         else:
-            found = compare_rejudged(connection, side_a, side_b, wanted, by, advance)
+            found = compare_rejudged(connection, side_a, side_b, wanted, by, progress)
     if output_format == "json":
         print_json([found.to_json()])
     elif output_format == "table":

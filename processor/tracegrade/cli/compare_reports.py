@@ -24,7 +24,7 @@ from tracegrade.cli.compare_tables import (
     verdict_text,
 )
 from tracegrade.cli.output import markdown_table
-from tracegrade.cli.reports import SARIF_LEVELS, as_markdown, junit_document, sarif_log, xml_text
+from tracegrade.cli.reports import SARIF_LEVELS, as_markdown, file_location, junit_document, sarif_log, xml_text
 
 if TYPE_CHECKING:
     from tracegrade.alert.notify.links import Links
@@ -101,15 +101,19 @@ def _sarif(found: "Comparison") -> str:
             "ruleId": rule.rule_id,
             "level": _sarif_level(rule),
             "message": {"text": f"{_title(found)}: {_message(rule)}"},
-            "locations": [
-                {"logicalLocations": [{"name": rule.rule_id, "fullyQualifiedName": f"compare/{rule.rule_id}"}]}
-            ],
+            "locations": [_location(rule.rule_id, found.rule_paths.get(rule.rule_id))],
             "partialFingerprints": {"tracegrade/v1": f"{rule.rule_id}/compare"},
         }
         for rule in found.rules
         if found.is_failure(rule)
     ]
     return sarif_log(rules, results)
+
+
+def _location(rule_id: str, path: str | None) -> dict[str, Any]:
+    """Where a rule is: its file, where that is known."""
+    named = {"logicalLocations": [{"name": rule_id, "fullyQualifiedName": f"compare/{rule_id}"}]}
+    return named if path is None else named | {"physicalLocation": file_location(path)}
 
 
 def _sarif_level(rule: "ComparedRule") -> str:

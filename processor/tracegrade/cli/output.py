@@ -289,7 +289,7 @@ def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     bar = Progress(
-        TextColumn(label),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -297,7 +297,7 @@ def progress(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
         transient=True,
     )
     with bar:
-        task = bar.add_task(label, total=total)
+        task = bar.add_task(printable(label), total=total)
         yield lambda steps: bar.advance(task, steps)
 
 

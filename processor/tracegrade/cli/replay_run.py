@@ -133,7 +133,13 @@ def asked_run(
         judgement_hash=rule_set.judgement_hash,
         settings_hash=config.settings_hash,
         rules={
-            rule.id: {"hash": rule.hash, "level": rule.level, "status": rule.status, "incomplete": rule.incomplete}
+            rule.id: {
+                "hash": rule.hash,
+                "level": rule.level,
+                "status": rule.status,
+                "incomplete": rule.incomplete,
+                "path": rule_set.paths[rule.id],
+            }
             for rule in rule_set.rules
         },
         tracegrade=tracegrade_version(),

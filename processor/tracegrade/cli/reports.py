@@ -240,10 +240,15 @@ def _sarif_gate(standing: _Standing) -> dict[str, Any]:
         "level": SARIF_LEVELS[standing.rule.level],
         "message": {"text": f"gate: {standing.text}"},
         "locations": [
-            {"physicalLocation": {"artifactLocation": {"uri": standing.path}, "region": {"startLine": 1}}},
+            {"physicalLocation": file_location(standing.path)},
         ],
         "partialFingerprints": {"tracegrade/v1": f"{standing.rule.id}/gate"},
     }
+
+
+def file_location(path: str) -> dict[str, Any]:
+    """The file at `path`, as SARIF says it."""
+    return {"artifactLocation": {"uri": path}, "region": {"startLine": 1}}
 
 
 def _sarif_result(check: Check) -> dict[str, Any]:
@@ -253,7 +258,7 @@ def _sarif_result(check: Check) -> dict[str, Any]:
         "message": {"text": f"{check.name}: {check.message}"},
         "locations": [
             {
-                "physicalLocation": {"artifactLocation": {"uri": check.rule_path}, "region": {"startLine": 1}},
+                "physicalLocation": file_location(check.rule_path),
                 "logicalLocations": [{"name": check.place, "fullyQualifiedName": f"{check.place}/{check.name}"}],
             }
         ],

@@ -1,7 +1,7 @@
 """Reads one side's results one by one: what pairs and clusters are made of, and what runs took."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -10,9 +10,11 @@ from sqlalchemy import Connection
 
 from tracegrade.compare.behaviour import SideBehaviour
 from tracegrade.compare.measures import SideMeasures
+from tracegrade.compare.progress import Advance, LookedThrough, Progress
 from tracegrade.compare.sides import Side, nothing_in
 from tracegrade.compare.tally import RuleKey, RuleTallies, RuleTexts, with_several_evaluations
 from tracegrade.model.usage import CostOf
+from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
 from tracegrade.store.sides import SideSeries, side_rows
 
@@ -70,7 +72,7 @@ def collect(
     chosen: Mapping[int, SideSeries],
     texts: RuleTexts,
     cost_of: CostOf,
-    advance: Callable[[int], None],
+    progress: Progress,
 ) -> Collected:
     """All results of a side, at most those of its `MOST_TRACES` newest traces.
 
@@ -80,13 +82,15 @@ def collect(
         chosen: its series.
         texts: of its rules.
         cost_of: what the tokens of models cost.
-        advance: told how many traces were read.
+        progress: shows how far it is.
 
     Raises:
         CompareError: there is none.
     """
     rows = side_rows(connection, side.result_filter, chosen)
-    found = collected(rows, side, chosen, texts, cost_of, advance)
+    looked = LookedThrough(numbers_of(connection, side.result_filter), MOST_TRACES)
+    with progress(f"{side.text}: traces read", looked.total) as advance:
+        found = collected(_seen(rows, looked, advance), side, chosen, texts, cost_of)
     if not found.tallies:
         raise nothing_in(connection, side)
     return found
@@ -98,19 +102,27 @@ def collected(
     chosen: Mapping[int, SideSeries],
     texts: RuleTexts,
     cost_of: CostOf,
-    advance: Callable[[int], None] = lambda _: None,
 ) -> Collected:
     """What these rows of ``traces`` hold of a side; otherwise as `collect`."""
     reader = _Reader(side, chosen, texts, Collected(SideMeasures(cost_of)))
     for some in rows:
         for row in some:
             reader.read(row)
-        advance(len(some))
         if reader.found.traces >= MOST_TRACES:
             reader.found.more_traces = True
             break
     reader.count()
     return reader.found
+
+
+def _seen(rows: Iterable[Sequence[Any]], looked: LookedThrough, advance: Advance) -> Iterator[Sequence[Any]]:
+    """The same rows, with their progress."""
+    traces = 0
+    for some in rows:
+        yield some
+        if some:
+            traces += len(some)
+            advance(looked.steps_to(some[-1].number, traces))
 
 
 class _Reader:

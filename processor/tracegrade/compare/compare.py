@@ -1,6 +1,6 @@
 """Compares two sides of what is stored."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -10,6 +10,7 @@ from tracegrade.compare.behaviour import Behaviour, behaviour
 from tracegrade.compare.collected import MOST_TRACES, Collected, collect, collected
 from tracegrade.compare.comparison import Comparison, by_counts, by_results, decided
 from tracegrade.compare.measures import measured
+from tracegrade.compare.progress import Progress, unseen
 from tracegrade.compare.rejudged import Rejudged, Rejudging, rejudge
 from tracegrade.compare.sides import CompareError, Side, check_different, check_sides, stored_runs_of
 from tracegrade.compare.tally import RuleTexts, counted_side, rules_on_both
@@ -40,10 +41,8 @@ class Wanted:
     cost_of: CostOf = no_prices
 
 
-def compare(
-    connection: Connection, a: Side, b: Side, wanted: Wanted, advance: Callable[[int], None] = lambda _: None
-) -> Comparison:
-    """How `b` differs from `a`; `advance` is told how many traces were read.
+def compare(connection: Connection, a: Side, b: Side, wanted: Wanted, progress: Progress = unseen) -> Comparison:
+    """How `b` differs from `a`; `progress` shows how far it is.
 
     Raises:
         CompareError: the sides are the same, or one has no results.
@@ -59,10 +58,20 @@ def compare(
         counted_b = counted_side(connection, b, series_b, texts)
         compared, left_out = rules_on_both(counted_a, counted_b)
         rules = decided(by_counts(counted_a, counted_b, compared, _levels(series)), wanted.margin)
-        return Comparison(a.text, b.text, rules, left_out, wanted.margin, wanted.allow_within_margin, notes=notes)
-    read_a = collect(connection, a, series_a, texts, wanted.cost_of, advance)
-    read_b = collect(connection, b, series_b, texts, wanted.cost_of, advance)
-    return _of_results(connection, (a, b), (read_a, read_b), wanted, _levels(series), notes, advance)
+        return Comparison(
+            a.text,
+            b.text,
+            rules,
+            left_out,
+            wanted.margin,
+            wanted.allow_within_margin,
+            rule_paths=_paths(runs_a, runs_b),
+            notes=notes,
+        )
+    read_a = collect(connection, a, series_a, texts, wanted.cost_of, progress)
+    read_b = collect(connection, b, series_b, texts, wanted.cost_of, progress)
+    about = _About(_levels(series), _paths(runs_a, runs_b), notes)
+    return _of_results(connection, (a, b), (read_a, read_b), wanted, about, progress)
 
 
 def compare_rejudged(
@@ -71,7 +80,7 @@ def compare_rejudged(
     b: Side,
     wanted: Wanted,
     by: Rejudging,
-    advance: Callable[[int], None] = lambda _: None,
+    progress: Progress = unseen,
 ) -> Comparison:
     """As `compare`, with the traces of both sides judged again by the same rules.
 
@@ -85,7 +94,7 @@ def compare_rejudged(
     reads, notes = [], []
     levels: dict[str, str] = {}
     for name, side in (("A", a), ("B", b)):
-        found = rejudge(connection, side, by, MOST_TRACES, advance)
+        found = rejudge(connection, side, by, MOST_TRACES, progress)
         read = collected([found.rows], side, found.chosen, texts, wanted.cost_of)
         if not read.tallies:
             raise CompareError(f"{side.text}: {_why_nothing(found)}")
@@ -96,7 +105,8 @@ def compare_rejudged(
     of_sessions = [rule.id for rule in by.rule_set.rules if rule.scope == "session"]
     if of_sessions:
         notes.append(f"not judged again, since they judge sessions: {', '.join(of_sessions)}")
-    return _of_results(connection, (a, b), (reads[0], reads[1]), wanted, levels, notes, advance)
+    about = _About(levels, by.rule_set.paths, notes)
+    return _of_results(connection, (a, b), (reads[0], reads[1]), wanted, about, progress)
 
 
 def _why_nothing(found: Rejudged) -> str:
@@ -105,27 +115,39 @@ def _why_nothing(found: Rejudged) -> str:
     return f"no rule matches any of its {count(len(found.rows), 'stored trace')}"
 
 
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What else is known: the level and the file of rules by id, and what a reader has to know."""
+
+    levels: Mapping[str, str]
+    rule_paths: Mapping[str, str]
+    notes: Sequence[str]
+
+
 def _of_results(
     connection: Connection,
     sides: tuple[Side, Side],
     reads: tuple[Collected, Collected],
     wanted: Wanted,
-    levels: Mapping[str, str],
-    notes: Sequence[str],
-    advance: Callable[[int], None],
+    about: _About,
+    progress: Progress,
 ) -> Comparison:
     (a, b), (read_a, read_b) = sides, reads
     compared, left_out = rules_on_both(read_a.tallies, read_b.tallies)
     return Comparison(
         a.text,
         b.text,
-        decided(by_results(read_a, read_b, compared, levels), wanted.margin),
+        decided(by_results(read_a, read_b, compared, about.levels), wanted.margin),
         left_out,
         wanted.margin,
         wanted.allow_within_margin,
         measures=measured(read_a.measures, read_b.measures),
-        behaviour=_behaviour(connection, read_a, read_b, advance) if wanted.behaviour else None,
-        notes=[*notes, *(_cut_short(name, read) for name, read in zip("AB", reads, strict=True) if read.more_traces)],
+        behaviour=_behaviour(connection, read_a, read_b, progress) if wanted.behaviour else None,
+        rule_paths=about.rule_paths,
+        notes=[
+            *about.notes,
+            *(_cut_short(name, read) for name, read in zip("AB", reads, strict=True) if read.more_traces),
+        ],
     )
 
 
@@ -133,15 +155,23 @@ def _levels(series: Iterable[SideSeries]) -> dict[str, str]:
     return {found.rule_id: found.level for found in series if found.level}
 
 
-def _behaviour(connection: Connection, a: Collected, b: Collected, advance: Callable[[int], None]) -> Behaviour:
+def _paths(*sides: Iterable[Run]) -> dict[str, str]:
+    """The files of rules by id, as runs know them; where they differ, as the last side does."""
+    return {
+        rule_id: rule["path"] for runs in sides for run in runs for rule_id, rule in run.rules.items() if "path" in rule
+    }
+
+
+def _behaviour(connection: Connection, a: Collected, b: Collected, progress: Progress) -> Behaviour:
     sides = []
-    for read in (a, b):
-        found = SideArguments()
-        for some in side_calls(connection, read.numbers):
-            for trace_id, calls in some:
-                found.add(trace_id, calls)
-            advance(len(some))
-        sides.append(found)
+    with progress("calls read: traces", len(a.numbers) + len(b.numbers)) as advance:
+        for read in (a, b):
+            found = SideArguments()
+            for some in side_calls(connection, read.numbers):
+                for trace_id, calls in some:
+                    found.add(trace_id, calls)
+                advance(len(some))
+            sides.append(found)
     return behaviour(a.behaviour, b.behaviour, new_arguments(*sides))
 
 

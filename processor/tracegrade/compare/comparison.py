@@ -76,7 +76,7 @@ class Comparison:
     """Two sides, rule by rule.
 
     ``left_out`` says, by rule id, which results are not compared and why. ``measures`` and ``behaviour`` are None where
-    they were not asked for.
+    they were not asked for. ``rule_paths`` are the files of rules by id, where they are known.
     """
 
     a: str
@@ -87,6 +87,7 @@ class Comparison:
     allow_within_margin: bool = False
     measures: Measures | None = None
     behaviour: Behaviour | None = None
+    rule_paths: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = field(default_factory=tuple)
 
     def is_failure(self, rule: ComparedRule) -> bool:

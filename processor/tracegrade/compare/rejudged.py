@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.json_text import rows_to_json
 from tracegrade.codec.kept_spans import trace_of
+from tracegrade.compare.progress import LookedThrough, Progress
 from tracegrade.compare.sides import Side
 from tracegrade.extract.registry import in_force
 from tracegrade.extract.run_summaries import run_summaries
@@ -26,6 +27,7 @@ from tracegrade.pipeline.workers import ReplayJob, shown_by_workers
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rows import call_rows, run_rows
+from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
 from tracegrade.store.sides import SideSeries, side_traces
 
@@ -84,8 +86,8 @@ class _Result(NamedTuple):
     outcome: int
 
 
-def rejudge(connection: Connection, side: Side, by: Rejudging, most: int, advance: Callable[[int], None]) -> Rejudged:
-    """Judge the newest traces of a side again, at most `most`; `advance` is told how many were judged.
+def rejudge(connection: Connection, side: Side, by: Rejudging, most: int, progress: Progress) -> Rejudged:
+    """Judge the newest traces of a side again, at most `most`; `progress` shows how far it is.
 
     Raises:
         KeptSpansError: the spans of one are damaged, or were stored by another version.
@@ -104,9 +106,11 @@ def rejudge(connection: Connection, side: Side, by: Rejudging, most: int, advanc
     )
     series_numbers: dict[SideSeries, int] = {}
     traces = _traces(connection, side, by, most, numbers, found)
-    for shown in shown_by_workers(traces, job, by.rule_set, by.jobs):
-        found.rows.append(_row(shown, side.result_filter, numbers, series_numbers))
-        advance(1)
+    looked = LookedThrough(numbers_of(connection, side.result_filter), most)
+    with progress(f"{side.text}: traces judged", looked.total) as advance:
+        for shown in shown_by_workers(traces, job, by.rule_set, by.jobs):
+            found.rows.append(_row(shown, side.result_filter, numbers, series_numbers))
+            advance(looked.steps_to(found.rows[-1].number, len(found.rows)))
     found.chosen = {number: series for series, number in series_numbers.items()}
     return found
 
