@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 
 from tracegrade.compare.collected import Place, Unit
+from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.pairing import Found, difference_of
 from tracegrade.compare.shares import Weighted
-from tracegrade.compare.tally import Tally
 
 TIMES = 399
 

@@ -22,7 +22,7 @@ from tracegrade.cli.reports import Check, report, report_format_option
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
 from tracegrade.display import count, json_text, printable_json
-from tracegrade.history.gate import (
+from tracegrade.gate.decide import (
     LEVELS,
     MIN_RESULTS,
     Bounds,

@@ -13,8 +13,9 @@ from tracegrade.cli.output import (
     styled,
 )
 from tracegrade.cli.reports import OUTCOMES, interval_text, rate_text
+from tracegrade.compare.outcomes import Tally
 from tracegrade.display import count, json_text
-from tracegrade.history.gate import Counted, RuleVerdict, Tally, Verdict, Word
+from tracegrade.gate.decide import Counted, RuleVerdict, Verdict, Word
 
 if TYPE_CHECKING:
     from tracegrade.rule.rule_set import RuleSet
@@ -69,7 +70,7 @@ class Summary:
 
     def _add(self, tally: Tally, rule_id: str, outcome: Any, complete: bool, chance: float) -> None:
         if complete or rule_id in self._counts_incomplete:
-            tally.add(outcome, chance)
+            tally.count(outcome, chance)
         else:
             tally.incomplete += 1
 

@@ -24,7 +24,8 @@ from tracegrade.cli.output import markdown_table
 from tracegrade.display import count, json_text, printable_json, printable_xml
 
 if TYPE_CHECKING:
-    from tracegrade.history.gate import RuleVerdict, Tally, Verdict
+    from tracegrade.compare.outcomes import Tally
+    from tracegrade.gate.decide import RuleVerdict, Verdict
     from tracegrade.model.evaluation import Outcome
     from tracegrade.rule.rule import Level, Rule
     from tracegrade.rule.rule_set import RuleSet

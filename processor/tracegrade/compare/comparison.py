@@ -8,8 +8,9 @@ from tracegrade.compare.bootstrap import times_for
 from tracegrade.compare.collected import Collected, UnitKey
 from tracegrade.compare.holm import holm
 from tracegrade.compare.measures import Measures
+from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.pairing import Found, apart, difference_of
-from tracegrade.compare.tally import RuleKey, SideTallies, Tally
+from tracegrade.compare.tally import RuleKey, SideTallies
 from tracegrade.compare.verdict import MARGIN, Verdict, exit_code, is_failure, verdict
 from tracegrade.model.json_value import JsonValue
 from tracegrade.store.schema import WHOLE_RULE

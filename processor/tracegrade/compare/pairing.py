@@ -10,9 +10,9 @@ from typing import Literal, TypeAlias
 
 from tracegrade.compare.bootstrap import FEWEST, Cluster, PairCluster, Side, clustered, clustered_pairs
 from tracegrade.compare.collected import Unit
+from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.pairs import PairTable, paired
 from tracegrade.compare.shares import Difference, Weighted, independent
-from tracegrade.compare.tally import Tally
 from tracegrade.display import count
 from tracegrade.model.json_value import JsonValue
 

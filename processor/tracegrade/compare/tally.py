@@ -1,80 +1,21 @@
 """The outcomes of one rule, or of one of its evaluations, on one side."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sqlalchemy import Connection
 
-from tracegrade.compare.shares import Share, Weighted, share_of
+from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.sides import CompareError, Side, nothing_in
 from tracegrade.display import count
-from tracegrade.model.json_value import JsonValue
 from tracegrade.rule.rule import Rule
 from tracegrade.store.runs import Run
 from tracegrade.store.schema import LIVE
 from tracegrade.store.sides import SideSeries, side_counts
 
 RuleKey: TypeAlias = tuple[str, str]  # rule id and present hash
-
-
-@dataclass(slots=True)
-class Tally:
-    """How many results of each outcome are stored; ``incomplete`` ones are in no other number.
-
-    ``kept`` is how often a pass is kept for each fail that is, where there are only passes or only fails.
-    """
-
-    kept: float = 1.0
-    passes: Weighted = field(default_factory=Weighted)
-    fails: Weighted = field(default_factory=Weighted)
-    not_evaluable: int = 0
-    errors: int = 0
-    incomplete: int = 0
-
-    @property
-    def results(self) -> int:
-        """Passes and fails: what a pass rate is made of."""
-        return self.passes.stored + self.fails.stored
-
-    @property
-    def share(self) -> Share | None:
-        """The share of passes; None without results."""
-        return share_of(self.passes, self.fails, self.kept)
-
-    @property
-    def ratio(self) -> float:
-        """How often a pass is kept for each fail that is."""
-        return self.kept if (share := self.share) is None else share.ratio
-
-    @property
-    def pass_rate(self) -> float | None:
-        """The estimated share of passes among all results; None without results."""
-        return None if (share := self.share) is None else share.rate
-
-    def add(self, outcomes: Sequence[int], probability: float, *, counts: bool) -> None:
-        """Add as many results of each outcome, kept with this probability; with `counts` False, as incomplete ones."""
-        if not counts:
-            self.incomplete += sum(outcomes)
-            return
-        passed, failed, not_evaluable, errors = outcomes
-        self.passes = self.passes.plus(passed, probability)
-        self.fails = self.fails.plus(failed, probability)
-        self.not_evaluable += not_evaluable
-        self.errors += errors
-
-    def to_json(self) -> dict[str, JsonValue]:
-        """The pass rate and the numbers."""
-        return {
-            "pass_rate": self.pass_rate,
-            "results": self.results,
-            "pass": self.passes.stored,
-            "fail": self.fails.stored,
-            "not_evaluable": self.not_evaluable,
-            "error": self.errors,
-            "incomplete": self.incomplete,
-        }
 
 
 @dataclass(slots=True)

@@ -8,9 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from tracegrade.alert.detect.bounds import wilson
+from tracegrade.compare.outcomes import Tally
 from tracegrade.display import count
-from tracegrade.model.evaluation import Outcome
 from tracegrade.model.json_value import JsonValue
 from tracegrade.rule.rule import Level, Status
 
@@ -18,62 +17,8 @@ Word: TypeAlias = Literal["pass", "fail", "cannot_tell", "not_gated"]
 
 MIN_RESULTS = 30
 LEVELS: tuple[Level, ...] = get_args(Level)
-_ERROR = 0.025  # on each side
 _ROUNDING = 1e-9
 _WORST_FIRST: tuple[Word, ...] = ("fail", "cannot_tell", "pass", "not_gated")
-
-
-@dataclass(slots=True)
-class Tally:
-    """The outcomes of one rule, or of any group of (subject, rule) pairs; errors are in no pass rate.
-
-    ``passes`` and ``fails`` are estimates for all subjects: in a sample, a result whose chance of being kept is 1/4
-    stands for 4 subjects. All other numbers count results. ``incomplete`` counts results of incomplete traces, which
-    are in no other number.
-    """
-
-    passed: int = 0
-    failed: int = 0
-    not_evaluable: int = 0
-    errors: int = 0
-    incomplete: int = 0
-    passes: float = 0.0
-    fails: float = 0.0
-
-    def add(self, outcome: Outcome, probability: float = 1.0) -> None:
-        """Count one more outcome, which was kept with this chance."""
-        match outcome:
-            case "pass":
-                self.passed += 1
-                self.passes += 1 / probability
-            case "fail":
-                self.failed += 1
-                self.fails += 1 / probability
-            case "not_evaluable":
-                self.not_evaluable += 1
-            case "error":
-                self.errors += 1
-
-    @property
-    def results(self) -> int:
-        """Passes and fails: what a pass rate is made of."""
-        return self.passed + self.failed
-
-    @property
-    def subjects(self) -> int:
-        """The number of subjects that matched, with any outcome."""
-        return self.results + self.not_evaluable + self.errors + self.incomplete
-
-    @property
-    def pass_rate(self) -> float | None:
-        """The share of passes; None when nothing passed or failed: that is not 0."""
-        return self.passes / (self.passes + self.fails) if self.results else None
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """The 95 % confidence interval of the pass rate; None without results."""
-        rate = self.pass_rate
-        return None if rate is None else wilson(rate * self.results, self.results, _ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +159,7 @@ def _shown(rule: RuleVerdict) -> str:
 
 def _of_all(bounds: Bounds, bound: float, rules: Iterable[RuleVerdict]) -> tuple[Word, str]:
     tallies = [rule.counted.tally for rule in rules if is_of_level(rule.counted.level, bounds.level)]
-    passes, fails = sum(tally.passes for tally in tallies), sum(tally.fails for tally in tallies)
+    passes, fails = sum(tally.passes.total for tally in tallies), sum(tally.fails.total for tally in tallies)
     if not passes + fails:
         return "cannot_tell", "no rule passed or failed on any trace"
     rate = passes / (passes + fails)

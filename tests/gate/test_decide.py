@@ -3,7 +3,8 @@ from typing import get_args
 
 import pytest
 
-from tracegrade.history.gate import LEVELS, Bounds, Counted, Tally, Word, judged_by
+from tracegrade.compare.outcomes import Tally
+from tracegrade.gate.decide import LEVELS, Bounds, Counted, Word, judged_by
 from tracegrade.model.evaluation import Outcome
 from tracegrade.rule.rule import Level, Status
 
@@ -18,7 +19,7 @@ def tally(passed: int = 0, failed: int = 0, not_evaluable: int = 0, errors: int 
     )
     for outcome, number in outcomes:
         for _ in range(number):
-            counted.add(outcome)
+            counted.count(outcome)
     return counted
 
 
@@ -118,9 +119,9 @@ def test_the_reasons_name_rules_and_numbers_the_worst_first() -> None:
 def test_of_a_sample_each_result_stands_for_as_many_as_its_chance_says() -> None:
     counted = Tally()
     for _ in range(27):
-        counted.add("pass", 0.1)
+        counted.count("pass", 0.1)
     for _ in range(6):
-        counted.add("fail")  # kept always
+        counted.count("fail")  # kept always
     assert counted.pass_rate == pytest.approx(270 / 276)
     assert judged_by(EACH, [rule(counted)]).word == "pass"
     low, high = counted.interval or (0.0, 0.0)
