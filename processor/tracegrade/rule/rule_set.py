@@ -16,9 +16,9 @@ class RuleSet:
     """Rules in order of id.
 
     ``hash`` (16 hex digits) changes with any rule's text, ``judgement_hash`` only with what they judge.
-    ``attributes_read`` names the span and resource attributes that clauses and evaluators read. ``paths`` says from
-    which file a rule came, by rule id; empty for rules built in code; ``warnings`` is what looks wrong in those files.
-    ``scopes`` are those that a rule has. What follows from the rules is worked out `once` for all traces.
+    ``attributes_read`` names the span and resource attributes that are read of a trace, by rules or always. ``paths``
+    says from which file a rule came, by rule id; empty for rules built in code; ``warnings`` is what looks wrong in
+    those files. ``scopes`` are those that a rule has. What follows from the rules is worked out `once` for all traces.
     """
 
     def __init__(
@@ -33,10 +33,10 @@ class RuleSet:
         cases = [rule.cases for rule in self.rules if rule.cases is not None]
         evaluators = {spec.evaluator.name: spec.evaluator for rule in self.rules for _, spec in rule.named_specs()}
         self.attributes_read = RESOURCE_ATTRIBUTES.union(
+            TOKEN_USAGE,  # which every agent run says, whatever the rules
             *(part.attributes_read for part in clauses),
             *(found.attributes_read for found in cases),
             *(evaluator.attributes for evaluator in evaluators.values()),
-            *(TOKEN_USAGE for rule in self.rules if rule.measures not in ((), ("duration",))),
         )
         self.scopes = frozenset(rule.scope for rule in self.rules)
         self._known: dict[Any, Any] = {}

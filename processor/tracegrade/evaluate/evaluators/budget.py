@@ -15,7 +15,6 @@ from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.model.json_value import JsonValue
-from tracegrade.semconv import TOKEN_USAGE
 
 _NS_PER_S = 1_000_000_000
 _SINGULAR = {"calls": "call", "retries": "retry", "errors": "error", "tokens": "token"}
@@ -98,5 +97,4 @@ EVALUATOR = Evaluator(
     never_scores=lambda criteria, settings: (
         None if any(value is not None for _, value in criteria) else "there are no limits; give max_calls or another"
     ),
-    attributes=frozenset(TOKEN_USAGE),
 )
