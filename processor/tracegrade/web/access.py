@@ -23,6 +23,7 @@ from tracegrade.receive.http_head import names_this_machine
 from tracegrade.receive.settings import is_loopback, split_endpoint
 from tracegrade.web.problem import problem
 from tracegrade.web.render import page
+from tracegrade.web.rights import note_token, token_for
 
 SESSION_S = 12 * 3600.0
 FAILURES = 10
@@ -33,12 +34,6 @@ _MAX_ADDRESSES = 10_000
 _MAX_FORM_BYTES = 8192
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN = ("/static/",)
-
-
-def may_change(settings: WebSettings | None) -> bool:
-    """Whether callers are known, or on this machine: only then what is stored may be changed by the page and API."""
-    settings = settings or WebSettings()
-    return settings.knows_callers or is_loopback(split_endpoint(settings.endpoint)[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +62,7 @@ class Access:
         settings = settings or WebSettings()
         self._app = app
         self._tokens = None if settings.auth is None else BearerTokens("web.auth", settings.auth)
+        self._token = token_for(settings)
         self._only_here = self._tokens is None and is_loopback(split_endpoint(settings.endpoint)[0])
         self._secure = settings.tls is not None
         self._cookie = "__Host-tracegrade" if self._secure else "tracegrade"
@@ -80,6 +76,7 @@ class Access:
             return
         request = Request(scope, receive)
         answer = await self._answer(request)
+        note_token(scope, self._token)
         await (self._app if answer is None else answer)(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response | None:

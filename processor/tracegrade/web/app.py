@@ -1,12 +1,15 @@
 """The app: pages, static files and the API on one address."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
@@ -15,8 +18,9 @@ from tracegrade.web import live
 from tracegrade.web.access import Access
 from tracegrade.web.api.app import Api
 from tracegrade.web.pages.registry import ACTIONS, PAGES
-from tracegrade.web.problem import no_such_address
+from tracegrade.web.problem import Refusal, no_such_address
 from tracegrade.web.render import page
+from tracegrade.web.rights import Needs, Right
 from tracegrade.web.security import SecurityHeaders
 from tracegrade.web.sources import Sources
 
@@ -28,19 +32,33 @@ def build_app(sources: Sources) -> ASGIApp:
     api = Api()
     api.state.sources = sources
     app = Starlette(
-        routes=[
-            *(Route(path, show) for path, show in PAGES.items()),
-            *(Route(path, act, methods=["POST"]) for path, act in ACTIONS.items()),
-            Route("/live", live.stream),
-            Mount("/static", StaticFiles(directory=_STATIC), name="static"),
-            Mount("/api/v1", api, name="api"),
-        ],
-        exception_handlers={HTTPException: _refused, StoreError: _no_store, Exception: _broken},
+        routes=routes(api),
+        exception_handlers={HTTPException: _refused, Refusal: _not_allowed, StoreError: _no_store, Exception: _broken},
     )
     app.state.sources = sources
     app.state.newest = live.Newest(sources)
     # Around everything: as middleware, they would not be added to the answer after a crash.
     return SecurityHeaders(Access(app, sources.config.web))
+
+
+def routes(api: Api) -> list[BaseRoute]:
+    """All addresses; each page says which right it needs, and so does each operation of `api`."""
+    return [
+        *(_route(path, show, "read") for path, show in PAGES.items()),
+        *(_route(path, act, right, "POST") for path, (act, right) in ACTIONS.items()),
+        _route("/live", live.stream, "read"),
+        Mount("/static", StaticFiles(directory=_STATIC), name="static"),
+        Mount("/api/v1", api, name="api"),
+    ]
+
+
+def _route(path: str, endpoint: Callable[[Request], Any], right: Right, method: str = "GET") -> Route:
+    return Route(path, endpoint, methods=[method], middleware=[Middleware(Needs, right=right)])
+
+
+def _not_allowed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return page(request, "error.html", status=error.status, title=error.title, message=f"Refused: {error.detail}.")
 
 
 def _refused(request: Request, error: Exception) -> Response:

@@ -10,9 +10,9 @@ from tracegrade.store.alerts import Silence, stored_silences
 from tracegrade.store.waiting import WaitingAlert, stored_waiting
 from tracegrade.web.api.documents import Document, ExactJson
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, NoParameters, Parameters, Time
+from tracegrade.web.api.parameters import ApiSources, NoParameters, Parameters, Time, needs
 
-router = APIRouter(responses=problems(503))
+router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
 
 class SilencesQuery(Parameters):

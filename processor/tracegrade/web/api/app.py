@@ -8,9 +8,10 @@ from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match
+from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from tracegrade.store.open import StoreError
@@ -19,6 +20,7 @@ from tracegrade.web.api.openapi import COMMON_PROBLEMS, DESCRIPTION, completed, 
 from tracegrade.web.api.parameters import refuse_repeated
 from tracegrade.web.api.registry import ROUTERS
 from tracegrade.web.problem import Refusal, no_such_address, problem
+from tracegrade.web.rights import Needs
 
 
 class Api(FastAPI):
@@ -46,7 +48,7 @@ class Api(FastAPI):
                 Exception: _broken,
             },
         )
-        self.add_route("/openapi.json", _document)
+        self.router.routes.append(Route("/openapi.json", _document, middleware=[Middleware(Needs, right="read")]))
         for router in ROUTERS:
             self.include_router(router)
 

@@ -8,11 +8,11 @@ from pydantic import Field
 from tracegrade.deletion.request import Choice, Deleted, Deletions
 from tracegrade.web.api.documents import Document, ExactJson
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, NoParameters, Parameters, PathName, Time, TraceId
+from tracegrade.web.api.parameters import ApiSources, NoParameters, Parameters, PathName, Time, TraceId, needs
 from tracegrade.web.problem import Refusal, not_found
 from tracegrade.web.sources import Sources
 
-router = APIRouter()
+router = APIRouter(dependencies=[needs("read")])
 
 
 class BeforeQuery(Parameters):
@@ -57,6 +57,7 @@ def _asked(sources: Sources, choice: Choice, *trace_ids: str) -> ExactJson:
     response_model=DeletionDocument,
     status_code=202,
     responses=problems(404, 409),
+    dependencies=[needs("admin")],
 )
 def delete_trace(sources: ApiSources, trace_id: TraceId, query: NoParameters) -> ExactJson:
     """Requests the deletion of one trace, in every tenant."""
@@ -69,6 +70,7 @@ def delete_trace(sources: ApiSources, trace_id: TraceId, query: NoParameters) ->
     response_model=DeletionDocument,
     status_code=202,
     responses=problems(409),
+    dependencies=[needs("admin")],
 )
 def delete_traces_before(sources: ApiSources, query: Annotated[BeforeQuery, Query()]) -> ExactJson:
     """Requests the deletion of all traces first received before a time."""
@@ -81,6 +83,7 @@ def delete_traces_before(sources: ApiSources, query: Annotated[BeforeQuery, Quer
     response_model=DeletionDocument,
     status_code=202,
     responses=problems(404, 409),
+    dependencies=[needs("admin")],
 )
 def delete_session(sources: ApiSources, session_id: PathName, query: NoParameters) -> ExactJson:
     """Requests the deletion of all traces of a session."""
@@ -93,6 +96,7 @@ def delete_session(sources: ApiSources, session_id: PathName, query: NoParameter
     response_model=DeletionDocument,
     status_code=202,
     responses=problems(404, 409),
+    dependencies=[needs("admin")],
 )
 def delete_user(sources: ApiSources, user_id: PathName, query: NoParameters) -> ExactJson:
     """Requests the deletion of all traces of a user."""

@@ -7,9 +7,9 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from tracegrade.web.api.documents import Document, ExactJson
-from tracegrade.web.api.parameters import ApiSources, NoParameters
+from tracegrade.web.api.parameters import ApiSources, NoParameters, needs
 
-router = APIRouter()
+router = APIRouter(dependencies=[needs("read")])
 
 
 class ConditionDocument(Document):

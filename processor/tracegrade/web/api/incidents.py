@@ -11,7 +11,6 @@ from tracegrade.alert.accepting import NotAcceptable, accept
 from tracegrade.alert.notify.silences import with_silence
 from tracegrade.store.alerts import AlertState, StoredAlert, stored_silences
 from tracegrade.store.incidents import Incident, Notification, recent_incidents, stored_incident
-from tracegrade.web.access import may_change
 from tracegrade.web.api.documents import Document, ExactJson, Page
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (
@@ -21,13 +20,14 @@ from tracegrade.web.api.parameters import (
     PathName,
     Time,
     cursor_of,
+    needs,
     page_of,
     read_cursor,
 )
 from tracegrade.web.problem import Refusal, not_found
 from tracegrade.web.sources import Sources
 
-router = APIRouter(responses=problems(503))
+router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
 # More than ever begin at one time; a cursor that somebody made up may say anything.
 _MOST_TOGETHER = 10_000
@@ -86,16 +86,14 @@ def show_incident(sources: ApiSources, incident_id: PathName, query: NoParameter
     summary="Take the level of an incident as the normal one",
     response_model=IncidentDocument,
     status_code=202,
-    responses=problems(403, 404, 409),
+    responses=problems(404, 409),
+    dependencies=[needs("admin")],
 )
 def accept_incident(sources: ApiSources, incident_id: PathName, query: NoParameters) -> ExactJson:
     """Its alerts that are measured against earlier results end with the next check, within seconds.
 
     They fire again when it falls below the accepted level. Those with a bound that stands in the rule go on.
     """
-    if not may_change(sources.config.web):
-        detail = "without web.auth, only callers on this machine may accept; 'tracegrade alerts accept' does it there"
-        raise Refusal(403, "read-only", "Not from other machines", detail)
     try:
         accept(sources.config.store_url, _stored(sources, incident_id), time.time_ns())
     except NotAcceptable as error:

@@ -4,10 +4,11 @@ import base64
 from binascii import Error as NotBase64
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from struct import Struct
 from time import time_ns
-from typing import Annotated, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from fastapi import Depends, Query, Request
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -15,6 +16,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from tracegrade.document.duration import duration_s
 from tracegrade.web.problem import Refusal
+from tracegrade.web.rights import Right, check_right
 from tracegrade.web.sources import Sources, sources_of
 
 MAX_NS = 2**63 - 1
@@ -101,6 +103,22 @@ async def _sources(request: Request) -> Sources:
 
 
 ApiSources: TypeAlias = Annotated[Sources, Depends(_sources)]
+
+
+def needs(right: Right) -> Any:
+    """The declaration of an operation, or of all operations of a router, that callers need `right`."""
+    return Depends(NeededRight(right))
+
+
+@dataclass(frozen=True, slots=True)
+class NeededRight:
+    """Refuses callers who lack ``right``."""
+
+    right: Right
+
+    async def __call__(self, request: Request) -> None:
+        """Check the request. Raises as `check_right`."""
+        check_right(request, self.right)
 
 
 async def refuse_repeated(request: Request) -> None:

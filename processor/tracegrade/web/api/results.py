@@ -24,11 +24,12 @@ from tracegrade.web.api.parameters import (
     Time,
     TraceId,
     cursor_of,
+    needs,
     page_of,
     read_cursor,
 )
 
-router = APIRouter(responses=problems(503))
+router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
 _MOST_STEPS = 2000
 _STEP_MINUTES = {"1m": 1, "1h": 60, "1d": 1440}

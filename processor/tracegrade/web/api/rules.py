@@ -9,11 +9,11 @@ from tracegrade.store.open import StoreError
 from tracegrade.store.rule_texts import rule_versions
 from tracegrade.web.api.documents import Document, ExactJson
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, NoParameters, PathName
+from tracegrade.web.api.parameters import ApiSources, NoParameters, PathName, needs
 from tracegrade.web.problem import not_found
 from tracegrade.web.sources import Sources
 
-router = APIRouter()
+router = APIRouter(dependencies=[needs("read")])
 
 
 class RuleDocument(Document):

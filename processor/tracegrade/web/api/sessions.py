@@ -22,13 +22,14 @@ from tracegrade.web.api.parameters import (
     PathName,
     Time,
     cursor_of,
+    needs,
     page_of,
     read_cursor,
 )
 from tracegrade.web.api.traces import head_json
 from tracegrade.web.problem import not_found
 
-router = APIRouter(responses=problems(503))
+router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
 _MOST_TRACES = 1000
 _MOST_TENANTS = 1000

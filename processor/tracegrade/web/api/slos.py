@@ -11,9 +11,9 @@ from tracegrade.alert.stored_slos import stored_slos, with_objectives
 from tracegrade.store.alerts import open_alerts
 from tracegrade.web.api.documents import Document, ExactJson
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, Name, Null, Parameters
+from tracegrade.web.api.parameters import ApiSources, Name, Null, Parameters, needs
 
-router = APIRouter(responses=problems(503))
+router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
 
 class SlosQuery(Parameters):

@@ -30,12 +30,13 @@ from tracegrade.web.api.parameters import (
     Time,
     TraceId,
     cursor_of,
+    needs,
     page_of,
     read_cursor,
 )
 from tracegrade.web.problem import not_found
 
-router = APIRouter(responses=problems(503))
+router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
 
 class TracesQuery(Paged):

@@ -16,7 +16,6 @@ from tracegrade.alert.notify.message import bad_results, summary
 from tracegrade.store.alerts import StoredAlert, stored_silences
 from tracegrade.store.incidents import Incident, stored_incident
 from tracegrade.store.schema import MINUTE_NS
-from tracegrade.web.access import may_change
 from tracegrade.web.curves import curve, small_curve
 from tracegrade.web.incident_words import (
     evidence,
@@ -32,6 +31,7 @@ from tracegrade.web.incident_words import (
 )
 from tracegrade.web.incidents import badge_of, shown_incidents
 from tracegrade.web.render import page
+from tracegrade.web.rights import may, token_of
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import iso_text
 from tracegrade.web.watched_values import WatchedValues, watched_values
@@ -88,7 +88,7 @@ def show(request: Request) -> Response:
         members=members[:_MOST_MEMBERS],
         more_members=members[_MOST_MEMBERS:],
         acceptance=_acceptance(incident),
-        may_accept=may_change(sources.config.web),
+        may_accept=may(token_of(request), "admin"),
         is_rule_known=rule is not None,
         judged_heads=heads,
     )
@@ -97,8 +97,6 @@ def show(request: Request) -> Response:
 def accept_level(request: Request) -> Response:
     """Accept the level of an incident, and show it again."""
     sources = sources_of(request)
-    if not may_change(sources.config.web):
-        raise HTTPException(403, "Without web.auth, an incident can be accepted only from this machine.")
     with sources.store() as connection:
         incident = _stored(connection, request)
     try:

@@ -1,4 +1,7 @@
-"""All pages: address -> the function that shows it, and all forms. The navigation is in ``render.SECTIONS``."""
+"""All pages: address -> the function that shows it, for callers who may read; and all forms.
+
+The navigation is in ``render.SECTIONS``.
+"""
 
 from collections.abc import Callable
 
@@ -6,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tracegrade.web.pages import alerts, incidents, ingest, overview, rules, sessions, trace, traces
+from tracegrade.web.rights import Right
 
 PAGES: dict[str, Callable[[Request], Response]] = {
     "/": overview.show,
@@ -21,7 +25,7 @@ PAGES: dict[str, Callable[[Request], Response]] = {
     "/ingest": ingest.show,
 }
 
-ACTIONS: dict[str, Callable[[Request], Response]] = {
-    "/incidents/{incident_id}/accept": incidents.accept_level,
+ACTIONS: dict[str, tuple[Callable[[Request], Response], Right]] = {
+    "/incidents/{incident_id}/accept": (incidents.accept_level, "admin"),
 }
-"""What forms of pages do: address -> the function that does it when it is posted. `web.access` guards them."""
+"""What forms of pages do: address -> the function that does it when it is posted, and the right that it needs."""

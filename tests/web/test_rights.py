@@ -1,0 +1,118 @@
+"""Every page and operation says which right it needs, and refuses callers who lack it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp
+
+from tracegrade.config import Config
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.web import rights
+from tracegrade.web.api.app import Api
+from tracegrade.web.api.parameters import NeededRight
+from tracegrade.web.api.registry import ROUTERS
+from tracegrade.web.app import build_app, routes
+from tracegrade.web.problem import PREFIX
+from tracegrade.web.rights import KNOWN, RIGHTS, UNKNOWN, Needs, Right, Token, may
+from web.calls import call
+from web.site import Site
+
+API = Api()
+OPEN_TO_OTHERS = {"endpoint": "0.0.0.0:4319", "insecure": True}
+WRITES = {"POST", "PUT", "PATCH", "DELETE"}
+
+
+def rights_of(route: BaseRoute) -> set[Right]:
+    """The rights that a page or operation says it needs."""
+    if isinstance(route, APIRoute):
+        calls = (dependency.call for dependency in route.dependant.dependencies)
+        return {call.right for call in calls if isinstance(call, NeededRight)}
+    assert isinstance(route, Route)
+    return {route.app.right} if isinstance(route.app, Needs) else set()
+
+
+def every_route() -> list[Any]:
+    pages = [route for route in routes(API) if isinstance(route, Route)]
+    document = [route for route in API.routes if isinstance(route, Route)]
+    operations = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    return [
+        pytest.param(route.path, set(route.methods or ()), route, id=f"{min(route.methods or ())} {route.path}")
+        for route in (*pages, *document, *operations)
+    ]
+
+
+def app_for(folder: Path, **web: object) -> ASGIApp:
+    config = Config.model_validate({"data_dir": str(folder), "web": web})
+    return build_app(Site(config.store_url, RuleSet([]), config).sources)
+
+
+def test_every_operation_of_the_document_is_asked() -> None:
+    asked = {
+        (method.lower(), route.path)
+        for _, _, route in (param.values for param in every_route())
+        if isinstance(route, APIRoute)
+        for method in route.methods or ()
+    }
+    named = {(method, path.replace(":path", "")) for path, found in API.openapi()["paths"].items() for method in found}
+    assert {(method, path.replace(":path", "")) for method, path in asked} == named
+
+
+def test_nothing_but_static_files_is_mounted_beside_the_routes() -> None:
+    assert [route.path for route in routes(API) if isinstance(route, Mount)] == ["/static", "/api/v1"]
+
+
+@pytest.mark.parametrize(("path", "methods", "route"), every_route())
+def test_every_route_says_which_right_it_needs(path: str, methods: set[str], route: BaseRoute) -> None:
+    needed = rights_of(route)
+    assert needed, path
+    if methods & WRITES:
+        assert needed & {"run", "admin"}, path
+    else:
+        assert needed == {"read"}, path
+
+
+@pytest.mark.parametrize("right", RIGHTS)
+def test_who_is_known_has_every_right_and_others_may_look(right: Right) -> None:
+    assert may(KNOWN, right)
+    assert may(UNKNOWN, right) is (right in ("read", "read-values"))
+    assert not may(Token(frozenset()), right)
+
+
+@pytest.mark.parametrize(("path", "methods", "route"), every_route())
+def test_callers_without_a_right_get_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, methods: set[str], route: BaseRoute
+) -> None:
+    monkeypatch.setattr(rights, "UNKNOWN", Token(frozenset()))
+    app = app_for(tmp_path, **OPEN_TO_OTHERS)
+    of_api = isinstance(route, APIRoute) or path == "/openapi.json"
+    address = ("/api/v1" if of_api else "") + path.replace("{trace_id}", "ab" * 16)
+    for method in methods - {"HEAD"}:
+        answer = call(app, method, address)
+        assert answer.status == 403, (method, path, answer.body)
+        if of_api:
+            assert answer.json["type"] == PREFIX + "read-only"
+
+
+@pytest.mark.parametrize(("path", "methods", "route"), every_route())
+def test_other_machines_change_nothing_without_authentication(
+    tmp_path: Path, path: str, methods: set[str], route: BaseRoute
+) -> None:
+    app = app_for(tmp_path, **OPEN_TO_OTHERS)
+    of_api = isinstance(route, APIRoute)
+    address = ("/api/v1" if of_api else "") + path.replace("{trace_id}", "ab" * 16)
+    for method in methods & WRITES:
+        answer = call(app, method, address)
+        assert answer.status == 403, (method, path, answer.body)
+        assert b"web.auth" in answer.body
+
+
+def test_this_machine_and_known_callers_may_delete(tmp_path: Path) -> None:
+    (tmp_path / "journal").mkdir()
+    address = f"/api/v1/traces/{'ab' * 16}"
+    assert call(app_for(tmp_path, endpoint="127.0.0.1:4319"), "DELETE", address).status == 202
+    app = app_for(tmp_path, **OPEN_TO_OTHERS, auth={"tokens": ["a-token-of-the-page"]})
+    assert call(app, "DELETE", address, authorization="Bearer a-token-of-the-page").status == 202
+    assert call(app, "DELETE", address).status == 401
