@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli.replayed import CHECK, CREATE, RULE, request, write_rule, write_source
+from cli.stored import run
 from tracegrade.cli import main
 from tracegrade.deletion.request import Deletions
 from tracegrade.journal.local import LocalJournal
@@ -89,6 +90,31 @@ def test_a_second_run_is_measured_against_the_first(rule: str, source: str, data
     assert better.stderr == said
     (_, second) = runs(data)
     assert (second.name, second.selection) == ("only-shop", {"service": "shop"})
+
+
+SUITE = """\
+id: orders
+cases:
+  - id: two-of-a-1
+    match: {prompt: "Please order 2 of A-1 for user 123."}
+    expected_tool: create_order
+    expected_params: {sku: A-1}
+"""
+
+
+def test_the_score_of_a_suite_is_the_mean_overall(data: Path, tmp_path: Path) -> None:
+    """The right tool without its parameter: no case passes, and each is worth 0.6."""
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(SUITE)
+    for name, requests in (("wrong", [request(1, CHECK)]), ("half", [request(1, CREATE), request(2, CHECK)])):
+        found = write_source(tmp_path, *requests, name=f"{name}.binpb")
+        done = replay(data, found, "--rules", str(suite), "--experiment", "suite", "--run", name)
+    assert "score 0.3000, +0.3000 against the baseline wrong" in done.stderr
+    lines = run(data, "experiments", "show", "half").stdout.splitlines()
+    (heading,) = [line.split() for line in lines if "baseline  " in line and "rule" in line]
+    (row,) = [line.split() for line in lines if line.strip().startswith("orders")]
+    assert heading[:7] == ["rule", "pass", "rate", "mean", "overall", "baseline", "delta"]
+    assert row == ["orders", "0.0%", "0.3000", "0.0000", "+0.3000", "2"]
 
 
 def test_a_delta_between_other_rules_is_marked(rule: str, source: str, data: Path, tmp_path: Path) -> None:

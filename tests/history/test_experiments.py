@@ -45,7 +45,12 @@ def rule(passed: int, failed: int) -> Sums:
     ],
 )
 def test_a_score_is_the_mean_of_the_rates_of_the_rules(rules: list[Sums], score: float | None) -> None:
-    assert score_of(rules) == score
+    assert score_of({str(place): sums for place, sums in enumerate(rules)}, {}) == score
+
+
+def test_of_a_suite_the_mean_overall_counts_and_not_the_pass_rate() -> None:
+    # (0.85 + 1 / 2) / 2
+    assert score_of({"suite": rule(1, 3), "order": rule(1, 1)}, {"suite": 0.85}) == 0.675
 
 
 def scored(name: str, score: float | None, **changes: Any) -> ScoredRun:
@@ -107,6 +112,35 @@ def test_what_a_run_did_is_read_from_what_is_counted(engine: Engine) -> None:
         "never-matched": (0, 0, 0),
     }
     assert (found.traces, found.score) == (3, 0.5)
+
+
+def test_the_mean_overall_of_a_suite_is_that_of_all_its_cases(engine: Engine) -> None:
+    suite, counted = {**RULE, "scored_by": "overall"}, {**RULE, "scored_by": "overall", "incomplete": "count"}
+    begin(engine, "tuning/1", rules={"suite": suite, "all-of-it": counted, "unmet": suite, "order": RULE})
+
+    def case(number: int, rule_id: str, evaluator: str, score: float | None, **changes: Any) -> dict[str, Any]:
+        outcome = "not_evaluable" if score is None else "pass" if score == 1 else "fail"
+        named = {"evaluation": evaluator, "evaluator": evaluator, "case": str(number), "score": score}
+        return evaluation(number, outcome, run="tuning/1", rule_id=rule_id, **named, **changes)
+
+    found = [
+        [case(1, "suite", "tool-case", 1.0), case(1, "order", "tool-call-order", 0.25)],
+        [case(2, "suite", "tool-case", 0.6)],
+        [case(3, "suite", "multi-turn", 0.5, probability=0.5)],  # it stands for two
+        [case(4, "suite", "tool-case", None)],
+    ]
+    StoreWriter(engine).write(
+        judged(number, run="tuning/1", evaluations=of) for number, of in enumerate(found, start=1)
+    )
+    cut = [case(5, rule_id, "tool-case", 0.4, complete=False) for rule_id in ("suite", "all-of-it")]
+    StoreWriter(engine).write([judged(5, run="tuning/1", evaluations=cut, complete=False)])
+    with reading(engine) as connection:
+        of_run = scored_run(connection, known_run(connection, "default", "tuning/1"))
+    assert of_run.overall == {"suite": pytest.approx((1 + 0.6 + 2 * 0.5) / 4), "all-of-it": 0.4}
+    assert of_run.score == 0.35  # the mean of 0.65, 0.4, and the pass rate of order, which is 0
+    rules = of_run.to_json()["rules"]
+    assert isinstance(rules, dict)
+    assert [of["mean_overall"] for of in rules.values() if isinstance(of, dict)] == [0.4, None, 0.65, None]
 
 
 def test_incomplete_traces_count_where_the_rule_of_the_run_said_so(engine: Engine) -> None:

@@ -10,6 +10,9 @@ from tracegrade.rule.rule import Rule
 ORDER = {"evaluator": "tool-call-order", "tool_calls_order": ["create_order"]}
 
 
+CASE = {"id": "a", "expected_tool": "x"}
+
+
 def rule_of(*cases: dict[str, Any], **fields: Any) -> Rule:
     return Rule.model_validate({"id": "one", "cases": list(cases), **fields})
 
@@ -29,6 +32,22 @@ def test_an_item_of_its_own_has_all_fields_of_its_evaluator() -> None:
     assert (apart.spec.settings.match, apart.spec.settings.args, apart.spec.case) == ("exact", "ignore", "apart")
     [default] = rule_of({"id": "default", "evaluate": {"expected_tool": "a"}}).cases.all  # type: ignore[union-attr]
     assert default.spec.evaluator.name == "tool-case"
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_suite"),
+    [
+        (
+            rule_of({"id": "a", "expected_tool": "x"}, {"id": "b", "evaluator": "multi-turn", "expected_tool": "x"}),
+            True,
+        ),
+        (rule_of({"id": "a", "expected_tool": "x"}, {"id": "b", "evaluate": ORDER}), False),
+        (rule_of({"id": "a", "expected_tool": "x"}, evaluate=[ORDER]), False),
+        (Rule.model_validate({"id": "one", "evaluate": [{"evaluator": "tool-case", "expected_tool": "x"}]}), False),
+    ],
+)
+def test_a_suite_has_cases_alone_that_are_scored_overall(rule: Rule, is_suite: bool) -> None:
+    assert rule.is_suite is is_suite
 
 
 @pytest.mark.parametrize(

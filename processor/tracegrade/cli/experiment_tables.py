@@ -8,11 +8,11 @@ from tracegrade.cli.replay_run import delta_text
 from tracegrade.display import count, time_text
 
 if TYPE_CHECKING:
-    from tracegrade.history.experiments import Standing, Timeline
+    from tracegrade.history.experiments import ScoredRun, Standing, Timeline
     from tracegrade.store.runs import Run
-    from tracegrade.store.trends import Sums
 
 _RATE = "pass rate"
+_OVERALL = "mean overall"
 _OUTCOMES = ("pass", "fail", "not_evaluable", "error", "incomplete")
 _COUNTED = ("passed", "failed", "not_evaluable", "errors", "incomplete")
 
@@ -60,22 +60,23 @@ def print_run(standing: "Standing", baseline: "Standing | None") -> None:
         score += f", {delta_text(standing)} against the baseline {baseline.scored.run.name}"
     for line in (score, *_made_of(standing)):
         print_line(f"  {line}")
-    compared = baseline is not None and not standing.is_baseline
-    before = baseline.scored.rules if baseline is not None else {}
+    before = None if baseline is None or standing.is_baseline else baseline.scored
+    overall = [_OVERALL] if scored.overall else []
     print_table(
         "",
-        ["rule", _RATE, *(["baseline", "delta"] if compared else []), *_OUTCOMES],
+        ["rule", _RATE, *overall, *(["baseline", "delta"] if before else []), *_OUTCOMES],
         [
             [
                 rule_id,
-                _rate_text(sums),
-                *(_against(sums, before.get(rule_id), rule_id in standing.other_rules) if compared else []),
+                _rate_text(sums.pass_rate),
+                *([_overall_text(scored.overall.get(rule_id))] if overall else []),
+                *(_against(scored, before, rule_id, rule_id in standing.other_rules) if before else []),
                 *(getattr(sums, name) or None for name in _COUNTED),
             ]
             for rule_id, sums in scored.rules.items()
         ],
         empty="\nNo rule judged anything.",
-        whole=[_RATE],
+        whole=[_RATE, _OVERALL],
         spare=["incomplete", "error", "not_evaluable"],
     )
 
@@ -100,11 +101,12 @@ def _made_of(standing: "Standing") -> Iterator[str]:
         yield "its traces were deleted by store.retention; what was counted stays"
 
 
-def _against(sums: "Sums", before: "Sums | None", is_other: bool) -> list[str]:
-    """The pass rate in the baseline, and the difference from it."""
-    rate, other = sums.pass_rate, None if before is None else before.pass_rate
-    delta = "" if rate is None or other is None else f"{round(rate - other, 4):+.4f}"
-    return ["" if before is None else _rate_text(before), f"{delta} (another rule)".strip() if is_other else delta]
+def _against(scored: "ScoredRun", before: "ScoredRun", rule_id: str, is_other: bool) -> list[str]:
+    """The rule's score in the baseline, and the difference from it."""
+    score, other = scored.rule_score(rule_id), before.rule_score(rule_id)
+    delta = "" if score is None or other is None else f"{round(score - other, 4):+.4f}"
+    text = _overall_text(other) if rule_id in before.overall else _rate_text(other) if rule_id in before.rules else ""
+    return [text, f"{delta} (another rule)".strip() if is_other else delta]
 
 
 def state_text(run: "Run") -> Styled:
@@ -123,8 +125,12 @@ def score_text(score: float | None) -> str:
     return "unknown" if score is None else f"{score:.4f}"
 
 
-def _rate_text(sums: "Sums") -> str:
-    return "unknown" if sums.pass_rate is None else f"{sums.pass_rate:.1%}"
+def _rate_text(rate: float | None) -> str:
+    return "unknown" if rate is None else f"{rate:.1%}"
+
+
+def _overall_text(overall: float | None) -> str:
+    return "" if overall is None else score_text(overall)
 
 
 def labels_text(run: "Run") -> str:

@@ -139,6 +139,7 @@ def asked_run(
                 "status": rule.status,
                 "incomplete": rule.incomplete,
                 "path": rule_set.paths[rule.id],
+                "scored_by": "overall" if rule.is_suite else "pass_rate",
             }
             for rule in rule_set.rules
         },

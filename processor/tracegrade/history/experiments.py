@@ -1,13 +1,14 @@
 """How the runs of an experiment did: the score of each, against the baseline and against the best before it.
 
-A run's *score* is the mean of the pass rates of its rules; a rule that neither passed nor failed on anything has none.
+A run's *score* is the mean of the scores of its rules: a rule's pass rate, or of a suite the mean overall score of its
+cases; a rule that neither passed nor failed on anything has none.
 Scores are rounded to 4 digits, and so are their differences: what cannot be seen makes no run better than another. The
 *baseline* is the run that is pinned, else the first complete one with a score. The *best* run is the first of those
 with the highest score: a later one has to be better, not as good. Runs that are not complete count for neither.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
@@ -24,7 +25,7 @@ from tracegrade.store.runs import (
     stored_run,
     stored_runs,
 )
-from tracegrade.store.trends import Sums, traffic, trends
+from tracegrade.store.trends import Sums, mean_scores, traffic, trends
 
 _DIGITS = 4
 _NONE_YET = ": no run is stored here; 'tracegrade replay --experiment NAME' stores one"
@@ -36,12 +37,20 @@ class NoSuchRun(TraceGradeError):
 
 @dataclass(frozen=True, slots=True)
 class ScoredRun:
-    """A run with its outcomes by rule id, in order of id; rules that matched nothing have none of any."""
+    """A run with its outcomes by rule id, in order of id; rules that matched nothing have none of any.
+
+    ``overall`` is the mean overall score of each rule that is a suite and judged something, by rule id.
+    """
 
     run: Run
     traces: int
     rules: Mapping[str, Sums]
     score: float | None
+    overall: Mapping[str, float] = field(default_factory=dict)
+
+    def rule_score(self, rule_id: str) -> float | None:
+        """What of this rule counts in the score; None where nothing of it passed or failed."""
+        return self.overall.get(rule_id, self.rules.get(rule_id, Sums()).pass_rate)
 
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object."""
@@ -62,6 +71,7 @@ class ScoredRun:
                 rule_id: {
                     "hash": run.rules.get(rule_id, {}).get("hash"),
                     "pass_rate": sums.pass_rate,
+                    "mean_overall": self.overall.get(rule_id),
                     "pass": sums.passed,
                     "fail": sums.failed,
                     "not_evaluable": sums.not_evaluable,
@@ -141,10 +151,18 @@ class Timeline:
         }
 
 
-def score_of(rules: Iterable[Sums]) -> float | None:
-    """The mean of the pass rates, rounded; None when no rule has one: that is not 0."""
-    rates = [rate for sums in rules if (rate := sums.pass_rate) is not None]
-    return round(sum(rates) / len(rates), _DIGITS) if rates else None
+def score_of(rules: Mapping[str, Sums], overall: Mapping[str, float]) -> float | None:
+    """The mean of the scores of rules, rounded; None when no rule has one: that is not 0.
+
+    Args:
+        rules: their outcomes, by rule id.
+        overall: of those that are suites, the mean overall score, which counts instead of the pass rate.
+
+    Source: the score of a run of a suite is that of Maheidem/llm-benchmark-studio, routers/tool_eval.py.
+    """
+    scores = [overall.get(rule_id, sums.pass_rate) for rule_id, sums in rules.items()]
+    known = [score for score in scores if score is not None]
+    return round(sum(known) / len(known), _DIGITS) if known else None
 
 
 def scored_run(connection: Connection, run: Run) -> ScoredRun:
@@ -154,7 +172,12 @@ def scored_run(connection: Connection, run: Run) -> ScoredRun:
     found = trends(connection, own, ["rule_id"], counting_incomplete=counting)
     sums = {rule_id: steps[0] for (rule_id,), steps in found.items()}
     rules = {rule_id: sums.get(rule_id, Sums()) for rule_id in sorted({*run.rules, *sums})}
-    return ScoredRun(run, traffic(connection, own).get(0, 0), rules, score_of(rules.values()))
+    overall: dict[str, float] = {}
+    suites = [rule_id for rule_id, known in run.rules.items() if known.get("scored_by") == "overall"]
+    if suites:
+        means = mean_scores(connection, own, counting_incomplete=counting)
+        overall = {rule_id: means[rule_id] for rule_id in suites if rule_id in means}
+    return ScoredRun(run, traffic(connection, own).get(0, 0), rules, score_of(rules, overall), overall)
 
 
 def timeline(connection: Connection, experiment: Experiment) -> Timeline:

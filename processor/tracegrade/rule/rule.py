@@ -48,6 +48,9 @@ def _refuse_unknown_causes(causes: list[str]) -> list[str]:
     return causes
 
 
+# What a suite's cases are judged by: their score is an overall one.
+_OVERALL = ("tool-case", "multi-turn")
+
 _NOTHING_JUDGED = "key 'evaluate' is missing"
 
 
@@ -143,6 +146,12 @@ class Rule(FileModel):
             yield spec.name, spec
         for case in self.cases.all if self.cases is not None else ():
             yield case.spec.name, case.spec
+
+    @property
+    def is_suite(self) -> bool:
+        """Whether it has cases alone, each with an overall score for its tool and parameters."""
+        specs = [spec for _, spec in self.named_specs()]
+        return not self.evaluate and all(spec.evaluator.name in _OVERALL for spec in specs)
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:

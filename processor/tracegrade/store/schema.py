@@ -358,7 +358,7 @@ runs = Table(
     Column("rule_set_hash", Text, nullable=False, doc="the rule set that judged it"),
     Column("judgement_hash", Text, nullable=False, doc="hash of what these rules judge"),
     Column("settings_hash", Text, nullable=False, doc="the settings that judging reads"),
-    Column("rules", JSON, nullable=False, doc="rule id to {hash, level, status, incomplete, path}"),
+    Column("rules", JSON, nullable=False, doc="rule id to {hash, level, status, incomplete, path, scored_by}"),
     Column("tracegrade", Text, nullable=False, doc="the version that judged"),
     Column("git_revision", Text, doc="of the folder in which it was made; ends in `-dirty` if files were changed"),
     Column("releases", JSON, nullable=False, doc="the releases of its traces, at most 100"),

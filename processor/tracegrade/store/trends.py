@@ -3,7 +3,7 @@
 The database adds up the sums by minute, hour and day for each series and step; here they are added up by name.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -102,6 +102,26 @@ def trends(
         counting_incomplete: the rules for which incomplete traces count.
     """
     return _added_up(connection, result_filter, by, step_minutes, counting_incomplete, series.c.rule_id != EVERY_TRACE)
+
+
+def mean_scores(
+    connection: Connection, result_filter: ResultFilter, *, counting_incomplete: Collection[str] = ()
+) -> dict[str, float]:
+    """The mean score of all evaluations of each rule that passed or failed, by rule id; arguments as in `trends`."""
+    conditions = (IS_EVALUATION, *of_series(result_filter))
+    rows = connection.execute(select(series.c.number, series.c.rule_id, series.c.probability).where(*conditions))
+    of = {number: (rule_id, probability) for number, rule_id, probability in rows}
+    query = select(counts.c.series, counts.c.complete, counts.c.passed + counts.c.failed, counts.c.score_sum)
+    query = query.where(counts.c.series.in_(select(series.c.number).where(*conditions)))
+    found: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for minutes, first, last in counted_stretches(result_filter):
+        stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
+        for number, complete, judged, scores in connection.execute(stretch):
+            rule_id, probability = of[number]
+            if complete or rule_id in counting_incomplete:
+                found[rule_id][0] += judged / probability
+                found[rule_id][1] += scores / probability
+    return {rule_id: scores / judged for rule_id, (judged, scores) in found.items() if judged > 0}
 
 
 def traffic(connection: Connection, result_filter: ResultFilter, *, step_minutes: int | None = None) -> dict[int, int]:
