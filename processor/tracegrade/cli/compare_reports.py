@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from tracegrade.cli.compare_tables import (
+from tracegrade.cli.compare_tables import TAKEN
+from tracegrade.cli.output import markdown_table
+from tracegrade.cli.reports import SARIF_LEVELS, as_markdown, file_location, junit_document, sarif_log, xml_text
+from tracegrade.compare.words import (
     SUMS,
-    TAKEN,
     measure_cells,
     measure_name,
     news_of,
@@ -23,8 +25,6 @@ from tracegrade.cli.compare_tables import (
     verdict_counts,
     verdict_text,
 )
-from tracegrade.cli.output import markdown_table
-from tracegrade.cli.reports import SARIF_LEVELS, as_markdown, file_location, junit_document, sarif_log, xml_text
 
 if TYPE_CHECKING:
     from tracegrade.alert.notify.links import Links

@@ -1,18 +1,29 @@
 """How ``compare`` shows a comparison on a terminal."""
 
 from collections.abc import Iterator
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from tracegrade.cli.output import Styled, print_line, print_table, styled
-from tracegrade.display import count
+from tracegrade.compare.words import (
+    SUMS,
+    measure_cells,
+    measure_name,
+    news_of,
+    number_cells,
+    order_text,
+    orders_to_show,
+    pair_notes,
+    tools_to_show,
+    verdict_counts,
+    verdict_text,
+)
 
 if TYPE_CHECKING:
     from tracegrade.alert.notify.links import Links
     from tracegrade.compare.arguments import NewArgument
-    from tracegrade.compare.behaviour import Behaviour, Usage, Variant
-    from tracegrade.compare.comparison import Compared, ComparedRule, Comparison
-    from tracegrade.compare.measures import Measured, Measures, Summary
+    from tracegrade.compare.behaviour import Behaviour
+    from tracegrade.compare.comparison import ComparedRule, Comparison
+    from tracegrade.compare.measures import Measures
     from tracegrade.compare.verdict import Verdict
 
 _SIGNS: "dict[Verdict, tuple[str, str]]" = {
@@ -24,11 +35,8 @@ _SIGNS: "dict[Verdict, tuple[str, str]]" = {
 }
 _NUMBERS = ("A", "B", "difference", "95 % interval", "p", "results")
 TAKEN = ("mean A", "mean B", "difference", "95 % interval", "median A / B", "95 % are below, A / B")
-_LEAST_CHANGE = 0.005  # of a share: smaller ones are not listed
-_MOST_ORDERS = 10
 _MOST_VALUES = 5
 _MOST_CHANGES = 5  # of a rule each way; JSON has more
-SUMS = {0: "Not worse", 1: "Worse", 3: "Cannot tell"}
 
 
 def print_comparison(found: "Comparison", links: "Links") -> None:
@@ -60,18 +68,6 @@ def print_comparison(found: "Comparison", links: "Links") -> None:
     print_line(f"{SUMS[found.exit_code]}: {verdict_counts(found)}.")
 
 
-def verdict_text(word: "Verdict") -> str:
-    """A verdict in words."""
-    return {"worse_within_margin": "worse within the margin"}.get(word, word.replace("_", " "))
-
-
-def verdict_counts(found: "Comparison") -> str:
-    """How many rules have each verdict, the worst first: ``1 rule worse, 2 rules not worse``."""
-    words = [rule.verdict for rule in found.rules]
-    parts = [f"{count(words.count(word), 'rule')} {verdict_text(word)}" for word in _SIGNS if word in words]
-    return ", ".join(parts) or "no rule judged both sides"
-
-
 def _rule_rows(found: "Comparison") -> Iterator[list[object]]:
     """A row for each rule, and below it one for each of its evaluations where there are several."""
     for rule in found.rules:
@@ -90,82 +86,10 @@ def _change_rows(found: "Comparison", links: "Links") -> Iterator[list[object]]:
                 yield [rule.rule_id, way, change.case, links.trace(change.trace_a), links.trace(change.trace_b)]
 
 
-def pair_notes(found: "Comparison") -> Iterator[str]:
-    """What pairs leave out, and which cases are flaky."""
-    for rule in found.rules:
-        if (pairs := rule.whole.found.pairs) is None:
-            continue
-        if pairs.unpaired_a or pairs.unpaired_b:
-            alone = f"{pairs.unpaired_a} on A and {pairs.unpaired_b} on B"
-            yield f"{rule.rule_id}: results without a partner are left out: {alone}"
-        if pairs.flaky:
-            yield f"{rule.rule_id}: flaky cases, which both pass and fail on one side: {', '.join(pairs.flaky)}"
-
-
 def _verdict_cell(rule: "ComparedRule") -> Styled:
     sign, style = _SIGNS[rule.verdict]
     reason = f": {rule.whole.found.reason}" if rule.whole.found.reason else ""
     return styled(f"{sign} {verdict_text(rule.verdict)}{reason}", style)
-
-
-def number_cells(compared: "Compared") -> list[str]:
-    """Both rates, the difference in points, its interval, p, and the numbers of results."""
-    found = compared.found.difference
-    return [
-        *map(rate_text, compared.rates),
-        "" if found is None else points(found.value),
-        "" if found is None else f"{points(found.low)} to {points(found.high)}",
-        "" if found is None else p_text(found.p),
-        _results_text(compared),
-    ]
-
-
-def _results_text(compared: "Compared") -> str:
-    """How many results, or pairs, and what is taken together."""
-    pairs, together = compared.found.pairs, compared.found.clustered_by
-    if pairs is None:
-        numbers = f"{compared.a.results} / {compared.b.results}"
-    else:
-        numbers = f"{count(pairs.things, 'pair')} by {pairs.by}: {pairs.worse} worse, {pairs.better} better"
-    return f"{numbers}; clustered by {together}" if together else numbers
-
-
-def rate_text(rate: float | None) -> str:
-    """A pass rate, ``97.25%``."""
-    return "unknown" if rate is None else f"{rate:.2%}"
-
-
-def points(difference: float) -> str:
-    """A difference in points, ``+1.20``; without the sign of a zero."""
-    text = f"{difference * 100:+.2f}"
-    return "0.00" if text in ("+0.00", "-0.00") else text
-
-
-def p_text(p: float) -> str:
-    """A p-value: ``0.034``, ``< 0.0001``."""
-    return "< 0.0001" if p < 0.0001 else f"{p:.2g}"
-
-
-def measure_name(name: str) -> str:
-    """The name of a measure with its unit."""
-    return {"duration_s": "duration, s", "errors": "failed calls"}.get(name, name)
-
-
-def measure_cells(of: "Measured") -> list[str]:
-    """Both means, their difference with its interval, the medians, and the values that 95 % of the traces are below."""
-    means, medians, ends = zip(*map(_numbers, (of.a, of.b)), strict=True)
-    difference = of.difference
-    return [
-        *means,
-        "" if difference is None else f"{difference[0]:+.3g}",
-        "" if difference is None else f"{difference[1]:+.3g} to {difference[2]:+.3g}",
-        " / ".join(medians),
-        " / ".join(ends),
-    ]
-
-
-def _numbers(of: "Summary | None") -> list[str]:
-    return ["unknown"] * 3 if of is None else [f"{value:.4g}" for value in (of.mean, of.median, of.p95)]
 
 
 def _measure_rows(measures: "Measures") -> list[list[object]]:
@@ -190,36 +114,9 @@ def _print_behaviour(found: "Behaviour") -> None:
         print_table("", ["tool", "argument", "new on B", "such as (calls)"], rows)
 
 
-def news_of(item: "NewArgument") -> str:
-    """What is new of an argument, without its values."""
-    return f"in {count(item.calls_b, 'call')}, on A in none" if item.is_new else count(item.value_count, "value")
-
-
 def _values(item: "NewArgument") -> str:
     return ", ".join(f"{value.value} ({value.calls})" for value in item.values[:_MOST_VALUES])
 
 
 def _shares(a: float, b: float) -> tuple[str, str]:
     return f"{a:.1%}", f"{b:.1%}"
-
-
-def tools_to_show(found: "Behaviour") -> "list[Usage]":
-    """The tools that one side alone calls, and those that are called more or less often."""
-    return [
-        tool
-        for tool in found.tools
-        if tool.change
-        or abs(tool.share_b - tool.share_a) >= _LEAST_CHANGE
-        or abs(tool.calls_b - tool.calls_a) >= _LEAST_CHANGE * max(tool.calls_a, tool.calls_b)
-    ]
-
-
-def orders_to_show(found: "Behaviour") -> "list[Variant]":
-    """The orders whose share changed most."""
-    return [order for order in found.orders if abs(order.share_b - order.share_a) >= _LEAST_CHANGE][:_MOST_ORDERS]
-
-
-def order_text(order: "Variant") -> str:
-    """The tools of an order; calls of one tool that follow each other once, with their number."""
-    parts = [(name, len(list(same))) for name, same in groupby(order.tools)]
-    return ", ".join(f"{name} x{times}" if times > 1 else name for name, times in parts) or "no calls"

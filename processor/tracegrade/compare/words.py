@@ -1,0 +1,128 @@
+"""A comparison in words and numbers, as the terminal, reports and pages show them."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from tracegrade.compare.arguments import NewArgument
+from tracegrade.compare.behaviour import Behaviour, Usage, Variant
+from tracegrade.compare.comparison import Compared, Comparison
+from tracegrade.compare.measures import Measured, Summary
+from tracegrade.compare.verdict import VERDICTS, Verdict
+from tracegrade.display import count
+
+SUMS = {0: "Not worse", 1: "Worse", 3: "Cannot tell"}
+"""What an exit code says."""
+
+_LEAST_CHANGE = 0.005  # of a share: smaller ones are not listed
+_MOST_ORDERS = 10
+
+
+def verdict_text(word: Verdict) -> str:
+    """A verdict in words."""
+    return {"worse_within_margin": "worse within the margin"}.get(word, word.replace("_", " "))
+
+
+def verdict_counts(found: Comparison) -> str:
+    """How many rules have each verdict, the worst first: ``1 rule worse, 2 rules not worse``."""
+    words = [rule.verdict for rule in found.rules]
+    parts = [f"{count(words.count(word), 'rule')} {verdict_text(word)}" for word in VERDICTS if word in words]
+    return ", ".join(parts) or "no rule judged both sides"
+
+
+def pair_notes(found: Comparison) -> Iterator[str]:
+    """What pairs leave out, and which cases are flaky."""
+    for rule in found.rules:
+        if (pairs := rule.whole.found.pairs) is None:
+            continue
+        if pairs.unpaired_a or pairs.unpaired_b:
+            alone = f"{pairs.unpaired_a} on A and {pairs.unpaired_b} on B"
+            yield f"{rule.rule_id}: results without a partner are left out: {alone}"
+        if pairs.flaky:
+            yield f"{rule.rule_id}: flaky cases, which both pass and fail on one side: {', '.join(pairs.flaky)}"
+
+
+def number_cells(compared: Compared) -> list[str]:
+    """Both rates, the difference in points, its interval, p, and the numbers of results."""
+    found = compared.found.difference
+    return [
+        *map(rate_text, compared.rates),
+        "" if found is None else points(found.value),
+        "" if found is None else f"{points(found.low)} to {points(found.high)}",
+        "" if found is None else p_text(found.p),
+        _results_text(compared),
+    ]
+
+
+def _results_text(compared: Compared) -> str:
+    """How many results, or pairs, and what is taken together."""
+    pairs, together = compared.found.pairs, compared.found.clustered_by
+    if pairs is None:
+        numbers = f"{compared.a.results} / {compared.b.results}"
+    else:
+        numbers = f"{count(pairs.things, 'pair')} by {pairs.by}: {pairs.worse} worse, {pairs.better} better"
+    return f"{numbers}; clustered by {together}" if together else numbers
+
+
+def rate_text(rate: float | None) -> str:
+    """A pass rate, ``97.25%``."""
+    return "unknown" if rate is None else f"{rate:.2%}"
+
+
+def points(difference: float) -> str:
+    """A difference in points, ``+1.20``; without the sign of a zero."""
+    text = f"{difference * 100:+.2f}"
+    return "0.00" if text in ("+0.00", "-0.00") else text
+
+
+def p_text(p: float) -> str:
+    """A p-value: ``0.034``, ``< 0.0001``."""
+    return "< 0.0001" if p < 0.0001 else f"{p:.2g}"
+
+
+def measure_name(name: str) -> str:
+    """The name of a measure with its unit."""
+    return {"duration_s": "duration, s", "errors": "failed calls"}.get(name, name)
+
+
+def measure_cells(of: Measured) -> list[str]:
+    """Both means, their difference with its interval, the medians, and the values that 95 % of the traces are below."""
+    means, medians, ends = zip(*map(_numbers, (of.a, of.b)), strict=True)
+    difference = of.difference
+    return [
+        *means,
+        "" if difference is None else f"{difference[0]:+.3g}",
+        "" if difference is None else f"{difference[1]:+.3g} to {difference[2]:+.3g}",
+        " / ".join(medians),
+        " / ".join(ends),
+    ]
+
+
+def _numbers(of: Summary | None) -> list[str]:
+    return ["unknown"] * 3 if of is None else [f"{value:.4g}" for value in (of.mean, of.median, of.p95)]
+
+
+def news_of(item: NewArgument) -> str:
+    """What is new of an argument, without its values."""
+    return f"in {count(item.calls_b, 'call')}, on A in none" if item.is_new else count(item.value_count, "value")
+
+
+def tools_to_show(found: Behaviour) -> list[Usage]:
+    """The tools that one side alone calls, and those that are called more or less often."""
+    return [
+        tool
+        for tool in found.tools
+        if tool.change
+        or abs(tool.share_b - tool.share_a) >= _LEAST_CHANGE
+        or abs(tool.calls_b - tool.calls_a) >= _LEAST_CHANGE * max(tool.calls_a, tool.calls_b)
+    ]
+
+
+def orders_to_show(found: Behaviour) -> list[Variant]:
+    """The orders whose share changed most."""
+    return [order for order in found.orders if abs(order.share_b - order.share_a) >= _LEAST_CHANGE][:_MOST_ORDERS]
+
+
+def order_text(order: Variant) -> str:
+    """The tools of an order; calls of one tool that follow each other once, with their number."""
+    parts = [(name, len(list(same))) for name, same in groupby(order.tools)]
+    return ", ".join(f"{name} x{times}" if times > 1 else name for name, times in parts) or "no calls"
