@@ -173,13 +173,17 @@ def baseline(
 
     Only a complete run with a score can be pinned. JSON: as 'list'.
     """
+    from tracegrade.history.run_changes import NotChangeable, pin
+
     if run is not None and unpin:
         raise click.UsageError("--unpin takes the pin away: leave RUN out")
     found = _timeline(settings, tenant, experiment)
     if run is not None or unpin:
-        if run is not None:
-            _check_pinnable(found, run)
-        _pin(settings, found, run)
+        make_files_private()
+        try:
+            pin(settings.store_url, tenant, experiment, run)
+        except NotChangeable as error:
+            raise click.UsageError(str(error)) from None
         found = _timeline(settings, tenant, experiment)
     if output_format == "json":
         print_json([found.to_json()])
@@ -189,32 +193,6 @@ def baseline(
         how = "pinned" if found.experiment.baseline is not None else "the first complete run with a score"
         name, score = name_and_score(found.baseline)
         print_line(f"The baseline of {experiment} is {name} ({how}), score {score}.")
-
-
-def _check_pinnable(found: "Timeline", run: str) -> None:
-    from tracegrade.document.problem import did_you_mean
-
-    of_name = {standing.scored.run.name: standing.scored for standing in found.standings}
-    if run not in of_name:
-        hint = did_you_mean(run, of_name) or f"; 'tracegrade experiments timeline {found.experiment.name}' shows them"
-        raise click.UsageError(f"{found.experiment.name} has no run {run!r}{hint}")
-    scored = of_name[run]
-    if scored.run.state != "complete" or scored.score is None:
-        why = f"is {scored.run.state}" if scored.run.state != "complete" else "has no score"
-        raise click.UsageError(f"{run} {why}: nothing can be measured against it")
-
-
-def _pin(settings: ReadSettings, found: "Timeline", run: str | None) -> None:
-    from tracegrade.store.open import open_store
-    from tracegrade.store.runs import pin_baseline
-
-    make_files_private()
-    engine = open_store(settings.store_url)
-    try:
-        with engine.begin() as connection:
-            pin_baseline(connection, found.experiment.tenant, found.experiment.name, run)
-    finally:
-        engine.dispose()
 
 
 @command.command()
@@ -229,8 +207,9 @@ def delete(settings: ReadSettings, tenant: str, name: str, yes: bool) -> None:
     What was judged live stays. A run that is being written ends with an error.
     """
     from tracegrade.history.experiments import run_or_experiment
-    from tracegrade.store.open import open_store, reading_store
-    from tracegrade.store.runs import Run, delete_experiment, delete_run, stored_runs
+    from tracegrade.history.run_changes import delete_stored_experiment, delete_stored_run
+    from tracegrade.store.open import reading_store
+    from tracegrade.store.runs import Run, stored_runs
 
     with reading_store(settings.store_url) as connection:
         is_run = isinstance(run_or_experiment(connection, tenant, name), Run)
@@ -242,11 +221,7 @@ def delete(settings: ReadSettings, tenant: str, name: str, yes: bool) -> None:
             raise click.UsageError(f"{what} would be deleted for good; --yes does so without asking")
         click.confirm(f"Delete {what} for good?", abort=True, err=True)
     make_files_private()
-    engine = open_store(settings.store_url)
-    try:
-        deleted = (delete_run if is_run else delete_experiment)(engine, tenant, name)
-    finally:
-        engine.dispose()
+    deleted = (delete_stored_run if is_run else delete_stored_experiment)(settings.store_url, tenant, name)
     print_line(f"Deleted {what}: {deleted} traces and sessions.")
 
 

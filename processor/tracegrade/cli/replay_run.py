@@ -56,15 +56,12 @@ def read_labels(written: Sequence[str]) -> dict[str, str]:
     Raises:
         UsageError: one is not of that form, or a key comes twice.
     """
-    labels: dict[str, str] = {}
-    for item in written:
-        key, equals, value = item.partition("=")
-        if not equals or not key.strip():
-            raise click.UsageError(f"--label: expected KEY=VALUE such as model=m-2, found {item!r}")
-        if key in labels:
-            raise click.UsageError(f"--label: {key!r} is given twice, as {labels[key]!r} and {value!r}")
-        labels[key] = value
-    return labels
+    from tracegrade.history.run_changes import labels_of
+
+    try:
+        return labels_of(written)
+    except ValueError as error:
+        raise click.UsageError(f"--label: {error}") from None
 
 
 @contextmanager

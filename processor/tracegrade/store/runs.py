@@ -115,6 +115,11 @@ def pin_baseline(connection: Connection, tenant: str, experiment: str, run: str 
     connection.execute(update(experiments).where(*_is_experiment(tenant, experiment)).values(baseline=run))
 
 
+def save_labels(connection: Connection, tenant: str, name: str, labels: Mapping[str, str]) -> None:
+    """Give a run these labels in place of those it has."""
+    connection.execute(update(runs).where(*_is_run(tenant, name)).values(labels=dict(labels)))
+
+
 def note_written(connection: Connection, tenant: str, name: str, now_ns: int) -> None:
     """Note that a run was written now; its age for retention counts from then."""
     connection.execute(update(runs).where(*_is_run(tenant, name)).values(written_ns=now_ns))

@@ -1,0 +1,124 @@
+"""What people change of stored runs and experiments: the pinned baseline, labels, and whether they are there at all."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, Engine
+
+from tracegrade.document.problem import did_you_mean
+from tracegrade.history.experiments import Timeline, known_experiment, known_run, timeline
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.store.open import one_at_a_time, open_store
+from tracegrade.store.runs import delete_experiment, delete_run, pin_baseline, save_labels
+
+MOST_LABELS = 100
+LONGEST_KEY = 200
+LONGEST_VALUE = 1000
+
+
+class NotChangeable(TraceGradeError):
+    """A run or experiment that cannot be changed so; the message says why."""
+
+
+def labels_of(written: Iterable[str]) -> dict[str, str]:
+    """The labels that people write as ``KEY=VALUE``.
+
+    Raises:
+        ValueError: one is not of that form, or a key comes twice.
+    """
+    labels: dict[str, str] = {}
+    for item in written:
+        key, equals, value = item.partition("=")
+        if not equals or not key.strip():
+            raise ValueError(f"expected KEY=VALUE such as model=m-2, found {item!r}")
+        if key in labels:
+            raise ValueError(f"{key!r} is given twice, as {labels[key]!r} and {value!r}")
+        labels[key] = value
+    return labels
+
+
+def pin(store_url: str, tenant: str, experiment: str, run: str | None) -> None:
+    """Pin `run` as the baseline of an experiment; None pins none.
+
+    Raises:
+        NoSuchRun: there is no such experiment.
+        NotChangeable: the run is not of the experiment, not complete, or without a score.
+    """
+    with _changing(store_url) as connection:
+        found = timeline(connection, known_experiment(connection, tenant, experiment))
+        if run is not None:
+            _check_pinnable(found, run)
+        pin_baseline(connection, tenant, experiment, run)
+
+
+def label(store_url: str, tenant: str, run: str, labels: Mapping[str, str]) -> None:
+    """Give a run these labels in place of those it has.
+
+    Raises:
+        NoSuchRun: there is no such run.
+        NotChangeable: it is still being written, which would write its labels again; or too many or too long labels.
+    """
+    if len(labels) > MOST_LABELS:
+        raise NotChangeable(f"expected at most {MOST_LABELS} labels, found {len(labels)}")
+    for key, value in labels.items():
+        if not 0 < len(key.strip()) <= LONGEST_KEY or len(value) > LONGEST_VALUE:
+            expected = f"a key of at most {LONGEST_KEY} and a value of at most {LONGEST_VALUE} characters"
+            raise NotChangeable(f"expected {expected}, found {key[:LONGEST_KEY]!r}={value[:LONGEST_KEY]!r}")
+        if not (key + value).isprintable():
+            raise NotChangeable(f"expected a label without line breaks and the like, found {key!r}={value!r}")
+    with _changing(store_url) as connection:
+        state = known_run(connection, tenant, run).state
+        if state != "complete":
+            raise NotChangeable(f"{run} is {state}: only labels of a complete run can be changed")
+        save_labels(connection, tenant, run, labels)
+
+
+def delete_stored_run(store_url: str, tenant: str, run: str) -> int:
+    """Delete a run with all its results. Returns how many traces and sessions went.
+
+    Raises:
+        NoSuchRun: there is no such run.
+    """
+    with _opened(store_url) as engine:
+        with engine.connect() as connection:
+            known_run(connection, tenant, run)
+        return delete_run(engine, tenant, run)
+
+
+def delete_stored_experiment(store_url: str, tenant: str, experiment: str) -> int:
+    """Delete an experiment with all its runs. Returns how many traces and sessions went.
+
+    Raises:
+        NoSuchRun: there is no such experiment.
+    """
+    with _opened(store_url) as engine:
+        with engine.connect() as connection:
+            known_experiment(connection, tenant, experiment)
+        return delete_experiment(engine, tenant, experiment)
+
+
+def _check_pinnable(found: Timeline, run: str) -> None:
+    of_name = {standing.scored.run.name: standing.scored for standing in found.standings}
+    if run not in of_name:
+        hint = did_you_mean(run, of_name) or f"; 'tracegrade experiments timeline {found.experiment.name}' shows them"
+        raise NotChangeable(f"{found.experiment.name} has no run {run!r}{hint}")
+    scored = of_name[run]
+    if scored.run.state != "complete" or scored.score is None:
+        why = f"is {scored.run.state}" if scored.run.state != "complete" else "has no score"
+        raise NotChangeable(f"{run} {why}: nothing can be measured against it")
+
+
+@contextmanager
+def _opened(store_url: str) -> Iterator[Engine]:
+    engine = open_store(store_url)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _changing(store_url: str) -> Iterator[Connection]:
+    with _opened(store_url) as engine, engine.begin() as connection:
+        one_at_a_time(connection)
+        yield connection
