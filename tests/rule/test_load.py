@@ -152,3 +152,17 @@ def test_the_rule_set_knows_where_each_rule_came_from(tmp_path: Path) -> None:
 
 def test_builtin_rules_is_the_folder_that_holds_the_demo() -> None:
     assert (builtin_rules() / "demo").is_dir()
+
+
+def test_a_rule_in_a_folder_that_is_named_otherwise_is_warned_of(tmp_path: Path) -> None:
+    text = 'id: refund-order\nevaluate:\n  - {evaluator: tool-call-count, tool_calls_count: {pay: ["<=", 1]}}\n'
+    (tmp_path / "rule.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "policy.yml").write_text(text.replace("refund-order", "policy"), encoding="utf-8")
+    (tmp_path / "tests.yaml").write_text("- {id: x}\n", encoding="utf-8")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "other.yaml").write_text(text, encoding="utf-8")
+    (warning,) = load_rules([tmp_path]).warnings
+    where, what = f"{tmp_path / 'policy.yml'}:1:1", "looks like a rule, but is not read"
+    assert str(warning) == f"{where}: {what}: in a folder, rule.yaml and *.rule.yaml count"
+    both = load_rules([tmp_path, tmp_path / "policy.yml"])
+    assert (len(both), both.warnings) == (2, [])

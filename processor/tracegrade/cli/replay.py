@@ -12,6 +12,7 @@ import click
 
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
+    print_line,
     print_lines,
     progress,
     reports_errors,
@@ -153,6 +154,8 @@ def command(
     rule_set = load_rules(paths, semantic_model=config.rules.semantic_model)
     if not len(rule_set):
         raise click.UsageError("no rules to judge by: give --rules PATH, or rules.paths in the settings")
+    for warning in rule_set.warnings:
+        print_line(f"Warning: {warning}", err=True)
     bounds = Bounds(fail_under, fail_under_overall, min_results or MIN_RESULTS, level or LEVELS[0], frozenset(required))
     _check_gate(bounds, rule_set, needless=level is not None or min_results is not None)
     if by != "rule" and output_format not in ("table", "markdown"):

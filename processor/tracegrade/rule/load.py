@@ -1,6 +1,7 @@
 """Rule files to a `RuleSet`: every mistake of every file at once, each with file, line and column."""
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -21,6 +22,8 @@ __all__ = ["RuleSet", "builtin_rules", "load_rules", "rules_stamp"]
 BUILTIN = "builtin:"
 ALL = "all"
 DEFAULT = "default"
+_KEY = re.compile(rb"^([a-z_]+):", re.MULTILINE)  # of the whole document: those of inner mappings are indented
+_LOOKED_AT_BYTES = 65536
 DEFAULT_RULES = frozenset(
     {
         "arguments-invalid-by-schema",
@@ -55,7 +58,10 @@ def load_rules(paths: Iterable[str | Path], *, semantic_model: str | None = None
     semantic.use(None if semantic_model is None else StaticModel(semantic_model))
     found: list[Problem] = []
     rule_files: dict[Path, str] = {}
+    folders = []
     for path in paths:
+        if Path(path).is_dir():
+            folders.append(Path(path))
         try:
             for file in _rule_files(path):
                 rule_files.setdefault(file.resolve(), str(file))
@@ -81,6 +87,7 @@ def load_rules(paths: Iterable[str | Path], *, semantic_model: str | None = None
     if found:
         raise FileError(found)
     warnings = [problem for rule_id, rule in rules.items() for problem in _placed(origins[rule_id], warnings_of(rule))]
+    warnings += [problem for place in folders for problem in _named_otherwise(place, rule_files)]
     return RuleSet(rules.values(), {rule_id: document.path for rule_id, document in origins.items()}, warnings)
 
 
@@ -162,14 +169,29 @@ def _no_file_inside(file: Path, folder: Path) -> Problem | None:
     return None
 
 
+def _named_otherwise(folder: Path, read_files: Collection[Path]) -> Iterator[Problem]:
+    """Files in `folder` that have what every rule has, and are not read because of their names."""
+    for file in _files_in(folder):
+        if file.suffix in (".yaml", ".yml") and file.is_file() and file.resolve() not in read_files:
+            with file.open("rb") as opened:
+                keys = set(_KEY.findall(opened.read(_LOOKED_AT_BYTES)))
+            if b"id" in keys and keys & {b"evaluate", b"cases"}:
+                yield Problem(
+                    str(file), 1, 1, "looks like a rule, but is not read: in a folder, rule.yaml and *.rule.yaml count"
+                )
+
+
 def _rules_in(folder: Path) -> Iterator[Path]:
-    """Rule files at any depth, in order of path; hidden folders are left out, as are links to folders."""
+    return (file for file in _files_in(folder) if file.name == "rule.yaml" or file.name.endswith(".rule.yaml"))
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    """Files at any depth, in order of path; hidden folders are left out, as are links to folders."""
     for current, folders, names in os.walk(folder):
         # Where a Kubernetes volume keeps the files that its links lead to, and where tools keep theirs.
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
-            if name == "rule.yaml" or name.endswith(".rule.yaml"):
-                yield Path(current, name)
+            yield Path(current, name)
 
 
 def _builtin_files(name: str) -> Sequence[Path]:
