@@ -75,17 +75,22 @@ TOKENS_IN = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.tok
 TOKENS_OUT = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion")
 TOKENS_TOTAL = ("llm.token_count.total", "llm.usage.total_tokens")
 # Parts of the input: read from the provider's cache, and written to it. Sources: the registry, with the names that it
-# had before; opentelemetry-semantic-conventions-ai 0.4, SpanAttributes; openinference-semantic-conventions.
+# had before; opentelemetry-semantic-conventions-ai 0.4, SpanAttributes; openinference-semantic-conventions; and what
+# Strands Agents 1 and Vercel's AI SDK 5 to 7 write.
 TOKENS_CACHED = (
     "gen_ai.usage.cache_read.input_tokens",
     "gen_ai.usage.cache_read_input_tokens",
     "llm.token_count.prompt_details.cache_read",
+    "ai.usage.inputTokenDetails.cacheReadTokens",
+    "ai.usage.cachedInputTokens",
 )
 TOKENS_CACHE_WRITE = (
     "gen_ai.usage.cache_write.input_tokens",
     "gen_ai.usage.cache_creation.input_tokens",
     "gen_ai.usage.cache_creation_input_tokens",
+    "gen_ai.usage.cache_write_input_tokens",
     "llm.token_count.prompt_details.cache_write",
+    "ai.usage.inputTokenDetails.cacheWriteTokens",
 )
 TOKEN_USAGE = (*TOKENS_IN, *TOKENS_OUT, *TOKENS_TOTAL, *TOKENS_CACHED, *TOKENS_CACHE_WRITE)
 

@@ -408,6 +408,17 @@ def test_what_traces_took_and_called_stands_beside(tmp_path: Path) -> None:
     assert "find_order x2, send_mail  0.0%      100.0%" in shown
 
 
+def test_what_a_cache_held_costs_its_own_price(tmp_path: Path) -> None:
+    for number, cached in ((1, None), (2, 900)):
+        runs = [RunSummary(AGENT_SPAN, "support", None, None, "small", None, 1000, 0, cached_input_tokens=cached)]
+        found = [evaluation(number, release=f"{number}.0")]
+        store(tmp_path, judged(number, evaluations=found, release=f"{number}.0", runs=runs))
+    config = tmp_path / "config.yaml"
+    config.write_text("traces: {prices: {small: {input: 10, output: 10, cached_input: 1}}}\n")
+    sides = compared(tmp_path, "release:1.0", "release:2.0", "-c", str(config), exit_code=3)["measures"]["cost"]
+    assert [sides[side]["mean"] for side in ("a", "b")] == [pytest.approx(0.01), pytest.approx(0.0019)]
+
+
 def test_argument_values_that_never_came_before(tmp_path: Path) -> None:
     def one(number: int, release: str, currency: str) -> TraceResult:
         called = [tool_call(arguments={"currency": currency})]

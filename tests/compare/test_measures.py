@@ -41,6 +41,17 @@ def test_cost_is_by_the_prices_of_the_settings() -> None:
     assert found["cost"].a.mean == pytest.approx(0.01)
 
 
+def test_tokens_of_a_cache_have_their_own_price() -> None:
+    found = SideMeasures(Prices({"small": Price(input=10, output=0, cached_input=1, cache_write=12)}))
+    runs = [
+        ["", "", None, None, "small", None, 1000, 0, None, 700, 200],  # 100 * 10 + 700 * 1 + 200 * 12
+        ["", "", None, None, "small", None, 1000, 0, None],
+    ]
+    found.add(SimpleNamespace(start_ns=0, end_ns=0), [], runs, 1.0, 0)
+    assert [one.value for one in found.taken["cost"]] == [pytest.approx(0.0041 + 0.01)]
+    assert [one.value for one in found.taken["tokens"]] == [2000]
+
+
 def test_a_trace_of_unknown_cost_is_left_out() -> None:
     found = measured(side((1.0, 1, 0, 1000), cost_of=lambda _: Cost(None, "no price")), side((1.0, 1, 0, 1000)))
     assert "cost" not in found

@@ -40,6 +40,20 @@ def test_a_run_has_what_its_own_model_calls_took_and_not_what_those_of_its_sub_a
     ]
 
 
+def test_of_the_input_tokens_it_is_known_which_a_cache_held_or_took() -> None:
+    first = {"cache_read.input_tokens": 700, "cache_write.input_tokens": 200}
+    second = {"cache_read_input_tokens": 50, "cache_write_input_tokens": 0}
+    trace = make_trace(
+        [
+            agent(1, "cached", at=[0, 5]),
+            chat(2, 1, input_tokens=1000, output_tokens=1, **first),
+            chat(3, 1, input_tokens=100, output_tokens=1, **second),
+        ]
+    )
+    (run,) = run_summaries(extract(trace))
+    assert (run.input_tokens, run.cached_input_tokens, run.cache_write_tokens) == (1100, 750, 200)
+
+
 def test_what_was_not_recorded_is_none() -> None:
     total = {"id": 2, "parent": 1, "attributes": {"gen_ai.operation.name": "chat", "llm.token_count.total": 7}}
     trace = make_trace([agent(1, "quiet", at=[0, 5]), total])

@@ -142,6 +142,7 @@ def test_the_cost_of_a_run_is_that_of_its_own_model_calls_once() -> None:
     [
         ({"cache_read.input_tokens": 400_000}, 0.6 * 3 + 0.4 * 0.3),
         ({"cache_read_input_tokens": 400_000, "cache_creation_input_tokens": 100_000}, 0.5 * 3 + 0.4 * 0.3 + 0.1 * 4),
+        ({"cache_read_input_tokens": 400_000, "cache_write_input_tokens": 100_000}, 0.5 * 3 + 0.4 * 0.3 + 0.1 * 4),
         ({"cache_read.input_tokens": 2_000_000}, 3 + 2 * 0.3),  # more than the input: counted beside it
     ],
 )

@@ -5,7 +5,9 @@ from tracegrade.model.trace_result import RunSummary
 from tracegrade.store.open import reading
 from tracegrade.store.write import StoreWriter
 
-FULL = RunSummary(AGENT_SPAN, "support", "00f067aa0ba902b0", "chat-1", "gpt-4o", "0123456789abcdef", 2**40, 7, 5)
+FULL = RunSummary(
+    AGENT_SPAN, "support", "00f067aa0ba902b0", "chat-1", "gpt-4o", "0123456789abcdef", 2**40, 7, 5, 300, 2
+)
 
 
 def test_each_run_of_a_trace_is_a_row_of_the_view(engine: Engine) -> None:

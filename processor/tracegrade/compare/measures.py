@@ -16,6 +16,7 @@ MEASURES = ("duration_s", "calls", "errors", "tokens", "cost")
 _NS = 1_000_000_000
 _ERROR_TYPE = 7  # in a row of the view ``tool_calls``
 _MODEL, _INPUT, _OUTPUT = 4, 6, 7  # in a row of the view ``agent_runs``
+_CACHE = 9  # from here on, where a cache was used: tokens read from it, and written to it
 
 
 class Taken(NamedTuple):
@@ -138,4 +139,5 @@ def _quantiles(ordered: Sequence[Taken], total: float) -> Callable[[float], floa
 
 
 def _usage(run: Sequence[Any]) -> Usage:
-    return Usage(run[_MODEL] or "", Tokens(run[_INPUT], run[_OUTPUT], (run[_INPUT] or 0) + (run[_OUTPUT] or 0)))
+    taken_in, given_out = run[_INPUT], run[_OUTPUT]
+    return Usage(run[_MODEL] or "", Tokens(taken_in, given_out, (taken_in or 0) + (given_out or 0), *run[_CACHE:]))

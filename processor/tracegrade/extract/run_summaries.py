@@ -22,6 +22,8 @@ def run_summaries(extraction: Extraction) -> list[RunSummary]:
                 spent.input if spent else None,
                 spent.output if spent else None,
                 run.duration_ns,
+                spent.cached or None if spent else None,
+                spent.cache_write or None if spent else None,
             )
         )
     return summaries

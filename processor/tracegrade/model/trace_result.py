@@ -18,7 +18,8 @@ class RunSummary:
 
     ``model`` is the model that answered. ``prompt_hash`` (16 hex digits) is equal for prompts that differ in white
     space alone. ``input_tokens`` and ``output_tokens`` are sums over the run's own model calls, without those of its
-    sub-agents. ``duration_ns`` is from its start to its end.
+    sub-agents. ``cached_input_tokens`` of the input were read from the provider's cache, ``cache_write_tokens`` written
+    to it; None where there were none. ``duration_ns`` is from its start to its end.
     """
 
     span_id: str
@@ -30,6 +31,8 @@ class RunSummary:
     input_tokens: int | None = None
     output_tokens: int | None = None
     duration_ns: int | None = None
+    cached_input_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object, which is also what is stored."""
@@ -43,6 +46,8 @@ class RunSummary:
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
             "duration_ns": self.duration_ns,
+            "cached_input_tokens": self.cached_input_tokens,
+            "cache_write_tokens": self.cache_write_tokens,
         }
 
 

@@ -119,7 +119,7 @@ class TraceRows:
 
 
 def run_rows(runs: Sequence[RunSummary]) -> list[tuple[Any, ...]]:
-    """The rows of the view ``agent_runs``."""
+    """The rows of the view ``agent_runs``; where a cache was used, its tokens follow, which the view does not have."""
     return [
         (
             run.span_id,
@@ -131,9 +131,15 @@ def run_rows(runs: Sequence[RunSummary]) -> list[tuple[Any, ...]]:
             run.input_tokens,
             run.output_tokens,
             run.duration_ns,
+            *_cache_tokens(run),
         )
         for run in runs
     ]
+
+
+def _cache_tokens(run: RunSummary) -> tuple[int, ...]:
+    found = (run.cached_input_tokens or 0, run.cache_write_tokens or 0)
+    return found if any(found) else ()
 
 
 def call_rows(tool_calls: Sequence[ToolCall]) -> list[tuple[Any, ...]]:

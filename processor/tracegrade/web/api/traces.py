@@ -66,6 +66,8 @@ class RunDocument(Document):
     input_tokens: int | None
     output_tokens: int | None
     duration_ns: int | None
+    cached_input_tokens: int | None
+    cache_write_tokens: int | None
 
 
 class RecordDocument(Document):
