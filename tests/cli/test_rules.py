@@ -221,6 +221,26 @@ incomplete: count
         ):
             assert said in told
 
+    @pytest.mark.parametrize(
+        ("fields", "told"),
+        [
+            ("gate: {at_least: 0.98}", "In a gate it passes when its pass rate is at least 0.98."),
+            (
+                "gate: {at_least: 0.98, not_worse_than: baseline, margin: 0.05}",
+                "passes when its pass rate is at least 0.98 and it is not worse than in the baseline, "
+                "where a fall by 5 points does not matter.",
+            ),
+            (
+                "status: experimental\ngate: {not_worse_than: v1}",
+                "it is not worse than in the baseline 'v1'; but no gate counts it, since it is experimental.",
+            ),
+        ],
+    )
+    def test_what_a_gate_requires_is_told(self, tmp_path: Path, fields: str, told: str) -> None:
+        path = tmp_path / "rule.yaml"
+        path.write_text(f"id: one\nevaluate: [{{evaluator: budget, max_calls: 3}}]\n{fields}\n")
+        assert told in " ".join(run("explain", path).stdout.split())
+
     def test_every_ready_made_rule_can_be_told(self) -> None:
         told = run("explain", "builtin:all").stdout
         assert told.count("\nRule hash ") == len(list(builtin_rules().rglob("rule.yaml")))

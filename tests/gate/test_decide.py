@@ -1,11 +1,13 @@
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 from tracegrade.compare.outcomes import Tally
-from tracegrade.gate.decide import LEVELS, Bounds, Counted, Word, judged_by
+from tracegrade.gate.bounds import LEVELS, Bounds, Counted
+from tracegrade.gate.decide import Word, judged_by
 from tracegrade.model.evaluation import Outcome
+from tracegrade.rule.gate import Gate
 from tracegrade.rule.rule import Level, Status
 
 
@@ -105,7 +107,7 @@ def test_what_is_said_of_all_rules(bounds: Bounds, rules: list[Counted], word: W
     verdict = judged_by(bounds, rules)
     assert verdict.word == word
     assert [found.counted for found in verdict.rules] == rules
-    assert bool(verdict.reasons) is bounds.is_gate
+    assert bool(verdict.reasons) is (word != "not_gated")
 
 
 def test_the_reasons_name_rules_and_numbers_the_worst_first() -> None:
@@ -136,3 +138,70 @@ def test_the_interval_is_wilson_s() -> None:
 
 def test_levels_are_those_of_rules_from_the_least_on() -> None:
     assert get_args(Level) == LEVELS == ("info", "low", "medium", "high", "critical")
+
+
+def of_file(counts: Tally, **gate: Any) -> Counted:
+    return replace(rule(counts), gate=Gate.model_validate(gate))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "counted", "word", "reason"),
+    [
+        (Bounds(), of_file(tally(59, 1), at_least=0.98), "pass", "at least 0.98 by its file"),
+        (Bounds(), of_file(tally(58, 2), at_least=0.98), "fail", "at least 0.98 by its file"),
+        (Bounds(), of_file(tally(20), at_least=0.98), "cannot_tell", "fewer than 30 results"),
+        (Bounds(), of_file(tally(), at_least=0.98), "not_gated", "matched nothing"),
+        # The command line counts before the file, above it or below.
+        (
+            Bounds(each=0.9),
+            of_file(tally(58, 2), at_least=0.98),
+            "pass",
+            "at least 0.9 by the command line, instead of 0.98",
+        ),
+        (
+            Bounds(each=0.99),
+            of_file(tally(59, 1), at_least=0.98),
+            "fail",
+            "at least 0.99 by the command line, instead of 0.98",
+        ),
+        (Bounds(rule_files=False), of_file(tally(0, 60), at_least=0.98), "not_gated", ""),
+        (Bounds(), replace(of_file(tally(0, 60), at_least=0.98), status="experimental"), "not_gated", "experimental"),
+        (Bounds(level="high"), of_file(tally(0, 60), at_least=0.98), "not_gated", "below level high"),
+        # What was never compared is not a pass, however good the rate.
+        (Bounds(), of_file(tally(60), not_worse_than="baseline"), "cannot_tell", "not compared with main"),
+        (Bounds(), of_file(tally(60), not_worse_than="v1"), "cannot_tell", "not compared with v1"),
+        (Bounds(), of_file(tally(60), at_least=0.9, not_worse_than="v1"), "cannot_tell", "not compared with v1"),
+        (
+            Bounds(),
+            of_file(tally(0, 60), at_least=0.9, not_worse_than="v1"),
+            "fail",
+            "at least 0.9 by its file",
+        ),
+        (Bounds(baseline="v2"), of_file(tally(60), not_worse_than="v1"), "cannot_tell", "not compared with v2"),
+    ],
+)
+def test_what_the_file_of_a_rule_requires(bounds: Bounds, counted: Counted, word: Word, reason: str) -> None:
+    (found,) = judged_by(bounds, [counted]).rules
+    assert (found.word, found.reason) == (word, reason)
+
+
+@pytest.mark.parametrize(
+    ("level", "word"), [("info", "pass"), ("medium", "pass"), ("high", "fail"), ("critical", "cannot_tell")]
+)
+def test_bounds_from_a_level_on(level: Level, word: Word) -> None:
+    bounds = Bounds(each=0.5, each_from={"high": 0.99, "critical": 1.0}, min_results=30)
+    of = rule(tally(20) if level == "critical" else tally(57, 3), level=level)
+    assert judged_by(bounds, [of]).word == word
+
+
+def test_rules_that_ask_and_matched_nothing_leave_nothing_to_decide_by() -> None:
+    assert judged_by(Bounds(), [of_file(tally(), at_least=0.98), GOOD]).word == "cannot_tell"
+    assert judged_by(Bounds(), [replace(of_file(tally(), at_least=0.98), status="experimental")]).word == "not_gated"
+
+
+def test_bounds_of_several_places_are_said_with_each_rule() -> None:
+    mixed = [of_file(tally(50, 10), at_least=0.98), replace(of_file(tally(60), at_least=0.9), rule_id="other")]
+    assert judged_by(Bounds(), mixed).reasons == [
+        "1 rule fails: a-rule (0.8333 of 60 results, at least 0.98 by its file)",
+        "1 rule of 2 as required",
+    ]

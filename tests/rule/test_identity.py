@@ -25,6 +25,7 @@ TEXTS: dict[str, Any] = {
     "level": "critical",
     "sample": 0.5,
     "alert": [{"below": 0.5}],
+    "gate": {"at_least": 0.98, "not_worse_than": "baseline", "margin": 0.05},
     "incomplete": "count",
     "false_positives": ["A test order"],
     "references": ["https://example.org/orders"],

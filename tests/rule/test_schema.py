@@ -38,6 +38,7 @@ BEYOND_A_SCHEMA = {
     "alert_of_an_evaluation_that_is_not_there",
     "bad_expression_in_an_output",
     "case_named_as_an_evaluation",
+    "gate_with_a_margin_alone",
     "cel_comparing_a_text_with_a_number",
     "cel_of_an_unknown_function",
     "cel_of_an_unknown_variable",

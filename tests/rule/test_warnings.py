@@ -22,6 +22,11 @@ def rule(*evaluate: dict[str, Any], **fields: Any) -> Rule:
         (rule(ONE, match={"prompt": "What is the weather? And where?"}), []),
         (rule(ONE, match={"prompt": {"$regex": "refund.*"}}), []),
         (rule(ONE, match={"service": "shop-*"}), []),
+        (
+            rule(ONE, status="experimental", gate={"at_least": 1}),
+            [(("gate",), "counts a rule that is experim")],
+        ),
+        (rule(ONE, gate={"at_least": 1}), []),
         (rule(ORDER, scope="tool-call"), [(("evaluate", 0, "tool_calls_order"), "2 calls are expected")]),
         (rule(ORDER), []),
         (rule(ONE, scope="tool-call"), []),

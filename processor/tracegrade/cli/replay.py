@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.gate_options import AskedGate, gate_options
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
     print_line,
@@ -23,14 +24,8 @@ from tracegrade.cli.reports import Check, report, report_format_option
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
 from tracegrade.display import count, json_text, printable_json
-from tracegrade.gate.decide import (
-    LEVELS,
-    MIN_RESULTS,
-    Bounds,
-    Verdict,
-    is_of_level,
-    judged_by,
-)
+from tracegrade.gate.bounds import Bounds
+from tracegrade.gate.decide import Verdict, judged_by
 from tracegrade.pipeline.latest_results import LatestResults, NoRoom
 
 if TYPE_CHECKING:
@@ -40,7 +35,6 @@ if TYPE_CHECKING:
     from tracegrade.pipeline.judged import Judged
     from tracegrade.pipeline.replay import Selection
     from tracegrade.pipeline.workers import ReplayJob
-    from tracegrade.rule.rule import Level
     from tracegrade.rule.rule_set import RuleSet
 
     Shown = tuple[TraceKey, bytes, bytes]  # what is shown, and what is stored of it
@@ -77,37 +71,13 @@ def cores() -> int:
     help="Group the summary of table and markdown by this; the gate is always by rule.",
 )
 @click.option(
-    "--fail-under",
-    type=click.FloatRange(0, 1),
-    metavar="PASS_RATE",
-    help="A gate: exit 1 when the pass rate of any stable rule is below this, else 3 when any has too few results.",
-)
-@click.option(
-    "--fail-under-overall",
-    type=click.FloatRange(0, 1),
-    metavar="PASS_RATE",
-    help="A gate: exit 1 when the pass rate over all rules together is below this, 3 when nothing could be judged.",
-)
-@click.option(
-    "--min-results",
-    type=click.IntRange(min=1),
-    help=f"For --fail-under: a rule with fewer passes and fails has too few results.  [default: {MIN_RESULTS}]",
-)
-@click.option(
-    "--require",
-    "required",
-    multiple=True,
-    metavar="RULE",
-    help="For --fail-under: exit 3 when this rule matched nothing; without this option such a rule is ignored.",
-)
-@click.option("--level", type=click.Choice(LEVELS), help="A gate counts rules of this level and above.")
-@click.option(
     "--jobs",
     type=click.IntRange(min=1),
     default=cores,
     show_default="all cores",
     help="The number of judging processes; 1: judge in this process. Small inputs are always judged in this process.",
 )
+@gate_options
 @run_options
 @settings_options
 @report_format_option
@@ -122,11 +92,7 @@ def command(
     trace_id: str | None,
     release: str | None,
     by: str,
-    fail_under: float | None,
-    fail_under_overall: float | None,
-    min_results: int | None,
-    required: tuple[str, ...],
-    level: "Level | None",
+    gate: AskedGate,
     jobs: int,
     experiment: str | None,
     run_name: str | None,
@@ -137,13 +103,13 @@ def command(
     """Judge stored traces again; nothing is sent or alerted, and stored only with --experiment.
 
     SOURCE is a file or folder of OTLP (JSON or protobuf, gzip or zstd, '-' for standard input); without one, the
-    journal of --data-dir. Exit codes: 0 done or gate passed, 1 gate failed, 2 usage, 3 not enough data to
-    decide.
+    journal of --data-dir. A gate holds where an option below or a rule file ('gate') asks for one; options count before
+    files. Exit codes: 0 done or gate passed, 1 gate failed, 2 usage, 3 not enough data to decide.
 
     Every rule is listed with its pass rate, the rate's 95 % Wilson interval, and the gate's decision. Incomplete traces
     do not count, unless the rule says so. JSON: one evaluation per line. With a gate, standard error gets one JSON line
     per rule, {gate, reason, rule_id, level, status, pass_rate, low, high, results, pass, fail, not_evaluable, error,
-    incomplete}, then {gate, reasons}.
+    incomplete, bounds, against}, then {gate, reasons}.
     """
     from tracegrade.journal.errors import SegmentDeleted
     from tracegrade.pipeline.replay import NOT_STORED, Selection
@@ -156,8 +122,7 @@ def command(
         raise click.UsageError("no rules to judge by: give --rules PATH, or rules.paths in the settings")
     for warning in rule_set.warnings:
         print_line(f"Warning: {warning}", err=True)
-    bounds = Bounds(fail_under, fail_under_overall, min_results or MIN_RESULTS, level or LEVELS[0], frozenset(required))
-    _check_gate(bounds, rule_set, needless=level is not None or min_results is not None)
+    bounds = gate.bounds(rule_set)
     if by != "rule" and output_format not in ("table", "markdown"):
         raise click.UsageError(f"--by {by} groups the summary of --format table and markdown; {output_format} has none")
     if experiment is None and (run_name is not None or labels):
@@ -182,7 +147,7 @@ def command(
             )
             shown = _judged_and_shown(sources, config, rule_set, job, jobs)
             verdict = _show(stored_as_they_come(shown, recording), output_format, Summary(rule_set, by), bounds)
-            if recording is not None and bounds.is_gate:
+            if recording is not None and verdict.word != "not_gated":
                 recording.note_gate(verdict.word)
     except (SegmentDeleted, WorkerEnded, NoRoom) as error:
         print_lines(f"Error: {error}", err=True)
@@ -201,29 +166,6 @@ def _judged_and_shown(
 
     judged = _judged(sources, config, rule_set, job.run, judges_traces=jobs == 1)
     return filter(None, map(job.show, judged)) if jobs == 1 else shown_by_workers(judged, job, rule_set, jobs)
-
-
-def _check_gate(bounds: Bounds, rule_set: "RuleSet", *, needless: bool) -> None:
-    """Refuse what a gate could not obey.
-
-    Raises:
-        UsageError: a bound without a gate, or a required rule that never counts.
-    """
-    from tracegrade.document.problem import did_you_mean
-
-    if not bounds.is_gate and (needless or bounds.required):
-        raise click.UsageError("--min-results, --require and --level need --fail-under or --fail-under-overall")
-    if bounds.required and bounds.each is None:
-        raise click.UsageError("--require needs --fail-under")
-    for rule_id in bounds.required:
-        rule = rule_set.rule(rule_id)
-        if rule is None:
-            hint = did_you_mean(rule_id, [known.id for known in rule_set.rules])
-            raise click.UsageError(f"--require: no rule {rule_id!r} here{hint}")
-        if rule.status != "stable":
-            raise click.UsageError(f"--require: {rule_id} is {rule.status}, and a gate counts only stable rules")
-        if not is_of_level(rule.level, bounds.level):
-            raise click.UsageError(f"--require: {rule_id} is of level {rule.level}, below --level {bounds.level}")
 
 
 def _judged(

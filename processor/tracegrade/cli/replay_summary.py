@@ -15,7 +15,8 @@ from tracegrade.cli.output import (
 from tracegrade.cli.reports import OUTCOMES, interval_text, rate_text
 from tracegrade.compare.outcomes import Tally
 from tracegrade.display import count, json_text
-from tracegrade.gate.decide import Counted, RuleVerdict, Verdict, Word
+from tracegrade.gate.bounds import Counted
+from tracegrade.gate.decide import RuleVerdict, Verdict, Word
 
 if TYPE_CHECKING:
     from tracegrade.rule.rule_set import RuleSet
@@ -76,7 +77,7 @@ class Summary:
 
     def counted(self) -> list[Counted]:
         """Every rule with its results."""
-        return [Counted(rule.id, rule.status, rule.level, self.by_rule[rule.id]) for rule in self.rule_set.rules]
+        return [Counted.of(rule, self.by_rule[rule.id]) for rule in self.rule_set.rules]
 
 
 def print_summary(summary: Summary, verdict: Verdict, failed: list[tuple[Any, ...]], failures: int) -> None:

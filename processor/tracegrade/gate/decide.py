@@ -4,67 +4,53 @@ Each stable rule is decided by itself, so that many rules that pass do not hide 
 results neither passes nor fails: the gate cannot tell. For all rules together, a fail counts first, then "cannot tell".
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from tracegrade.compare.outcomes import Tally
+from tracegrade.compare.verdict import is_failure
 from tracegrade.display import count
+from tracegrade.gate.bounds import Bounds, Counted, Held, held_by, is_of_level, why_not_gated
 from tracegrade.model.json_value import JsonValue
-from tracegrade.rule.rule import Level, Status
+
+if TYPE_CHECKING:  # it brings the store, which nobody needs who compares nothing
+    from tracegrade.compare.comparison import ComparedRule
 
 Word: TypeAlias = Literal["pass", "fail", "cannot_tell", "not_gated"]
 
-MIN_RESULTS = 30
-LEVELS: tuple[Level, ...] = get_args(Level)
 _ROUNDING = 1e-9
 _WORST_FIRST: tuple[Word, ...] = ("fail", "cannot_tell", "pass", "not_gated")
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """One rule and its outcomes; a rule that matched no subject has none."""
+class Against:
+    """One rule against a baseline; without ``compared``, ``reason`` says why nothing can be compared."""
 
-    rule_id: str
-    status: Status
-    level: Level
-    tally: Tally
+    baseline: str
+    compared: "ComparedRule | None"
+    reason: str = ""
 
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What a gate requires; without ``each`` and ``overall`` there is no gate.
-
-    Attributes:
-        each: the least pass rate of each stable rule by itself.
-        overall: the least pass rate over the outcomes of all rules together.
-        min_results: with fewer results of a rule, ``each`` cannot tell.
-        level: rules below it count neither for ``each`` nor for ``overall``.
-        required: ids of rules for which the gate must be able to tell.
-    """
-
-    each: float | None = None
-    overall: float | None = None
-    min_results: int = MIN_RESULTS
-    level: Level = LEVELS[0]
-    required: Collection[str] = field(default_factory=frozenset)
-
-    @property
-    def is_gate(self) -> bool:
-        """Whether anything is required."""
-        return self.each is not None or self.overall is not None
+    def to_json(self) -> dict[str, JsonValue]:
+        """The baseline, and the numbers as ``tracegrade compare`` gives them."""
+        compared = None if self.compared is None else self.compared.to_json()
+        return {"baseline": self.baseline, "reason": self.reason, "compared": compared}
 
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict:
-    """The gate's decision on one rule; ``reason`` says why, "" where the numbers do."""
+    """The gate's decision on one rule; ``reason`` says why, "" where the numbers do.
+
+    ``held`` is what was required of it, ``against`` how it stands against its baseline.
+    """
 
     counted: Counted
     word: Word
     reason: str
+    held: Held
+    against: Against | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The rule, its numbers and the gate's word."""
+        """The rule, its numbers, what was required, and the gate's word."""
         counted, tally = self.counted, self.counted.tally
         low, high = tally.interval or (None, None)
         return {
@@ -82,6 +68,8 @@ class RuleVerdict:
             "not_evaluable": tally.not_evaluable,
             "error": tally.errors,
             "incomplete": tally.incomplete,
+            "bounds": self.held.to_json(),
+            "against": None if self.against is None else self.against.to_json(),
         }
 
 
@@ -94,61 +82,108 @@ class Verdict:
     rules: Sequence[RuleVerdict]
 
 
-def judged_by(bounds: Bounds, rules: Iterable[Counted]) -> Verdict:
-    """The decision of a gate on all `rules`, in their order."""
-    of_rules = [_of_rule(bounds, counted) for counted in rules]
-    if not bounds.is_gate:
-        return Verdict("not_gated", (), of_rules)
+def judged_by(bounds: Bounds, rules: Iterable[Counted], against: Mapping[str, Against] | None = None) -> Verdict:
+    """The decision of a gate on all `rules`, in their order.
+
+    Args:
+        bounds: what the command line requires, beside what the files of the rules do.
+        rules: their outcomes.
+        against: how rules stand against their baselines, by rule id; see `gate.against`. Of a rule that is not there,
+            and may not be worse than a baseline, the gate cannot tell.
+    """
+    of_rules = [_of_rule(bounds, counted, (against or {}).get(counted.rule_id)) for counted in rules]
     found: list[tuple[Word, str]] = []
-    if bounds.each is not None:
-        found += _of_each(bounds.each, of_rules)
+    if bounds.holds_each or any(_asks_in_its_file(rule, bounds) for rule in of_rules):
+        found += _of_each(bounds, of_rules)
     if bounds.overall is not None:
         found.append(_of_all(bounds, bounds.overall, of_rules))
+    if not found:
+        return Verdict("not_gated", (), of_rules)
     word = min((word for word, _ in found), key=_WORST_FIRST.index)
     ordered = sorted(found, key=lambda item: _WORST_FIRST.index(item[0]))
     return Verdict(word, [reason for _, reason in ordered], of_rules)
 
 
-def _of_rule(bounds: Bounds, counted: Counted) -> RuleVerdict:
-    word, reason = _word(bounds, counted)
-    return RuleVerdict(counted, word, reason)
+def _asks_in_its_file(rule: RuleVerdict, bounds: Bounds) -> bool:
+    return rule.held.is_gate and why_not_gated(bounds, rule.counted) is None
 
 
-def _word(bounds: Bounds, counted: Counted) -> tuple[Word, str]:
+def _of_rule(bounds: Bounds, counted: Counted, against: Against | None) -> RuleVerdict:
+    held = held_by(bounds, counted)
+    if not held.is_gate:
+        return RuleVerdict(counted, "not_gated", "", held)
+    if (reason := why_not_gated(bounds, counted)) is not None:
+        return RuleVerdict(counted, "not_gated", reason, held)
+    if not counted.tally.subjects and (against is None or against.compared is None):
+        if counted.rule_id in bounds.required:
+            return RuleVerdict(counted, "cannot_tell", "required, and matched nothing", held)
+        return RuleVerdict(counted, "not_gated", "matched nothing", held)
+    found = [] if held.at_least is None else [_by_rate(held.at_least, held, bounds, counted)]
+    if held.not_worse_than is not None:
+        found.append(_by_baseline(held.not_worse_than, held, bounds, against))
+    word = min((word for word, _ in found), key=_WORST_FIRST.index)
+    reasons = [reason for own, reason in found if reason and (own == word or word == "pass")]
+    return RuleVerdict(counted, word, "; ".join(reasons), held, against)
+
+
+def _by_rate(bound: float, held: Held, bounds: Bounds, counted: Counted) -> tuple[Word, str]:
     tally = counted.tally
-    if bounds.each is None:
-        return "not_gated", ""
-    if counted.status != "stable":
-        return "not_gated", counted.status
-    if not is_of_level(counted.level, bounds.level):
-        return "not_gated", f"below level {bounds.level}"
-    if not tally.subjects:
-        required = counted.rule_id in bounds.required
-        return ("cannot_tell", "required, and matched nothing") if required else ("not_gated", "matched nothing")
     rate = tally.pass_rate
     if rate is None:
         return "cannot_tell", f"none of {count(tally.subjects, 'subject')} passed or failed"
     if tally.results < bounds.min_results:
         return "cannot_tell", f"fewer than {bounds.min_results} results"
-    return ("pass" if rate >= bounds.each - _ROUNDING else "fail"), ""
+    written = None if counted.gate is None else counted.gate.at_least
+    if held.at_least_by == "rule file":
+        reason = f"at least {bound:g} by its file"
+    else:
+        reason = "" if written is None else f"at least {bound:g} by the command line, instead of {written:g}"
+    return ("pass" if rate >= bound - _ROUNDING else "fail"), reason
 
 
-def is_of_level(level: Level, least: Level) -> bool:
-    """Whether `level` is `least` or above."""
-    return LEVELS.index(level) >= LEVELS.index(least)
+def _by_baseline(name: str, held: Held, bounds: Bounds, against: Against | None) -> tuple[Word, str]:
+    if against is None:
+        return "cannot_tell", f"not compared with {name}"
+    if against.compared is None:
+        return "cannot_tell", against.reason
+    compared = against.compared
+    found = compared.whole.found
+    if found.difference is None:
+        return "cannot_tell", f"against {name}: {found.reason}"
+    from tracegrade.compare.words import points
+
+    difference = found.difference
+    numbers = f"{points(difference.value)} points, {points(difference.low)} to {points(difference.high)}"
+    margin = f"{held.margin * 100:g} points"
+    match compared.verdict:
+        case "worse" | "worse_within_margin":
+            failed = is_failure(compared.verdict, allow_within_margin=bounds.allow_within_margin)
+            within = f" by less than {margin}" if compared.verdict == "worse_within_margin" else ""
+            return "fail" if failed else "pass", f"worse than {name}{within} ({numbers})"
+        case "cannot_tell":
+            return "cannot_tell", f"too few results to exclude a fall by {margin} below {name} ({numbers})"
+        case "better":
+            return "pass", f"better than {name} ({numbers})"
+        case "not_worse":
+            return "pass", f"not worse than {name} ({numbers})"
 
 
-def _of_each(bound: float, rules: Sequence[RuleVerdict]) -> Iterator[tuple[Word, str]]:
+def _of_each(bounds: Bounds, rules: Sequence[RuleVerdict]) -> Iterator[tuple[Word, str]]:
     gated = [rule for rule in rules if rule.word != "not_gated"]
     passed = sum(rule.word == "pass" for rule in gated)
     if not gated:
         yield "cannot_tell", "no stable rule that the gate holds for matched anything"
+    # Where one least pass rate is all that is required, it is said once.
+    only = bounds.each if all(rule.held.is_only(bounds.each) for rule in gated) else None
     if failed := [rule for rule in gated if rule.word == "fail"]:
-        yield "fail", f"{count(len(failed), 'rule')} under {bound:g}: {'; '.join(map(_shown, failed))}"
+        how = "fail" if only is None else f"under {only:g}"
+        how = "fails" if how == "fail" and len(failed) == 1 else how
+        yield "fail", f"{count(len(failed), 'rule')} {how}: {'; '.join(map(_shown, failed))}"
     if unknown := [rule for rule in gated if rule.word == "cannot_tell"]:
         yield "cannot_tell", f"{count(len(unknown), 'rule')}: {'; '.join(map(_shown, unknown))}"
     if passed:
-        yield "pass", f"{count(passed, 'rule')} of {len(gated)} at {bound:g} or above"
+        how = "as required" if only is None else f"at {only:g} or above"
+        yield "pass", f"{count(passed, 'rule')} of {len(gated)} {how}"
 
 
 def _shown(rule: RuleVerdict) -> str:

@@ -8,6 +8,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.rule.case import Case
 from tracegrade.rule.clauses import Clauses
 from tracegrade.rule.evaluation_spec import EvaluationSpec
+from tracegrade.rule.gate import ANY_BASELINE
 from tracegrade.rule.patterns import Patterns
 from tracegrade.rule.rule import Rule
 
@@ -62,6 +63,7 @@ def paragraphs(rule: Rule, path: str, expected: Sequence[str] = ()) -> Iterator[
     yield from _passes(rule)
     yield ""
     yield from _told(rule, expected)
+    yield from _gated(rule)
     for heading, lines in (("A fail means nothing when:", rule.false_positives), ("See:", rule.references)):
         if lines:
             yield ""
@@ -134,6 +136,19 @@ def _case(case: Case) -> str:
 def _shown(value: JsonValue) -> str:
     text = json_text(value)
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"
+
+
+def _gated(rule: Rule) -> Iterator[str]:
+    if (gate := rule.gate) is None:
+        return
+    parts = [] if gate.at_least is None else [f"its pass rate is at least {gate.at_least:.4g}"]
+    if gate.not_worse_than is not None:
+        named = gate.not_worse_than
+        of = "the baseline" if named == ANY_BASELINE else f"the baseline {named!r}"
+        margin = "" if gate.margin is None else f", where a fall by {gate.margin * 100:.4g} points does not matter"
+        parts.append(f"it is not worse than in {of}{margin}")
+    asks = f"In a gate it passes when {' and '.join(parts)}"
+    yield f"{asks}; but no gate counts it, since it is {rule.status}." if rule.status != "stable" else f"{asks}."
 
 
 def _told(rule: Rule, expected: Sequence[str]) -> Iterator[str]:

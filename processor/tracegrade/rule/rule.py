@@ -26,6 +26,7 @@ from tracegrade.rule.alert import Alert
 from tracegrade.rule.case import CaseList
 from tracegrade.rule.clauses import Clauses, UnlessClauses
 from tracegrade.rule.evaluation_spec import EvaluationItem, EvaluationSpec
+from tracegrade.rule.gate import Gate
 from tracegrade.rule.identity import content_hash, judgement
 from tracegrade.rule.mistakes import mistake, mistakes_of, refuse
 from tracegrade.rule.patterns import Patterns
@@ -89,6 +90,7 @@ class Rule(FileModel):
         default=None, description="Further evaluations, each with an id and a match; a subject meets at most one."
     )
     alert: list[Alert] = Field(default=[], description="When people are notified, in addition to the stored results.")
+    gate: Gate | None = Field(default=None, description="What its pass rate has to reach before a change goes out.")
     incomplete: Literal["count", "leave_out"] = Field(
         default="leave_out", description="Whether incomplete traces count in pass rates and alerts."
     )

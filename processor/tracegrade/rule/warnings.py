@@ -33,6 +33,8 @@ def warnings_of(rule: Rule) -> Iterator[Warning]:
     yield from _several_calls_of_one(rule)
     yield from _tools_left_out(rule)
     yield from _cases_never_met(rule)
+    if rule.gate is not None and rule.status != "stable":
+        yield ("gate",), f"no gate counts a rule that is {rule.status}; write status: stable, or remove 'gate'"
 
 
 def unknown_tools(rule: Rule, stored: Collection[str]) -> Iterator[Warning]:

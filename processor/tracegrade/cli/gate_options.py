@@ -1,0 +1,133 @@
+"""The options of a gate, the same of ``gate``, ``replay`` and ``check``, and what they ask for."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tracegrade.gate.bounds import LEVELS, MIN_RESULTS, Bounds, Counted, held_by, is_of_level
+
+if TYPE_CHECKING:
+    from tracegrade.rule.rule import Level
+    from tracegrade.rule.rule_set import RuleSet
+
+R = TypeVar("R")
+
+
+class _LeastRate(click.ParamType[tuple["Level | None", float]]):
+    """``0.95``, or ``high=0.99`` for rules from that level on."""
+
+    name = "pass_rate"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> "tuple[Level | None, float]":
+        if isinstance(value, tuple):
+            return value
+        before, equals, rate = str(value).rpartition("=")
+        level = next((known for known in LEVELS if known == before), None)
+        if equals and level is None:
+            self.fail(f"{before!r} is no level; expected one of {', '.join(LEVELS)}")
+        return level, click.FloatRange(0, 1)(rate, param, ctx)
+
+
+_OPTIONS = (
+    click.option(
+        "--fail-under",
+        multiple=True,
+        type=_LeastRate(),
+        metavar="[LEVEL=]PASS_RATE",
+        help="A gate: exit 1 when the pass rate of any stable rule is below this, else 3 when any has too few results. "
+        "high=0.99 is for rules of level high and above. In place of 'at_least' in rule files.",
+    ),
+    click.option(
+        "--fail-under-overall",
+        type=click.FloatRange(0, 1),
+        metavar="PASS_RATE",
+        help="A gate: exit 1 when the pass rate over all rules together is below this, 3 when nothing could be judged.",
+    ),
+    click.option(
+        "--min-results",
+        type=click.IntRange(min=1),
+        help="For a least pass rate of each rule: a rule with fewer passes and fails has too few results.  "
+        f"[default: {MIN_RESULTS}]",
+    ),
+    click.option(
+        "--require",
+        "required",
+        multiple=True,
+        metavar="RULE",
+        help="Exit 3 when this rule, which the gate counts, matched nothing; without this option it is ignored then.",
+    ),
+    click.option("--level", type=click.Choice(LEVELS), help="A gate counts rules of this level and above."),
+    click.option("--no-gate", is_flag=True, help="Leave out what rule files require ('gate')."),
+)
+_NAMES = ("fail_under", "fail_under_overall", "min_results", "required", "level", "no_gate")
+
+
+@dataclass(frozen=True, slots=True)
+class AskedGate:
+    """A gate as it was asked for on the command line."""
+
+    fail_under: "Sequence[tuple[Level | None, float]]"
+    fail_under_overall: float | None
+    min_results: int | None
+    required: Sequence[str]
+    level: "Level | None"
+    no_gate: bool
+
+    def bounds(self, rule_set: "RuleSet") -> Bounds:
+        """What is required of these rules by the command line.
+
+        Raises:
+            UsageError: the gate could not be obeyed: something is required of no rule, or of one that never counts.
+        """
+        found = Bounds(
+            each=next((rate for level, rate in reversed(self.fail_under) if level is None), None),
+            overall=self.fail_under_overall,
+            min_results=self.min_results or MIN_RESULTS,
+            level=self.level or LEVELS[0],
+            required=frozenset(self.required),
+            each_from={level: rate for level, rate in self.fail_under if level is not None},
+            rule_files=not self.no_gate,
+        )
+        in_files = found.rule_files and any(rule.gate is not None for rule in rule_set.rules)
+        needless = self.level is not None or self.min_results is not None
+        if not (found.holds_each or found.overall is not None or in_files) and (needless or self.required):
+            raise click.UsageError(
+                "--min-results, --require and --level need --fail-under, --fail-under-overall or a rule with 'gate'"
+            )
+        for rule_id in self.required:
+            _check_required(found, rule_set, rule_id)
+        return found
+
+
+def _check_required(bounds: Bounds, rule_set: "RuleSet", rule_id: str) -> None:
+    from tracegrade.compare.outcomes import Tally
+    from tracegrade.document.problem import did_you_mean
+
+    rule = rule_set.rule(rule_id)
+    if rule is None:
+        hint = did_you_mean(rule_id, [known.id for known in rule_set.rules])
+        raise click.UsageError(f"--require: no rule {rule_id!r} here{hint}")
+    if not held_by(bounds, Counted.of(rule, Tally())).is_gate:
+        raise click.UsageError(f"--require needs --fail-under, or a 'gate' in the file of {rule_id}")
+    if rule.status != "stable":
+        raise click.UsageError(f"--require: {rule_id} is {rule.status}, and a gate counts only stable rules")
+    if not is_of_level(rule.level, bounds.level):
+        raise click.UsageError(f"--require: {rule_id} is of level {rule.level}, below --level {bounds.level}")
+
+
+def gate_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Add the options of a gate; the command is called with ``gate``, the `AskedGate`."""
+
+    @wraps(function)
+    def wrapper(**arguments: Any) -> R:
+        asked = AskedGate(**{name: arguments.pop(name) for name in _NAMES})
+        return function(gate=asked, **arguments)
+
+    for option in reversed(_OPTIONS):
+        wrapper = option(wrapper)
+    return wrapper
