@@ -193,6 +193,15 @@ def test_what_cannot_be_compared_is_said_in_a_sentence(data_dir: Path, sides: li
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_where_nothing_was_judged_live_the_runs_are_named(tmp_path: Path) -> None:
+    store(tmp_path, *traces("1.0", "pp", first=1, run="tuning/1"))
+    result = run(tmp_path, "compare", "release:1.0", "tuning/1")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "Error: release:1.0: nothing was judged live yet; stored runs are tuning/1, and are named as they are\n"
+    )
+
+
 def test_without_a_store_it_is_said(tmp_path: Path) -> None:
     result = run(tmp_path, "compare", "release:1.0", "release:2.0")
     assert result.exit_code == 2

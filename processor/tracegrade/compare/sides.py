@@ -9,7 +9,7 @@ from tracegrade.document.problem import did_you_mean
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import Run, stored_run
-from tracegrade.store.schema import WHOLE_RULE
+from tracegrade.store.schema import LIVE, WHOLE_RULE
 from tracegrade.store.sides import run_names, side_series
 from tracegrade.store.trends import Dimension, names_of
 
@@ -112,6 +112,9 @@ def nothing_in(connection: Connection, side: Side) -> CompareError:
 
 def _why_empty(connection: Connection, side: Side) -> str:
     chosen, known = side.result_filter, run_names(connection)
+    if chosen.run == LIVE and LIVE not in known:
+        runs = f"; stored runs are {', '.join(known[:12])}, and are named as they are" if known else ""
+        return f"{side.text}: nothing was judged live yet{runs}"
     if chosen.run not in known:
         return f"no run {chosen.run!r} in the store{did_you_mean(chosen.run, known)}"
     for name, column in _FIELDS.items():
