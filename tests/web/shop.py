@@ -223,7 +223,9 @@ def traffic(count: int, now_ns: int, hours: float, seed: int = 1) -> Iterator[tu
             yield crawl(number, at_ns, chance.choice([4, 9, 18, 31])), None
 
 
-def fill(folder: Path, traces: Iterator[tuple[Trace, str | None]], rules: RuleSet | None = None) -> RuleSet:
+def fill(
+    folder: Path, traces: Iterator[tuple[Trace, str | None]], rules: RuleSet | None = None, run: str = "live"
+) -> RuleSet:
     """Judge `traces` and their sessions and store what came of it in the store of `folder`; the rules they met."""
     rule_set = rules or load_rules([str(RULES)])
     engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
@@ -235,13 +237,13 @@ def fill(folder: Path, traces: Iterator[tuple[Trace, str | None]], rules: RuleSe
         first_ns = first_ns or trace.first_received_ns
         trace.rule_set = rule_set.hash
         judgement = judge(trace, rule_set)
-        batch.append(trace_result(trace, judgement, "live", "settings"))
+        batch.append(trace_result(trace, judgement, run, "settings"))
         if session is not None:
             sessions.setdefault(session, []).append(judgement.extraction)
         if len(batch) >= 500:
             writer.write(batch)
             batch = []
-    batch += [_session(name, parts, rule_set) for name, parts in sessions.items()]
+    batch += [_session(name, parts, rule_set, run) for name, parts in sessions.items()]
     writer.write(batch)
     with engine.begin() as connection:
         save_rule_texts(connection, rule_set, first_ns)
@@ -249,7 +251,7 @@ def fill(folder: Path, traces: Iterator[tuple[Trace, str | None]], rules: RuleSe
     return rule_set
 
 
-def _session(name: str, extractions: list[Extraction], rule_set: RuleSet) -> TraceResult:
+def _session(name: str, extractions: list[Extraction], rule_set: RuleSet, run: str) -> TraceResult:
     parts = [part for extraction in extractions if (part := part_of(extraction, name)) is not None]
     ordered, calls = joined(parts)
     members = {extraction.trace.trace_id: extraction.trace.revision for extraction in extractions}
@@ -259,7 +261,7 @@ def _session(name: str, extractions: list[Extraction], rule_set: RuleSet) -> Tra
         name, "default", ordered, calls, members, close_reason="quiet", missing=[], rule_set=rule_set.hash,
         first_received_ns=first, closed_ns=last,
     )  # fmt: skip
-    return session_result(session, judge_session(session, rule_set), "live", "settings")
+    return session_result(session, judge_session(session, rule_set), run, "settings")
 
 
 def fire(folder: Path, rule_set: RuleSet, now_ns: int, worst: list[str]) -> None:

@@ -1,6 +1,5 @@
 """The API: every answer is what its document says, and what the command line says."""
 
-import json
 import re
 import time
 from dataclasses import replace
@@ -11,10 +10,8 @@ from urllib.parse import quote
 
 import jsonschema_rs
 import pytest
-from click.testing import CliRunner
 
 from store.stored_alerts import store_incident
-from tracegrade.cli import main
 from tracegrade.config import Config, WebSettings
 from tracegrade.deletion.request import Choice, Deletions
 from tracegrade.rule.rule_set import RuleSet
@@ -22,63 +19,15 @@ from tracegrade.store.alerts import Facts, Silence, StoredAlert, save_silence
 from tracegrade.store.incidents import Notification
 from tracegrade.store.open import open_store
 from tracegrade.store.waiting import WaitingAlert, save_waiting
-from tracegrade.web.api.app import Api as ApiApp
 from tracegrade.web.app import build_app
 from tracegrade.web.problem import PREFIX
-from web.calls import Called, call
+from web.api_calls import DOCUMENT, Api, trace_id
+from web.calls import call
 from web.shop import GOOD, REFUNDED, RULES, SECOND, WRONG_ORDER, fill, order, refund
 from web.site import Site
 
-DOCUMENT = ApiApp().openapi()
 OPERATIONS = [(method.upper(), path) for path, operations in DOCUMENT["paths"].items() for method in operations]
 FAILING, PASSING, OTHER = 1, 2, 3
-
-
-class Api:
-    """The API over a small store; what it answers is held to the document."""
-
-    def __init__(self, site: Site) -> None:
-        self.site = site
-        self.app = build_app(site.sources)
-
-    def call(self, method: str, address: str, **headers: str) -> Called:
-        answer = call(self.app, method, f"/api/v1{address}", **headers)
-        self._check(method, address.partition("?")[0], answer)
-        return answer
-
-    def get(self, address: str) -> Any:
-        answer = self.call("GET", address)
-        assert answer.status == 200, answer.body
-        return answer.json
-
-    def refused(self, address: str, status: int, type_: str) -> str:
-        answer = self.call("GET", address)
-        assert (answer.status, answer.json["type"]) == (status, PREFIX + type_), answer.body
-        return str(answer.json["detail"])
-
-    def command(self, *arguments: str) -> list[Any]:
-        shown = CliRunner().invoke(main, [*arguments, "--format", "json", "--data-dir", self.site.config.data_dir])
-        assert shown.exit_code == 0, shown.output
-        return [json.loads(line) for line in shown.stdout.splitlines()]
-
-    def _check(self, method: str, path: str, answer: Called) -> None:
-        (described,) = [
-            operations[method.lower()]
-            for template, operations in DOCUMENT["paths"].items()
-            if _fits(template, path) and method.lower() in operations
-        ] or [None]
-        if described is None:
-            return
-        content = described["responses"][str(answer.status)]["content"]
-        (media_type,) = content
-        assert answer.headers["content-type"] == media_type
-        schema = {**content[media_type]["schema"], "components": DOCUMENT["components"]}
-        jsonschema_rs.validator_for(schema).validate(answer.json)
-
-
-def _fits(template: str, path: str) -> bool:
-    parts, wanted = template.split("/"), path.split("/")
-    return len(parts) == len(wanted) and all(a.startswith("{") or a == b for a, b in zip(parts, wanted, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +57,6 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Api:
     engine.dispose()
     snapshots = [{"role": "judge", "time_ns": now_ns, "metrics": {"tracegrade.spans": [{"labels": {}, "value": 3}]}}]
     return Api(Site(config.store_url, rules, config, snapshots))
-
-
-def trace_id(number: int) -> str:
-    return f"{0xA1 << 120 | number:032x}"
 
 
 def test_the_document_is_valid_and_names_every_operation_once() -> None:
@@ -383,7 +328,7 @@ def test_another_method_is_told_which_the_address_takes(api: Api, method: str, a
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 def test_every_operation_refuses_parameters_that_it_does_not_know(api: Api, method: str, path: str) -> None:
     address = re.sub(r"\{.*?\}", "a" * 32, path)
-    needed = "before=1&" if (method, path) == ("DELETE", "/traces") else ""
+    needed = {("DELETE", "/traces"): "before=1&", ("GET", "/runs"): "experiment=e&"}.get((method, path), "")
     for query, detail in (
         ("x=1", "x: is not a parameter of this operation"),
         ("x=1&x=2", "x: expected it once, found it twice"),

@@ -132,6 +132,10 @@ class Timeline:
         """The run that the others are measured against."""
         return next((standing for standing in self.standings if standing.is_baseline), None)
 
+    def standing(self, run: str) -> Standing:
+        """How one of its runs stands."""
+        return next(standing for standing in self.standings if standing.scored.run.name == run)
+
     @property
     def best(self) -> Standing | None:
         """The best run; None when no complete run has a score."""

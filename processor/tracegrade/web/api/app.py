@@ -12,8 +12,10 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from tracegrade.history.experiments import NoSuchRun
+from tracegrade.history.run_changes import NotChangeable
 from tracegrade.store.open import StoreError
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.openapi import COMMON_PROBLEMS, DESCRIPTION, completed, own_version
@@ -21,6 +23,8 @@ from tracegrade.web.api.parameters import refuse_repeated
 from tracegrade.web.api.registry import ROUTERS
 from tracegrade.web.problem import Refusal, no_such_address, problem
 from tracegrade.web.rights import Needs
+
+_MAX_BODY_BYTES = 1 << 20
 
 
 class Api(FastAPI):
@@ -44,6 +48,8 @@ class Api(FastAPI):
                 HTTPException: _refused,
                 RequestValidationError: _wrong,
                 Refusal: _answered,
+                NoSuchRun: _no_such_run,
+                NotChangeable: _not_changeable,
                 StoreError: _no_store,
                 Exception: _broken,
             },
@@ -62,7 +68,22 @@ class Api(FastAPI):
         """Answer one request; HEAD is answered as GET, and the server leaves the body out."""
         if scope["type"] == "http" and scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}
-        await super().__call__(scope, receive, send)
+        await super().__call__(scope, _bounded(receive), send)
+
+
+def _bounded(receive: Receive) -> Receive:
+    """`receive`, for bodies of the length that our operations need: FastAPI reads all of one."""
+    taken = 0
+
+    async def receive_bounded() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        if taken > _MAX_BODY_BYTES:
+            raise ValueError(f"expected at most {_MAX_BODY_BYTES} bytes")
+        return message
+
+    return receive_bounded
 
 
 def _operation_id(route: APIRoute) -> str:
@@ -86,6 +107,9 @@ async def _refused(request: Request, error: HTTPException) -> Response:
         return problem(
             405, "method-not-allowed", "Method not allowed", detail, {"Allow": ", ".join(_methods(request, error))}
         )
+    if error.status_code == 400:
+        detail = f"body: expected JSON in UTF-8 of at most {_MAX_BODY_BYTES} bytes, found something else"
+        return problem(400, "invalid-parameter", "Wrong body", detail)
     return no_such_address()
 
 
@@ -100,7 +124,7 @@ def _methods(request: Request, error: HTTPException) -> list[str]:
 
 async def _wrong(request: Request, error: RequestValidationError) -> Response:
     first = error.errors()[0]
-    name = first["loc"][1]
+    name = _place(first["loc"])
     if first["type"] == "extra_forbidden":
         detail = f"{name}: is not a parameter of this operation"
     else:
@@ -108,8 +132,24 @@ async def _wrong(request: Request, error: RequestValidationError) -> Response:
     return problem(400, "invalid-parameter", "Wrong parameter", detail)
 
 
+def _place(loc: tuple[int | str, ...]) -> str:
+    """The name of a parameter, or the path in the body; of what is no JSON, FastAPI gives a position."""
+    where, *path = loc
+    if where != "body":
+        return str(path[0])
+    return ".".join(part for part in path if isinstance(part, str)) or "body"
+
+
 async def _answered(request: Request, error: Refusal) -> Response:
     return problem(error.status, error.type, error.title, error.detail)
+
+
+async def _no_such_run(request: Request, error: NoSuchRun) -> Response:
+    return problem(404, "not-found", "Not found", str(error))
+
+
+async def _not_changeable(request: Request, error: NotChangeable) -> Response:
+    return problem(409, "not-possible", "Not possible", str(error))
 
 
 async def _no_store(request: Request, error: StoreError) -> Response:

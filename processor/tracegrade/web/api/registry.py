@@ -1,12 +1,13 @@
 """All files of operations, in the order in which the document shows them."""
 
-from tracegrade.web.api import alerts, deletions, health, incidents, results, rules, sessions, slos, traces
+from tracegrade.web.api import alerts, deletions, experiments, health, incidents, results, rules, sessions, slos, traces
 
 ROUTERS = (
     rules.router,
     results.router,
     traces.router,
     sessions.router,
+    experiments.router,
     incidents.router,
     alerts.router,
     slos.router,

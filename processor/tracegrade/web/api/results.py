@@ -10,7 +10,7 @@ from pydantic import Field
 from tracegrade.store.rates import rates
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import full_evaluations, results
-from tracegrade.store.schema import MINUTE_NS
+from tracegrade.store.schema import LIVE, MINUTE_NS
 from tracegrade.store.trends import DIMENSIONS, trends
 from tracegrade.web.api.documents import Document, EvaluationDocument, ExactJson, Page
 from tracegrade.web.api.openapi import problems
@@ -21,8 +21,10 @@ from tracegrade.web.api.parameters import (
     Null,
     Paged,
     Parameters,
+    RunName,
     Time,
     TraceId,
+    check_run,
     cursor_of,
     needs,
     page_of,
@@ -46,6 +48,7 @@ class ResultsQuery(Paged):
     service: Name | Null = Field(None, description="Only of this service")
     agent: Name | Null = Field(None, description="Only of this agent")
     release: Name | Null = Field(None, description="Only of this release")
+    run: RunName = LIVE
     trace_id: TraceId | Null = Field(None, description="Only of this trace")
     session: Name | Null = Field(None, description="Only of this session and of its traces")
     since: Time | Null = Field(None, description="Only of traces first received at this time or later")
@@ -124,13 +127,19 @@ class Trends(Document):
     items: list[LineDocument]
 
 
-@router.get("/results", summary="Evaluations, the newest first", response_model=Page[EvaluationDocument])
+@router.get(
+    "/results",
+    summary="Evaluations, the newest first",
+    response_model=Page[EvaluationDocument],
+    responses=problems(404),
+)
 def list_results(sources: ApiSources, query: Annotated[ResultsQuery, Query()]) -> ExactJson:
     """Evaluations that all the parameters choose, in pages."""
     trace_id = None if query.trace_id is None else bytes.fromhex(query.trace_id)
-    chosen = query.model_dump(include={"rule", "outcome", "service", "agent", "release", "session"})
+    chosen = query.model_dump(include={"rule", "outcome", "service", "agent", "release", "session", "run"})
     result_filter = ResultFilter(trace_id=trace_id, since_ns=query.since, until_ns=query.until, **chosen)
     with sources.store() as connection:
+        check_run(connection, query.run)
         found = results(connection, result_filter, query.limit + 1, before=read_cursor(query.cursor))
         shown, after = page_of(found, query.limit, lambda result: cursor_of(result.number, result.place))
         items = [evaluation.to_json() for evaluation in full_evaluations(connection, shown)]

@@ -11,6 +11,7 @@ from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs
 from tracegrade.store.heads import NEWEST, TraceHead, trace_heads
 from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.schema import LIVE
 from tracegrade.web.api.documents import (
     Document,
     EvaluationDocument,
@@ -24,11 +25,13 @@ from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (
     ApiSources,
     Name,
-    NoParameters,
     Null,
     Paged,
+    Parameters,
+    RunName,
     Time,
     TraceId,
+    check_run,
     cursor_of,
     needs,
     page_of,
@@ -50,8 +53,15 @@ class TracesQuery(Paged):
         None, description="Only with an evaluation of this outcome"
     )
     session: Name | Null = Field(None, description="Only of this session")
+    run: RunName = LIVE
     since: Time | Null = Field(None, description="Only first received at this time or later")
     until: Time | Null = Field(None, description="Only first received before this time")
+
+
+class RunQuery(Parameters):
+    """Which run."""
+
+    run: RunName = LIVE
 
 
 class RunDocument(Document):
@@ -181,12 +191,13 @@ def head_json(head: TraceHead) -> dict[str, Any]:
     return {key: value for key, value in asdict(head).items() if key != "number"}
 
 
-@router.get("/traces", summary="Traces, the newest first", response_model=Page[TraceDocument])
+@router.get("/traces", summary="Traces, the newest first", response_model=Page[TraceDocument], responses=problems(404))
 def list_traces(sources: ApiSources, query: Annotated[TracesQuery, Query()]) -> ExactJson:
     """Traces that all the parameters choose, in pages."""
-    chosen = query.model_dump(include={"rule", "outcome", "service", "agent", "release", "session"})
+    chosen = query.model_dump(include={"rule", "outcome", "service", "agent", "release", "session", "run"})
     after = read_cursor(query.cursor)
     with sources.store() as connection:
+        check_run(connection, query.run)
         found = trace_heads(
             connection,
             ResultFilter(since_ns=query.since, until_ns=query.until, **chosen),
@@ -203,10 +214,11 @@ def list_traces(sources: ApiSources, query: Annotated[TracesQuery, Query()]) -> 
     response_model=Stored,
     responses=problems(404),
 )
-def show_trace(sources: ApiSources, trace_id: TraceId, query: NoParameters) -> ExactJson:
+def show_trace(sources: ApiSources, trace_id: TraceId, query: Annotated[RunQuery, Query()]) -> ExactJson:
     """Everything stored of a trace, or session, as `tracegrade traces show` shows it."""
     with sources.store() as connection:
-        found = stored_traces(connection, bytes.fromhex(trace_id))
+        check_run(connection, query.run)
+        found = stored_traces(connection, bytes.fromhex(trace_id), run=query.run)
     if not found:
         raise not_found(f"trace {trace_id} in the store")
     return ExactJson({"items": [stored_json(stored) for stored in found]})
@@ -218,11 +230,12 @@ def show_trace(sources: ApiSources, trace_id: TraceId, query: NoParameters) -> E
     response_model=Why,
     responses=problems(404),
 )
-def explain_trace(sources: ApiSources, trace_id: TraceId, query: NoParameters) -> ExactJson:
+def explain_trace(sources: ApiSources, trace_id: TraceId, query: Annotated[RunQuery, Query()]) -> ExactJson:
     """What became of each rule on the trace, and why, as `tracegrade why` says it."""
     rule_set = sources.rule_set()
     with sources.store() as connection:
-        found = stored_traces(connection, bytes.fromhex(trace_id))
+        check_run(connection, query.run)
+        found = stored_traces(connection, bytes.fromhex(trace_id), run=query.run)
         read = [read_judgement(connection, stored, sources.config.traces) for stored in found]
         # While the store is open, as earlier turns of a session are looked up.
         items = [

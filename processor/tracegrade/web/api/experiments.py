@@ -1,0 +1,224 @@
+"""Experiments and their runs, as `replay --experiment` stores them."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from tracegrade.history.experiments import Standing, Timeline, known_experiment, known_run, timeline
+from tracegrade.history.run_changes import (
+    LONGEST_VALUE,
+    MOST_LABELS,
+    delete_stored_experiment,
+    delete_stored_run,
+    label,
+    pin,
+)
+from tracegrade.store.runs import State, stored_experiments
+from tracegrade.web.api.documents import Document, ExactJson
+from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.parameters import ApiSources, Name, Parameters, PathName, needs
+from tracegrade.web.sources import Sources
+
+router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+
+
+class TenantQuery(Parameters):
+    """Whose."""
+
+    tenant: Name = Field("default", description="Whose experiments")
+
+
+class RunsQuery(TenantQuery):
+    """Which runs."""
+
+    experiment: Name = Field(description="Only of this experiment")
+
+
+class ExperimentDocument(Document):
+    """One experiment; `runs` in the order in which they were begun."""
+
+    tenant: str
+    experiment: str
+    begun_ns: int
+    baseline: str | None = Field(description="The run that the others are measured against")
+    best: str | None = Field(description="The first run with the highest score")
+    pinned: bool = Field(description="Whether the baseline is pinned; else it is the first complete run with a score")
+    runs: list[str]
+
+
+class Experiments(Document):
+    """In the order in which they were begun."""
+
+    items: list[ExperimentDocument]
+
+
+class RunRuleDocument(Document):
+    """What one rule found in a run; `hash` is null where the run does not say it."""
+
+    hash: str | None
+    pass_rate: float | None
+    mean_overall: float | None = Field(description="Of a suite, the mean overall score of its cases")
+    passed: int = Field(alias="pass")
+    fail: int
+    not_evaluable: int
+    error: int
+    incomplete: int
+
+
+class StoredRunDocument(Document):
+    """One run: how it did within its experiment, and what it was made of."""
+
+    tenant: str
+    run: str
+    experiment: str
+    state: State
+    problem: str
+    gate: str | None
+    begun_ns: int
+    written_ns: int
+    traces: int
+    traces_kept: bool = Field(description="false when retention has deleted its traces; what was counted stays")
+    score: float | None = Field(description="The mean of the scores of its rules, rounded to 4 digits")
+    rules: dict[str, RunRuleDocument]
+    rule_set_hash: str
+    judgement_hash: str
+    settings_hash: str
+    labels: dict[str, str]
+    releases: list[str]
+    prompt_hash: str | None
+    prompt_count: int
+    source: str
+    selection: dict[str, Any]
+    tracegrade: str
+    git_revision: str | None
+    delta: float | None = Field(description="The score less that of the baseline")
+    is_baseline: bool
+    is_best: bool = Field(description="Whether it was better than every run before it")
+    other_rules: list[str] = Field(description="Rules that judged otherwise than in the baseline, or one of the two")
+
+
+class Runs(Document):
+    """In the order in which they were begun."""
+
+    items: list[StoredRunDocument]
+
+
+class ExperimentChange(Document):
+    """What is to be changed of an experiment."""
+
+    baseline: str | None = Field(
+        description="The run to pin; null: the first complete run with a score", max_length=1000
+    )
+
+
+class RunChange(Document):
+    """What is to be changed of a run."""
+
+    labels: dict[str, Annotated[str, Field(max_length=LONGEST_VALUE)]] = Field(
+        description="In place of those it has", max_length=MOST_LABELS
+    )
+
+
+class DeletedRuns(Document):
+    """What was deleted."""
+
+    deleted: int = Field(description="How many stored traces and sessions")
+
+
+@router.get("/experiments", summary="Experiments", response_model=Experiments)
+def list_experiments(sources: ApiSources, query: Annotated[TenantQuery, Query()]) -> ExactJson:
+    """Every experiment, as `tracegrade experiments list` shows them."""
+    with sources.store() as connection:
+        found = [timeline(connection, item) for item in stored_experiments(connection, query.tenant)]
+    return ExactJson({"items": [item.to_json() for item in found]})
+
+
+@router.get(
+    "/experiments/{experiment:path}",
+    summary="One experiment",
+    response_model=ExperimentDocument,
+    responses=problems(404),
+)
+def show_experiment(sources: ApiSources, experiment: PathName, query: Annotated[TenantQuery, Query()]) -> ExactJson:
+    """One experiment: its runs, which is the baseline, and which the best."""
+    return ExactJson(_timeline(sources, query.tenant, experiment).to_json())
+
+
+@router.patch(
+    "/experiments/{experiment:path}",
+    summary="Pin the baseline of an experiment",
+    response_model=ExperimentDocument,
+    responses=problems(404, 409),
+    dependencies=[needs("run")],
+)
+def change_experiment(
+    sources: ApiSources, experiment: PathName, query: Annotated[TenantQuery, Query()], change: ExperimentChange
+) -> ExactJson:
+    """Pins a run as the baseline, which must be complete and have a score; or pins none."""
+    pin(sources.config.store_url, query.tenant, experiment, change.baseline)
+    return ExactJson(_timeline(sources, query.tenant, experiment).to_json())
+
+
+@router.delete(
+    "/experiments/{experiment:path}",
+    summary="Delete an experiment with all its runs",
+    response_model=DeletedRuns,
+    responses=problems(404),
+    dependencies=[needs("admin")],
+)
+def delete_experiment(sources: ApiSources, experiment: PathName, query: Annotated[TenantQuery, Query()]) -> ExactJson:
+    """Deletes an experiment with everything that is stored of its runs; what was judged live stays."""
+    return ExactJson({"deleted": delete_stored_experiment(sources.config.store_url, query.tenant, experiment)})
+
+
+@router.get("/runs", summary="The runs of an experiment", response_model=Runs, responses=problems(404))
+def list_runs(sources: ApiSources, query: Annotated[RunsQuery, Query()]) -> ExactJson:
+    """Every run of an experiment against its baseline, as `tracegrade experiments timeline` shows them."""
+    found = _timeline(sources, query.tenant, query.experiment)
+    return ExactJson({"items": [standing.to_json() for standing in found.standings]})
+
+
+@router.get("/runs/{run:path}", summary="One run", response_model=StoredRunDocument, responses=problems(404))
+def show_run(sources: ApiSources, run: PathName, query: Annotated[TenantQuery, Query()]) -> ExactJson:
+    """One run: every rule, and how it stands in its experiment."""
+    return ExactJson(_standing(sources, query.tenant, run).to_json())
+
+
+@router.patch(
+    "/runs/{run:path}",
+    summary="Change the labels of a run",
+    response_model=StoredRunDocument,
+    responses=problems(404, 409),
+    dependencies=[needs("run")],
+)
+def change_run(
+    sources: ApiSources, run: PathName, query: Annotated[TenantQuery, Query()], change: RunChange
+) -> ExactJson:
+    """Gives a complete run other labels."""
+    label(sources.config.store_url, query.tenant, run, change.labels)
+    return ExactJson(_standing(sources, query.tenant, run).to_json())
+
+
+@router.delete(
+    "/runs/{run:path}",
+    summary="Delete a run",
+    response_model=DeletedRuns,
+    responses=problems(404),
+    dependencies=[needs("admin")],
+)
+def delete_run(sources: ApiSources, run: PathName, query: Annotated[TenantQuery, Query()]) -> ExactJson:
+    """Deletes a run with everything that is stored of it; what was judged live stays."""
+    return ExactJson({"deleted": delete_stored_run(sources.config.store_url, query.tenant, run)})
+
+
+def _timeline(sources: Sources, tenant: str, experiment: str) -> Timeline:
+    with sources.store() as connection:
+        return timeline(connection, known_experiment(connection, tenant, experiment))
+
+
+def _standing(sources: Sources, tenant: str, name: str) -> Standing:
+    with sources.store() as connection:
+        run = known_run(connection, tenant, name)
+        found = timeline(connection, known_experiment(connection, tenant, run.experiment))
+    return found.standing(name)

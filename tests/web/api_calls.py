@@ -1,0 +1,76 @@
+"""Calls of the API that hold every answer to its document."""
+
+import json
+import re
+from typing import Any
+
+import jsonschema_rs
+from click.testing import CliRunner
+
+from tracegrade.cli import main
+from tracegrade.web.api.app import Api as ApiApp
+from tracegrade.web.app import build_app
+from tracegrade.web.problem import PREFIX
+from web.calls import Called, call
+from web.site import Site
+
+DOCUMENT = ApiApp().openapi()
+
+
+class Api:
+    """The API over a small store; what it answers is held to the document."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.app = build_app(site.sources)
+
+    def call(self, method: str, address: str, body: Any = None, **headers: str) -> Called:
+        sent = b"" if body is None else json.dumps(body).encode()
+        answer = call(self.app, method, f"/api/v1{address}", sent, content_type="application/json", **headers)
+        self._check(method, address.partition("?")[0], answer)
+        return answer
+
+    def get(self, address: str) -> Any:
+        answer = self.call("GET", address)
+        assert answer.status == 200, answer.body
+        return answer.json
+
+    def refused(self, address: str, status: int, type_: str) -> str:
+        answer = self.call("GET", address)
+        assert (answer.status, answer.json["type"]) == (status, PREFIX + type_), answer.body
+        return str(answer.json["detail"])
+
+    def command(self, *arguments: str) -> list[Any]:
+        shown = CliRunner().invoke(main, [*arguments, "--format", "json", "--data-dir", self.site.config.data_dir])
+        assert shown.exit_code == 0, shown.output
+        return [json.loads(line) for line in shown.stdout.splitlines()]
+
+    def _check(self, method: str, path: str, answer: Called) -> None:
+        described = next(
+            (
+                operations[method.lower()]
+                for operations in (*_described(path, "[^/]+"), *_described(path, ".+"))
+                if method.lower() in operations
+            ),
+            None,
+        )
+        if described is None:
+            return
+        content = described["responses"][str(answer.status)]["content"]
+        (media_type,) = content
+        assert answer.headers["content-type"] == media_type
+        schema = {**content[media_type]["schema"], "components": DOCUMENT["components"]}
+        jsonschema_rs.validator_for(schema).validate(answer.json)
+
+
+def _described(path: str, part: str) -> list[dict[str, Any]]:
+    """The operations of the addresses that `path` fits, where a parameter is a `part`."""
+    return [
+        operations
+        for template, operations in DOCUMENT["paths"].items()
+        if re.fullmatch(re.sub(r"\\{\w+\\}", lambda _: part, re.escape(template)), path)
+    ]
+
+
+def trace_id(number: int) -> str:
+    return f"{0xA1 << 120 | number:032x}"

@@ -1,0 +1,43 @@
+"""Runs of experiments over the shop's orders, stored as ``replay --experiment`` stores them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection
+
+from store.stored_runs import run_of
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.open import open_store
+from tracegrade.store.runs import Experiment, save_experiment, save_run, stored_experiment
+from web.shop import SECOND, Call, fill, order
+
+
+def store_run(
+    folder: Path, rules: RuleSet, name: str, tries: Sequence[list[Call]], at_ns: int, first: int = 1, **known: Any
+) -> None:
+    """A run of orders, numbered from `first`, with the calls of `tries`; `known` are fields of the run."""
+    release = known.get("releases", ["1.5.0"])[0]
+    orders = (
+        (order(number, at_ns + number * SECOND, release, calls), None) for number, calls in enumerate(tries, first)
+    )
+    engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
+    of_rules = {
+        rule.id: {"hash": rule.hash, "level": rule.level, "status": rule.status, "incomplete": rule.incomplete}
+        for rule in rules.rules
+    }
+    made = {"state": "complete", "experiment": name.rpartition("/")[0], "releases": [release], "rules": of_rules}
+    run = run_of(name, **{"begun_ns": at_ns, "written_ns": at_ns + 60 * SECOND, **made, **known})
+    with engine.begin() as connection:
+        save_run(connection, replace(run, state="incomplete"))
+        _begin(connection, run.tenant, run.experiment, at_ns)
+    fill(folder, orders, rules, name)
+    with engine.begin() as connection:
+        save_run(connection, run)
+    engine.dispose()
+
+
+def _begin(connection: Connection, tenant: str, experiment: str, at_ns: int) -> None:
+    if stored_experiment(connection, tenant, experiment) is None:
+        save_experiment(connection, Experiment(tenant, experiment, at_ns, None, 0))
