@@ -194,6 +194,7 @@ def test_what_cannot_be_compared_is_said_in_a_sentence(data_dir: Path, sides: li
 
 
 def test_where_nothing_was_judged_live_the_runs_are_named(tmp_path: Path) -> None:
+    begin_run(tmp_path, "tuning/1")
     store(tmp_path, *traces("1.0", "pp", first=1, run="tuning/1"))
     result = run(tmp_path, "compare", "release:1.0", "tuning/1")
     assert result.exit_code == 2
