@@ -16,6 +16,7 @@ from tracegrade.compare.words import (
     SUMS,
     measure_cells,
     measure_name,
+    needs,
     news_of,
     number_cells,
     order_text,
@@ -146,7 +147,9 @@ def _verdict(rule: "ComparedRule") -> str:
 
 def _left_out(found: "Comparison") -> str:
     lines = [f"- {as_markdown(rule_id)}: {reason}" for rule_id, reason in found.left_out.items()]
-    return "\n".join([*lines, *(f"- {as_markdown(note)}" for note in (*pair_notes(found), *found.notes))])
+    return "\n".join(
+        [*lines, *(f"- {as_markdown(note)}" for note in (*needs(found), *pair_notes(found), *found.notes))]
+    )
 
 
 def _changed(rule: "ComparedRule") -> bool:

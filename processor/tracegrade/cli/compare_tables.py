@@ -8,6 +8,7 @@ from tracegrade.compare.words import (
     SUMS,
     measure_cells,
     measure_name,
+    needs,
     news_of,
     number_cells,
     order_text,
@@ -59,7 +60,7 @@ def print_comparison(found: "Comparison", links: "Links") -> None:
         print_table("", ["each trace", *TAKEN], _measure_rows(found.measures))
     if found.behaviour is not None:
         _print_behaviour(found.behaviour)
-    for note in pair_notes(found):
+    for note in (*needs(found), *pair_notes(found)):
         print_line(note)
     for rule_id, reason in found.left_out.items():
         print_line(f"{rule_id}: {reason}")

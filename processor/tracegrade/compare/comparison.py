@@ -11,7 +11,7 @@ from tracegrade.compare.measures import Measures
 from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.pairing import Found, apart, difference_of
 from tracegrade.compare.tally import RuleKey, SideTallies
-from tracegrade.compare.verdict import MARGIN, Verdict, exit_code, is_failure, verdict
+from tracegrade.compare.verdict import MARGIN, Verdict, exit_code, is_failure, results_needed, verdict
 from tracegrade.model.json_value import JsonValue
 from tracegrade.store.schema import WHOLE_RULE
 
@@ -49,7 +49,10 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRule:
-    """One rule on both sides: as a whole, which has a verdict, and by evaluation where it has several."""
+    """One rule on both sides: as a whole, which has a verdict, and by evaluation where it has several.
+
+    ``results_needed`` says of "cannot tell" how many times as many results would tell, about; None where nobody knows.
+    """
 
     rule_id: str
     rule_hash: str
@@ -58,6 +61,7 @@ class ComparedRule:
     evaluations: Mapping[str, Compared]
     adjusted_p: float
     verdict: Verdict
+    results_needed: float | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
         """The rule, its verdict, its numbers, and those of its evaluations."""
@@ -67,6 +71,7 @@ class ComparedRule:
             "level": self.level,
             "verdict": self.verdict,
             "adjusted_p": self.adjusted_p,
+            "results_needed": self.results_needed,
             **self.whole.to_json(),
             "evaluations": {name: compared.to_json() for name, compared in self.evaluations.items()},
         }
@@ -134,7 +139,8 @@ def decided(numbers: Sequence[Numbers], margin: float) -> list[ComparedRule]:
     for found, difference in zip(numbers, differences, strict=True):
         p = 1.0 if difference is None else next(adjusted)
         word = verdict(difference, p, margin)
-        rules.append(ComparedRule(*found.key, found.level, found.whole, found.evaluations, p, word))
+        times = results_needed(difference, margin) if difference is not None and word == "cannot_tell" else None
+        rules.append(ComparedRule(*found.key, found.level, found.whole, found.evaluations, p, word, times))
     return rules
 
 

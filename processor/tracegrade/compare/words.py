@@ -29,6 +29,14 @@ def verdict_counts(found: Comparison) -> str:
     return ", ".join(parts) or "no rule judged both sides"
 
 
+def needs(found: Comparison) -> Iterator[str]:
+    """For each rule of which nothing can be told, how many results would tell."""
+    for rule in found.rules:
+        if (times := rule.results_needed) is not None:
+            more = "more than 100" if times > 100 else f"about {times:.0f}" if times >= 10 else f"about {times:.1f}"
+            yield f"{rule.rule_id}: {more} times as many results would tell, if the difference stays as it is"
+
+
 def pair_notes(found: Comparison) -> Iterator[str]:
     """What pairs leave out, and which cases are flaky."""
     for rule in found.rules:
