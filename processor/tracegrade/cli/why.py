@@ -1,7 +1,7 @@
 """``tracegrade why``: the decision of every rule on one trace."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +25,7 @@ from tracegrade.display import count, json_text, time_text
 if TYPE_CHECKING:
     from tracegrade.config import Config
     from tracegrade.history.late_arrivals import LateArrival
+    from tracegrade.history.why import StoredJudgement
     from tracegrade.model.extraction import Extraction
     from tracegrade.model.trace_result import TraceResult
     from tracegrade.rule.rule_set import RuleSet
@@ -88,13 +89,27 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
         if output_format == "json":
             print_json(pairs)
         else:
-            _print_head(read.stored, rule_set, judged_alike)
-            if read.extraction is not None:
-                if run == LIVE:  # a run may be of files, of which the journal says nothing
-                    _print_late(late_arrivals(config.data_path / JOURNAL, read.stored, config.traces, rule_set))
-                _print_renamed(read.extraction)
-                _print_unread(read.extraction)
-            _print_pairs(pairs)
+            late: list[LateArrival] = []
+            if read.extraction is not None and run == LIVE:  # a run may be of files, of which the journal says nothing
+                late = late_arrivals(config.data_path / JOURNAL, read.stored, config.traces, rule_set)
+            print_judgement(read, pairs, rule_set, judged_alike=judged_alike, late=late)
+
+
+def print_judgement(
+    read: "StoredJudgement",
+    pairs: "list[dict[str, Any]]",
+    rule_set: "RuleSet",
+    *,
+    judged_alike: bool = True,
+    late: "Sequence[LateArrival]" = (),
+) -> None:
+    """Print what is known of a trace or session, and then the decision of each of `pairs` with its reason."""
+    _print_head(read.stored, rule_set, judged_alike)
+    _print_late(late)
+    if read.extraction is not None:
+        _print_renamed(read.extraction)
+        _print_unread(read.extraction)
+    _print_pairs(pairs)
 
 
 def _print_head(stored: "TraceResult", rule_set: "RuleSet", judged_alike: bool) -> None:
@@ -103,8 +118,9 @@ def _print_head(stored: "TraceResult", rule_set: "RuleSet", judged_alike: bool) 
     what = f"trace {head.trace_id}" if stored.trace.members is None else f"session {head.session}"
     of_run = "" if head.run == LIVE else f", run {head.run}"
     print_line(f"{what} of {head.service or 'an unnamed service'}, tenant {head.tenant}{of_run}")
+    closed = f" {time_text(head.closed_ns)} UTC" if head.closed_ns else ""  # of files nobody knows when
     print_line(
-        f"  {completeness}, closed {time_text(head.closed_ns)} UTC ({head.close_reason}), revision "
+        f"  {completeness}, closed{closed} ({head.close_reason}), revision "
         f"{head.revision}, {head.span_count} spans, {head.call_count} tool calls"
     )
     if head.cut_by:
@@ -117,7 +133,7 @@ def _print_head(stored: "TraceResult", rule_set: "RuleSet", judged_alike: bool) 
         )
 
 
-def _print_late(arrivals: "list[LateArrival]") -> None:
+def _print_late(arrivals: "Iterable[LateArrival]") -> None:
     by_reason: dict[str, list[LateArrival]] = {}
     for arrival in arrivals:
         by_reason.setdefault(arrival.reason, []).append(arrival)

@@ -3,7 +3,7 @@
 They are found when a reader asks, not when judging: a result depends on its trace alone.
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import Connection
 
@@ -15,6 +15,21 @@ from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.read import earlier_turns
 
 _MAX_TURNS = 50  # the nearest earlier traces of its sessions
+
+
+class Turns(Protocol):
+    """Knows which tools earlier turns of a session called."""
+
+    def that_called(self, evaluation: Evaluation) -> list[str]:
+        """A sentence for each tool whose call was missing in what was judged and was made in an earlier turn."""
+
+
+class NoTurns:
+    """Where no earlier turn is known."""
+
+    def that_called(self, evaluation: Evaluation) -> list[str]:
+        """Nothing."""
+        return []
 
 
 class EarlierTurns:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.display import json_text
 from tracegrade.extract.session import part_of, session_ids
-from tracegrade.history.earlier_turns import EarlierTurns
+from tracegrade.history.earlier_turns import EarlierTurns, Turns
 from tracegrade.history.stored_extraction import extract_stored, session_of, stored_session_of
 from tracegrade.match.select import Explanation, explain_each, explain_session
 from tracegrade.model.evaluation import Decision, Evaluation
@@ -23,13 +23,16 @@ from tracegrade.store.read import sessions_of
 
 @dataclass(frozen=True, slots=True)
 class StoredJudgement:
-    """A stored trace, or session, and the sessions that the trace is part of; ``extraction`` is None of a session."""
+    """A trace, or session, as it is stored, and the sessions that the trace is part of.
+
+    ``extraction`` is None of a session.
+    """
 
     stored: TraceResult
     extraction: Extraction | None
     sessions: list[Session]
     decisions: list[Decision]
-    turns: EarlierTurns
+    turns: Turns
 
 
 def read_judgement(connection: Connection, stored: TraceResult, settings: TracesSettings) -> StoredJudgement:

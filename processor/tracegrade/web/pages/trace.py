@@ -14,7 +14,7 @@ from tracegrade.codec.kept_spans import trace_of
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.extract.joining import join
 from tracegrade.extract.trace_context import ExtractionContext, SubjectContext
-from tracegrade.history.earlier_turns import EarlierTurns
+from tracegrade.history.earlier_turns import Turns
 from tracegrade.history.why import derived_pairs, read_judgement
 from tracegrade.judge import Evidences
 from tracegrade.match.select import SUBJECTS
@@ -184,7 +184,7 @@ def _values(
 
 
 def _shown_decision(
-    decision: Decision, rule: Rule | None, in_force: Collection[Rule], evidence: Evidence | None, turns: EarlierTurns
+    decision: Decision, rule: Rule | None, in_force: Collection[Rule], evidence: Evidence | None, turns: Turns
 ) -> ShownDecision:
     shown = []
     for evaluation in decision.evaluations:
