@@ -135,7 +135,7 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 def _rejudging(settings: ReadSettings, rule_paths: tuple[str, ...]) -> "Rejudging":
-    from tracegrade.cli.replay import cores
+    from tracegrade.cli.judging import cores
     from tracegrade.compare.rejudged import Rejudging
     from tracegrade.rule.load import load_rules
 

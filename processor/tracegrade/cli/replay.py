@@ -1,21 +1,19 @@
 """``tracegrade replay``: stored traces judged again."""
 
-import os
 import pickle
 import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tracegrade.cli.gate_options import AskedGate, gate_options
+from tracegrade.cli.judging import jobs_option, judged_and_shown
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
     print_line,
     print_lines,
-    progress,
     reports_errors,
 )
 from tracegrade.cli.replay_run import asked_run, print_run, recorded, run_options, stored_as_they_come
@@ -34,18 +32,12 @@ if TYPE_CHECKING:
     from tracegrade.model.evaluation import Decision, Evaluation
     from tracegrade.pipeline.judged import Judged
     from tracegrade.pipeline.replay import Selection
-    from tracegrade.pipeline.workers import ReplayJob
     from tracegrade.rule.rule_set import RuleSet
 
     Shown = tuple[TraceKey, bytes, bytes]  # what is shown, and what is stored of it
 
 _GROUPS = ("rule", "agent", "service", "release")
 _MAX_LISTED = 50
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @click.command()
@@ -70,13 +62,7 @@ def cores() -> int:
     show_default=True,
     help="Group the summary of table and markdown by this; the gate is always by rule.",
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=cores,
-    show_default="all cores",
-    help="The number of judging processes; 1: judge in this process. Small inputs are always judged in this process.",
-)
+@jobs_option
 @gate_options
 @run_options
 @settings_options
@@ -145,7 +131,7 @@ def command(
                 config.traces.prices,
                 show,
             )
-            shown = _judged_and_shown(sources, config, rule_set, job, jobs)
+            shown = judged_and_shown(sources, config, rule_set, job, jobs)
             verdict = _show(stored_as_they_come(shown, recording), output_format, Summary(rule_set, by), bounds)
             if recording is not None and verdict.word != "not_gated":
                 recording.note_gate(verdict.word)
@@ -156,51 +142,6 @@ def command(
     if recording is not None:
         print_run(config, recording)
     sys.exit(EXITS[verdict.word])
-
-
-def _judged_and_shown(
-    sources: tuple[str, ...], config: "Config", rule_set: "RuleSet", job: "ReplayJob[Shown]", jobs: int
-) -> "Iterable[Shown]":
-    """What is shown and stored of each judged trace and session, in the order in which they closed."""
-    from tracegrade.pipeline.workers import shown_by_workers
-
-    judged = _judged(sources, config, rule_set, job.run, judges_traces=jobs == 1)
-    return filter(None, map(job.show, judged)) if jobs == 1 else shown_by_workers(judged, job, rule_set, jobs)
-
-
-def _judged(
-    sources: tuple[str, ...], config: "Config", rule_set: "RuleSet", run: str, *, judges_traces: bool
-) -> "Iterator[Judged]":
-    from tracegrade.deletion.request import Deletions
-    from tracegrade.otlp.file import read_sources
-    from tracegrade.pipeline.data_folder import JOURNAL
-    from tracegrade.pipeline.replay import replay_journal, replay_sources
-    from tracegrade.pipeline.set_aside import SetAside
-
-    if sources:
-        requests = read_sources(sources, sys.stdin.buffer)
-        with progress("traces and sessions", None) as advance:
-            for judged in replay_sources(requests, config.traces, rule_set, run, judges_traces=judges_traces):
-                yield judged
-                advance(1)
-        return
-    folder = config.data_path / JOURNAL
-    with progress("bytes read", _journal_bytes(folder)) as advance:
-        deleted = Deletions(config.data_path).tombstones()
-        aside = SetAside(config.data_path).load()
-        yield from replay_journal(
-            folder, config.traces, rule_set, run, advance, deleted, aside=aside, judges_traces=judges_traces
-        )
-
-
-def _journal_bytes(folder: Path) -> int:
-    from tracegrade.journal.reader import JournalReader
-
-    reader = JournalReader(folder)
-    try:
-        return reader.durable().end - reader.first()
-    finally:
-        reader.close()
 
 
 def _replayed(

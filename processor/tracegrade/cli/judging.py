@@ -1,0 +1,78 @@
+"""Stored traces judged in this command: files, folders or the journal, by one process or several."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from tracegrade.cli.output import progress
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
+    from tracegrade.pipeline.judged import Judged
+    from tracegrade.pipeline.workers import ReplayJob
+    from tracegrade.rule.rule_set import RuleSet
+
+Shown = TypeVar("Shown")
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=cores,
+    show_default="all cores",
+    help="The number of judging processes; 1: judge in this process. Small inputs are always judged in this process.",
+)
+
+
+def judged_and_shown(
+    sources: tuple[str, ...], config: "Config", rule_set: "RuleSet", job: "ReplayJob[Shown]", jobs: int
+) -> "Iterable[Shown]":
+    """What is shown and stored of each judged trace and session, in the order in which they closed."""
+    from tracegrade.pipeline.workers import shown_by_workers
+
+    judged = _judged(sources, config, rule_set, job.run, judges_traces=jobs == 1)
+    return filter(None, map(job.show, judged)) if jobs == 1 else shown_by_workers(judged, job, rule_set, jobs)
+
+
+def _judged(
+    sources: tuple[str, ...], config: "Config", rule_set: "RuleSet", run: str, *, judges_traces: bool
+) -> "Iterator[Judged]":
+    from tracegrade.deletion.request import Deletions
+    from tracegrade.otlp.file import read_sources
+    from tracegrade.pipeline.data_folder import JOURNAL
+    from tracegrade.pipeline.replay import replay_journal, replay_sources
+    from tracegrade.pipeline.set_aside import SetAside
+
+    if sources:
+        requests = read_sources(sources, sys.stdin.buffer)
+        with progress("traces and sessions", None) as advance:
+            for judged in replay_sources(requests, config.traces, rule_set, run, judges_traces=judges_traces):
+                yield judged
+                advance(1)
+        return
+    folder = config.data_path / JOURNAL
+    with progress("bytes read", _journal_bytes(folder)) as advance:
+        deleted = Deletions(config.data_path).tombstones()
+        aside = SetAside(config.data_path).load()
+        yield from replay_journal(
+            folder, config.traces, rule_set, run, advance, deleted, aside=aside, judges_traces=judges_traces
+        )
+
+
+def _journal_bytes(folder: Path) -> int:
+    from tracegrade.journal.reader import JournalReader
+
+    reader = JournalReader(folder)
+    try:
+        return reader.durable().end - reader.first()
+    finally:
+        reader.close()
