@@ -72,10 +72,13 @@ def store_tables() -> str:
     parts = [f"## View {name}\n\n{_VIEWS[name]}\n\n{_view(name, views[name])}" for name in _VIEWS]
     if undescribed := set(views) - set(_VIEWS):
         raise LookupError(f"docs/generator/store.py: describe the views {', '.join(sorted(undescribed))}")
-    parts += [
-        f"## Table {table.name}\n\n{table.info['about']}\n\n{_table(table)}" for table in metadata.tables.values()
-    ]
+    parts += [f"## Table {table.name}\n\n{_about(table)}\n\n{_table(table)}" for table in metadata.tables.values()]
     return "\n\n".join(parts)
+
+
+def _about(table: Table) -> str:
+    reason = table.info.get("without_tenant")
+    return f"{table.info['about']} It has no tenant: {reason}." if reason else str(table.info["about"])
 
 
 def _table(table: Table) -> str:

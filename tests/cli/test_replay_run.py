@@ -92,6 +92,19 @@ def test_a_second_run_is_measured_against_the_first(rule: str, source: str, data
     assert (second.name, second.selection) == ("only-shop", {"service": "shop"})
 
 
+def test_a_run_that_is_too_old_is_emptied_where_nobody_serves(
+    rule: str, source: str, data: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("store: {retention: 1ms}\n")
+    for _ in range(2):
+        done = replay(data, source, "--rules", rule, "--experiment", "tuning", "-c", str(config))
+        assert done.exit_code == 0, done.stderr
+    assert "score 0.5000, +0.0000 against the baseline tuning/1" in done.stderr
+    assert [(run.name, run.emptied) for run in runs(data)] == [("tuning/1", True), ("tuning/2", False)]
+    assert (stored(data, "tuning/1"), len(stored(data, "tuning/2"))) == ([], 2)
+
+
 SUITE = """\
 id: orders
 cases:

@@ -22,6 +22,7 @@ from tracegrade.deletion.late_spans import ASK_EVERY_S, LateSpans
 from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
+from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.serve.offline import run_deletion_offline
 from tracegrade.store.alerts import open_alerts
 from tracegrade.store.heads import trace_heads
@@ -30,6 +31,7 @@ from tracegrade.store.rates import rates
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.schema import traces as traces_table
+from tracegrade.telemetry.metrics import Exemplar, Telemetry
 
 SECRET = "the-marker-that-must-go"
 SESSION, USER = "conversation-to-forget", "user-to-forget"
@@ -167,6 +169,21 @@ def test_no_byte_is_left_in_runs_either_and_their_rates_are_of_what_is_left(tmp_
         counted = rates(connection, of_run, evaluation=None, count_incomplete=True)
         assert sum(r.judged + r.not_evaluable + r.errors for r in counted if r.evaluation) == len(left) > 0
     engine.dispose()
+
+
+def test_metrics_that_an_ended_serve_left_name_no_deleted_trace(tmp_path: Path) -> None:
+    kept = filled(tmp_path)
+    telemetry, folder = Telemetry("judge"), DataFolder(tmp_path)
+    exemplars = [Exemplar(id_of(trace).hex(), "01", 1.0, 1) for trace in (1, 2)]
+    for exemplar, rule in zip(exemplars, ("a", "b"), strict=True):
+        labels = {"rule": rule, "rule_hash": "", "evaluation": "e", "agent": "", "service": "", "outcome": "pass"}
+        telemetry.add("tracegrade.evaluations", 1, exemplar, **labels)
+    folder.write_snapshot("judge", telemetry.snapshot())
+    folder.write_published([telemetry.snapshot()])
+    carry_out(kept, Choice(), id_of(1))
+    snapshots = [str(tmp_path / f"{name}.snapshot.json") for name in ("judge", "published")]
+    assert not set(kept.files_with(id_of(1).hex().encode())) & set(snapshots)
+    assert set(kept.files_with(id_of(2).hex().encode())) >= set(snapshots)
 
 
 def test_a_session_goes_with_all_its_traces_and_others_stay(tmp_path: Path, store_url: str) -> None:

@@ -28,6 +28,7 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import StoreError, reading
 from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.retention import delete_old_runs
 from tracegrade.store.run_numbers import RunClosed
 from tracegrade.store.runs import Run, delete_run, stored_experiments, stored_run, stored_runs
 from tracegrade.store.write import StoreWriter
@@ -139,6 +140,17 @@ def test_another_replay_does_not_go_on_with_an_incomplete_run(
     begun(engine)
     with pytest.raises(RunRefused, match=f"'tuning/1' is incomplete, .*{said}; choose another name, or delete it"):
         begun(engine, "tuning/1", replace(ASKED, **changes))
+
+
+def test_a_run_that_retention_emptied_is_not_gone_on_with(engine: Engine) -> None:
+    """What was counted of it stays, and would be counted again."""
+    run = begun(engine)
+    run.add(record(1))
+    run._write()
+    while delete_old_runs(engine, START_NS + 6):
+        pass
+    with pytest.raises(RunRefused, match="'tuning/1' is incomplete, and retention has deleted its traces; choose"):
+        begun(engine, "tuning/1")
 
 
 def test_a_complete_run_is_never_written_again(engine: Engine) -> None:

@@ -19,7 +19,7 @@ from tracegrade.store.read import closed_traces, newest_traces, stored_session, 
 from tracegrade.store.recent_series import recent_series
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
-from tracegrade.store.retention import delete_older
+from tracegrade.store.retention import delete_old_runs, delete_older
 from tracegrade.store.run_numbers import RunClosed
 from tracegrade.store.runs import (
     Experiment,
@@ -210,6 +210,20 @@ def test_retention_of_what_came_in_leaves_runs_alone(engine: Engine) -> None:
     assert delete_older(engine, START_NS + 3 * MINUTE_NS) == 0
     with reading(engine) as connection:
         assert len(results(connection, OF_RUN, 9)) == 1
+
+
+def test_old_runs_alone_can_be_emptied(engine: Engine) -> None:
+    begin(engine, RUN, written_ns=START_NS)
+    begin(engine, "tuning/2", written_ns=START_NS + YEAR_NS)
+    StoreWriter(engine).write([of_run(1), of_run(1, run="tuning/2"), judged(1)])
+    assert [delete_old_runs(engine, START_NS + YEAR_NS) for _ in range(2)] == [1, 0]
+    with reading(engine) as connection:
+        assert [len(trace_heads(connection, ResultFilter(run=run), 9)) for run in (RUN, "tuning/2", "live")] == [
+            0,
+            1,
+            1,
+        ]
+        assert [run.emptied for run in stored_runs(connection, "default")] == [True, False]
 
 
 def test_a_deleted_trace_goes_in_runs_with_its_counts(engine: Engine) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tracegrade.telemetry import metrics
-from tracegrade.telemetry.metrics import Exemplar, Telemetry
+from tracegrade.telemetry.metrics import Exemplar, Telemetry, without_traces
 
 SCORE = {"rule": "r", "rule_hash": "0", "evaluation": "e", "agent": "a", "service": "s"}
 
@@ -48,6 +48,17 @@ def test_counters_that_are_kept_elsewhere_begin_when_they_first_come(clock: list
     assert points(telemetry, "tracegrade.spans.read") == [{"labels": {}, "value": 6, "created_ns": 1}]
     assert points(telemetry, "tracegrade.spans.open") == [{"labels": {}, "value": 1}]
     assert points(telemetry, "tracegrade.spans")[0]["created_ns"] == 1
+
+
+def test_traces_can_be_forgotten_and_what_they_count_stays(clock: list[int]) -> None:
+    telemetry = Telemetry("judge")
+    first, second = (Exemplar(f"{n:032x}", f"{n:016x}", score, n) for n, score in ((1, 0.0), (2, 1.0)))
+    telemetry.observe("tracegrade.evaluation.score", [0.0, 1.0], [first, second], **SCORE)
+    known = telemetry.snapshot()
+    telemetry.forget_traces({first.trace_id})
+    (point,) = points(telemetry, "tracegrade.evaluation.score")
+    assert (point["exemplars"], point["sum"]) == ([(12, *second)], 1.0)
+    assert without_traces(known, {first.trace_id})["metrics"] == telemetry.snapshot()["metrics"]
 
 
 def test_each_bucket_has_the_latest_exemplar(clock: list[int]) -> None:

@@ -68,6 +68,8 @@ def read_labels(written: Sequence[str]) -> dict[str, str]:
 def recorded(config: "Config", asked: "Run | None", name: str | None) -> "Iterator[RecordedRun | None]":
     """A run begun in the store of `config`, which is made if there is none; None when none is `asked` for.
 
+    Traces of runs older than ``store.retention`` are deleted before.
+
     Raises:
         RunRefused: the name cannot be used.
         StoreError: the store cannot be opened or written.
@@ -78,10 +80,14 @@ def recorded(config: "Config", asked: "Run | None", name: str | None) -> "Iterat
     from tracegrade.deletion.request import Deletions
     from tracegrade.history.recorded_run import RecordedRun
     from tracegrade.store.open import open_store
+    from tracegrade.store.retention import delete_old_runs
 
     make_files_private()
     engine = open_store(config.store_url)
     try:
+        # Where nobody runs serve, nothing else does this.
+        while delete_old_runs(engine, asked.begun_ns - round(config.store.retention * 1e9)):
+            pass
         with RecordedRun(engine, asked, name, deleted=Deletions(config.data_path).tombstones) as run:
             yield run
     finally:

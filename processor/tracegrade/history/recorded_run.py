@@ -283,6 +283,8 @@ def _check_goes_on(earlier: Run, asked: Run) -> None:
     if earlier.state not in ("incomplete", "failed"):
         how = "complete" if earlier.state == "complete" else "being deleted"
         raise RunRefused(f"--run: {earlier.name!r} is {how}, and a run is written once; {instead}")
+    if earlier.emptied:
+        raise RunRefused(f"--run: {earlier.name!r} is incomplete, and retention has deleted its traces; {instead}")
     other = [name for field, name in _SAME.items() if getattr(earlier, field) != getattr(asked, field)]
     if other:
         raise RunRefused(

@@ -1,6 +1,7 @@
 """The files of the data folder. The two roles share these files and nothing else."""
 
 import uuid
+from collections.abc import Collection
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import orjson
 
 from tracegrade.journal.position import Position
 from tracegrade.pipeline.set_aside import SetAside
+from tracegrade.telemetry.metrics import without_traces
 
 _LONGEST_INSTANCE_ID = 128
 
@@ -81,6 +83,14 @@ class DataFolder:
         except (FileNotFoundError, orjson.JSONDecodeError):
             return None
         return snapshot
+
+    def forget_traces(self, trace_ids: Collection[bytes]) -> None:
+        """Name these traces no longer in the snapshots that roles left when they ended."""
+        hex_ids = {trace_id.hex() for trace_id in trace_ids}
+        if (of_judge := self.read_snapshot(JUDGE)) is not None:
+            self.write_snapshot(JUDGE, without_traces(of_judge, hex_ids))
+        if published := self.read_published():
+            self.write_published([without_traces(of_role, hex_ids) for of_role in published])
 
     def write_published(self, snapshots: list[dict[str, Any]]) -> None:
         """Write both roles' metrics and conditions of one moment for the page and ``doctor``, as in ``/metrics``."""

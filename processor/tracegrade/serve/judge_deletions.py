@@ -9,7 +9,7 @@ from sqlalchemy.exc import OperationalError
 
 from tracegrade.deletion.carry_out import erase_from_results
 from tracegrade.deletion.late_spans import LateSpans
-from tracegrade.deletion.request import Deletions
+from tracegrade.deletion.request import Deletion, Deletions
 from tracegrade.journal.errors import JournalRefused
 from tracegrade.journal.local import LocalJournal
 from tracegrade.pipeline.data_folder import DataFolder
@@ -44,8 +44,8 @@ class JudgeDeletions:
             logger.warning("late spans of deleted traces stay in the journal: %s; trying again", error)
         return bool(self._deletions.waiting("erased"))
 
-    def carry_out(self, results: LocalJournal, store: Engine, alive: Callable[[], None]) -> bool:
-        """Erase what waits from `results` and `store`. Returns whether anything did. `alive` is called now and then."""
+    def carry_out(self, results: LocalJournal, store: Engine, alive: Callable[[], None]) -> list[Deletion]:
+        """Erase what waits from `results` and `store`. Returns what waited. `alive` is called now and then."""
         waiting = self._deletions.waiting("erased")
         try:
             for done in erase_from_results(waiting, self._deletions, results, store, alive):
@@ -53,4 +53,4 @@ class JudgeDeletions:
         except (OSError, JournalRefused, OperationalError) as error:
             logger.warning("deletion: %s; trying again in %.0f s", error, RETRY_AFTER_S)
             self._due_s = time.monotonic() + RETRY_AFTER_S
-        return bool(waiting)
+        return waiting

@@ -1,6 +1,6 @@
 """The snapshot of the judge's metrics and conditions, which the receive role shows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tracegrade.extract.unread import unread_spans
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
@@ -69,6 +69,11 @@ class JudgeMetrics:
             self.telemetry.add(
                 "tracegrade.traces.closed", count, close_reason=reason, complete="true" if complete else "false"
             )
+
+    def forget_traces(self, trace_ids: Collection[bytes]) -> None:
+        """Name these traces no longer, neither in metrics nor in the snapshot."""
+        self.telemetry.forget_traces({trace_id.hex() for trace_id in trace_ids})
+        self.write_snapshot()
 
     def write_snapshot(self) -> None:
         """Write the snapshot for the receive role."""

@@ -149,7 +149,8 @@ class JudgeRole:
         """
         if self._hand_over.stopping.is_set():
             return
-        if self._deletions.carry_out(self._results, self._store, lambda: self._heartbeat.beat(0)):
+        if waited := self._deletions.carry_out(self._results, self._store, lambda: self._heartbeat.beat(0)):
+            self._metrics.forget_traces({trace_id for deletion in waited for trace_id in deletion.trace_ids})
             self._writer.forget()
             self._judge = self._new_judge()
 

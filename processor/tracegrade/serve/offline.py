@@ -43,7 +43,9 @@ def run_deletion_offline(config: Config, deletion: Deletion) -> Deletion:
             engine = open_store(config.store_url)
             try:
                 # Records are erased first, so that results that the store does not hold yet are not stored later.
+                trace_ids = deletion.trace_ids
                 (deletion,) = erase_from_results([deletion], deletions, results, engine)
+                folder.forget_traces(trace_ids)
             finally:
                 engine.dispose()
                 results.close()

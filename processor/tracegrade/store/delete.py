@@ -1,11 +1,11 @@
 """Deletion of traces on request: all rows that hold something of them, and all bytes of these rows."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, Engine, select, text, update
+from sqlalchemy import ColumnElement, Connection, Engine, select, text, update
 from sqlalchemy.exc import OperationalError
 
 from tracegrade.codec.kept_spans import KeptSpansError, decode_spans
@@ -14,7 +14,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import session_trace_id
 from tracegrade.store.arrivals import number_range
 from tracegrade.store.counts import Sums
-from tracegrade.store.diagnosis import without_traces
+from tracegrade.store.diagnosis import named_traces, without_traces
 from tracegrade.store.open import one_at_a_time, reading
 from tracegrade.store.run_numbers import run_ranges
 from tracegrade.store.schema import alerts, traces
@@ -94,6 +94,7 @@ def delete_everywhere(engine: Engine, trace_ids: Collection[bytes], alive: Alive
         SQLAlchemyError: the database refused; some traces may already be deleted.
     """
     deleted = DeletedRows()
+    hex_ids = {trace_id.hex() for trace_id in trace_ids}
     rest = iter(sorted(trace_ids))
     while some := list(islice(rest, _TOGETHER)):
         with engine.begin() as connection:
@@ -103,7 +104,7 @@ def delete_everywhere(engine: Engine, trace_ids: Collection[bytes], alive: Alive
         alive()
     with engine.begin() as connection:
         one_at_a_time(connection)
-        named = _forget_in_alerts(connection, trace_ids)
+        named = _forget_in_alerts(connection, lambda _: hex_ids)
     return deleted._replace(alerts=named)
 
 
@@ -135,14 +136,25 @@ def _delete(connection: Connection, trace_ids: list[bytes]) -> DeletedRows:
     return DeletedRows(len(numbers), len(of_sessions), evaluations)
 
 
-def _forget_in_alerts(connection: Connection, trace_ids: Collection[bytes]) -> int:
-    """Remove the traces from the examples in alerts. Returns the number of alerts that named them."""
-    hex_ids = {trace_id.hex() for trace_id in trace_ids}
+def forget_examples(connection: Connection, before_ns: int) -> None:
+    """Name no traces in alerts that began before a time: their examples are as old."""
+    _forget_in_alerts(connection, named_traces, alerts.c.starts_ns < before_ns)
+
+
+def _forget_in_alerts(
+    connection: Connection,
+    forgotten: Callable[[Mapping[str, Any]], Collection[str]],
+    *which: ColumnElement[bool],
+) -> int:
+    """Remove traces from the examples in alerts. Returns the number of alerts that changed.
+
+    `forgotten` says of an alert's facts which traces (hex) to remove, `which` chooses alerts.
+    """
     changed = 0
     for fingerprint, starts_ns, facts in connection.execute(
-        select(alerts.c.fingerprint, alerts.c.starts_ns, alerts.c.facts)
+        select(alerts.c.fingerprint, alerts.c.starts_ns, alerts.c.facts).where(*which)
     ).all():
-        left = without_traces(facts, hex_ids)
+        left = without_traces(facts, forgotten(facts))
         if left != facts:
             same = (alerts.c.fingerprint == fingerprint, alerts.c.starts_ns == starts_ns)
             connection.execute(update(alerts).where(*same).values(facts=left))

@@ -106,6 +106,11 @@ class Diagnosis(_Stored):
         return asdict(self)
 
 
+def named_traces(facts: Mapping[str, Any]) -> set[str]:
+    """The traces (hex) that stored facts of an alert name."""
+    return {*facts.get("worst", ()), *(reason.get("trace_id", "") for reason in facts.get("reasons", ()))}
+
+
 def without_traces(facts: Mapping[str, Any], hex_ids: Collection[str]) -> dict[str, Any]:
     """Stored facts of an alert without what is of these traces: their ids, and values in examples of reasons.
 

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Engine, delete, func, select, update
 
 from tracegrade.store.arrivals import number_range
 from tracegrade.store.blocks import CHUNK_TRACES
+from tracegrade.store.delete import forget_examples
 from tracegrade.store.incidents import delete_resolved
 from tracegrade.store.run_numbers import traces_of_run
 from tracegrade.store.schema import COUNTED_MINUTES, LIVE, MINUTE_NS, arrivals, blocks, counts, runs, traces
@@ -20,8 +21,8 @@ def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> i
     """Delete traces first received before `before_ns`, and those of runs last written before it; the oldest first.
 
     Their results go with them. In one short transaction, so that another writer waits only milliseconds: call it again
-    until it returns 0. The last call also deletes counts and resolved alerts of that age; the counts of a day once the
-    whole day is that old.
+    until it returns 0. The last call also deletes counts and resolved alerts of that age, and single traces from what
+    alerts of that age say; the counts of a day once the whole day is that old.
 
     Returns:
         The number of traces deleted, at most `max_traces`.
@@ -38,6 +39,16 @@ def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> i
             connection.execute(delete(blocks).where(blocks.c.chunk < kept_from // CHUNK_TRACES))
             connection.execute(delete(arrivals).where(arrivals.c.minute < before_ns // MINUTE_NS))
             delete_resolved(connection, before_ns)
+            forget_examples(connection, before_ns)
+    return len(numbers)
+
+
+def delete_old_runs(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> int:
+    """Delete traces of runs last written before `before_ns`, and nothing that was judged live; as `delete_older`."""
+    with engine.begin() as connection:
+        numbers = _of_old_runs(connection, before_ns, max_traces)
+        if numbers:
+            delete_traces(connection, numbers)
     return len(numbers)
 
 

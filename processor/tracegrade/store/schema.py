@@ -171,7 +171,10 @@ arrivals = Table(
     Column("minute", Integer, primary_key=True, autoincrement=False, doc="minutes since 1970 UTC"),
     Column("first_number", BigInteger, nullable=False, doc="the lowest of `traces.number`"),
     Column("last_number", BigInteger, nullable=False, doc="the highest"),
-    info={"about": "The range of numbers of the traces first received in each minute: to find a time range."},
+    info={
+        "about": "The range of numbers of the traces first received in each minute: to find a time range.",
+        "without_tenant": "numbers alone, of the traces of all tenants",
+    },
 )
 
 # Which blocks of BLOCK_TRACES trace numbers hold results of a series by outcome: one bit for each block, a row for
@@ -188,7 +191,10 @@ blocks = Table(
     ),
     Column("held", BigInteger, nullable=False, doc="a bit for each block that holds such a result"),
     sqlite_with_rowid=False,
-    info={"about": "Which blocks of 64 traces hold results of a series by outcome: finds few among many."},
+    info={
+        "about": "Which blocks of 64 traces hold results of a series by outcome: finds few among many.",
+        "without_tenant": "its `series` has one",
+    },
 )
 
 # Both are in order of time first, then series: so a batch changes few pages, even in a large store. With series first,
@@ -221,7 +227,8 @@ counts = Table(
     sqlite_with_rowid=False,
     info={
         "about": "Outcomes of each series by minute, hour and day of the trace's last span, and of whole runs: gives "
-        "pass rates."
+        "pass rates.",
+        "without_tenant": "its `series` has one",
     },
 )
 
@@ -297,7 +304,10 @@ silences = Table(
     Column("starts_ns", BigInteger, nullable=False, doc="from when"),
     Column("ends_ns", BigInteger, nullable=False, doc="until when"),
     Column("comment", Text, nullable=False, doc="the reason, in the words of its author"),
-    info={"about": "Silences: alerts that send no notifications for a time."},
+    info={
+        "about": "Silences: alerts that send no notifications for a time.",
+        "without_tenant": "the label `tenant` may be among its `labels`; without it, it is of all tenants",
+    },
 )
 
 # The rules that judged: a row each time another text of a rule came into force. Never deleted: a rule has a few
@@ -310,7 +320,10 @@ rule_texts = Table(
     Column("text_hash", Text, nullable=False, doc="hash of the whole text"),
     Column("rule_hash", Text, nullable=False, doc="hash of what it judges"),
     Column("text", Text, nullable=False, doc="the rule as JSON"),
-    info={"about": "A row each time another text of a rule came into force."},
+    info={
+        "about": "A row each time another text of a rule came into force.",
+        "without_tenant": "all tenants are judged by the same rules",
+    },
 )
 Index("rule_texts_by_hash", rule_texts.c.text_hash)
 
@@ -320,7 +333,7 @@ rule_sets = Table(
     metadata,
     Column("hash", Text, primary_key=True, doc="the hash that traces carry"),
     Column("judgement_hash", Text, nullable=False, doc="hash of what the rules judge"),
-    info={"about": "Which rule sets judge alike."},
+    info={"about": "Which rule sets judge alike.", "without_tenant": "all tenants are judged by the same rules"},
 )
 
 experiments = Table(

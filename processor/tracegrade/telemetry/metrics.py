@@ -7,7 +7,7 @@ a file each second and the receive role shows on ``/metrics`` beside its own. ``
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from time import time_ns
@@ -277,6 +277,14 @@ class Telemetry:
                 latest = self._exemplars.setdefault(name, {}).setdefault(key, {})
                 latest.update({bisect_left(buckets, exemplar.value): exemplar for exemplar in exemplars})
 
+    def forget_traces(self, trace_ids: Collection[str]) -> None:
+        """Forget the exemplars of these traces (hex); what they count stays."""
+        with self._lock:
+            for by_series in self._exemplars.values():
+                for key, by_bucket in by_series.items():
+                    left = {bucket: item for bucket, item in by_bucket.items() if item.trace_id not in trace_ids}
+                    by_series[key] = left
+
     def _begin(self, name: str, key: Labels) -> None:
         self._created.setdefault(name, {})[key] = time_ns()
 
@@ -326,9 +334,23 @@ class Telemetry:
         if created_ns is None:
             return {}
         exemplars = self._exemplars.get(name, {}).get(key)
-        if exemplars is None:
+        if not exemplars:
             return {"created_ns": created_ns}
         return {"created_ns": created_ns, "exemplars": [(bucket, *item) for bucket, item in exemplars.items()]}
+
+
+def without_traces(snapshot: dict[str, Any], trace_ids: Collection[str]) -> dict[str, Any]:
+    """A `Telemetry.snapshot` without the exemplars of these traces (hex)."""
+    metrics = {
+        name: [
+            item | {"exemplars": [one for one in item["exemplars"] if one[1] not in trace_ids]}
+            if "exemplars" in item
+            else item
+            for item in of_metric
+        ]
+        for name, of_metric in snapshot["metrics"].items()
+    }
+    return snapshot | {"metrics": metrics}
 
 
 @lru_cache(maxsize=4096)

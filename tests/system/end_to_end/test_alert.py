@@ -6,7 +6,7 @@ Evidence takes hours, so a store is given a history before ``serve`` starts. Wha
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -56,8 +56,12 @@ def remember(
     now_ns: int,
     *services: str,
     rule_at: Callable[[str], dict[str, Any]] = lambda service: RULE,
+    said: Mapping[str, Any] | None = None,
 ) -> None:
-    """Store results of rules as if their agent had run at these services for hours before `now_ns`."""
+    """Store results of rules as if their agent had run at these services for hours before `now_ns`.
+
+    `said`: what evaluations have beside that.
+    """
     data.mkdir(exist_ok=True)
     engine = open_store(f"sqlite:///{data / 'tracegrade.db'}")
     made = list[TraceResult]()
@@ -68,7 +72,7 @@ def remember(
                 received_ns = now_ns - first * HOUR_NS + number * HOUR_NS // AN_HOUR
                 trace = 1_000_000 + len(made)
                 place: dict[str, Any] = {"service": service, "release": None}
-                ours = {"rule_id": rule.id, "rule_hash": rule.hash, "agent": "order-agent"}
+                ours = {"rule_id": rule.id, "rule_hash": rule.hash, "agent": "order-agent"} | dict(said or {})
                 found = evaluation(trace, outcome, **ours, score=1.0 if outcome == "pass" else 0.75, **place)
                 times = {"first_received_ns": received_ns, "last_received_ns": received_ns}
                 made.append(judged(trace, evaluations=[found], **place, **times))

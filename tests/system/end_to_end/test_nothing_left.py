@@ -1,0 +1,116 @@
+"""Deletion and retention reach every table and every file, whatever was made of a trace."""
+
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from end_to_end.server import Downstream, Server, export, exporter, running
+from end_to_end.test_alert import FELL, MISSING, RULE, Webhook, downstream, remember, webhook
+
+from deletion.everything import places_of, rows_by_table
+from deletion.kept import id_of, secret_trace
+from pipeline.harness import payload, spans_of
+from tracegrade.store.open import open_store
+from tracegrade.store.retention import delete_older
+from tracegrade.store.schema import metadata
+from waiting import eventually
+
+__all__ = ["downstream", "webhook"]
+
+ARGUMENTS = {
+    **RULE,
+    "evaluate": [{"evaluator": "tool-call-args", "tool_calls": [{"name": "create_order", "args": {"user_id": 1}}]}],
+}
+OTHER_RULES = [
+    {**RULE, "id": "waits", "alert": [{"drop": {"against": "7d"}, "min_samples": 50}]},
+    {**RULE, "id": "of-sessions", "scope": "session", "alert": []},
+]
+# What the history's traces failed of, so that ours are among those that have the reason, and are worse.
+WHY = {
+    "evaluation": "tool-call-args",
+    "evaluator": "tool-call-args",
+    "explanation": "0 of 1 expected call made with the expected arguments; not as expected: "
+    "create_order_0 args.user_id (different), create_order_0 args.note (unexpected).",
+}
+
+
+class Ours:
+    """Traces of one user, with values that nothing else has, and ids that nothing else is by chance."""
+
+    def __init__(self, mark: str, number: int) -> None:
+        self.secret, self.session, self.user, self.customer = (
+            f"{what}-of-{mark}" for what in ("secret", "session", "user", "customer")
+        )
+        self.values = (self.secret, self.session, self.user, self.customer)
+        chance = random.Random(mark)
+        self.numbers = [chance.getrandbits(128) for _ in range(number)]
+        self.ids = [id_of(number) for number in self.numbers]
+
+    def send(self, server: Server) -> None:
+        for number in self.numbers:
+            spans = spans_of(secret_trace(number, self.secret, self.session, self.user))
+            spans[0].attributes.add(key="app.customer").value.string_value = self.customer
+            export(server.endpoints["grpc"], payload(spans))
+
+
+@pytest.fixture
+def settings(tmp_path: Path, webhook: Webhook, downstream: Downstream) -> dict[str, Any]:
+    """Of a serve that alerts, tells values, knows slices, and sends everything on."""
+    for rule in (ARGUMENTS, *OTHER_RULES):
+        folder = tmp_path / "rules" / str(rule["id"])
+        folder.mkdir(parents=True)
+        (folder / "rule.yaml").write_text(json.dumps(rule))
+    remember(tmp_path / "data", FELL, time.time_ns(), "demo-shop", rule_at=lambda _: ARGUMENTS, said=WHY)
+    hook = {"webhook": {"url": f"http://127.0.0.1:{webhook.server_port}/hook"}}
+    return {
+        "rules": {"paths": [str(tmp_path / "rules")]},
+        "alerts": {"interval": "200ms", "slices": ["app.customer"], "channels": {"ops": hook}},
+        "judge": {"include_values": True},
+        "exporters": exporter(downstream),
+    }
+
+
+def do(server: Server, *command: str) -> None:
+    done = server.cli(*command, "-c", str(server.config))
+    assert done.exit_code == 0, done.output
+
+
+def test_nothing_is_left_of_what_was_deleted_and_then_of_what_is_too_old(
+    tmp_path: Path, webhook: Webhook, settings: dict[str, Any]
+) -> None:
+    engine = open_store(f"sqlite:///{tmp_path / 'data' / 'tracegrade.db'}")
+    old, deleted = Ours("old", MISSING // 2), Ours("deleted", MISSING - MISSING // 2)
+
+    def places(ours: Ours) -> dict[str, set[str]]:
+        return places_of(server.data, engine, ours.values, ours.ids)
+
+    with running(tmp_path, **settings) as server:
+        old.send(server)
+        deleted.send(server)  # metrics name the latest
+        eventually(lambda: webhook.posted, "the alert")
+        do(server, "replay", "--experiment", "tuning")
+        do(server, "alerts", "silence", "service=demo-shop", "--for", "1h", "--comment", "known")
+        eventually(lambda: rows_by_table(engine)["waiting_alerts"], "the alert that waits")
+        eventually(lambda: "published.snapshot.json" in places(deleted), "an exemplar in metrics")
+
+        # A table without rows, or one that the schema does not name, would not be tested below.
+        tables = rows_by_table(engine)
+        assert tables.keys() - {"alembic_version"} == metadata.tables.keys()
+        assert [table for table, rows in tables.items() if not rows] == []
+        before = places(deleted)
+        assert before.keys() >= {"alerts", "judge.snapshot.json"}
+        for place in ("traces", "journal", "results"):
+            assert before[place] == {*deleted.values, *(trace_id.hex() for trace_id in deleted.ids)}, place
+
+        do(server, "traces", "delete", "--user", deleted.user, "--yes")
+        eventually(lambda: places(deleted).keys() == {"deletions/tombstones"}, "metrics without exemplars of them")
+    assert places(deleted).keys() == {"deletions/tombstones"}
+
+    assert places(old).keys() >= {"alerts", "traces"}
+    while delete_older(engine, time.time_ns()):
+        pass
+    assert places(old).keys().isdisjoint(metadata.tables)
+    engine.dispose()
