@@ -26,6 +26,7 @@ from tracegrade.otlp.exporter_settings import ExporterSettings
 from tracegrade.receive.settings import Endpoint, ListenSettings, ReceiversSettings, is_loopback, split_endpoint
 from tracegrade.store.place import DATA_DIR, sqlite_url
 from tracegrade.store.settings import StoreSettings
+from tracegrade.suites.settings import SuitesSettings
 from tracegrade.telemetry.series_bound import MAX_SERIES
 
 _EXPORTER_NAME = re.compile(r"otlp(/[A-Za-z0-9_.-]+)?")
@@ -114,6 +115,7 @@ class Config(FileModel):
         "the journal keeps",
     )
     alerts: AlertsSettings = Field(default_factory=AlertsSettings, description="Who is notified of alerts")
+    suites: SuitesSettings = Field(default_factory=SuitesSettings, description="Suites of cases")
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings, description="Our own metrics")
     web: WebSettings | None = Field(default_factory=WebSettings, description="The page and the API; null: neither")
 
@@ -138,6 +140,11 @@ class Config(FileModel):
     def store_url(self) -> str:
         """The store's URL; the SQLite file in the data folder unless the settings name another."""
         return self.store.url or sqlite_url(self.data_path)
+
+    @property
+    def listeners(self) -> list[tuple[str, int]]:
+        """Host and port of each server of this instance."""
+        return [split_endpoint(endpoint) for _, endpoint in _listeners(self)]
 
     @property
     def remembers_deleted_for(self) -> float:

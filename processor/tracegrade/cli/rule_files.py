@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.asking_servers import Asking, asking_options
 from tracegrade.cli.output import EXIT_FAILED, output_option, print_line, reports_errors
 from tracegrade.cli.rule_paths import named_rules, paths_argument, rules_at
 from tracegrade.cli.rule_tests import print_results
@@ -82,23 +83,24 @@ def _from_stored(rule_id: str, trace_id: bytes, config: "Config") -> "Draft":
     "--answers", metavar="FILE", help="The file with the answers of a BFCL list, if they are in a separate file."
 )
 @click.option("--replace", is_flag=True, help="Overwrite an existing rule of that id.")
+@asking_options
 @reports_errors
-def import_(source: str, rule_id: str, folder: Path, answers: str | None, replace: bool) -> None:
+def import_(source: str, rule_id: str, folder: Path, answers: str | None, replace: bool, asking: Asking) -> None:
     """Make a rule from a suite, from a BFCL list, or from the tools of an MCP server.
 
-    SOURCE is a file ('-' for standard input), or an MCP server (needs the extra tracegrade[mcp]): its http(s) address
-    (streamable HTTP, or SSE), or 'stdio:COMMAND' for one that is a program. A suite is {name, tools, test_cases}; each
-    test case becomes a case of the rule, with literal values. From a server's tools, a rule is made that checks
+    SOURCE is a file ('-' for standard input), or an MCP server: its http(s) address (streamable HTTP, or SSE), or
+    'stdio:COMMAND' for one that is a program (needs the extra tracegrade[mcp]). A suite is {name, tools, test_cases};
+    each test case becomes a case of the rule, with literal values. From a server's tools, a rule is made that checks
     arguments against the tools' schemas. The rule is written to imported/ID in the folder. What the rule does not need
     of the suite is kept beside it, in suite.json.
     """
     from tracegrade.suites.bfcl import import_bfcl, is_bfcl
     from tracegrade.suites.imported import read_document, read_text, write_rule
-    from tracegrade.suites.mcp import import_tools, is_server, list_tools
+    from tracegrade.suites.mcp.tools import import_tools, is_server
     from tracegrade.suites.tool_suite import import_suite
 
     if is_server(source):
-        imported = import_tools(list_tools(source), source, rule_id)
+        imported = import_tools(asking.listed(source), source, rule_id)
     else:
         document = read_document(read_text(source))
         beside = read_document(read_text(answers)) if answers is not None else None

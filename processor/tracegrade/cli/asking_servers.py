@@ -1,0 +1,119 @@
+"""The options by which a command asks an MCP server for its tools: what may be asked, and with which headers."""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Never, TypeVar
+
+import click
+
+from tracegrade.cli.settings_option import config_option, data_dir_option
+
+if TYPE_CHECKING:
+    from tracegrade.suites.mcp.client import Listed
+
+R = TypeVar("R")
+
+_HEADER_NAME = re.compile("[0-9A-Za-z_.-]+")
+_OWN_HEADERS = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "mcp-method",
+        "mcp-protocol-version",
+        "mcp-session-id",
+        "transfer-encoding",
+        "user-agent",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How servers are asked. The settings are read only where one is, since files are imported without any."""
+
+    allowed_hosts: Sequence[str]
+    headers: dict[str, str]
+    config_path: Path | None
+    data_dir: str | None
+
+    def listed(self, server: str) -> "Listed":
+        """The tools of `server`; raises as `list_tools`, and `FileError` for wrong settings."""
+        from tracegrade.config import load_config
+        from tracegrade.suites.mcp.address import Allowed
+        from tracegrade.suites.mcp.tools import list_tools
+
+        config = load_config(self.config_path, data_dir=self.data_dir)
+        allowed = Allowed([*config.suites.mcp_hosts, *self.allowed_hosts], config.listeners)
+        return list_tools(server, allowed, self.headers)
+
+
+def asking_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Add ``--allow-host``, ``--header`` and where settings are; the command is called with them as ``asking``."""
+
+    @click.option(
+        "--allow-host",
+        "hosts",
+        multiple=True,
+        metavar="HOST[:PORT]",
+        help="Ask this host though its address is private or loopback, beside those of suites.mcp_hosts in the "
+        "settings; repeatable.",
+    )
+    @click.option(
+        "--header",
+        "headers",
+        multiple=True,
+        metavar="'NAME: VALUE'",
+        help="Send this with every request to the server, such as 'Authorization: Bearer ${env:TOKEN}', where "
+        "${env:TOKEN} is read from the environment. Never shown; repeatable.",
+    )
+    @config_option
+    @data_dir_option
+    @wraps(function)
+    def wrapper(
+        hosts: Sequence[str], headers: Sequence[str], config_path: Path | None, data_dir: str | None, **arguments: Any
+    ) -> R:
+        asking = Asking([_host(entry) for entry in hosts], _read_headers(headers), config_path, data_dir)
+        return function(asking=asking, **arguments)
+
+    return wrapper
+
+
+def _host(entry: str) -> str:
+    from tracegrade.suites.settings import split_host
+
+    try:
+        split_host(entry)
+    except ValueError as error:
+        raise click.UsageError(f"--allow-host: {error}") from None
+    return entry
+
+
+def _read_headers(written: Sequence[str]) -> dict[str, str]:
+    """Names and values; no message shows a value, which may be a secret."""
+    from tracegrade.document.yaml_text import expand
+
+    found: dict[str, str] = {}
+    for number, text in enumerate(written, 1):
+        name, colon, value = text.partition(":")
+        name = name.strip()
+        if not colon or not _HEADER_NAME.fullmatch(name):
+            raise click.UsageError(f"--header: expected 'NAME: VALUE' (the {number}. one, not shown: it may be a key)")
+        if name.lower() in _OWN_HEADERS:
+            raise click.UsageError(f"--header: {name} is set by TraceGrade itself; leave it out")
+
+        def refuse(message: str, name: str = name) -> Never:
+            raise click.UsageError(f"--header {name}: {message}")
+
+        value = expand(value.strip(), os.environ, refuse)[0].strip()
+        if not value or not value.isascii() or not value.isprintable():
+            refuse("expected printable ASCII, found something else, which is not shown: it may be a key")
+        found[name] = value
+    return found

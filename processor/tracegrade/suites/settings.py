@@ -1,0 +1,47 @@
+"""Settings of suites."""
+
+import re
+from ipaddress import ip_address
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from tracegrade.document.file_model import FileModel
+
+_ENTRY = re.compile(
+    r"(?:(?P<name>[^\[\]/@:\s]+?)\.?|\[(?P<six>[0-9a-f:.]+)\])(?::(?P<port>[0-9]{1,5}))?|(?P<bare>[0-9a-f:.]*:[0-9a-f:.]*)"
+)
+
+
+def split_host(entry: str) -> tuple[str, int | None]:
+    """The host, in small letters, and the port of ``HOST``, ``HOST:PORT`` or ``[V6]:PORT``; None for any port.
+
+    Raises:
+        ValueError: it is something else, such as an address with a scheme or a network.
+    """
+    found = _ENTRY.fullmatch(entry.strip().lower())
+    if found is None:
+        raise ValueError(f"expected HOST or HOST:PORT, found {entry!r}")
+    host = found["name"] or found["six"] or found["bare"]
+    try:
+        address = ip_address(host)
+        host = str(getattr(address, "ipv4_mapped", None) or address)
+    except ValueError:
+        if not found["name"]:
+            raise ValueError(f"expected HOST or HOST:PORT, found {entry!r}") from None
+    return host, int(found["port"]) if found["port"] else None
+
+
+def _checked_host(entry: str) -> str:
+    split_host(entry)
+    return entry
+
+
+class SuitesSettings(FileModel):
+    """Suites of cases."""
+
+    mcp_hosts: list[Annotated[str, AfterValidator(_checked_host)]] = Field(
+        default_factory=list,
+        description="MCP servers that may be asked for tools though their address is private or loopback: HOST or "
+        "HOST:PORT. Link-local addresses and own listeners are never asked",
+    )
