@@ -5,6 +5,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -242,19 +243,22 @@ def test_messages_without_an_answer_are_bounded() -> None:
     assert refusal(script) == "sends more than 1000 messages and no answer to initialize"
 
 
-def test_a_session_that_the_server_lost_is_no_other_transport() -> None:
+@pytest.mark.parametrize("events", [False, True])
+@pytest.mark.parametrize("method", ["notifications/initialized", "tools/list"])
+def test_a_server_that_lost_the_session_is_not_asked_by_the_other_transport(method: str, events: bool) -> None:
+    def answer(handler: Handler) -> None:
+        request = script.seen[-1][3]
+        if request["method"] == method:
+            handler.say(404)
+        elif events:
+            handler.say(200, event(script.answer_to(request)) if "id" in request else "", "text/event-stream")
+        else:
+            handler.say(200, json.dumps(script.answer_to(request)) if "id" in request else "")
+
     script = Script()
-    lost = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    script.answers["POST /mcp"] = lambda handler: (
-        handler.say(404) if script.seen[-1][3] == lost else handler.say(200, json.dumps(script.answer_to(last(script))))
-    )
-    assert refusal(script) == "answers 404 Not Found to notifications/initialized"
-    assert script.methods == ["initialize", "notifications/initialized"]
-
-
-def last(script: Script) -> dict[str, Any]:
-    request: dict[str, Any] = script.seen[-1][3]
-    return request
+    script.answers["POST /mcp"] = answer
+    assert refusal(script) == f"answers 404 Not Found to {method}"
+    assert script.methods[-1] == method
 
 
 def test_no_answer_shows_the_key_that_it_repeats() -> None:
@@ -271,20 +275,34 @@ def test_no_answer_shows_the_key_that_it_repeats() -> None:
     "endpoint",
     [
         "http://169.254.169.254/latest",
-        "//127.0.0.2/x",
-        "https://127.0.0.1/x",
-        "http://u@127.0.0.1/x",
+        "http://127.0.0.1/x",
+        "//127.0.0.2:PORT/x",
+        "https://127.0.0.1:PORT/x",
+        "http://u@127.0.0.1:PORT/x",
         "http://[/x",
         "/ü",
+        "/a b",
     ],
 )
 def test_the_older_transport_posts_to_its_own_server_alone(endpoint: str) -> None:
     script = sse_script()
-    script.endpoint = endpoint
-    said = refusal(script, path="/sse")
+    with scripted(script) as base:
+        script.endpoint = endpoint.replace("PORT", base.rpartition(":")[2])
+        with pytest.raises(SuiteError) as raised:
+            ask(base + "/sse")
+    said = str(raised.value).removeprefix(f"{base}/sse: ")
     assert said.startswith("its event 'endpoint' names ")
     assert said.endswith(", which is not at the same server")
     assert script.methods[-1] == "GET"
+
+
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:PORT/m?a=b", "//127.0.0.1:PORT/m?a=b", "m?a=b", "/m?a=b"])
+def test_the_address_to_post_to_may_be_written_in_each_way(endpoint: str) -> None:
+    script = sse_script()
+    with scripted(script) as base:
+        script.endpoint = endpoint.replace("PORT", base.rpartition(":")[2])
+        assert ask(base + "/sse").tools == [TOOL]
+    assert {path for verb, path, _, body in script.seen if verb == "POST" and path != "/sse"} == {"/m?a=b"}
 
 
 def test_a_stream_that_is_none_of_mcp_is_refused() -> None:
@@ -355,13 +373,16 @@ def secured(*hosts: str, folder: Path) -> Callable[[Server], None]:
 
 def test_a_certificate_must_be_that_of_the_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    allowed = Allowed(["mcp.example", "other.example"])
+    allowed, script = Allowed(["mcp.example", "other.example"]), Script()
     with (
-        scripted(Script(), secured("mcp.example", folder=tmp_path)) as base,
+        scripted(script, secured("mcp.example", folder=tmp_path)) as base,
         names(monkeypatch, mcp_example="127.0.0.1", other_example="127.0.0.1"),
     ):
         port = base.rpartition(":")[2]
         assert list_tools_at(checked_address(f"https://mcp.example:{port}/mcp", allowed), {}).tools == [TOOL]
+        usual = replace(checked_address("https://8.8.8.8/", Allowed()), host="mcp.example", authority="mcp.example")
+        list_tools_at(replace(usual, target="/mcp", found=[(socket.AF_INET, ("127.0.0.1", int(port)))]), {})
+        assert script.seen[-1][2]["host"] == "mcp.example"  # without the port, which is the usual one
         with pytest.raises(SuiteError, match=r"its certificate is not valid: Hostname mismatch.*'other\.example'"):
             list_tools_at(checked_address(f"https://other.example:{port}/mcp", allowed), {})
 

@@ -23,7 +23,8 @@ from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.settings import split_host
 
 _LOOK_UP_S = 10.0
-_PORTS = {"http": 80, "https": 443}
+PORTS = {"http": 80, "https": 443}
+"""What an address without a port means."""
 
 _Address: TypeAlias = IPv4Address | IPv6Address
 _Found: TypeAlias = tuple[socket.AddressFamily, tuple[Any, ...]]
@@ -91,7 +92,7 @@ def checked_address(url: str, allowed: Allowed) -> ServerAddress:
     for _, socket_address in found:
         _check(ip_address(socket_address[0]), host, port, allowed.hosts, listeners, shown)
     name = f"[{host}]" if ":" in host else host
-    authority = name if port == _PORTS[scheme] else f"{name}:{port}"
+    authority = name if port == PORTS[scheme] else f"{name}:{port}"
     return ServerAddress(shown, scheme, host, port, target, authority, found)
 
 
@@ -99,15 +100,14 @@ def _parts(url: str, shown: str) -> tuple[str, str, int, str]:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
-        host = host if host.isascii() else host.encode("idna").decode()
-    except ValueError as error:  # also one that is no name by IDNA
+    except ValueError as error:
         raise SuiteError(f"{shown}: expected the address of an MCP server: {error}") from None
-    if parts.scheme not in _PORTS or not host or not url.isascii() & url.isprintable() or " " in url or port == 0:
+    if parts.scheme not in PORTS or not host or not url.isascii() or not url.isprintable() or " " in url or port == 0:
         raise SuiteError(f"{shown}: expected http://HOST/PATH or https://HOST/PATH, in ASCII and without spaces")
     if "@" in parts.netloc:
         raise SuiteError(f"{shown}: expected an address without user and password; send them as a header")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return parts.scheme, host.rstrip("."), port or _PORTS[parts.scheme], target
+    return parts.scheme, host.rstrip("."), port or PORTS[parts.scheme], target
 
 
 def _looked_up(host: str, port: int, shown: str) -> list[_Found]:

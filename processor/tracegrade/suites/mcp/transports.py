@@ -16,6 +16,7 @@ from urllib.parse import urljoin, urlsplit
 from tracegrade.display import without_secrets
 from tracegrade.model.json_value import JsonValue
 from tracegrade.suites.imported import JsonObject, SuiteError, read_document
+from tracegrade.suites.mcp.address import PORTS
 from tracegrade.suites.mcp.connection import ServerHttp
 
 JSON = "application/json"
@@ -162,10 +163,10 @@ class Sse:
         name, text = next(self._events, ("end", ""))
         if name != "endpoint":
             raise self._http.refusal(f"expected an MCP server, whose first event is 'endpoint'; found {name!r}")
-        origin = f"{server.scheme}://{server.authority}"
         try:
-            there, own = urlsplit(urljoin(origin + server.target, text)), urlsplit(origin)
-            is_own = (there.scheme, there.hostname, there.port) == (own.scheme, own.hostname, own.port)
+            there = urlsplit(urljoin(f"{server.scheme}://{server.authority}{server.target}", text))
+            port = there.port or PORTS.get(there.scheme)
+            is_own = (there.scheme, there.hostname, port) == (server.scheme, server.host, server.port)
         except ValueError:
             is_own = False
         if not is_own or "@" in there.netloc or not (text.isascii() and text.isprintable()) or " " in text:
@@ -185,7 +186,7 @@ def _events(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
                 yield name, "\n".join(text)
             name, text = "message", []
         elif field == "event":
-            name = value
+            name = value or "message"
         elif field == "data":
             text.append(value)
 
@@ -209,8 +210,6 @@ def _is_message(text: str) -> bool:
 def _check_status(http: ServerHttp, response: HTTPResponse) -> None:
     """Raise for what no other transport would mend."""
     status = response.status
-    if status < HTTPStatus.MULTIPLE_CHOICES or status in (400, 404, 405):
-        return
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         advice = (
             "the key that was sent is not accepted"
