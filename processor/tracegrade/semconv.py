@@ -409,6 +409,14 @@ CLOSE_REASON = "tracegrade.close_reason"
 MISSING = "tracegrade.missing"
 TENANT = "tracegrade.tenant"
 
+# A case of a suite that was run: its scope, so that such a trace is judged though it is ours, and what its root says.
+SUITE_SCOPE = "tracegrade.suite"
+CASE_ID = "tracegrade.case.id"
+SUITE_MODEL = "tracegrade.suite.model"
+SUITE_REPETITION = "tracegrade.suite.repetition"
+SUITE_NOTES = "tracegrade.suite.notes"
+SUITE_ATTRIBUTES = frozenset({CASE_ID, SUITE_MODEL, SUITE_REPETITION, SUITE_NOTES})
+
 # The alert event: one when an alert begins to fire, one when it is resolved.
 ALERT_EVENT = "tracegrade.alert"
 ALERT_STATE = "tracegrade.alert.state"

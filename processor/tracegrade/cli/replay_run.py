@@ -114,9 +114,24 @@ def asked_run(
     rule_set: "RuleSet",
     config: "Config",
 ) -> "Run":
-    """What is known of a run before anything is judged."""
-    import time
+    """What is known of a run of `replay` before anything is judged."""
     from dataclasses import asdict
+
+    chosen = {name: value for name, value in asdict(selection).items() if value is not None}
+    source = ", ".join("standard input" if source == "-" else source for source in sources) or "journal"
+    return described_run(experiment, read_labels(labels), source, chosen, rule_set, config)
+
+
+def described_run(
+    experiment: str,
+    labels: dict[str, str],
+    source: str,
+    selection: dict[str, object],
+    rule_set: "RuleSet",
+    config: "Config",
+) -> "Run":
+    """What is known of a run before anything is judged; `selection` says what of `source` is in it, and how."""
+    import time
 
     from tracegrade.history.git_revision import git_revision
     from tracegrade.pipeline.version import tracegrade_version
@@ -129,9 +144,9 @@ def asked_run(
         experiment=experiment,
         begun_ns=now_ns,
         written_ns=now_ns,
-        labels=read_labels(labels),
-        source=", ".join("standard input" if source == "-" else source for source in sources) or "journal",
-        selection={name: value for name, value in asdict(selection).items() if value is not None},
+        labels=labels,
+        source=source,
+        selection=selection,
         rule_set_hash=rule_set.hash,
         judgement_hash=rule_set.judgement_hash,
         settings_hash=config.settings_hash,

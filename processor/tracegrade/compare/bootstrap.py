@@ -83,6 +83,18 @@ def clustered_pairs(clusters: Sequence[PairCluster], times: int = _TIMES) -> Dif
     return _difference((passes_b - passes_a) / weight, differences)
 
 
+def mean_interval(side: Side, times: int = _TIMES) -> tuple[float, float] | None:
+    """The 95 % percentile interval of the share of `side`; None with fewer than `FEWEST` clusters.
+
+    Of scores from 0 to 1, a cluster is their sum and the sum of what each lacks; the share is then their mean.
+    """
+    if len(side.clusters) < FEWEST:
+        return None
+    drawn = sorted(_rates(_drawn(_with_both(side), times, Random(SEED))))
+    tail = round((len(drawn) + 1) * 0.025)
+    return drawn[tail - 1], drawn[-tail]
+
+
 def _with_both(side: Side) -> dict[Sequence[float], float]:
     """How many clusters of each kind there are, with one more that passes and one that fails, as large as others."""
     passes, fails = (sum(column) for column in zip(*side.clusters, strict=True))

@@ -33,6 +33,7 @@ from tracegrade.store.runs import (
     save_run,
     stored_experiment,
     stored_run,
+    stored_runs,
     take_back_run,
 )
 from tracegrade.store.schema import LIVE
@@ -55,6 +56,9 @@ _SAME = {
 }
 
 
+_GOES_ON = ("incomplete", "failed")
+
+
 class RunRefused(TraceGradeError):
     """A run cannot be begun under this name; the message says why, and what to do."""
 
@@ -71,6 +75,11 @@ def check_name(what: str, name: str) -> None:
 
 
 def record_of(judged: Judged, run: str, settings_hash: str) -> bytes:
+    """What is stored of a judged trace or session of `run`, as a record."""
+    return encode_result(stored_result_of(judged, run, settings_hash))
+
+
+def stored_result_of(judged: Judged, run: str, settings_hash: str) -> TraceResult:
     """What is stored of a judged trace or session of `run`.
 
     Files have no receive times: the times of the spans take their place, so that what is stored can be ordered by them.
@@ -85,7 +94,7 @@ def record_of(judged: Judged, run: str, settings_hash: str) -> bytes:
         parts = [part.trace for part in judged.session.parts]
         start_ns, end_ns = max(part.start_ns for part in parts), max(part.end_ns for part in parts)
         judged = replace(judged, session=replace(judged.session, first_received_ns=start_ns, closed_ns=end_ns))
-    return encode_result(result_of(judged, run, settings_hash))
+    return result_of(judged, run, settings_hash)
 
 
 class RecordedRun:
@@ -141,11 +150,26 @@ class RecordedRun:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, TraceGradeError):
-            with suppress(TraceGradeError):  # then it stays incomplete
-                if self._is_new:
-                    self._take_back()
-                else:
-                    self._end("failed", problem=str(error))
+            self.fail(error)
+
+    @property
+    def begun_ns(self) -> int:
+        """When it was begun, also by an earlier process; ns since 1970 UTC."""
+        return next(iter(self._begun.values())).begun_ns
+
+    def fail(self, error: TraceGradeError) -> None:
+        """Note that `error` ended the run; forget it where nothing was stored."""
+        with suppress(TraceGradeError):  # then it stays incomplete
+            if self._is_new:
+                self._take_back()
+            else:
+                self._end("failed", problem=str(error))
+
+    def forget_if_empty(self) -> None:
+        """Forget the run where nothing was stored; one that has something stays incomplete."""
+        if self._is_new:
+            with suppress(TraceGradeError):
+                self._take_back()
 
     def add(self, record: bytes) -> None:
         """Store the `record_of` a trace or session; a higher revision replaces a lower one.
@@ -158,6 +182,14 @@ class RecordedRun:
         self._waiting_bytes += len(record)
         if len(self._waiting) >= _BATCH_RECORDS or self._waiting_bytes >= _BATCH_BYTES:
             self._write()
+
+    def add_now(self, results: Sequence[TraceResult]) -> None:
+        """Store `results` at once, in one short transaction: a process that is killed then loses none of them.
+
+        Raises as `add`.
+        """
+        self._waiting += results
+        self._write()
 
     def complete(self) -> None:
         """Store the rest, and note that this is all. Raises as `add`."""
@@ -233,6 +265,12 @@ class RecordedRun:
                 save_run(connection, replace(run, **known))
 
 
+def broken_off(connection: Connection, asked: Run) -> str | None:
+    """The name of a run of the experiment that is not complete, and that `asked` would go on with; None without one."""
+    found = stored_runs(connection, asked.tenant, asked.experiment)
+    return next((run.name for run in found if run.state in _GOES_ON and not _others(run, asked)), None)
+
+
 @contextmanager
 def _store_errors(failed: str) -> Iterator[None]:
     """Errors of the database in words, after what `failed`."""
@@ -280,14 +318,18 @@ def _check_not_both(connection: Connection, tenant: str, experiment: str, run: s
 def _check_goes_on(earlier: Run, asked: Run) -> None:
     """Raise unless the stored run `earlier` is the same replay, broken off."""
     instead = f"choose another name, or delete it: 'tracegrade experiments delete {earlier.name}'"
-    if earlier.state not in ("incomplete", "failed"):
+    if earlier.state not in _GOES_ON:
         how = "complete" if earlier.state == "complete" else "being deleted"
         raise RunRefused(f"--run: {earlier.name!r} is {how}, and a run is written once; {instead}")
     if earlier.emptied:
         raise RunRefused(f"--run: {earlier.name!r} is incomplete, and retention has deleted its traces; {instead}")
-    other = [name for field, name in _SAME.items() if getattr(earlier, field) != getattr(asked, field)]
-    if other:
+    if other := _others(earlier, asked):
         raise RunRefused(
             f"--run: {earlier.name!r} is incomplete, and this replay would not go on with it, since these are others: "
             f"{', '.join(other)}; {instead}"
         )
+
+
+def _others(earlier: Run, asked: Run) -> list[str]:
+    """What is not the same of both, in words."""
+    return [name for field, name in _SAME.items() if getattr(earlier, field) != getattr(asked, field)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import dumped, parse
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.model.json_value import JsonValue
+from tracegrade.model.json_value import JsonValue, encodable
 from tracegrade.rule.rule import Rule
 
 # Beside an imported rule: what of its suite only a run needs.
@@ -39,7 +39,7 @@ def read_document(text: str) -> JsonValue:
         SuiteError: it is neither.
     """
     try:
-        return _clean(_loads(text))
+        return encodable(_loads(text))
     except ValueError as error:
         lines = [line for line in text.splitlines() if line.strip()]
         if len(lines) < 2:
@@ -47,7 +47,7 @@ def read_document(text: str) -> JsonValue:
     found: list[JsonValue] = []
     for number, line in enumerate(lines, 1):
         try:
-            found.append(_clean(_loads(line)))
+            found.append(encodable(_loads(line)))
         except ValueError as error:
             raise SuiteError(f"not JSON, and line {number} is not JSON either: {error}") from None
     return found
@@ -60,17 +60,6 @@ def _loads(text: str) -> JsonValue:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
-
-
-def _clean(value: JsonValue) -> JsonValue:
-    """Lone surrogates, which no file can hold, become question marks."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, list):
-        return [_clean(item) for item in value]
-    if isinstance(value, dict):
-        return {key.encode("utf-8", "replace").decode(): _clean(member) for key, member in value.items()}
-    return value
 
 
 def object_at(value: JsonValue, where: str) -> JsonObject:

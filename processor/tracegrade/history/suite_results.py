@@ -1,0 +1,224 @@
+"""What came of a suite that was run with a model: each run of a case, and the averages.
+
+All is read from stored traces and evaluations, so that a run that went on after an interruption shows all of it.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from statistics import median
+from typing import Any
+
+from sqlalchemy import Connection
+
+from tracegrade.codec.kept_spans import decode_spans
+from tracegrade.compare.bootstrap import Cluster, Side, mean_interval
+from tracegrade.model.evaluation import Outcome
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.model.usage import Tokens
+from tracegrade.models.settings import Target
+from tracegrade.semconv import CASE_ID, OPERATION_NAME, SUITE_NOTES, SUITE_REPETITION, TOKENS_CACHED
+from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.sides import side_traces
+
+CHAIN_NUMBERS = ("completion", "efficiency", "redundancy_penalty", "detour_penalty", "calls")
+"""What a case of several turns has beside its score, in the details of `multi-turn`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """One run of one case with one model.
+
+    ``score`` is the overall one, 0..1, None where nothing could be judged; ``details`` are the evaluator's.
+    ``latency_s`` is the time of all requests, without waiting for their turns; ``cost`` is None where it is not known.
+    ``notes`` say what was not as asked for, such as a call that had to be repaired.
+    """
+
+    run: str
+    model: str
+    case: str
+    repetition: int
+    trace_id: str
+    outcome: Outcome
+    score: float | None
+    details: dict[str, JsonValue]
+    explanation: str
+    calls: list[dict[str, JsonValue]]
+    input_tokens: int | None
+    output_tokens: int | None
+    cost: float | None
+    latency_s: float
+    notes: list[str]
+
+    def number(self, name: str) -> float | None:
+        """A number of the details; None where there is none."""
+        found = self.details.get(name)
+        return found if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The documented JSON object."""
+        chain_numbers: dict[str, JsonValue] = {name: self.number(name) for name in CHAIN_NUMBERS}
+        return {
+            "run": self.run,
+            "model": self.model,
+            "case": self.case,
+            "repetition": self.repetition,
+            "trace_id": self.trace_id,
+            "outcome": self.outcome,
+            "overall": self.score,
+            "tool_selection": self.number("tool_selection"),
+            "param_accuracy": self.number("param_accuracy"),
+            "multi_turn": chain_numbers if self.number("completion") is not None else None,
+            "explanation": self.explanation,
+            "calls": [*self.calls],
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost": self.cost,
+            "latency_s": round(self.latency_s, 3),
+            "notes": [*self.notes],
+        }
+
+
+def case_result(result: TraceResult, rule_id: str, target: Target) -> CaseResult:
+    """What `result`, a stored trace of a suite's run, says; `rule_id` is that of the suite."""
+    spans = decode_spans(result.spans).spans
+    root = next(span for span in spans if CASE_ID in span.attributes)
+    decision = next((found for found in result.decisions if found.pair.rule_id == rule_id), None)
+    evaluation = decision.evaluations[-1] if decision is not None and decision.evaluations else None
+    chats = [span for span in spans if span.attributes.get(OPERATION_NAME) == "chat"]
+    taken = _tokens(result, sum(_whole(span.attributes.get(TOKENS_CACHED[0])) for span in chats))
+    price = target.model.price
+    notes = root.attributes.get(SUITE_NOTES)
+    return CaseResult(
+        run=result.trace.run,
+        model=target.key,
+        case=str(root.attributes[CASE_ID]),
+        repetition=_whole(root.attributes.get(SUITE_REPETITION)),
+        trace_id=result.trace.trace_id,
+        outcome=evaluation.outcome if evaluation is not None else "error",
+        score=evaluation.score if evaluation is not None else None,
+        details=dict(evaluation.details) if evaluation is not None else {},
+        explanation=(evaluation.explanation or evaluation.reason) if evaluation is not None else "it met no case",
+        calls=[{"name": call.name, "arguments": call.arguments} for call in result.tool_calls],
+        input_tokens=taken.input if taken is not None else None,
+        output_tokens=taken.output if taken is not None else None,
+        cost=price.of(taken) if price is not None and taken is not None else None,
+        latency_s=sum(span.end_ns - span.start_ns for span in chats) / 1e9,
+        notes=[str(note) for note in notes] if isinstance(notes, list) else [],
+    )
+
+
+def _tokens(result: TraceResult, cached: int) -> Tokens | None:
+    run = result.trace.runs[0] if result.trace.runs else None
+    if run is None or (run.input_tokens is None and run.output_tokens is None):
+        return None
+    return Tokens(run.input_tokens, run.output_tokens, (run.input_tokens or 0) + (run.output_tokens or 0), cached)
+
+
+def _whole(value: JsonValue) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def stored_results(
+    connection: Connection, tenant: str, run: str, rule_id: str, target: Target, cases: Sequence[str]
+) -> list[CaseResult]:
+    """All that is stored of a run: in the order of `cases`, the suite's, then by repetition."""
+    found = side_traces(connection, ResultFilter(tenant=tenant, run=run))
+    order = {case: place for place, case in enumerate(cases)}
+    results = [case_result(result, rule_id, target) for _, result in found]
+    return sorted(results, key=lambda item: (order.get(item.case, len(order)), item.repetition))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """The averages of one model. Those of scores are over what passed or failed; None where there is nothing.
+
+    ``interval`` is the 95 % interval of ``overall``: drawn again by cases, since repetitions of a case go together.
+    ``flaky`` are the cases that both passed and failed.
+    """
+
+    run: str
+    model: str
+    results: int
+    outcomes: dict[Outcome, int]
+    overall: float | None
+    interval: tuple[float, float] | None
+    tool_selection: float | None
+    param_accuracy: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cost: float | None
+    latency_s: float | None
+    flaky: list[str]
+    notes: dict[str, int]
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The documented JSON object."""
+        return {
+            "run": self.run,
+            "model": self.model,
+            "results": self.results,
+            **{str(name): number for name, number in self.outcomes.items()},
+            "overall": self.overall,
+            "interval": list(self.interval) if self.interval is not None else None,
+            "tool_selection": self.tool_selection,
+            "param_accuracy": self.param_accuracy,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost": self.cost,
+            "median_latency_s": self.latency_s,
+            "flaky": [*self.flaky],
+            "notes": {**self.notes},
+        }
+
+
+def summary_of(run: str, model: str, results: Sequence[CaseResult]) -> ModelSummary:
+    """The averages of all results of one model."""
+    judged = [item for item in results if item.score is not None and item.outcome in ("pass", "fail")]
+    by_case: defaultdict[str, list[CaseResult]] = defaultdict(list)
+    for item in judged:
+        by_case[item.case].append(item)
+    outcomes: dict[Outcome, int] = dict.fromkeys(("pass", "fail", "not_evaluable", "error"), 0)
+    for item in results:
+        outcomes[item.outcome] += 1
+    clusters: list[Cluster] = []
+    for found in by_case.values():
+        scores = sum(item.score or 0.0 for item in found)
+        clusters.append((scores, len(found) - scores))
+    latencies = [item.latency_s for item in results if item.outcome != "error"]
+    return ModelSummary(
+        run=run,
+        model=model,
+        results=len(results),
+        outcomes=outcomes,
+        overall=_mean(judged, lambda item: item.score),
+        interval=mean_interval(Side(clusters)),
+        tool_selection=_mean(judged, lambda item: item.number("tool_selection")),
+        param_accuracy=_mean(judged, lambda item: item.number("param_accuracy")),
+        input_tokens=_sum(results, lambda item: item.input_tokens),
+        output_tokens=_sum(results, lambda item: item.output_tokens),
+        cost=_sum(results, lambda item: item.cost),
+        latency_s=round(median(latencies), 3) if latencies else None,
+        flaky=[case for case, found in by_case.items() if len({item.outcome for item in found}) > 1],
+        notes=_counted(chain.from_iterable(item.notes for item in results)),
+    )
+
+
+def _mean(results: Sequence[CaseResult], of: Callable[[CaseResult], float | None]) -> float | None:
+    known = [value for item in results if (value := of(item)) is not None]
+    return round(sum(known) / len(known), 4) if known else None
+
+
+def _sum(results: Sequence[CaseResult], of: Callable[[CaseResult], Any]) -> Any:
+    """The sum of what is known; None where nothing is."""
+    known = [value for item in results if (value := of(item)) is not None]
+    return sum(known) if known else None
+
+
+def _counted(notes: Any) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for note in notes:
+        found[note] = found.get(note, 0) + 1
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,193 @@
+"""A suite run with models: every run of a case is judged as a trace, and stored as part of its model's run.
+
+One run of an experiment for each model, so that a timeline has one score a model and `compare` takes two of them. What
+was stored is not asked again: the trace id of a unit follows from its run, its case and its repetition. The traces go
+from the suite to the judge in this process, and never through receivers: they are not live, not sent on, and raise no
+alert.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from sqlalchemy import Connection, select
+
+from tracegrade.assemble.closed_traces import ClosedTraces
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.history.recorded_run import RecordedRun, stored_result_of
+from tracegrade.history.suite_results import CaseResult, case_result
+from tracegrade.journal.record import Encoding, Record
+from tracegrade.model.signal import Signal
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.models.asking import AskedModel, ToolChoice
+from tracegrade.models.client import ModelClient, ModelError
+from tracegrade.models.settings import Target
+from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.replay import without_bounds
+from tracegrade.semconv import SUITE_ATTRIBUTES
+from tracegrade.store.schema import traces
+from tracegrade.suites.conversation import Ran, run_case
+from tracegrade.suites.recording import check_sdk
+from tracegrade.suites.running import Plan, PlanDone, Unit, UnitDone, run_plans
+from tracegrade.suites.suite import Suite
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How all models of a run are asked. ``system_prompts`` are by the model's key, in place of the suite's own."""
+
+    temperature: float = 0.0
+    tool_choice: ToolChoice = "required"
+    repeat: int = 1
+    max_parallel: int | None = None
+    system_prompts: Mapping[str, str] = field(default_factory=dict)
+
+    def system_prompt(self, suite: Suite, target: Target) -> str:
+        """What this model is told before each prompt."""
+        return self.system_prompts.get(target.key, suite.system_prompt)
+
+    def selection(self, suite: Suite, target: Target) -> dict[str, object]:
+        """What has to be the same for a run to go on."""
+        prompt = self.system_prompt(suite, target)
+        return {
+            "suite": suite.name,
+            "suite_hash": suite.hash,
+            "model": target.key,
+            "temperature": self.temperature,
+            "tool_choice": self.tool_choice,
+            "system_prompt": blake2b(prompt.encode(), digest_size=8).hexdigest() if prompt else "",
+            "repeat": self.repeat,
+        }
+
+
+@dataclass(slots=True)
+class ModelRun:
+    """The run of one model: its ``recording``, the units that were ``stored`` before, and its ``problem`` at the end."""
+
+    target: Target
+    recording: RecordedRun
+    stored: int = 0
+    total: int = 0
+    problem: ModelError | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the run."""
+        return self.recording.name
+
+
+def trace_id_of(run: RecordedRun, unit: Unit) -> bytes:
+    """The trace id of a unit; that of a run which was deleted and begun again under its name is another."""
+    parts = (run.name, str(run.begun_ns), unit.case.id, str(unit.repetition))
+    text = "".join(f"{len(part)}:{part}" for part in parts)
+    return blake2b(text.encode(), digest_size=16).digest()
+
+
+def run_suite(
+    suite: Suite,
+    runs: Sequence[ModelRun],
+    asking: Asking,
+    settings: TracesSettings,
+    settings_hash: str,
+    connect: Callable[[], AbstractContextManager[Connection]],
+    stop: threading.Event,
+) -> Iterator[CaseResult]:
+    """Run every unit that is not stored; gives the result of each, stored.
+
+    Args:
+        suite: what is run, and the rules that judge it.
+        runs: begun, one a model; each is complete at the end, or failed with its ``problem``.
+        asking: how models are asked.
+        settings: of ``traces``.
+        settings_hash: stored with each result.
+        connect: a connection to the store of `runs`.
+        stop: set to end the run at the next chance.
+
+    Raises:
+        SuiteError: the environment turns the SDK off.
+        StoreError: the store cannot be written.
+    """
+    check_sdk()
+    slots = threading.BoundedSemaphore(asking.max_parallel) if asking.max_parallel else None
+    clients = {run.target.provider_name: ModelClient(run.target.provider, stop) for run in runs}
+    plans: list[Plan] = []
+    by_plan: dict[str, tuple[ModelRun, CaseJudge]] = {}
+    with connect() as connection:
+        for run in runs:
+            target = run.target
+            model = AskedModel(
+                target, clients[target.provider_name], asking.tool_choice, asking.temperature, lambda: slots or _FREE
+            )
+            units = _left(connection, suite, run, asking.repeat)
+            plans.append(_plan(suite, run, model, asking.system_prompt(suite, target), units))
+            by_plan[run.name] = run, CaseJudge(suite, settings, run.name, settings_hash)
+    try:
+        for batch in run_plans(plans, stop):
+            results: dict[str, list[TraceResult]] = {}
+            for done in batch:
+                if isinstance(done, UnitDone):
+                    _, judge = by_plan[done.plan.name]
+                    results.setdefault(done.plan.name, []).append(judge.judged(done.ran))
+            for name, found in results.items():
+                run = by_plan[name][0]
+                run.recording.add_now(found)
+                for result in found:
+                    yield case_result(result, suite.rule.id, run.target)
+            for done in batch:
+                if isinstance(done, PlanDone):
+                    _end(by_plan[done.plan.name][0], done.problem)
+    finally:
+        stop.set()
+        for client in clients.values():
+            client.close()
+
+
+_FREE = nullcontext()
+
+
+def _plan(suite: Suite, run: ModelRun, model: AskedModel, system_prompt: str, units: Sequence[Unit]) -> Plan:
+    def run_unit(unit: Unit) -> Ran:
+        return run_case(suite, unit.case, model, system_prompt, trace_id_of(run.recording, unit), unit.repetition)
+
+    return Plan(run.name, run.target.provider_name, run.target.provider.at_a_time, units, run_unit)
+
+
+def _left(connection: Connection, suite: Suite, run: ModelRun, repeat: int) -> list[Unit]:
+    """The units of a run that are not stored; all repetitions of the first case, then those of the next."""
+    query = select(traces.c.trace_id).where(traces.c.run == run.name)
+    known = {bytes(trace_id) for trace_id in connection.execute(query).scalars()}
+    units = [Unit(case, number) for case in suite.cases for number in range(1, repeat + 1)]
+    left = [unit for unit in units if trace_id_of(run.recording, unit) not in known]
+    run.total, run.stored = len(units), len(units) - len(left)
+    return left
+
+
+def _end(run: ModelRun, problem: ModelError | None) -> None:
+    run.problem = problem
+    if problem is None:
+        run.recording.complete()
+    else:
+        run.recording.fail(problem)
+
+
+class CaseJudge:
+    """Judges runs of cases, each a whole trace, with the judge's own objects."""
+
+    def __init__(self, suite: Suite, settings: TracesSettings, run: str, settings_hash: str) -> None:
+        self._rule_set = suite.rule_set
+        self._run = run
+        self._settings_hash = settings_hash
+        self._settings = without_bounds(settings)
+        self._settings.keep(settings.kept_attributes | SUITE_ATTRIBUTES)
+
+    def judged(self, ran: Ran) -> TraceResult:
+        """What is stored of one run of a case; where the model gave no answer, every rule's outcome is an error."""
+        aside = {(ran.trace_id.hex(), rule.id): f"no_answer: {ran.problem}" for rule in self._rule_set.rules}
+        judge = RecordJudge(
+            self._settings, self._rule_set, ClosedTraces(), run=self._run, set_aside=aside if ran.problem else {}
+        )
+        record = Record(0, 1, 0, "default", Signal.TRACES, Encoding.PROTOBUF, ran.spans, ran.payload)
+        found = [*judge.read(record), *judge.end()]
+        return stored_result_of(found[0], self._run, self._settings_hash)

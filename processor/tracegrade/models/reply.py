@@ -1,0 +1,179 @@
+"""What a model said: the tool calls, text and tokens of an answer, read as models really write them.
+
+Models write what the interface does not ask for: arguments as an object instead of a text of JSON, the whole call as
+JSON in the place of the tool's name, or as JSON in the text. Such a call is read, and `RequestedCall.repaired` says so.
+
+Source: Maheidem/llm-benchmark-studio, routers/helpers.py (repairs); https://platform.openai.com/docs/api-reference/chat.
+"""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from json import JSONDecoder
+
+from tracegrade.model.json_value import JsonValue, encodable
+from tracegrade.model.usage import Tokens
+from tracegrade.models.client import ModelError
+
+JsonObject = dict[str, JsonValue]
+
+AS_OBJECT = "arguments came as an object"
+TWICE_ENCODED = "arguments came as JSON within JSON"
+IN_NAME = "the call came as JSON in the name of the tool"
+IN_TEXT = "the call came as JSON in the text"
+UNREADABLE = "arguments came as something that is no JSON object"
+
+_LONGEST_SEARCHED = 100_000
+_MOST_BRACES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedCall:
+    """One call that a model asked for.
+
+    ``repaired`` says what was wrong with the way it was written, "" for nothing. Where the arguments cannot be read
+    they are {}, and ``unreadable`` is their text.
+    """
+
+    id: str
+    name: str
+    arguments: JsonObject
+    repaired: str = ""
+    unreadable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer. ``tokens`` is None where it does not say them, ``model`` the model's name for itself."""
+
+    calls: list[RequestedCall] = field(default_factory=list)
+    text: str = ""
+    refusal: str = ""
+    finish_reason: str = ""
+    tokens: Tokens | None = None
+    model: str = ""
+    id: str = ""
+
+
+def read_reply(answer: JsonObject, tools: Collection[str]) -> Reply:
+    """The reply in an answer.
+
+    Args:
+        answer: the JSON that the provider sent.
+        tools: the names of the tools that the model was given; a call in the text is only looked for if there are any.
+
+    Raises:
+        ModelError: there is no choice, or no message in it.
+    """
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not choices:
+        raise ModelError("the answer has no choices")
+    choice = choices[0]
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
+        raise ModelError("the first choice of the answer has no message")
+    text = _text(message.get("content"))
+    calls = [_call(item, number) for number, item in enumerate(_written_calls(message))]
+    if not calls and tools and (found := _call_in(text, tools)) is not None:
+        calls = [found]
+    return Reply(
+        calls,
+        text,
+        _text(message.get("refusal")),
+        _text(choice.get("finish_reason")),
+        _tokens(answer.get("usage")),
+        _text(answer.get("model")),
+        _text(answer.get("id")),
+    )
+
+
+def _text(value: JsonValue) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):  # parts, as some servers write them
+        return "".join(_text(part.get("text")) for part in value if isinstance(part, dict))
+    return ""
+
+
+def _written_calls(message: JsonObject) -> list[JsonObject]:
+    calls = message.get("tool_calls")
+    if isinstance(calls, list) and calls:
+        return [call for call in calls if isinstance(call, dict)]
+    alone = message.get("function_call")  # before there were tool calls
+    return [{"function": alone}] if isinstance(alone, dict) else []
+
+
+def _call(written: JsonObject, number: int) -> RequestedCall:
+    function = written.get("function")
+    function = function if isinstance(function, dict) else written
+    name = _text(function.get("name"))
+    call_id = _text(written.get("id")) or f"call_{number}"
+    arguments, repaired, unreadable = _arguments(function.get("arguments"))
+    if name.lstrip().startswith("{") and (whole := _object(name)) is not None and isinstance(whole.get("name"), str):
+        inside, _, _ = _arguments(whole.get("arguments", whole.get("parameters")))
+        return RequestedCall(call_id, _text(whole["name"]), arguments or inside, IN_NAME)
+    return RequestedCall(call_id, name, arguments, repaired, unreadable)
+
+
+def _arguments(written: JsonValue) -> tuple[JsonObject, str, str]:
+    """The arguments, how they were repaired, and their text where they cannot be read."""
+    if written is None or written == "":
+        return {}, "", ""
+    if isinstance(written, dict):
+        return written, AS_OBJECT, ""
+    if isinstance(written, str):
+        value = _decoded(written)
+        if isinstance(value, dict):
+            return value, "", ""
+        if isinstance(value, str) and isinstance(inner := _decoded(value), dict):
+            return inner, TWICE_ENCODED, ""
+        if value is None and written.strip() == "null":
+            return {}, "", ""
+        return {}, UNREADABLE, written
+    return {}, UNREADABLE, json.dumps(written, ensure_ascii=False)
+
+
+def _call_in(text: str, tools: Collection[str]) -> RequestedCall | None:
+    """The call that a text holds as JSON: an object with the name of a tool, or with a name and its arguments."""
+    at, decoder = text.find("{"), JSONDecoder()
+    for _ in range(_MOST_BRACES):
+        if at < 0 or len(text) > _LONGEST_SEARCHED:
+            return None
+        try:
+            value, _ = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict) and isinstance(name := value.get("name"), str):
+            given = value.get("arguments", value.get("parameters"))
+            if name in tools or isinstance(given, dict):
+                arguments, _, unreadable = _arguments(encodable(given))
+                return RequestedCall("call_0", name, arguments, IN_TEXT, unreadable)
+        at = text.find("{", at + 1)
+    return None
+
+
+def _object(text: str) -> JsonObject | None:
+    value = _decoded(text)
+    return value if isinstance(value, dict) else None
+
+
+def _decoded(text: str) -> JsonValue:
+    try:
+        return encodable(json.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _tokens(usage: JsonValue) -> Tokens | None:
+    if not isinstance(usage, dict):
+        return None
+    taken_in, given_out = _number(usage.get("prompt_tokens")), _number(usage.get("completion_tokens"))
+    if taken_in is None and given_out is None:
+        return None
+    details = usage.get("prompt_tokens_details")
+    cached = _number(details.get("cached_tokens")) if isinstance(details, dict) else None
+    return Tokens(taken_in, given_out, (taken_in or 0) + (given_out or 0), cached or 0)
+
+
+def _number(value: JsonValue) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

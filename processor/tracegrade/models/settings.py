@@ -1,0 +1,176 @@
+"""``models.yaml``: which models there are, where each is asked, with which key, how often, and what it costs."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+
+from tracegrade.display import without_secrets
+from tracegrade.document.file_model import Duration, FileModel
+from tracegrade.document.problem import did_you_mean
+from tracegrade.document.validate import validate
+from tracegrade.document.yaml_text import read
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.rule.prices import Price
+
+SEPARATOR = "::"
+"""Between the name of a provider and a model's id."""
+
+_PROVIDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_HEADER_NAME = re.compile(r"[0-9A-Za-z_.-]+")
+_OWN_HEADERS = frozenset({"authorization", "content-length", "content-type", "host", "user-agent"})
+_SHORTEST_SECRET = 8  # servers on one's own machine are given "none" and the like, which are words
+_OWN_MEMBERS = frozenset({"messages", "model", "n", "stream", "temperature", "tool_choice", "tools"})
+
+
+class NoSuchModel(TraceGradeError):
+    """No model of this name is in the file; the message says which are."""
+
+
+def _base_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        raise ValueError(f"expected http://HOST/PATH or https://HOST/PATH, found {without_secrets(url)!r}")
+    if parts.query or parts.fragment:
+        raise ValueError("expected an address without '?' and '#'; /chat/completions is added to it")
+    return url.rstrip("/")
+
+
+def _only_text(value: object) -> object:
+    """Refuse what is no text without showing it: it may be a key of digits alone."""
+    if not isinstance(value, str | SecretStr):
+        raise ValueError('expected a text, found something else, which is not shown: put quotes, "${env:NAME}"')
+    return value
+
+
+def _sendable(secret: SecretStr) -> SecretStr:
+    text = secret.get_secret_value()
+    if not text or not text.isascii() or not text.isprintable():
+        raise ValueError("expected printable ASCII, found something else, which is not shown: it is a secret")
+    return secret
+
+
+def _headers(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    for name in headers:
+        if not _HEADER_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not the name of a header: expected letters, digits, '-', '_' and '.'")
+        if name.lower() in _OWN_HEADERS:
+            instead = "; write the key as api_key" if name.lower() == "authorization" else "; remove it"
+            raise ValueError(f"header {name!r} is set by TraceGrade itself{instead}")
+    return headers
+
+
+def _body(body: dict[str, Any]) -> dict[str, Any]:
+    for name in body:
+        if name in _OWN_MEMBERS:
+            raise ValueError(f"{name!r} is set by the run itself; remove it here")
+    return body
+
+
+def _provider_name(name: str) -> str:
+    if not _PROVIDER_NAME.fullmatch(name):
+        raise ValueError(f"expected letters, digits, '_', '-' and '.' as the name of a provider, found {name!r}")
+    return name
+
+
+_Secret = Annotated[SecretStr, BeforeValidator(_only_text), AfterValidator(_sendable)]
+_ExtraBody: TypeAlias = Annotated[dict[str, Any], AfterValidator(_body)]
+
+
+class ModelSettings(FileModel):
+    """One model; ``{}`` where nothing is to be said of it."""
+
+    price: Price | None = Field(None, description="What a million of its tokens cost, as in the setting traces.prices")
+    extra_body: _ExtraBody = Field(
+        default_factory=dict, description="Members to add to each request, over those of the provider"
+    )
+    sends_temperature: bool = Field(True, description="false: for models that refuse a temperature")
+
+
+class ProviderSettings(FileModel):
+    """One place where models are asked."""
+
+    base_url: Annotated[str, AfterValidator(_base_url)] = Field(
+        description="Its address, such as https://api.example.com/v1; /chat/completions is added"
+    )
+    api_key: _Secret | None = Field(
+        None, description="Sent as bearer token; write ${env:NAME}, so that it is in no file. Never shown"
+    )
+    headers: Annotated[dict[str, _Secret], AfterValidator(_headers)] = Field(
+        default_factory=dict, description="Sent with every request; values are never shown"
+    )
+    extra_body: _ExtraBody = Field(default_factory=dict, description="Members to add to each request")
+    timeout: Duration = Field(60.0, gt=0, description="An attempt without a whole answer for this long has failed")
+    attempts: int = Field(4, ge=1, le=20, description="How often a request is made when answers are worth another try")
+    at_a_time: int = Field(4, ge=1, le=256, description="Most requests under way at a time")
+    a_minute: int | None = Field(None, ge=1, description="Most requests begun in a minute, evenly spread; null: any")
+    models: dict[Annotated[str, Field(min_length=1)], ModelSettings] = Field(
+        min_length=1, description="Its models by their ids, as the provider calls them"
+    )
+
+    def without_secrets(self, text: str) -> str:
+        """`text`, often an answer, with a mask wherever it repeats the key or the value of a header."""
+        for secret in (self.api_key, *self.headers.values()):
+            if secret is not None and len(secret.get_secret_value()) >= _SHORTEST_SECRET:
+                text = text.replace(secret.get_secret_value(), "**********")
+        return text
+
+
+class ModelsFile(FileModel):
+    """All of a ``models.yaml``."""
+
+    providers: dict[Annotated[str, AfterValidator(_provider_name)], ProviderSettings] = Field(
+        min_length=1, description="Providers by names of your choice"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One model of one provider; ``key`` is ``provider::model``."""
+
+    provider_name: str
+    provider: ProviderSettings
+    model_id: str
+    model: ModelSettings
+
+    @property
+    def key(self) -> str:
+        """Its name here."""
+        return f"{self.provider_name}{SEPARATOR}{self.model_id}"
+
+
+def load_models(path: Path) -> list[Target]:
+    """All models of the file, in its order.
+
+    Raises:
+        FileError: every mistake with its line and column; no secret is shown.
+    """
+    found = validate(read(path, expand_env=True), ModelsFile)
+    return [
+        Target(name, provider, model_id, model)
+        for name, provider in found.providers.items()
+        for model_id, model in provider.models.items()
+    ]
+
+
+def chosen_models(known: Sequence[Target], names: Sequence[str]) -> list[Target]:
+    """The models of these names, each once: ``provider::model``, or a model's id that one provider alone has.
+
+    Raises:
+        NoSuchModel: none has the name, or several have it.
+    """
+    found: dict[str, Target] = {}
+    for name in names:
+        fits = [target for target in known if name in (target.key, target.model_id)]
+        if not fits:
+            hint = did_you_mean(name, [target.key for target in known])
+            raise NoSuchModel(f"--model: no model {name!r} in the file of models{hint}")
+        if len(fits) > 1:
+            keys = " or ".join(target.key for target in fits)
+            raise NoSuchModel(f"--model: several providers have {name!r}; write {keys}")
+        found[fits[0].key] = fits[0]
+    return list(found.values())

@@ -1,0 +1,142 @@
+"""Runs the cases of a suite with several models: providers beside each other, models of one provider in turn.
+
+Threads, since they mostly wait for models. They give up at once when the run is ended: what is under way is left.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeAlias
+
+from tracegrade.models.client import ModelError
+from tracegrade.models.pace import Stopped
+from tracegrade.suites.conversation import Ran
+from tracegrade.suites.suite import SuiteCase
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What is asked again when it was not finished: one case of one model, once."""
+
+    case: SuiteCase
+    repetition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one model is asked.
+
+    ``run`` runs one unit, and raises `ModelError` where no unit can be run; ``at_a_time`` units run at once.
+    """
+
+    name: str
+    provider: str
+    at_a_time: int
+    units: Sequence[Unit]
+    run: Callable[[Unit], Ran]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitDone:
+    """A unit that was run."""
+
+    plan: Plan
+    unit: Unit
+    ran: Ran
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDone:
+    """All units of a plan were run; with a ``problem`` it was given up."""
+
+    plan: Plan
+    problem: ModelError | None
+
+
+class _Crashed:
+    """What a thread could not foresee, to be raised where results are read."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+Done: TypeAlias = UnitDone | PlanDone
+_Results: TypeAlias = "queue.SimpleQueue[Done | _Crashed]"
+
+
+def run_plans(plans: Sequence[Plan], stop: threading.Event) -> Iterator[list[Done]]:
+    """Run all plans; gives what is done, as soon as it is, with all that is done by then.
+
+    Args:
+        plans: at most one for each model.
+        stop: set by the caller to end it; set here when the caller goes no further.
+    """
+    results: _Results = queue.SimpleQueue()
+    by_provider = groupby(sorted(plans, key=lambda plan: plan.provider), key=lambda plan: plan.provider)
+    for provider, of_provider in by_provider:
+        arguments = (list(of_provider), stop, results)
+        threading.Thread(target=_one_by_one, args=arguments, name=f"suite {provider}", daemon=True).start()
+    left = len(plans)
+    try:
+        while left:
+            batch = [results.get()]
+            while not results.empty():
+                batch.append(results.get())
+            done: list[Done] = []
+            for item in batch:
+                if isinstance(item, _Crashed):
+                    raise item.error
+                done.append(item)
+                left -= isinstance(item, PlanDone)
+            yield done
+    finally:
+        stop.set()
+
+
+def _one_by_one(plans: Sequence[Plan], stop: threading.Event, results: _Results) -> None:
+    """The plans of one provider, one after another."""
+    for plan in plans:
+        if stop.is_set():
+            return
+        running = _Running(plan, stop, results)
+        threads = [
+            threading.Thread(target=running.work, name=f"suite {plan.name} {number}", daemon=True)
+            for number in range(min(plan.at_a_time, len(plan.units)))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if not stop.is_set():
+            results.put(PlanDone(plan, running.problem))
+
+
+class _Running:
+    """One plan while its units are run by several threads."""
+
+    def __init__(self, plan: Plan, stop: threading.Event, results: _Results) -> None:
+        self.problem: ModelError | None = None
+        self._plan = plan
+        self._stop = stop
+        self._results = results
+        self._lock = threading.Lock()
+        self._left = iter(plan.units)
+
+    def work(self) -> None:
+        """Run units until none is left, or no unit can be run."""
+        try:
+            while self.problem is None and not self._stop.is_set():
+                with self._lock:
+                    unit = next(self._left, None)
+                if unit is None:
+                    return
+                self._results.put(UnitDone(self._plan, unit, self._plan.run(unit)))
+        except ModelError as error:
+            self.problem = self.problem or error
+        except Stopped:
+            return
+        except Exception as error:  # a bug: raised in the thread that reads results
+            self._stop.set()
+            self._results.put(_Crashed(error))
