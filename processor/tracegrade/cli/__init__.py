@@ -16,7 +16,7 @@ COMMANDS = {
     "extract": ("extract", "Show the tool calls read from traces."),
     "evaluate": ("evaluate", "Judge calls given on the command line, one set or a batch."),
     "rules": ("rules", "Check, test and list rule files."),
-    "suite": ("suite", "Make suites of cases for models."),
+    "suite": ("suite", "Make suites of cases for models, and run them."),
     "results": ("results", "Show stored evaluations."),
     "compare": ("compare", "Is one release, agent, model or run worse than another?"),
     "traces": ("traces", "Show stored traces."),

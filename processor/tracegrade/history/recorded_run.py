@@ -268,7 +268,8 @@ class RecordedRun:
 def broken_off(connection: Connection, asked: Run) -> str | None:
     """The name of a run of the experiment that is not complete, and that `asked` would go on with; None without one."""
     found = stored_runs(connection, asked.tenant, asked.experiment)
-    return next((run.name for run in found if run.state in _GOES_ON and not _others(run, asked)), None)
+    goes_on = (run for run in found if run.state in _GOES_ON and not run.emptied and not _others(run, asked))
+    return next((run.name for run in goes_on), None)
 
 
 @contextmanager

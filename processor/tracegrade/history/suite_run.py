@@ -64,7 +64,7 @@ class Asking:
 
 @dataclass(slots=True)
 class ModelRun:
-    """The run of one model: its ``recording``, the units that were ``stored`` before, and its ``problem`` at the end."""
+    """The run of one model: the ``total`` of its units, those ``stored`` before, and its ``problem`` at the end."""
 
     target: Target
     recording: RecordedRun

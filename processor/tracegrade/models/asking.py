@@ -26,7 +26,7 @@ class Client(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A reply, when its request began and ended (ns since 1970 UTC), and whether ``required`` had to become ``auto``."""
+    """A reply, when its request began and ended (ns since 1970 UTC), and whether ``required`` became ``auto``."""
 
     reply: Reply
     begun_ns: int
@@ -68,7 +68,11 @@ class AskedModel:
             ModelError: there is no reply that can be read.
             Stopped: the run ended meanwhile.
         """
-        body: dict[str, Any] = {"model": self.target.model_id, "messages": list(messages), **self.target.model.extra_body}
+        body: dict[str, Any] = {
+            "model": self.target.model_id,
+            "messages": list(messages),
+            **self.target.model.extra_body,
+        }
         if self.target.model.sends_temperature:
             body["temperature"] = self.temperature
         searched = names if self.tool_choice != "none" else ()

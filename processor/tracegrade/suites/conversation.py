@@ -41,7 +41,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One run of a case: its ``spans`` as an OTLP request; ``problem`` says why the model gave no answer, "" if it did."""
+    """One run of a case, its spans as an OTLP request; ``problem`` says why the model gave no answer, "" if it did."""
 
     trace_id: bytes
     payload: bytes
@@ -49,9 +49,7 @@ class Ran:
     problem: str = ""
 
 
-def run_case(
-    suite: Suite, case: SuiteCase, model: Model, system_prompt: str, trace_id: bytes, repetition: int
-) -> Ran:
+def run_case(suite: Suite, case: SuiteCase, model: Model, system_prompt: str, trace_id: bytes, repetition: int) -> Ran:
     """Run `case` once.
 
     Raises:
@@ -158,7 +156,9 @@ class _Conversation:
         span.set_attribute("gen_ai.request.temperature", model.temperature)
         span.set_attribute(s.INPUT_MESSAGES, as_json([*self._shown]))
         if self._system_prompt:
-            span.set_attribute("gen_ai.system_instructions", as_json([{"type": "text", "content": self._system_prompt}]))
+            span.set_attribute(
+                "gen_ai.system_instructions", as_json([{"type": "text", "content": self._system_prompt}])
+            )
 
     def _answer(self, trace: CaseTrace, call: RequestedCall, mocks: Mapping[str, JsonValue]) -> None:
         """Answer a call by its mock response."""

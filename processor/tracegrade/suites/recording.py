@@ -7,7 +7,7 @@ has no say here.
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
@@ -144,6 +144,6 @@ def answered(call_id: str, response: JsonValue) -> Message:
     return {"role": "tool", "parts": [{"type": "tool_call_response", "id": call_id, "response": response}]}
 
 
-def as_json(value: JsonValue | Sequence[JsonValue]) -> str:
+def as_json(value: JsonValue) -> str:
     """`value` as a span attribute holds it."""
     return json.dumps(value, ensure_ascii=False)

@@ -5,7 +5,7 @@ Threads, since they mostly wait for models. They give up at once when the run is
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
@@ -14,6 +14,10 @@ from tracegrade.models.client import ModelError
 from tracegrade.models.pace import Stopped
 from tracegrade.suites.conversation import Ran
 from tracegrade.suites.suite import SuiteCase
+
+# A kill costs what is not stored yet: for each thread the unit that it runs, and one that waits to be stored.
+_AHEAD = 2
+_MOST_THREADS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +78,10 @@ def run_plans(plans: Sequence[Plan], stop: threading.Event) -> Iterator[list[Don
         stop: set by the caller to end it; set here when the caller goes no further.
     """
     results: _Results = queue.SimpleQueue()
+    rooms = {plan.name: threading.Semaphore(_AHEAD * plan.at_a_time) for plan in plans}
     by_provider = groupby(sorted(plans, key=lambda plan: plan.provider), key=lambda plan: plan.provider)
     for provider, of_provider in by_provider:
-        arguments = (list(of_provider), stop, results)
+        arguments = (list(of_provider), rooms, stop, results)
         threading.Thread(target=_one_by_one, args=arguments, name=f"suite {provider}", daemon=True).start()
     left = len(plans)
     try:
@@ -91,16 +96,23 @@ def run_plans(plans: Sequence[Plan], stop: threading.Event) -> Iterator[list[Don
                 done.append(item)
                 left -= isinstance(item, PlanDone)
             yield done
+            for item in done:
+                if isinstance(item, UnitDone):
+                    rooms[item.plan.name].release()
     finally:
         stop.set()
+        for room in rooms.values():  # who waits there sees that it is over
+            room.release(_MOST_THREADS)
 
 
-def _one_by_one(plans: Sequence[Plan], stop: threading.Event, results: _Results) -> None:
+def _one_by_one(
+    plans: Sequence[Plan], rooms: Mapping[str, threading.Semaphore], stop: threading.Event, results: _Results
+) -> None:
     """The plans of one provider, one after another."""
     for plan in plans:
         if stop.is_set():
             return
-        running = _Running(plan, stop, results)
+        running = _Running(plan, rooms[plan.name], stop, results)
         threads = [
             threading.Thread(target=running.work, name=f"suite {plan.name} {number}", daemon=True)
             for number in range(min(plan.at_a_time, len(plan.units)))
@@ -116,7 +128,8 @@ def _one_by_one(plans: Sequence[Plan], stop: threading.Event, results: _Results)
 class _Running:
     """One plan while its units are run by several threads."""
 
-    def __init__(self, plan: Plan, stop: threading.Event, results: _Results) -> None:
+    def __init__(self, plan: Plan, room: threading.Semaphore, stop: threading.Event, results: _Results) -> None:
+        self._room = room
         self.problem: ModelError | None = None
         self._plan = plan
         self._stop = stop
@@ -127,10 +140,12 @@ class _Running:
     def work(self) -> None:
         """Run units until none is left, or no unit can be run."""
         try:
-            while self.problem is None and not self._stop.is_set():
+            while True:
+                self._room.acquire()
                 with self._lock:
                     unit = next(self._left, None)
-                if unit is None:
+                if unit is None or self.problem is not None or self._stop.is_set():
+                    self._room.release()
                     return
                 self._results.put(UnitDone(self._plan, unit, self._plan.run(unit)))
         except ModelError as error:

@@ -111,7 +111,9 @@ def _is_json(source: str) -> bool:
 def _from_json(source: str) -> tuple[Rule, str, JsonObject, Sequence[str]]:
     document = read_document(read_text(source))
     if is_bfcl(document):
-        raise SuiteError(f"{source}: lists of BFCL can be imported and judged, and not run; expected a suite with tools")
+        raise SuiteError(
+            f"{source}: lists of BFCL can be imported and judged, and not run; expected a suite with tools"
+        )
     try:
         imported = import_suite(document)
     except SuiteError as error:

@@ -1,0 +1,255 @@
+"""``tracegrade suite run``: the cases of a suite, run with models."""
+
+import re
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracegrade.cli.output import EXIT_CANNOT_TELL, print_line, print_lines, progress, reports_errors
+from tracegrade.cli.private_files import make_files_private
+from tracegrade.cli.replay_run import TENANT, described_run, print_run, read_labels, recorded
+from tracegrade.cli.settings_option import settings_options
+from tracegrade.display import count
+from tracegrade.models.asking import TOOL_CHOICES, ToolChoice
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
+    from tracegrade.history.suite_results import CaseResult
+    from tracegrade.history.suite_run import Asking, ModelRun
+    from tracegrade.models.settings import Target
+    from tracegrade.suites.suite import Suite
+
+EXIT_INTERRUPTED = 130
+_NOT_IN_NAMES = re.compile(r"[^\w.+-]+")
+
+
+@click.command()
+@click.argument("suite_path", metavar="SUITE")
+@click.option(
+    "--model",
+    "model_names",
+    multiple=True,
+    metavar="PROVIDER::MODEL",
+    help="A model of the file of models; several. The model's id is enough where one provider alone has it.",
+)
+@click.option(
+    "--models",
+    "models_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("models.yaml"),
+    show_default=True,
+    help="The file that says which models there are, and where.",
+)
+@click.option(
+    "--experiment", metavar="NAME", help="The experiment that the runs belong to; without it, named as the suite."
+)
+@click.option(
+    "--run",
+    "run_name",
+    metavar="NAME",
+    help="The name of the run, with '/' and the model where there are several; without it, EXPERIMENT/1 and so on.",
+)
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of the runs; several.")
+@click.option("--temperature", type=click.FloatRange(0, 2), default=0.0, show_default=True, help="Of every request.")
+@click.option(
+    "--tool-choice",
+    type=click.Choice(TOOL_CHOICES),
+    default="required",
+    show_default=True,
+    help="Whether the model has to call a tool; a model that refuses 'required' is asked with 'auto'.",
+)
+@click.option(
+    "--system-prompt",
+    "system_prompts",
+    multiple=True,
+    metavar="[PROVIDER::MODEL=]TEXT|@FILE",
+    help="Instead of the suite's system prompt: for all models, or for one; @FILE reads a file.",
+)
+@click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Runs of each case.")
+@click.option("--rules", "rule_paths", multiple=True, metavar="PATH", help="Judge every case by these rules, too.")
+@click.option("--max-parallel", type=click.IntRange(min=1), help="Most requests under way, all providers together.")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "json", "junit", "markdown"]),
+    default="table",
+    show_default=True,
+    help="Tables, one JSON object a line, or a report for CI.",
+)
+@settings_options
+@reports_errors
+def run(
+    suite_path: str,
+    model_names: tuple[str, ...],
+    models_path: Path,
+    experiment: str | None,
+    run_name: str | None,
+    labels: tuple[str, ...],
+    temperature: float,
+    tool_choice: ToolChoice,
+    system_prompts: tuple[str, ...],
+    repeat: int,
+    rule_paths: tuple[str, ...],
+    max_parallel: int | None,
+    config: "Config",
+    output_format: str,
+) -> None:
+    """Ask models the prompts of a suite, and judge what they call.
+
+    SUITE is a rule folder with suite.json, as 'rules import' writes it, or a suite as JSON. Each model gets a run of
+    its own in the experiment. A run that was interrupted goes on when the same command is given again: what is stored
+    is not asked again.
+
+    Exit codes: 0 every case was run, whatever came of it; 2 wrong usage; 3 a model could not be asked; 130 interrupted.
+    """
+    from tracegrade.cli.suite_tables import print_suite_run
+    from tracegrade.history.suite_results import stored_results, summary_of
+    from tracegrade.history.suite_run import Asking
+    from tracegrade.models.settings import chosen_models, load_models
+    from tracegrade.store.open import reading_store
+    from tracegrade.suites.suite import load_suite
+
+    known = load_models(models_path)
+    if not model_names:
+        keys = ", ".join(target.key for target in known)
+        raise click.UsageError(f"--model: expected at least one of {keys}")
+    targets = chosen_models(known, model_names)
+    suite = load_suite(suite_path, rule_paths, config.rules.semantic_model)
+    for note in suite.notes:
+        print_line(f"Note: {note}.", err=True)
+    asking = Asking(temperature, tool_choice, repeat, max_parallel, _system_prompts(system_prompts, targets))
+    with ExitStack() as stack:
+        runs = _begun(stack, config, suite, targets, asking, experiment or suite.name, run_name, read_labels(labels))
+        is_whole = _run_all(suite, runs, asking, config)
+    _say_what_became(runs, config, is_whole)
+    cases = [case.id for case in suite.cases]
+    with reading_store(config.store_url) as connection:
+        results = {
+            item.name: stored_results(connection, TENANT, item.name, suite.rule.id, item.target, cases) for item in runs
+        }
+    summaries = [summary_of(item.name, item.target.key, results[item.name]) for item in runs if results[item.name]]
+    print_suite_run(suite, summaries, results, output_format, asking)
+    if not is_whole:
+        sys.exit(EXIT_INTERRUPTED)
+    if any(item.problem is not None for item in runs):
+        sys.exit(EXIT_CANNOT_TELL)
+
+
+def _system_prompts(written: Sequence[str], targets: "Sequence[Target]") -> dict[str, str]:
+    """The system prompt of each model, by its key; one for a single model wins over one for all.
+
+    Raises:
+        UsageError: two for the same, one for a model that is not asked, or a file that cannot be read.
+    """
+    from tracegrade.models.settings import SEPARATOR
+
+    keys = [target.key for target in targets]
+    for_all: list[str] = []
+    of_one: dict[str, str] = {}
+    for item in written:
+        name, equals, text = item.partition("=")
+        if equals and SEPARATOR in name and not name.startswith("@") and " " not in name:
+            if name not in keys:
+                raise click.UsageError(f"--system-prompt: {name!r} is not asked; expected one of {', '.join(keys)}")
+            if name in of_one:
+                raise click.UsageError(f"--system-prompt: two are given for {name}")
+            of_one[name] = _text_or_file(text)
+        else:
+            for_all.append(_text_or_file(item))
+    if len(for_all) > 1:
+        raise click.UsageError("--system-prompt: two are given for all models; name the model: PROVIDER::MODEL=TEXT")
+    return {key: text for key in keys for text in (*for_all, *([of_one[key]] if key in of_one else []))}
+
+
+def _text_or_file(written: str) -> str:
+    if not written.startswith("@"):
+        return written
+    try:
+        return Path(written[1:]).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"--system-prompt: {written[1:]!r} cannot be read: {error}") from None
+
+
+def _begun(
+    stack: ExitStack,
+    config: "Config",
+    suite: "Suite",
+    targets: "Sequence[Target]",
+    asking: "Asking",
+    experiment: str,
+    run_name: str | None,
+    labels: dict[str, str],
+) -> "list[ModelRun]":
+    """A run for each model, begun or gone on with, in the store; they end with `stack`."""
+    from tracegrade.history.recorded_run import broken_off
+    from tracegrade.history.suite_run import ModelRun
+    from tracegrade.store.open import open_store
+
+    make_files_private()
+    engine = open_store(config.store_url)
+    stack.callback(engine.dispose)
+    runs = []
+    for target in targets:
+        own_labels = {"model": target.key, **labels}
+        selection = asking.selection(suite, target)
+        asked = described_run(experiment, own_labels, suite.source, selection, suite.rule_set, config)
+        name = run_name
+        if run_name is not None and len(targets) > 1:
+            name = f"{run_name}/{_NOT_IN_NAMES.sub('-', target.key)}"
+        elif run_name is None:
+            with engine.connect() as connection:
+                name = broken_off(connection, asked)
+            if name is not None:
+                print_line(f"Going on with run {name} of {target.key}, which is not complete.", err=True)
+        recording = stack.enter_context(recorded(config, asked, name))
+        assert recording is not None, "a run was asked for"
+        runs.append(ModelRun(target, recording))
+    return runs
+
+
+def _run_all(suite: "Suite", runs: "Sequence[ModelRun]", asking: "Asking", config: "Config") -> bool:
+    """Run all that is not stored; False when Ctrl-C ended it before."""
+    from tracegrade.history.suite_run import run_suite
+    from tracegrade.store.open import reading_store
+
+    stop = threading.Event()
+    results = run_suite(
+        suite, runs, asking, config.traces, config.settings_hash, lambda: reading_store(config.store_url), stop
+    )
+    try:
+        with progress("cases", len(suite.cases) * asking.repeat * len(runs)) as advance:
+            for item in results:
+                advance(1)
+                if not sys.stderr.isatty():
+                    _say_result(item)
+    except KeyboardInterrupt:
+        stop.set()
+        for found in runs:
+            found.recording.forget_if_empty()
+        return False
+    return True
+
+
+def _say_result(item: "CaseResult") -> None:
+    score = "" if item.score is None else f" overall {item.score:.4g}"
+    why = f": {item.explanation}" if item.outcome != "pass" else ""
+    where = f"{item.model} {item.case}" + (f" #{item.repetition}" if item.repetition > 1 else "")
+    print_line(f"{item.outcome} {where}{score} {item.latency_s:.2f} s{why}", err=True)
+
+
+def _say_what_became(runs: "Sequence[ModelRun]", config: "Config", is_whole: bool) -> None:
+    for item in runs:
+        if item.problem is not None:
+            print_lines(f"Error: {item.target.key}: {item.problem}", err=True)
+        elif is_whole:
+            print_run(config, item.recording)
+    if not is_whole:
+        print_line("Interrupted: what was done is kept, and the same command goes on with it.", err=True)
+    elif any(item.stored for item in runs):
+        found = sum(item.stored for item in runs)
+        print_line(f"{count(found, 'result')} stored before, and not asked again.", err=True)
