@@ -231,7 +231,7 @@ def test_the_summary_counts_by_what_is_asked_for(rule: str, source: str, by: str
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--level", "high"), "need --fail-under"),
+        (("--level", "high"), "need a gate: --fail-under"),
         (("--require", "create-before-check", "--fail-under-overall", "0.5"), "--require needs --fail-under"),
         (("--fail-under", "0.5", "--require", "create-befor-check"), "did you mean 'create-before-check'?"),
         (("--fail-under", "0.5", "--require", "create-before-check", "--level", "high"), "is of level medium"),

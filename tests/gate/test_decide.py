@@ -147,8 +147,8 @@ def of_file(counts: Tally, **gate: Any) -> Counted:
 @pytest.mark.parametrize(
     ("bounds", "counted", "word", "reason"),
     [
-        (Bounds(), of_file(tally(59, 1), at_least=0.98), "pass", "at least 0.98 by its file"),
-        (Bounds(), of_file(tally(58, 2), at_least=0.98), "fail", "at least 0.98 by its file"),
+        (Bounds(), of_file(tally(59, 1), at_least=0.98), "pass", "its file requires 0.98"),
+        (Bounds(), of_file(tally(58, 2), at_least=0.98), "fail", "its file requires 0.98"),
         (Bounds(), of_file(tally(20), at_least=0.98), "cannot_tell", "fewer than 30 results"),
         (Bounds(), of_file(tally(), at_least=0.98), "not_gated", "matched nothing"),
         # The command line counts before the file, above it or below.
@@ -156,13 +156,13 @@ def of_file(counts: Tally, **gate: Any) -> Counted:
             Bounds(each=0.9),
             of_file(tally(58, 2), at_least=0.98),
             "pass",
-            "at least 0.9 by the command line, instead of 0.98",
+            "the command line requires 0.9, its file 0.98",
         ),
         (
             Bounds(each=0.99),
             of_file(tally(59, 1), at_least=0.98),
             "fail",
-            "at least 0.99 by the command line, instead of 0.98",
+            "the command line requires 0.99, its file 0.98",
         ),
         (Bounds(rule_files=False), of_file(tally(0, 60), at_least=0.98), "not_gated", ""),
         (Bounds(), replace(of_file(tally(0, 60), at_least=0.98), status="experimental"), "not_gated", "experimental"),
@@ -175,7 +175,7 @@ def of_file(counts: Tally, **gate: Any) -> Counted:
             Bounds(),
             of_file(tally(0, 60), at_least=0.9, not_worse_than="v1"),
             "fail",
-            "at least 0.9 by its file",
+            "its file requires 0.9",
         ),
         (Bounds(baseline="v2"), of_file(tally(60), not_worse_than="v1"), "cannot_tell", "not compared with v2"),
     ],
@@ -202,6 +202,6 @@ def test_rules_that_ask_and_matched_nothing_leave_nothing_to_decide_by() -> None
 def test_bounds_of_several_places_are_said_with_each_rule() -> None:
     mixed = [of_file(tally(50, 10), at_least=0.98), replace(of_file(tally(60), at_least=0.9), rule_id="other")]
     assert judged_by(Bounds(), mixed).reasons == [
-        "1 rule fails: a-rule (0.8333 of 60 results, at least 0.98 by its file)",
+        "1 rule fails: a-rule (0.8333 of 60 results, its file requires 0.98)",
         "1 rule of 2 as required",
     ]

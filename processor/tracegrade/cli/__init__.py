@@ -19,6 +19,8 @@ COMMANDS = {
     "suite": ("suite", "Make suites of cases for models, and run them."),
     "results": ("results", "Show stored evaluations."),
     "compare": ("compare", "Is one release, agent, model or run worse than another?"),
+    "gate": ("gate", "May this release go out? Pass rates against bounds and a baseline."),
+    "baseline": ("baseline", "Save what gates compare with."),
     "traces": ("traces", "Show stored traces."),
     "why": ("why", "Why was a trace judged as it was, or not at all?"),
     "alerts": ("alerts", "Show alerts."),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.output import print_json, print_lines, progress, reports_errors
+from tracegrade.cli.output import progress, reports_errors
 from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.reports import REPORT_FORMATS
 from tracegrade.cli.times import TIME, time_of
@@ -78,10 +78,9 @@ def command(
 
     Exit codes: 1 a rule is worse, else 3 when nothing can be told of a rule, else 0; 2 usage.
     """
-    from tracegrade.cli.compare_reports import comparison_report
-    from tracegrade.cli.compare_tables import print_comparison
+    from tracegrade.cli.compare_reports import print_report
     from tracegrade.compare.compare import Wanted, compare, compare_rejudged
-    from tracegrade.compare.sides import CompareError, side_of
+    from tracegrade.compare.sides import named_side
     from tracegrade.compare.verdict import MARGIN
     from tracegrade.model.usage import no_prices
     from tracegrade.rule.prices import Prices
@@ -93,10 +92,7 @@ def command(
     if rejudge and rates_only:
         raise click.UsageError("--rates-only reads counts, and --rejudge makes new results: give one of the two")
     shared = ResultFilter(since_ns=since, until_ns=until, **filters)
-    try:
-        side_a, side_b = side_of(a, shared, time_of), side_of(b, shared, time_of)
-    except ValueError as error:
-        raise CompareError(str(error)) from None
+    side_a, side_b = named_side(a, time_of, shared), named_side(b, time_of, shared)
     wanted = Wanted(
         MARGIN if margin is None else margin,
         allow_within_margin,
@@ -113,12 +109,7 @@ def command(
             found = compare(connection, side_a, side_b, wanted, progress)
         else:
             found = compare_rejudged(connection, side_a, side_b, wanted, by, progress)
-    if output_format == "json":
-        print_json([found.to_json()])
-    elif output_format == "table":
-        print_comparison(found, settings.links)
-    else:
-        print_lines(comparison_report(output_format, found, settings.links))
+    print_report(output_format, found, settings.links)
     sys.exit(found.exit_code)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from tracegrade.cli.compare_tables import TAKEN
-from tracegrade.cli.output import markdown_table
+from tracegrade.cli.compare_tables import TAKEN, print_comparison
+from tracegrade.cli.output import markdown_table, print_json, print_lines
 from tracegrade.cli.reports import SARIF_LEVELS, as_markdown, file_location, junit_document, sarif_log, xml_text
 from tracegrade.compare.words import (
     SUMS,
@@ -36,6 +36,16 @@ if TYPE_CHECKING:
 _MOST_RULES = 100
 _MOST_CHANGES = 10
 _WORST_FIRST = ("worse", "worse_within_margin", "cannot_tell", "not_worse", "better")
+
+
+def print_report(output_format: str, found: "Comparison", links: "Links") -> None:
+    """Print a comparison: as tables, as one JSON object, or as a report."""
+    if output_format == "json":
+        print_json([found.to_json()])
+    elif output_format == "table":
+        print_comparison(found, links)
+    else:
+        print_lines(comparison_report(output_format, found, links))
 
 
 def comparison_report(output_format: str, found: "Comparison", links: "Links") -> str:
@@ -171,13 +181,13 @@ def _way(way: str, changes: "Sequence[Change]", number: int, links: "Links") -> 
     for change in changes[:_MOST_CHANGES]:
         case = f" {as_markdown(change.case)}:" if change.case else ""
         a, b = _link(change.trace_a, links), _link(change.trace_b, links)
-        yield f"- {way}:{case} {a if change.trace_a == change.trace_b else f'{a}, on B {b}'}"
+        yield f"- {way}:{case} {a if change.trace_a == change.trace_b else f'{a}, on B {b}' if a else b}"
     if number > _MOST_CHANGES:
         yield f"- {way}: ... and {number - _MOST_CHANGES} more"
 
 
 def _link(trace_id: str | None, links: "Links") -> str:
-    if trace_id is None:
+    if not trace_id:  # a saved baseline names none
         return ""
     address = links.trace(trace_id)
     return f"[{trace_id}]({address})" if address != trace_id else _code(trace_id)

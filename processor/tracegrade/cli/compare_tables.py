@@ -84,7 +84,9 @@ def _change_rows(found: "Comparison", links: "Links") -> Iterator[list[object]]:
             continue
         for way, changes in (("worse", pairs.became_worse), ("better", pairs.became_better)):
             for change in changes[:_MOST_CHANGES]:
-                yield [rule.rule_id, way, change.case, links.trace(change.trace_a), links.trace(change.trace_b)]
+                # A saved baseline names no traces.
+                on_a = links.trace(change.trace_a) if change.trace_a else ""
+                yield [rule.rule_id, way, change.case, on_a, links.trace(change.trace_b)]
 
 
 def _verdict_cell(rule: "ComparedRule") -> Styled:

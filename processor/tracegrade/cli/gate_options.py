@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tracegrade.gate.bounds import LEVELS, MIN_RESULTS, Bounds, Counted, held_by, is_of_level
+from tracegrade.compare.outcomes import Tally
+from tracegrade.gate.bounds import LEVELS, MIN_RESULTS, Bounds, Counted, Held, held_by, is_of_level
 
 if TYPE_CHECKING:
     from tracegrade.rule.rule import Level
@@ -62,9 +63,33 @@ _OPTIONS = (
         help="Exit 3 when this rule, which the gate counts, matched nothing; without this option it is ignored then.",
     ),
     click.option("--level", type=click.Choice(LEVELS), help="A gate counts rules of this level and above."),
+    click.option(
+        "--baseline",
+        metavar="NAME|FILE|SIDE",
+        help="No stable rule may be worse than in this baseline, as 'compare' decides: a saved one, its file, a run or "
+        "another side of 'compare'. In place of 'not_worse_than' in rule files.",
+    ),
+    click.option(
+        "--margin",
+        type=click.FloatRange(0, 1),
+        metavar="SHARE",
+        help="A pass rate may be lower than in a baseline by this much before it matters.  [default: 0.02, which is 2 "
+        "points]",
+    ),
+    click.option("--allow-within-margin", is_flag=True, help="What is worse by less than the margin does not fail."),
     click.option("--no-gate", is_flag=True, help="Leave out what rule files require ('gate')."),
 )
-_NAMES = ("fail_under", "fail_under_overall", "min_results", "required", "level", "no_gate")
+_NAMES = (
+    "fail_under",
+    "fail_under_overall",
+    "min_results",
+    "required",
+    "level",
+    "baseline",
+    "margin",
+    "allow_within_margin",
+    "no_gate",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +101,13 @@ class AskedGate:
     min_results: int | None
     required: Sequence[str]
     level: "Level | None"
+    baseline: str | None
+    margin: float | None
+    allow_within_margin: bool
     no_gate: bool
 
-    def bounds(self, rule_set: "RuleSet") -> Bounds:
-        """What is required of these rules by the command line.
+    def bounds(self, rule_set: "RuleSet", *, compares: bool = False) -> Bounds:
+        """What is required of these rules by the command line; `compares`: it asks for a comparison beside the gate.
 
         Raises:
             UsageError: the gate could not be obeyed: something is required of no rule, or of one that never counts.
@@ -91,21 +119,31 @@ class AskedGate:
             level=self.level or LEVELS[0],
             required=frozenset(self.required),
             each_from={level: rate for level, rate in self.fail_under if level is not None},
+            baseline=self.baseline,
+            margin=self.margin,
+            allow_within_margin=self.allow_within_margin,
             rule_files=not self.no_gate,
         )
-        in_files = found.rule_files and any(rule.gate is not None for rule in rule_set.rules)
-        needless = self.level is not None or self.min_results is not None
-        if not (found.holds_each or found.overall is not None or in_files) and (needless or self.required):
-            raise click.UsageError(
-                "--min-results, --require and --level need --fail-under, --fail-under-overall or a rule with 'gate'"
-            )
+        self._check_needed(found, [held_by(found, Counted.of(rule, Tally())) for rule in rule_set.rules], compares)
         for rule_id in self.required:
             _check_required(found, rule_set, rule_id)
         return found
 
+    def _check_needed(self, bounds: Bounds, held: Sequence[Held], compares: bool) -> None:
+        is_gate = bounds.overall is not None or any(of.is_gate for of in held)
+        if not is_gate and (self.level is not None or self.min_results is not None or self.required):
+            raise click.UsageError(
+                "--min-results, --require and --level need a gate: --fail-under, --fail-under-overall, --baseline, or "
+                "'gate' in a rule file"
+            )
+        compares = compares or any(of.not_worse_than is not None for of in held)
+        if not compares and (self.margin is not None or self.allow_within_margin):
+            raise click.UsageError(
+                "--margin and --allow-within-margin are of a comparison: --baseline, or 'not_worse_than' in a rule file"
+            )
+
 
 def _check_required(bounds: Bounds, rule_set: "RuleSet", rule_id: str) -> None:
-    from tracegrade.compare.outcomes import Tally
     from tracegrade.document.problem import did_you_mean
 
     rule = rule_set.rule(rule_id)

@@ -1,8 +1,9 @@
 """Stored traces judged in this command: files, folders or the journal, by one process or several."""
 
 import os
+import pickle
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,7 +12,9 @@ import click
 from tracegrade.cli.output import progress
 
 if TYPE_CHECKING:
+    from tracegrade.assemble.closed_traces import TraceKey
     from tracegrade.config import Config
+    from tracegrade.gate.results import Results
     from tracegrade.pipeline.judged import Judged
     from tracegrade.pipeline.workers import ReplayJob
     from tracegrade.rule.rule_set import RuleSet
@@ -76,3 +79,34 @@ def _journal_bytes(folder: Path) -> int:
         return reader.durable().end - reader.first()
     finally:
         reader.close()
+
+
+def judged_results(
+    sources: tuple[str, ...], config: "Config", rule_set: "RuleSet", paths: Sequence[str], jobs: int
+) -> "Results":
+    """The results of `sources`, judged by the rules at `paths`, which are `rule_set`.
+
+    Raises:
+        WorkerEnded: a worker was killed, crashed, or found other rules.
+        NoRoom: a temporary file cannot be written.
+    """
+    from tracegrade.gate.results import JudgedResults, JudgedUnits
+    from tracegrade.pipeline.latest_results import LatestResults
+    from tracegrade.pipeline.replay import NOT_STORED
+    from tracegrade.pipeline.workers import ReplayJob
+
+    model, traces = config.rules.semantic_model, config.traces
+    job = ReplayJob(paths, model, rule_set.hash, NOT_STORED, traces.tool_aliases, traces.prices, _units)
+    found = JudgedResults(rule_set)
+    with LatestResults() as latest:
+        for key, units in judged_and_shown(sources, config, rule_set, job, jobs):
+            latest.put(key, units)
+        for units in latest:
+            found.add(JudgedUnits(*pickle.loads(units)))
+    return found.results
+
+
+def _units(judged: "Judged") -> "tuple[TraceKey, bytes]":
+    from tracegrade.gate.results import judged_units
+
+    return judged.key, pickle.dumps(tuple(judged_units(judged)))

@@ -17,17 +17,18 @@ from tracegrade.cli.output import (
     reports_errors,
 )
 from tracegrade.cli.replay_run import asked_run, print_run, recorded, run_options, stored_as_they_come
-from tracegrade.cli.replay_summary import EXITS, Replayed, RuleOutcome, Summary, print_gate, print_summary
+from tracegrade.cli.replay_summary import EXITS, Replayed, RuleOutcome, Summary, print_gate, print_summary, worse_exit
 from tracegrade.cli.reports import Check, report, report_format_option
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
 from tracegrade.display import count, json_text, printable_json
-from tracegrade.gate.bounds import Bounds
+from tracegrade.gate.bounds import Bounds, needs_baseline
 from tracegrade.gate.decide import Verdict, judged_by
 from tracegrade.pipeline.latest_results import LatestResults, NoRoom
 
 if TYPE_CHECKING:
     from tracegrade.assemble.closed_traces import TraceKey
+    from tracegrade.cli.comparing import Comparing
     from tracegrade.config import Config
     from tracegrade.model.evaluation import Decision, Evaluation
     from tracegrade.pipeline.judged import Judged
@@ -62,6 +63,13 @@ _MAX_LISTED = 50
     show_default=True,
     help="Group the summary of table and markdown by this; the gate is always by rule.",
 )
+@click.option(
+    "--compare",
+    "base",
+    metavar="NAME|FILE|SIDE",
+    help="Print how what is judged differs from a baseline, or a side as 'compare' takes it, in place of the summary; "
+    "a rule that is worse ends with 1, too.",
+)
 @jobs_option
 @gate_options
 @run_options
@@ -78,6 +86,7 @@ def command(
     trace_id: str | None,
     release: str | None,
     by: str,
+    base: str | None,
     gate: AskedGate,
     jobs: int,
     experiment: str | None,
@@ -108,11 +117,18 @@ def command(
         raise click.UsageError("no rules to judge by: give --rules PATH, or rules.paths in the settings")
     for warning in rule_set.warnings:
         print_line(f"Warning: {warning}", err=True)
-    bounds = gate.bounds(rule_set)
+    bounds = gate.bounds(rule_set, compares=base is not None)
     if by != "rule" and output_format not in ("table", "markdown"):
         raise click.UsageError(f"--by {by} groups the summary of --format table and markdown; {output_format} has none")
     if experiment is None and (run_name is not None or labels):
         raise click.UsageError("--run and --label are of a run that is stored: --experiment NAME stores one")
+    if base is not None and by != "rule":
+        raise click.UsageError("--by groups the summary, in place of which --compare prints a comparison")
+    comparing = None
+    if base is not None or needs_baseline(bounds, rule_set.rules):
+        from tracegrade.cli.comparing import Comparing
+
+        comparing = Comparing(config, rule_set, bounds, base)
     selection = Selection(since, until, service, agent, trace_id, release)
     asked = None
     if experiment is not None:
@@ -121,7 +137,7 @@ def command(
         with recorded(config, asked, run_name) as recording:
             run = NOT_STORED if recording is None else recording.name
             settings_hash = None if recording is None else config.settings_hash
-            show = partial(_replayed, selection, output_format, by, run, settings_hash)
+            show = partial(_replayed, selection, output_format, by, run, settings_hash, comparing is not None)
             job = ReplayJob(
                 paths,
                 config.rules.semantic_model,
@@ -132,24 +148,35 @@ def command(
                 show,
             )
             shown = judged_and_shown(sources, config, rule_set, job, jobs)
-            verdict = _show(stored_as_they_come(shown, recording), output_format, Summary(rule_set, by), bounds)
+            summary = Summary(rule_set, by, None if comparing is None else comparing.judged)
+            verdict = _show(stored_as_they_come(shown, recording), output_format, summary, bounds, comparing)
             if recording is not None and verdict.word != "not_gated":
                 recording.note_gate(verdict.word)
     except (SegmentDeleted, WorkerEnded, NoRoom) as error:
         print_lines(f"Error: {error}", err=True)
         sys.exit(EXIT_CANNOT_TELL)
+    code = EXITS[verdict.word]
+    if comparing is not None and base is not None:
+        text = ", ".join(sources) or "journal"
+        code = worse_exit(code, comparing.print_comparison(text, recording, output_format))
     print_gate(verdict, output_format)
     if recording is not None:
         print_run(config, recording)
-    sys.exit(EXITS[verdict.word])
+    sys.exit(code)
 
 
 def _replayed(
-    selection: "Selection", output_format: str, by: str, run: str, settings_hash: str | None, judged: "Judged"
+    selection: "Selection",
+    output_format: str,
+    by: str,
+    run: str,
+    settings_hash: str | None,
+    compares: bool,
+    judged: "Judged",
 ) -> "Shown | None":
     """What is shown of `judged`, if it is selected, by its key; packed, since all is held to the end.
 
-    With it what is stored of it in `run`; nothing without a `settings_hash`.
+    With it what is stored of it in `run`; nothing without a `settings_hash`. `compares`: also what a comparison needs.
     """
     from tracegrade.codec.packing import pack
     from tracegrade.pipeline.judged import JudgedTrace, evaluations_of
@@ -168,6 +195,7 @@ def _replayed(
         ],
         [(item.rule_id, item.evaluation, item.outcome, item.subject.complete) for item in evaluations],
         _shown(evaluations, output_format),
+        _units(judged) if compares else None,
     )
     record = b""
     if settings_hash is not None:
@@ -175,6 +203,12 @@ def _replayed(
 
         record = record_of(judged, run, settings_hash)
     return judged.key, pack(pickle.dumps(tuple(replayed))), record
+
+
+def _units(judged: "Judged") -> tuple[Any, ...]:
+    from tracegrade.gate.results import judged_units
+
+    return tuple(judged_units(judged))
 
 
 def _rule_outcome(decision: "Decision", by: str) -> RuleOutcome:
@@ -228,28 +262,39 @@ def _findings(evaluations: "list[Evaluation]") -> list[tuple[str, dict[str, Any]
 
 
 def _show(
-    replayed: "Iterable[tuple[TraceKey, bytes]]", output_format: str, summary: Summary, bounds: Bounds
+    replayed: "Iterable[tuple[TraceKey, bytes]]",
+    output_format: str,
+    summary: Summary,
+    bounds: Bounds,
+    comparing: "Comparing | None",
 ) -> Verdict:
+    def decided() -> Verdict:
+        return judged_by(bounds, summary.counted()) if comparing is None else comparing.verdict(summary.counted())
+
     rule_set = summary.rule_set
     with LatestResults() as latest:
         for key, packed in replayed:
             latest.put(key, packed)
+        if comparing is not None and comparing.is_shown:
+            for _ in _added_up(latest, summary):
+                pass
+            return decided()
         if output_format == "json":
             for item in _added_up(latest, summary):
                 if item.shown:
                     print_lines("\n".join(item.shown))
-            return judged_by(bounds, summary.counted())
+            return decided()
         if output_format == "table":
             failed: list[tuple[Any, ...]] = []
             failures = 0
             for item in _added_up(latest, summary):
                 failed += item.shown[: _MAX_LISTED - len(failed)]
                 failures += len(item.shown)
-            verdict = judged_by(bounds, summary.counted())
+            verdict = decided()
             print_summary(summary, verdict, failed, failures)
             return verdict
         checks = [_check(rule_set, *found) for item in _added_up(latest, summary) for found in item.shown]
-        verdict = judged_by(bounds, summary.counted())
+        verdict = decided()
         groups = {} if summary.by == "rule" else {summary.by: summary.by_group}
         print_lines(
             report(output_format, checks, f"{count(summary.traces, 'trace')} judged", rule_set, verdict, groups)

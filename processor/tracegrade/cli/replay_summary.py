@@ -1,6 +1,6 @@
 """What ``replay`` counts, and how it shows that: by rule, by evaluation, by group, and what the gate says."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracegrade.cli.output import (
@@ -19,6 +19,7 @@ from tracegrade.gate.bounds import Counted
 from tracegrade.gate.decide import RuleVerdict, Verdict, Word
 
 if TYPE_CHECKING:
+    from tracegrade.gate.results import JudgedResults
     from tracegrade.rule.rule_set import RuleSet
 
 
@@ -40,14 +41,19 @@ class Replayed(NamedTuple):
     rule_outcomes: list[tuple[Any, ...]]  # of `RuleOutcome`
     outcomes: list[tuple[str, str, str, bool]]  # rule id, evaluation, outcome, complete
     shown: list[Any]
+    units: tuple[Any, ...] | None = None  # of `JudgedUnits`, where something is compared
 
 
 class Summary:
-    """What is counted: traces, and outcomes by rule, by group and by evaluation."""
+    """What is counted: traces, and outcomes by rule, by group and by evaluation.
 
-    def __init__(self, rule_set: "RuleSet", by: str) -> None:
+    ``judged`` is what a comparison needs, None where nothing is compared.
+    """
+
+    def __init__(self, rule_set: "RuleSet", by: str, judged: "JudgedResults | None" = None) -> None:
         self.rule_set = rule_set
         self.by = by
+        self.judged = judged
         self.traces = 0
         self.incomplete = 0
         self.by_rule = {rule.id: Tally() for rule in rule_set.rules}
@@ -65,6 +71,10 @@ class Summary:
             of_group = self.by_group.setdefault(pair.group, Tally())
             for tally in (self.by_rule[pair.rule_id], of_group):
                 self._add(tally, pair.rule_id, pair.outcome, pair.complete, pair.chance)
+        if self.judged is not None and replayed.units is not None:
+            from tracegrade.gate.results import JudgedUnits
+
+            self.judged.add(JudgedUnits(*replayed.units))
         for rule_id, name, outcome, complete in replayed.outcomes:
             tally = self.by_evaluation.setdefault(rule_id, {}).setdefault(name, Tally())
             self._add(tally, rule_id, outcome, complete, 1.0)
@@ -93,10 +103,7 @@ def print_summary(summary: Summary, verdict: Verdict, failed: list[tuple[Any, ..
         print_table(title, [summary.by, *_NUMBERS], _group_rows(summary), whole=_WHOLE, spare=_SPARE_NUMBERS)
         title = ""
     if summary.by == "rule" or verdict.word != "not_gated":
-        gated = ["gate"] if verdict.word != "not_gated" else []
-        columns = ["rule", *_NUMBERS, "level", "status", *gated]
-        rows = [row[: len(columns)] for row in _rule_rows(summary, verdict)]
-        print_table(title, columns, rows, whole=_WHOLE, spare=["status", "level", *_SPARE_NUMBERS])
+        print_rules(title, verdict, summary.by_evaluation)
     if failed:
         print_table(
             "What failed",
@@ -109,6 +116,14 @@ def print_summary(summary: Summary, verdict: Verdict, failed: list[tuple[Any, ..
             print_line(f"... and {failures - len(failed)} more; --format json prints all")
 
 
+def print_rules(title: str, verdict: Verdict, by_evaluation: Mapping[str, Mapping[str, Tally]]) -> None:
+    """Print a row for each rule, and below it one for each of its evaluations where there are several."""
+    gated = ["gate"] if verdict.word != "not_gated" else []
+    columns = ["rule", *_NUMBERS, "level", "status", *gated]
+    rows = [row[: len(columns)] for row in _rule_rows(verdict, by_evaluation)]
+    print_table(title, columns, rows, whole=_WHOLE, spare=["status", "level", *_SPARE_NUMBERS])
+
+
 _NUMBERS = [*OUTCOMES, "incomplete", "results", "pass rate", "95 % interval"]
 _SPARE_NUMBERS = ["incomplete", "error", "not_evaluable", "pass", "fail"]
 _WHOLE = ["results", "pass rate", "95 % interval"]
@@ -119,12 +134,11 @@ def _group_rows(summary: Summary) -> Iterator[list[object]]:
         yield [group or "(none)", *_numbers(tally)]
 
 
-def _rule_rows(summary: Summary, verdict: Verdict) -> Iterator[list[object]]:
-    """A row for each rule, and below it one for each of its evaluations where there are several."""
+def _rule_rows(verdict: Verdict, by_evaluation: Mapping[str, Mapping[str, Tally]]) -> Iterator[list[object]]:
     for rule in verdict.rules:
         counted = rule.counted
         yield [counted.rule_id, *_numbers(counted.tally), counted.level, counted.status, _gate_text(rule)]
-        evaluations = summary.by_evaluation.get(counted.rule_id, {})
+        evaluations = by_evaluation.get(counted.rule_id, {})
         for name, tally in sorted(evaluations.items()) if len(evaluations) > 1 else ():
             yield [f"  {name}", *_numbers(tally), "", "", ""]
 
@@ -150,6 +164,11 @@ _SIGNS: dict[Word, tuple[str, str]] = {
 EXITS: dict[Word, int] = {"pass": 0, "not_gated": 0, "fail": EXIT_FAILED, "cannot_tell": EXIT_CANNOT_TELL}
 
 
+def worse_exit(one: int, other: int) -> int:
+    """The exit code of two decisions: a fail counts first, then what cannot be told."""
+    return min(one, other, key=(EXIT_FAILED, EXIT_CANNOT_TELL, 0).index)
+
+
 def print_gate(verdict: Verdict, output_format: str) -> None:
     """What the gate said, on standard error; nothing without one."""
     if verdict.word == "not_gated":
@@ -159,7 +178,12 @@ def print_gate(verdict: Verdict, output_format: str) -> None:
             print_line(json_text(rule.to_json()), err=True)
         print_line(json_text({"gate": verdict.word, "reasons": verdict.reasons}), err=True)
         return
-    print_line(f"{_GATE_WORDS[verdict.word]}: {'. '.join(verdict.reasons)}.", err=True)
+    print_line(gate_line(verdict), err=True)
+
+
+def gate_line(verdict: Verdict) -> str:
+    """The decision and its reasons in one line."""
+    return f"{_GATE_WORDS[verdict.word]}: {'. '.join(verdict.reasons)}."
 
 
 _GATE_WORDS = {"pass": "Gate passed", "fail": "Gate failed", "cannot_tell": "Cannot tell"}

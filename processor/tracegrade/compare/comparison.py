@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol
 
 from tracegrade.compare.behaviour import Behaviour
 from tracegrade.compare.bootstrap import times_for
-from tracegrade.compare.collected import Collected, UnitKey
+from tracegrade.compare.collected import Unit, UnitKey
 from tracegrade.compare.holm import holm
 from tracegrade.compare.measures import Measures
 from tracegrade.compare.outcomes import Tally
@@ -131,15 +133,24 @@ class Numbers:
     evaluations: Mapping[str, Compared]
 
 
-def decided(numbers: Sequence[Numbers], margin: float) -> list[ComparedRule]:
-    """The verdict of each rule; p-values are adjusted over those of which something is known."""
+def decided(
+    numbers: Sequence[Numbers], margin: float, margins: Mapping[str, float] = MappingProxyType({})
+) -> list[ComparedRule]:
+    """The verdict of each rule; p-values are adjusted over those of which something is known.
+
+    Args:
+        numbers: the rules.
+        margin: by so much a pass rate may fall before it matters.
+        margins: by rule id, of those that have one of their own.
+    """
     differences = [found.whole.found.difference for found in numbers]
     adjusted = iter(holm([difference.p for difference in differences if difference is not None]))
     rules = []
     for found, difference in zip(numbers, differences, strict=True):
         p = 1.0 if difference is None else next(adjusted)
-        word = verdict(difference, p, margin)
-        times = results_needed(difference, margin) if difference is not None and word == "cannot_tell" else None
+        least = margins.get(found.key[0], margin)
+        word = verdict(difference, p, least)
+        times = results_needed(difference, least) if difference is not None and word == "cannot_tell" else None
         rules.append(ComparedRule(*found.key, found.level, found.whole, found.evaluations, p, word, times))
     return rules
 
@@ -149,9 +160,26 @@ def by_counts(a: SideTallies, b: SideTallies, compared: Sequence[RuleKey], level
     return _numbers(a, b, compared, levels, lambda _, of_a, of_b: Compared(of_a, of_b, apart(of_a, of_b)))
 
 
-def by_results(a: Collected, b: Collected, compared: Sequence[RuleKey], levels: Mapping[str, str]) -> list[Numbers]:
-    """The rules of both sides from their results: pairs, and clusters, where there are any."""
-    times = times_for(len(compared))
+class SideResults(Protocol):
+    """The outcomes of one side by rule, and its results one by one."""
+
+    @property
+    def tallies(self) -> SideTallies:
+        """The outcomes of its rules."""
+
+    @property
+    def units(self) -> Mapping[UnitKey, Sequence[Unit]]:
+        """The passes and fails of rules and evaluations."""
+
+
+def by_results(
+    a: SideResults, b: SideResults, compared: Sequence[RuleKey], levels: Mapping[str, str], rules: int = 0
+) -> list[Numbers]:
+    """The rules of both sides from their results: pairs, and clusters, where there are any.
+
+    `rules` is how many are decided together, where that is more than these.
+    """
+    times = times_for(max(rules, len(compared)))
 
     def of(key: UnitKey, of_a: Tally, of_b: Tally) -> Compared:
         units_a, units_b = a.units.get(key, ()), b.units.get(key, ())

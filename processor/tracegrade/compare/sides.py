@@ -62,6 +62,18 @@ def side_of(text: str, shared: ResultFilter, time_of: Callable[[str], int]) -> S
     return Side(text, replace(found, run=name))
 
 
+def named_side(text: str, time_of: Callable[[str], int], shared: ResultFilter | None = None) -> Side:
+    """As `side_of`, of a text that a person gave; `time_of` may raise ValueError.
+
+    Raises:
+        CompareError: also for a time that is none.
+    """
+    try:
+        return side_of(text, ResultFilter() if shared is None else shared, time_of)
+    except ValueError as error:
+        raise CompareError(str(error)) from None
+
+
 def _within(text: str, shared: ResultFilter, window: str, time_of: Callable[[str], int]) -> ResultFilter:
     since, _, until = window.partition("..")
     if shared.since_ns is not None or shared.until_ns is not None:
@@ -90,8 +102,17 @@ def check_sides(connection: Connection, a: Side, b: Side) -> None:
     """
     check_different(a, b)
     for side in (a, b):
-        if not side_series(connection, side.result_filter):
-            raise CompareError(_why_empty(connection, side))
+        check_side(connection, side)
+
+
+def check_side(connection: Connection, side: Side) -> None:
+    """Refuse a side that has no result of any rule.
+
+    Raises:
+        CompareError: it has none.
+    """
+    if not side_series(connection, side.result_filter):
+        raise CompareError(_why_empty(connection, side))
 
 
 def stored_runs_of(connection: Connection, side: Side) -> list[Run]:

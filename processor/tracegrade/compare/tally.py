@@ -49,7 +49,7 @@ class RuleTexts:
     def kept(self, rule_hash: str) -> float:
         """How often a pass is kept for each fail that is."""
         rule = self._rules.get(rule_hash)
-        return rule.sample.share if rule is not None and rule.sample.keep_failures else 1.0
+        return 1.0 if rule is None else rule.sample.kept_passes
 
     def empty(self, rule_hash: str) -> RuleTallies:
         """The tallies of a rule without results."""

@@ -1,6 +1,6 @@
 """What a gate requires: of the command line, of rule files, and of both together for one rule."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar, get_args
 
@@ -22,7 +22,11 @@ DEFAULT_BASELINE = "main"
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """One rule and its outcomes; a rule that matched no subject has none. ``gate`` is what its file requires."""
+    """One rule and its outcomes; a rule that matched no subject has none.
+
+    ``gate`` is what its file requires. ``missing`` says why there are no results where there should be some: then a
+    gate cannot tell.
+    """
 
     rule_id: str
     status: Status
@@ -30,11 +34,12 @@ class Counted:
     tally: Tally
     gate: Gate | None = None
     rule_hash: str = ""
+    missing: str = ""
 
     @classmethod
-    def of(cls, rule: Rule, tally: Tally) -> "Counted":
+    def of(cls, rule: Rule, tally: Tally, missing: str = "") -> "Counted":
         """The outcomes of `rule`."""
-        return cls(rule.id, rule.status, rule.level, tally, rule.gate, rule.hash)
+        return cls(rule.id, rule.status, rule.level, tally, rule.gate, rule.hash, missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +124,19 @@ def held_by(bounds: Bounds, counted: Counted) -> Held:
         MARGIN if margin is None else margin,
         margin_by,
     )
+
+
+def asks(bounds: Bounds, rules: Iterable[Rule]) -> bool:
+    """Whether anything is required of any rule that a gate counts, or of all together."""
+    counted = (Counted.of(rule, Tally()) for rule in rules)
+    each = any(held_by(bounds, of).is_gate for of in counted if why_not_gated(bounds, of) is None)
+    return each or bounds.holds_each or bounds.overall is not None
+
+
+def needs_baseline(bounds: Bounds, rules: Iterable[Rule]) -> bool:
+    """Whether any rule may not be worse than a baseline."""
+    counted = (Counted.of(rule, Tally()) for rule in rules)
+    return any(held_by(bounds, of).not_worse_than is not None for of in counted if why_not_gated(bounds, of) is None)
 
 
 def why_not_gated(bounds: Bounds, counted: Counted) -> str | None:

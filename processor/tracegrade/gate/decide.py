@@ -114,6 +114,8 @@ def _of_rule(bounds: Bounds, counted: Counted, against: Against | None) -> RuleV
         return RuleVerdict(counted, "not_gated", "", held)
     if (reason := why_not_gated(bounds, counted)) is not None:
         return RuleVerdict(counted, "not_gated", reason, held)
+    if not counted.tally.subjects and counted.missing:
+        return RuleVerdict(counted, "cannot_tell", counted.missing, held)
     if not counted.tally.subjects and (against is None or against.compared is None):
         if counted.rule_id in bounds.required:
             return RuleVerdict(counted, "cannot_tell", "required, and matched nothing", held)
@@ -133,11 +135,11 @@ def _by_rate(bound: float, held: Held, bounds: Bounds, counted: Counted) -> tupl
         return "cannot_tell", f"none of {count(tally.subjects, 'subject')} passed or failed"
     if tally.results < bounds.min_results:
         return "cannot_tell", f"fewer than {bounds.min_results} results"
-    written = None if counted.gate is None else counted.gate.at_least
+    written = counted.gate.at_least if counted.gate is not None and bounds.rule_files else None
     if held.at_least_by == "rule file":
-        reason = f"at least {bound:g} by its file"
+        reason = f"its file requires {bound:g}"
     else:
-        reason = "" if written is None else f"at least {bound:g} by the command line, instead of {written:g}"
+        reason = "" if written in (None, bound) else f"the command line requires {bound:g}, its file {written:g}"
     return ("pass" if rate >= bound - _ROUNDING else "fail"), reason
 
 
@@ -148,6 +150,10 @@ def _by_baseline(name: str, held: Held, bounds: Bounds, against: Against | None)
         return "cannot_tell", against.reason
     compared = against.compared
     found = compared.whole.found
+    if not compared.whole.b.results:
+        return "cannot_tell", f"nothing passed or failed, and {name} has {count(compared.whole.a.results, 'result')}"
+    if not compared.whole.a.results:
+        return "cannot_tell", f"nothing passed or failed in {name}"
     if found.difference is None:
         return "cannot_tell", f"against {name}: {found.reason}"
     from tracegrade.compare.words import points

@@ -19,6 +19,11 @@ class Sample(FileModel):
     share: float = Field(default=1.0, gt=0, le=1, description="The share of traces that is judged, by their ids.")
     keep_failures: bool = Field(default=False, description="Judge all, and keep every one that fails.")
 
+    @property
+    def kept_passes(self) -> float:
+        """How often a pass is kept for each fail that is."""
+        return self.share if self.keep_failures else 1.0
+
 
 def _read(value: Any) -> Any:
     return {"share": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
