@@ -1,6 +1,6 @@
 """Pictures of every view, to look at, and those that the README and the guides show.
 
-    python tests/web/screenshots.py FOLDER      every view, 390 and 1280 pixels wide, light and dark
+    python tests/web/screenshots.py FOLDER      every view, 390 and 1280 pixels wide, light and dark; --only NAME: some
     python tests/web/screenshots.py --readme    those in tests/web/pictures
 
 Needs playwright and Chromium, as tests/web/test_browser.py does.
@@ -21,6 +21,7 @@ from tracegrade.store.alerts import StoredAlert
 from web.browser import browser
 from web.shop import HOUR, SECOND, WRONG_QUANTITY, crawl, fill, order, traffic
 from web.shop_incidents import fall, over, store, store_waiting
+from web.shop_runs import store_experiments
 from web.site import Site, serving
 
 _TRACES = 3000
@@ -32,6 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--readme", action="store_true")
+    parser.add_argument("--only", default="", help="only views whose names begin so")
     options = parser.parse_args()
     if options.readme == (options.folder is not None):
         parser.error("expected a folder, or --readme")
@@ -42,6 +44,7 @@ def main() -> None:
             _take(site, Path(__file__).with_name("pictures"), chosen)
         else:
             options.folder.mkdir(parents=True, exist_ok=True)
+            views = {name: address for name, address in views.items() if name.startswith(options.only)}
             for width, scheme in itertools.product((390, 1280), ("light", "dark")):
                 _take(site, options.folder, views, width=width, scheme=scheme, suffix=f"-{width}-{scheme}")
 
@@ -59,6 +62,7 @@ def _filled(folder: Path, one_incident: bool) -> dict[str, str]:
     ]
     rules = fill(folder, itertools.chain(traffic(_TRACES, now_ns - 60 * SECOND, 30.0), some))
     store_waiting(folder, now_ns)
+    store_experiments(folder, rules, now_ns)
     return _views() | {
         name: f"/incidents/{store(folder, members, silenced=name == 'incident-many').id}"
         for name, members in _incidents(rules, now_ns).items()
@@ -92,6 +96,12 @@ def _views() -> dict[str, str]:
         "sessions": "/sessions",
         "rules": "/rules",
         "rule": "/rules/order-steps-out-of-order",
+        "experiments": "/experiments",
+        "experiment": "/experiments/prompts",
+        "experiment-one-run": "/experiments/smaller-model",
+        "experiment-no-run": "/experiments/emptied",
+        "run": "/runs/prompts/8",
+        "run-traces": "/traces?run=prompts/8&outcome=fail",
         "alerts": "/alerts",
         "ingest": "/ingest",
         "error": "/nowhere",

@@ -11,7 +11,9 @@ from store.stored_runs import run_of
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import open_store
 from tracegrade.store.runs import Experiment, save_experiment, save_run, stored_experiment
-from web.shop import SECOND, Call, fill, order
+from web.shop import GOOD, HOUR, SECOND, UNFINISHED, WRONG_ORDER, WRONG_QUANTITY, Call, fill, order
+
+_TRIES = 60
 
 
 def store_run(
@@ -36,6 +38,28 @@ def store_run(
     with engine.begin() as connection:
         save_run(connection, run)
     engine.dispose()
+
+
+def store_experiments(folder: Path, rules: RuleSet, now_ns: int) -> None:
+    """Twelve runs of one experiment, one of them broken off; one run of another; and one without any."""
+    bad = [18, 14, 15, 11, 11, 9, 12, 7, 8, 5, 5, 6]
+    prompts = ["Say what you do", "Check first", "Check first, briefly", "One order at a time", "Never guess"]
+    for number, wrong in enumerate(bad, 1):
+        tries = [_bad(place) if place < wrong else GOOD for place in range(_TRIES)]
+        known: dict[str, Any] = {"labels": {"prompt": prompts[number % 5], "model": "gpt-4o"}, "source": "orders.binpb"}
+        if number == 9:
+            known |= {"state": "incomplete"}
+        at_ns = now_ns - (13 - number) * HOUR
+        store_run(folder, rules, f"prompts/{number}", tries, at_ns, git_revision="a5c495dfe1d6-dirty", **known)
+    store_run(folder, rules, "smaller-model/first-try", [GOOD, WRONG_ORDER], now_ns - HOUR, releases=["1.6.0-rc1"])
+    engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
+    with engine.begin() as connection:
+        _begin(connection, "default", "emptied", now_ns)
+    engine.dispose()
+
+
+def _bad(place: int) -> list[Call]:
+    return (WRONG_ORDER, WRONG_QUANTITY, UNFINISHED)[place % 3]
 
 
 def _begin(connection: Connection, tenant: str, experiment: str, at_ns: int) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tracegrade.telemetry.metrics import Telemetry
+from tracegrade.web.render import SECTIONS
 from web.site import Site, text_of
 
 
@@ -93,12 +94,12 @@ def test_ingest_names_what_is_wrong_now(shop: Site) -> None:
     assert "senders are being refused the disk is full make room" in page
 
 
-@pytest.mark.parametrize("path", ["/", "/traces", "/sessions", "/rules", "/alerts", "/ingest"])
+@pytest.mark.parametrize("path", [path for path, _ in SECTIONS])
 def test_every_section_marks_itself_and_leads_to_the_others(shop: Site, path: str) -> None:
     html = shop.get(path).text
     nav = re.search(r'<nav aria-label="Sections">(.*?)</nav>', html, re.DOTALL)
     assert nav is not None
-    assert len(re.findall(r"<a ", nav[1])) == 6
+    assert len(re.findall(r"<a ", nav[1])) == len(SECTIONS)
     assert len(re.findall(r'aria-current="page"', nav[1])) == 1
 
 

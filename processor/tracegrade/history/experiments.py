@@ -25,6 +25,7 @@ from tracegrade.store.runs import (
     stored_run,
     stored_runs,
 )
+from tracegrade.store.schema import LIVE
 from tracegrade.store.trends import Sums, mean_scores, traffic, trends
 
 _DIGITS = 4
@@ -250,12 +251,12 @@ def run_or_experiment(connection: Connection, tenant: str, name: str) -> Run | E
 
 
 def check_stored(connection: Connection, run: str) -> None:
-    """Check that a tenant has a run of this name.
+    """Check that a tenant has a run of this name; what is judged live is always there.
 
     Raises:
         NoSuchRun: none has.
     """
-    if run not in (known := run_names(connection)):
+    if run != LIVE and run not in (known := run_names(connection)):
         raise _no_run(run, known)
 
 

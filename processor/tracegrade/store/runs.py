@@ -83,6 +83,11 @@ def run_names(connection: Connection) -> list[str]:
     return list(connection.execute(select(runs.c.name).distinct().order_by(runs.c.name)).scalars())
 
 
+def experiment_tenants(connection: Connection) -> list[str]:
+    """The tenants that have experiments, in order."""
+    return list(connection.execute(select(experiments.c.tenant).distinct().order_by(experiments.c.tenant)).scalars())
+
+
 def stored_experiments(connection: Connection, tenant: str) -> list[Experiment]:
     """All experiments, in the order in which they were begun."""
     query = select(experiments).where(experiments.c.tenant == tenant)

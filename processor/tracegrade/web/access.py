@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -21,6 +21,7 @@ from tracegrade.config import WebSettings
 from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.http_head import names_this_machine
 from tracegrade.receive.settings import is_loopback, split_endpoint
+from tracegrade.web.forms import posted
 from tracegrade.web.problem import problem
 from tracegrade.web.render import page
 from tracegrade.web.rights import note_token, token_for
@@ -121,9 +122,9 @@ class Access:
             return _refused(
                 request, _Refusal(405, "method-not-allowed", "Method not allowed", "", {"Allow": "GET, POST"})
             )
-        given = parse_qs(await _body(request))
-        wanted = given.get("next", ["/"])[0]
-        token = given.get("token", [""])[0].strip()
+        given = await posted(request, _MAX_FORM_BYTES) or {}
+        wanted = given.get("next", "/")
+        token = given.get("token", "").strip()
         if not tokens.knows(token):
             address = _address(request)
             if (wait_s := self._failures.wait_s(address)) > 0:
@@ -242,16 +243,6 @@ def _form(request: Request, wanted: str, message: str, status: int, headers: dic
     answer = page(request, "login.html", status=status, title="Sign in", message=message, next=_local(wanted))
     answer.headers.update(headers or {})
     return answer
-
-
-async def _body(request: Request) -> str:
-    """The posted form, up to the length of our own forms."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MAX_FORM_BYTES:
-            return ""
-    return body.decode("ascii", "replace")
 
 
 def _local(wanted: str) -> str:

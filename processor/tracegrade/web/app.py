@@ -13,6 +13,8 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from tracegrade.history.experiments import NoSuchRun
+from tracegrade.history.run_changes import NotChangeable
 from tracegrade.store.open import StoreError
 from tracegrade.web import live
 from tracegrade.web.access import Access
@@ -33,7 +35,14 @@ def build_app(sources: Sources) -> ASGIApp:
     api.state.sources = sources
     app = Starlette(
         routes=routes(api),
-        exception_handlers={HTTPException: _refused, Refusal: _not_allowed, StoreError: _no_store, Exception: _broken},
+        exception_handlers={
+            HTTPException: _refused,
+            Refusal: _not_allowed,
+            NoSuchRun: _no_such_run,
+            NotChangeable: _not_changeable,
+            StoreError: _no_store,
+            Exception: _broken,
+        },
     )
     app.state.sources = sources
     app.state.newest = live.Newest(sources)
@@ -67,6 +76,14 @@ def _refused(request: Request, error: Exception) -> Response:
         return no_such_address()
     title = {400: "Bad request", 404: "Not found", 409: "Not possible"}.get(error.status_code, "Refused")
     return page(request, "error.html", status=error.status_code, title=title, message=error.detail)
+
+
+def _no_such_run(request: Request, error: Exception) -> Response:
+    return page(request, "error.html", status=404, title="Not found", message=f"There is {error}.")
+
+
+def _not_changeable(request: Request, error: Exception) -> Response:
+    return page(request, "error.html", status=409, title="Not possible", message=f"Nothing was changed: {error}.")
 
 
 def _no_store(request: Request, error: Exception) -> Response:

@@ -7,20 +7,18 @@ is needed; how it looks is in the style sheet.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import ceil, floor, log10
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from tracegrade.store.schema import MINUTE_NS
+from tracegrade.web.svg import MOST_TICKS, STRETCHED, area, line, round_values, text
 from tracegrade.web.watched_values import Value, WatchedValues
 
 _ROW, _PLOT, _TIMES = 17, 170, 24  # heights in pixels: of a mark's name, of the curve, of the times below it
-_ACROSS = 1000.0
 _MARGIN = 1.2  # per cent, on each side
 _EDGE = 11
 _ROOM = 0.13  # above and below the values, as a part of their range: a name fits there
 _MOST_DOTS = 60
-_MOST_TICKS = 4
 _HOUR = 60
 _TICK_MINUTES = (5, 10, 15, 30, _HOUR, 120, 180, 360, 720, 1440, 2880, 10080, 20160, 43200)
 # A gap of so many values' times breaks the line.
@@ -101,9 +99,9 @@ def small_curve(found: WatchedValues, levels: Sequence[Level], said: str) -> Mar
     scale = _Scale(found.since_ns, found.until_ns, low, high, 2, _SMALL_HEIGHT - 4)
     x = f"{scale.x(found.began_ns):.2f}%"
     drawn = [
-        *(_line(f"level {level.kind}", "0", "100%", scale.y(level.value), scale.y(level.value)) for level in levels),
+        *(line(f"level {level.kind}", "0", "100%", scale.y(level.value), scale.y(level.value)) for level in levels),
         *_shape(found, scale),
-        _line("mark began", x, x, 0, _SMALL_HEIGHT),
+        line("mark began", x, x, 0, _SMALL_HEIGHT),
     ]
     return Markup('<svg class="curve small" width="100%" height="{}" role="img" aria-label="{}">{}</svg>').format(
         f"{_SMALL_HEIGHT:g}", said, Markup("".join(drawn))
@@ -121,20 +119,20 @@ def _range(found: WatchedValues, levels: Iterable[Level]) -> tuple[float, float,
 def _areas(found: WatchedValues, marks: Sequence[Mark], scale: _Scale) -> Iterator[str]:
     ended_ns = next((mark.time_ns for mark in marks if mark.kind == "ended"), found.until_ns)
     begin, end = scale.x(found.began_ns), scale.x(ended_ns)
-    yield _area("during", begin, end - begin, scale.top, scale.height)
+    yield area("during", begin, end - begin, scale.top, scale.height)
     if found.usual is not None:
         low, high = found.usual
         tall = max(scale.y(low) - scale.y(high), 2.0)
-        yield _area("usual", _MARGIN, 100 - 2 * _MARGIN, scale.y(high), tall)
+        yield area("usual", _MARGIN, 100 - 2 * _MARGIN, scale.y(high), tall)
 
 
 def _grid(scale: _Scale, text_of: Callable[[float], str], highest: float) -> Iterator[str]:
-    for value in _round_values(scale.low, scale.high):
+    for value in round_values(scale.low, scale.high):
         if value > highest + 1e-9:  # no share is above 1
             break
         y = scale.y(value)
-        yield _line("grid", f"{_MARGIN}%", f"{100 - _MARGIN}%", y, y)
-        yield _text("tick", _MARGIN, y - 3, "start", text_of(value))
+        yield line("grid", f"{_MARGIN}%", f"{100 - _MARGIN}%", y, y)
+        yield text("tick", _MARGIN, y - 3, "start", text_of(value))
 
 
 def _levels(found: WatchedValues, levels: Sequence[Level], scale: _Scale) -> Iterator[str]:
@@ -143,18 +141,15 @@ def _levels(found: WatchedValues, levels: Sequence[Level], scale: _Scale) -> Ite
     since = [value.value for value in found.values if value.since_ns >= found.began_ns]
     for level in levels:
         y = scale.y(level.value)
-        yield _line(f"level {level.kind}", f"{_MARGIN}%", f"{100 - _MARGIN}%", y, y)
+        yield line(f"level {level.kind}", f"{_MARGIN}%", f"{100 - _MARGIN}%", y, y)
         is_over_values = not since or sum(since) / len(since) <= level.value
         above = level.value == highest if len(levels) > 1 else is_over_values
-        yield _text(f"name {level.kind}", 100 - _MARGIN, y - 4 if above else y + 13, "end", level.name)
+        yield text(f"name {level.kind}", 100 - _MARGIN, y - 4 if above else y + 13, "end", level.name)
 
 
 def _shape(found: WatchedValues, scale: _Scale) -> Iterator[str]:
     """The line, or bars of numbers, stretched to the width."""
-    yield (
-        f'<svg viewBox="0 0 {_ACROSS:g} 1" preserveAspectRatio="none" width="100%" height="1" overflow="visible" '
-        'aria-hidden="true">'
-    )
+    yield STRETCHED
     if found.is_count:
         for value in found.values:
             x, end = (10 * scale.x(time_ns) for time_ns in (value.since_ns, value.until_ns))
@@ -196,46 +191,26 @@ def _marks(marks: Sequence[Mark], scale: _Scale) -> Iterator[str]:
     ordered = [*marks] if scale.x(marks[0].time_ns) < 50 else [*reversed(marks)]
     for row, mark in enumerate(ordered):
         x = scale.x(mark.time_ns)
-        yield _line(f"mark {mark.kind}", f"{x:.2f}%", f"{x:.2f}%", _ROW * row + 3, scale.top + scale.height)
+        yield line(f"mark {mark.kind}", f"{x:.2f}%", f"{x:.2f}%", _ROW * row + 3, scale.top + scale.height)
     for row, mark in enumerate(ordered):
         x = scale.x(mark.time_ns)
         side, gap = ("start", 5) if x < 50 else ("end", -5)
-        yield _text(f"name {mark.kind}", x, _ROW * row + 13, side, mark.name, gap)
+        yield text(f"name {mark.kind}", x, _ROW * row + 13, side, mark.name, gap)
 
 
 def _times(scale: _Scale) -> Iterator[str]:
     first, last = scale.since_ns // MINUTE_NS, scale.until_ns // MINUTE_NS
-    step = next((each for each in _TICK_MINUTES if (last - first) <= each * _MOST_TICKS), _TICK_MINUTES[-1])
+    step = next((each for each in _TICK_MINUTES if (last - first) <= each * MOST_TICKS), _TICK_MINUTES[-1])
     bottom = scale.top + scale.height
     for minute in range(-(-first // step) * step, last + 1, step):
         x = scale.x(minute * MINUTE_NS)
         if not _EDGE <= x <= 100 - _EDGE:  # its text would be cut off
             continue
-        yield _line("grid", f"{x:.2f}%", f"{x:.2f}%", bottom, bottom + 5)
-        yield _text("tick", x, bottom + 18, "middle", moment_text(minute * MINUTE_NS, step >= 1440))
+        yield line("grid", f"{x:.2f}%", f"{x:.2f}%", bottom, bottom + 5)
+        yield text("tick", x, bottom + 18, "middle", moment_text(minute * MINUTE_NS, step >= 1440))
 
 
 def moment_text(time_ns: int, is_day: bool = False) -> str:
     """A time on the page of one incident: "23 Nov 08:00", or the day alone."""
     moment = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC)
     return f"{moment.day} {moment:%b}" if is_day else f"{moment.day} {moment:%b %H:%M}"
-
-
-def _round_values(low: float, high: float) -> list[float]:
-    """Two to five round values between `low` and `high`."""
-    rough = (high - low) / _MOST_TICKS
-    power = 10.0 ** floor(log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
-    return [number * step for number in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
-
-
-def _area(name: str, x: float, width: float, y: float, height: float) -> str:
-    return f'<rect class="{name}" x="{x:.2f}%" width="{width:.2f}%" y="{y:.2f}" height="{height:.2f}"/>'
-
-
-def _line(name: str, x1: str, x2: str, y1: float, y2: float) -> str:
-    return f'<line class="{name}" x1="{x1}" x2="{x2}" y1="{y1:.2f}" y2="{y2:.2f}"/>'
-
-
-def _text(name: str, x: float, y: float, side: str, text: str, gap: int = 0) -> str:
-    return f'<text class="{name}" x="{x:.2f}%" y="{y:.2f}" dx="{gap}" text-anchor="{side}">{escape(text)}</text>'

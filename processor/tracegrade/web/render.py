@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse
 from tracegrade.display import count, elapsed_text, json_text, time_text
 from tracegrade.document.duration import duration_text
 from tracegrade.evaluate.compare.differences import origin
+from tracegrade.web import addresses
 from tracegrade.web.view import RANGES, View, iso_text
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -24,12 +25,22 @@ SECTIONS = (
     ("/traces", "Traces"),
     ("/sessions", "Sessions"),
     ("/rules", "Rules"),
+    ("/experiments", "Experiments"),
     ("/alerts", "Alerts"),
     ("/ingest", "Ingest"),
 )
 
 # Pages that belong to a section with another address.
-_WITHIN = {"/incidents": "/alerts"}
+_WITHIN = {"/incidents": "/alerts", "/runs": "/experiments"}
+
+_ADDRESSES = (
+    addresses.address,
+    addresses.experiment_address,
+    addresses.run_address,
+    addresses.session_address,
+    addresses.span_address,
+    addresses.trace_address,
+)
 
 # Marks of outcomes, in addition to colour.
 _SIGNS = {
@@ -67,6 +78,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals |= {"signs": _SIGNS, "range_names": list(RANGES)}
+    environment.globals |= {function.__name__: function for function in _ADDRESSES}
     environment.filters |= {
         "time": _time,
         "elapsed": _elapsed,
@@ -82,6 +94,7 @@ def _environment() -> Environment:
         "origin": origin,
         "duration": duration_text,
         "short": lambda text: text[:8],
+        "signed": lambda value: f"{value + 0.0:+.4f}".replace("-", "\N{MINUS SIGN}"),
     }
     return environment
 

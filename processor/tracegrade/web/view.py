@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.schema import MINUTE_NS, OUTCOMES
+from tracegrade.store.schema import LIVE, MINUTE_NS, OUTCOMES
 
 # The ranges: minutes, minutes of a step, and its name.
 RANGES: dict[str, tuple[int, int, str]] = {
@@ -80,9 +80,20 @@ class View:
     chosen: dict[str, str]
 
     @property
+    def run(self) -> str:
+        """The run that is shown: unless the address names another, what was judged live."""
+        return self.chosen.get("run", LIVE)
+
+    @property
+    def span_text(self) -> str:
+        """Of what time, or of which run, in words: ``in the last hour``."""
+        return f"in {self.window.text}" if self.run == LIVE else f"in run {self.run}"
+
+    @property
     def result_filter(self) -> ResultFilter:
-        """The filter of the results shown."""
+        """The filter of the results shown; of a run, they are those of any time."""
         chosen = self.chosen.get
+        since_ns, until_ns = (self.window.since_ns, self.window.until_ns) if self.run == LIVE else (None, None)
         return ResultFilter(
             rule=chosen("rule"),
             outcome=chosen("outcome"),
@@ -90,8 +101,9 @@ class View:
             agent=chosen("agent"),
             release=chosen("release"),
             tenant=chosen("tenant"),
-            since_ns=self.window.since_ns,
-            until_ns=self.window.until_ns,
+            since_ns=since_ns,
+            until_ns=until_ns,
+            run=self.run,
         )
 
     def address(self, path: str | None = None, **changed: str | None) -> str:
@@ -108,6 +120,16 @@ class View:
     def section(self, path: str) -> str:
         """The address of another section over the same time, without filters."""
         return replace(self, path=path, chosen={}).address()
+
+    @property
+    def filtered(self) -> bool:
+        """Whether filters are set beside the run."""
+        return bool(self.chosen.keys() - {"run"})
+
+    @property
+    def cleared(self) -> str:
+        """The address without filters, of the same time and run."""
+        return self.address(**dict.fromkeys(self.chosen.keys() - {"run"}))
 
     @property
     def fixed(self) -> str:

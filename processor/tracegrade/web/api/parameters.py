@@ -13,11 +13,8 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 from fastapi import Depends, Query, Request
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
-from sqlalchemy import Connection
 
 from tracegrade.document.duration import duration_s
-from tracegrade.history.experiments import check_stored
-from tracegrade.store.schema import LIVE
 from tracegrade.web.problem import Refusal
 from tracegrade.web.rights import Right, check_right
 from tracegrade.web.sources import Sources, sources_of
@@ -136,16 +133,6 @@ async def refuse_repeated(request: Request) -> None:
     times = Counter(name for name, _ in request.query_params.multi_items())
     if twice := next((name for name, number in times.items() if number > 1), None):
         raise Refusal(400, "invalid-parameter", "Wrong parameter", f"{twice}: expected it once, found it twice")
-
-
-def check_run(connection: Connection, run: str) -> None:
-    """Check that there is a run of this name.
-
-    Raises:
-        NoSuchRun: there is none.
-    """
-    if run != LIVE:
-        check_stored(connection, run)
 
 
 def cursor_of(number: int, place: int = 0) -> str:

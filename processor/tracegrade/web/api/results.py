@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from tracegrade.history.experiments import check_stored
 from tracegrade.store.rates import rates
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import full_evaluations, results
@@ -24,7 +25,6 @@ from tracegrade.web.api.parameters import (
     RunName,
     Time,
     TraceId,
-    check_run,
     cursor_of,
     needs,
     page_of,
@@ -139,7 +139,7 @@ def list_results(sources: ApiSources, query: Annotated[ResultsQuery, Query()]) -
     chosen = query.model_dump(include={"rule", "outcome", "service", "agent", "release", "session", "run"})
     result_filter = ResultFilter(trace_id=trace_id, since_ns=query.since, until_ns=query.until, **chosen)
     with sources.store() as connection:
-        check_run(connection, query.run)
+        check_stored(connection, query.run)
         found = results(connection, result_filter, query.limit + 1, before=read_cursor(query.cursor))
         shown, after = page_of(found, query.limit, lambda result: cursor_of(result.number, result.place))
         items = [evaluation.to_json() for evaluation in full_evaluations(connection, shown)]

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from tracegrade.history.experiments import check_stored
 from tracegrade.history.stored_json import stored_json
 from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs
 from tracegrade.store.heads import NEWEST, TraceHead, trace_heads
@@ -31,7 +32,6 @@ from tracegrade.web.api.parameters import (
     RunName,
     Time,
     TraceId,
-    check_run,
     cursor_of,
     needs,
     page_of,
@@ -197,7 +197,7 @@ def list_traces(sources: ApiSources, query: Annotated[TracesQuery, Query()]) -> 
     chosen = query.model_dump(include={"rule", "outcome", "service", "agent", "release", "session", "run"})
     after = read_cursor(query.cursor)
     with sources.store() as connection:
-        check_run(connection, query.run)
+        check_stored(connection, query.run)
         found = trace_heads(
             connection,
             ResultFilter(since_ns=query.since, until_ns=query.until, **chosen),
@@ -217,7 +217,7 @@ def list_traces(sources: ApiSources, query: Annotated[TracesQuery, Query()]) -> 
 def show_trace(sources: ApiSources, trace_id: TraceId, query: Annotated[RunQuery, Query()]) -> ExactJson:
     """Everything stored of a trace, or session, as `tracegrade traces show` shows it."""
     with sources.store() as connection:
-        check_run(connection, query.run)
+        check_stored(connection, query.run)
         found = stored_traces(connection, bytes.fromhex(trace_id), run=query.run)
     if not found:
         raise not_found(f"trace {trace_id} in the store")
@@ -234,7 +234,7 @@ def explain_trace(sources: ApiSources, trace_id: TraceId, query: Annotated[RunQu
     """What became of each rule on the trace, and why, as `tracegrade why` says it."""
     rule_set = sources.rule_set()
     with sources.store() as connection:
-        check_run(connection, query.run)
+        check_stored(connection, query.run)
         found = stored_traces(connection, bytes.fromhex(trace_id), run=query.run)
         read = [read_judgement(connection, stored, sources.config.traces) for stored in found]
         # While the store is open, as earlier turns of a session are looked up.

@@ -3,12 +3,12 @@
 The navigation is in ``render.SECTIONS``.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.web.pages import alerts, incidents, ingest, overview, rules, sessions, trace, traces
+from tracegrade.web.pages import alerts, experiments, incidents, ingest, overview, rules, runs, sessions, trace, traces
 from tracegrade.web.rights import Right
 
 PAGES: dict[str, Callable[[Request], Response]] = {
@@ -18,6 +18,9 @@ PAGES: dict[str, Callable[[Request], Response]] = {
     "/traces/{trace_id}/spans/{span_id}": trace.show_span,
     "/rules": rules.show_all,
     "/rules/{rule_id}": rules.show,
+    "/experiments": experiments.show_all,
+    "/experiments/{experiment:path}": experiments.show,
+    "/runs/{run:path}": runs.show,
     "/alerts": alerts.show,
     "/incidents/{incident_id}": incidents.show,
     "/sessions": sessions.show_all,
@@ -25,7 +28,9 @@ PAGES: dict[str, Callable[[Request], Response]] = {
     "/ingest": ingest.show,
 }
 
-ACTIONS: dict[str, tuple[Callable[[Request], Response], Right]] = {
+ACTIONS: dict[str, tuple[Callable[[Request], Response | Awaitable[Response]], Right]] = {
+    "/experiments/{experiment:path}": (experiments.change, "run"),
+    "/runs/{run:path}": (runs.change, "run"),
     "/incidents/{incident_id}/accept": (incidents.accept_level, "admin"),
 }
 """What forms of pages do: address -> the function that does it when it is posted, and the right that it needs."""

@@ -6,6 +6,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tracegrade.history.experiments import check_stored
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.heads import NEWEST, session_heads
@@ -37,11 +38,12 @@ class Turn:
 
 def show_all(request: Request) -> Response:
     """One page of sessions, newest first; ``before`` continues after the one of that number."""
-    sources, view = sources_of(request), view_of(request, (*FILTERS, "outcome"))
+    sources, view = sources_of(request), view_of(request, (*FILTERS, "outcome", "run"))
     before = number_of(request, "before", NEWEST)
     with sources.store() as connection:
+        check_stored(connection, view.run)
         found = session_heads(connection, view.result_filter, _AT_A_TIME + 1, before=before)
-        choices = filter_choices(connection, sources.rule_set()) | {"outcome": list(OUTCOMES)}
+        choices = filter_choices(connection, sources.rule_set(), view.run) | {"outcome": list(OUTCOMES)}
     shown = found[:_AT_A_TIME]
     return page(
         request,

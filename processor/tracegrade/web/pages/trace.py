@@ -15,6 +15,7 @@ from tracegrade.evaluate.evidence import Evidence
 from tracegrade.extract.joining import join
 from tracegrade.extract.trace_context import ExtractionContext, SubjectContext
 from tracegrade.history.earlier_turns import Turns
+from tracegrade.history.experiments import check_stored
 from tracegrade.history.why import derived_pairs, read_judgement
 from tracegrade.judge import Evidences
 from tracegrade.match.select import SUBJECTS
@@ -29,6 +30,8 @@ from tracegrade.rule.rule import Rule
 from tracegrade.store.present_hashes import present_hashes
 from tracegrade.store.read import stored_traces
 from tracegrade.store.rule_texts import judges_alike, rules_of
+from tracegrade.store.schema import LIVE
+from tracegrade.web.addresses import session_address, trace_address
 from tracegrade.web.alignment import Alignment, aligned
 from tracegrade.web.render import page
 from tracegrade.web.sources import Sources, sources_of
@@ -95,10 +98,12 @@ def show(request: Request) -> Response:
     everything = "all" in request.query_params
     with sources.store() as connection:
         stored = chosen_trace(connection, request)
-        if stored.trace.members is not None:
-            return RedirectResponse(f"/sessions/{request.path_params['trace_id']}")
+        head = stored.trace
+        if head.members is not None:
+            return RedirectResponse(session_address(request.path_params["trace_id"], head.tenant, head.run))
         values = _values(connection, sources, stored, only, everything)
-    return page(request, "trace.html", title=stored.trace.root_name or "Trace", only=only, **values)
+    whole = trace_address(head.trace_id, head.tenant, head.run, rule=only, all="1")
+    return page(request, "trace.html", title=head.root_name or "Trace", only=only, whole=whole, **values)
 
 
 def show_span(request: Request) -> Response:
@@ -116,10 +121,13 @@ def show_span(request: Request) -> Response:
 
 
 def chosen_trace(connection: Connection, request: Request) -> TraceResult:
-    """The trace, or session, named by the path; if several tenants have it, that of the tenant in the address.
+    """The trace, or session, named by the path, of the run in the address.
+
+    If several tenants have it, it is that of the tenant in the address.
 
     Raises:
         HTTPException: 404, it is not a trace id, or not stored.
+        NoSuchRun: there is no such run.
     """
     written, tenant = request.path_params["trace_id"], request.query_params.get("tenant")
     try:
@@ -128,8 +136,12 @@ def chosen_trace(connection: Connection, request: Request) -> TraceResult:
         trace_id = b""
     if len(trace_id) != 16:
         raise HTTPException(404, f"{written!r} is not a trace id: expected 32 hex digits.")
-    found = stored_traces(connection, trace_id)
+    run = request.query_params.get("run", "") or LIVE
+    check_stored(connection, run)
+    found = stored_traces(connection, trace_id, run=run)
     stored = next((item for item in found if tenant in (None, item.trace.tenant)), None)
+    if stored is None and run != LIVE:
+        raise HTTPException(404, f"Run {run} has no such trace, or retention has deleted it.")
     if stored is None:
         raise HTTPException(
             404,

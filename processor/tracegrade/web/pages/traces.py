@@ -3,6 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tracegrade.history.experiments import check_stored
 from tracegrade.store.heads import NEWEST, trace_heads
 from tracegrade.store.schema import OUTCOMES
 from tracegrade.web.filter_choices import filter_choices
@@ -15,11 +16,12 @@ _AT_A_TIME = 50
 
 def show(request: Request) -> Response:
     """One page of traces; ``before`` continues after the trace of that number."""
-    sources, view = sources_of(request), view_of(request, (*FILTERS, "outcome"))
+    sources, view = sources_of(request), view_of(request, (*FILTERS, "outcome", "run"))
     before = number_of(request, "before", NEWEST)
     with sources.store() as connection:
+        check_stored(connection, view.run)
         found = trace_heads(connection, view.result_filter, _AT_A_TIME + 1, before=before)
-        choices = filter_choices(connection, sources.rule_set()) | {"outcome": list(OUTCOMES)}
+        choices = filter_choices(connection, sources.rule_set(), view.run) | {"outcome": list(OUTCOMES)}
     heads = found[:_AT_A_TIME]
     return page(
         request,
