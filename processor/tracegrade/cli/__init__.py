@@ -22,6 +22,7 @@ COMMANDS = {
     "gate": ("gate", "May this release go out? Pass rates against bounds and a baseline."),
     "baseline": ("baseline", "Save what gates compare with."),
     "traces": ("traces", "Show stored traces."),
+    "promote": ("promote", "Make recorded traces tests of a rule."),
     "why": ("why", "Why was a trace judged as it was, or not at all?"),
     "alerts": ("alerts", "Show alerts."),
     "experiments": ("experiments", "Show and compare stored runs of replay."),

@@ -225,10 +225,9 @@ def kept_requests(stored: "TraceResult") -> "list[Message]":
         KeptSpansError: its spans are damaged, or were stored by another version.
     """
     from tracegrade.codec.kept_spans import trace_of
-    from tracegrade.otlp.from_spans import logs_request, trace_request
+    from tracegrade.otlp.from_spans import requests_of
 
-    trace = trace_of(stored)
-    return [trace_request(trace.spans), *([logs_request(trace.log_records)] if trace.log_records else [])]
+    return requests_of(trace_of(stored))
 
 
 def _print_trace(stored: "TraceResult") -> None:

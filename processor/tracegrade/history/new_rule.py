@@ -155,15 +155,19 @@ def write(folder: Path, draft: Draft) -> list[Path]:
     ]
     files = {folder / "rule.yaml": draft.rule, folder / "tests.yaml": dumped(tests)}
     for name, _, _, requests in draft.traces:
-        # One request is laid out to be read; several are one a line.
-        one = len(requests) == 1
-        files[traces / name] = "".join((laid_out(item) if one else json.dumps(item)) + "\n" for item in requests)
+        files[traces / name] = trace_file(requests)
     schema = folder.parents[1] / SCHEMA
     if not schema.exists():
         files[schema] = json.dumps(rule_schema(), indent=2, ensure_ascii=False) + "\n"
     for path, text in files.items():
         path.write_text(text, encoding="utf-8")
     return list(files)
+
+
+def trace_file(requests: Sequence[dict[str, JsonValue]]) -> str:
+    """The text of a trace's file: one request laid out to be read, several one a line."""
+    one = len(requests) == 1
+    return "".join((laid_out(item) if one else json.dumps(item)) + "\n" for item in requests)
 
 
 def laid_out(value: JsonValue, depth: int = 0) -> str:

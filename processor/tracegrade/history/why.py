@@ -107,7 +107,7 @@ def derived_pairs(read: StoredJudgement, rule_set: RuleSet) -> list[dict[str, An
             if (rule.id, subject.kind, subject.id) in decided:
                 continue
             if item.clause is not None:
-                pairs.append(_pair(rule.id, subject.kind, subject.id, "not_matched", _clause_text(rule, item.clause)))
+                pairs.append(_pair(rule.id, subject.kind, subject.id, "not_matched", clause_text(rule, item.clause)))
             else:
                 reason = "it matches now, but was not in force (or was another) when the trace was judged"
                 pairs.append(_pair(rule.id, subject.kind, subject.id, "not_judged", reason))
@@ -126,7 +126,8 @@ def _pair(rule_id: str, kind: str, subject_id: str, decision: str, reason: str) 
     }
 
 
-def _clause_text(rule: Rule, clause: str) -> str:
+def clause_text(rule: Rule, clause: str) -> str:
+    """In words, that a clause of the rule, as `match.select.Explanation` names it, does not hold."""
     if clause == "unless":
         return "excluded: all clauses of unless hold"
     expected: Any = rule.match.model_dump(mode="json")

@@ -5,6 +5,7 @@ Attributes that nothing reads were never kept, and our own notes are left out. R
 
 from collections.abc import Sequence
 
+from google.protobuf.message import Message
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope, KeyValue
@@ -16,7 +17,13 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span
+from tracegrade.model.trace import Trace
 from tracegrade.otlp.encode import any_value
+
+
+def requests_of(trace: Trace) -> list[Message]:
+    """What was kept of a trace as export requests: its spans, and its log records if it has any."""
+    return [trace_request(trace.spans), *([logs_request(trace.log_records)] if trace.log_records else [])]
 
 
 def trace_request(spans: Sequence[Span]) -> ExportTraceServiceRequest:

@@ -62,7 +62,7 @@ class RuleTest(FileModel):
         return [self.trace] if isinstance(self.trace, str) else self.trace
 
 
-class _RuleTests(RootModel[Annotated[list[RuleTest], Field(min_length=1)]]):
+class RuleTests(RootModel[Annotated[list[RuleTest], Field(min_length=1)]]):
     """A whole tests.yaml."""
 
 
@@ -93,9 +93,9 @@ def run_tests(rule: Rule, rule_path: Path, settings: TracesSettings) -> Iterator
     proof = _Proof()
     for test, sources in _read_tests(path, rule):
         judged = list(replay_sources(read_sources(sources), settings, RuleSet([rule]), "test"))
-        found = _found(rule, judged)
+        found = found_in(rule, judged)
         if isinstance(found, dict) and test.known_gap is None:
-            proof.add(_worst(found.values()), judged)
+            proof.add(worst(found.values()), judged)
         yield Result(rule.id, test, found, _failure(test, found))
     ready_made = rule_path.resolve().is_relative_to(builtin_rules().resolve())
     if missing := proof.missing(rule, ready_made=ready_made):
@@ -132,7 +132,7 @@ class _Proof:
 
 def _read_tests(path: Path, rule: Rule) -> list[tuple[RuleTest, list[str]]]:
     document = read(path)
-    tests = validate(document, _RuleTests).root
+    tests = validate(document, RuleTests).root
     names = [name for name, _ in rule.named_specs()]
     problems: list[Problem] = []
     for position, test in enumerate(tests):
@@ -156,13 +156,14 @@ def _unknown_names(document: Document, position: int, test: RuleTest, names: lis
     ]
 
 
-def _found(rule: Rule, judged: Iterable[Judged]) -> Found:
+def found_in(rule: Rule, judged: Iterable[Judged]) -> Found:
+    """What a test would find: of each evaluation of the rule the worst outcome, or that nothing matched."""
     latest = {item.key: item for item in judged}  # a session is judged again with each of its traces
     evaluations = [evaluation for item in latest.values() for evaluation in evaluations_of(item)]
     found: dict[str, Outcome] = {}
     for name, _ in rule.named_specs():
         if outcomes := [evaluation.outcome for evaluation in _named(evaluations, name)]:
-            found[name] = _worst(outcomes)
+            found[name] = worst(outcomes)
     return found or NOT_MATCHED
 
 
@@ -170,7 +171,8 @@ def _named(evaluations: list[Evaluation], name: str) -> Iterator[Evaluation]:
     return (evaluation for evaluation in evaluations if evaluation.evaluation == name)
 
 
-def _worst(outcomes: Iterable[Outcome]) -> Outcome:
+def worst(outcomes: Iterable[Outcome]) -> Outcome:
+    """The one that counts of several: fail, else error, else not_evaluable, else pass."""
     return min(outcomes, key=_WORST_FIRST.index)
 
 

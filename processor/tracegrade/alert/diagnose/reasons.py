@@ -28,7 +28,7 @@ _VARYING = re.compile(
     r"|\d{3,}"
 )
 
-_Key: TypeAlias = tuple[str, tuple[str, ...]]
+ReasonKey: TypeAlias = tuple[str, tuple[str, ...]]
 """An evaluation, and its text around what differs."""
 
 
@@ -70,7 +70,7 @@ def reasons(
         shares: of bad results.
         include_values: whether values of traces may be told.
     """
-    groups: dict[_Key, _Group] = {}
+    groups: dict[ReasonKey, _Group] = {}
     now, then = (list(_said(connection, watched, cases[:MOST_READ])) for cases in (since, before))
     for case, said in now:
         for key, (words, evaluation) in said.items():
@@ -90,9 +90,18 @@ def reasons(
     return [reason for reason, _ in found[:MOST_REASONS]], traces_of(told)
 
 
+def reason_key(evaluation: Evaluation) -> ReasonKey:
+    """What bad evaluations for the same reason have in common: numbers, ids and the like in their texts may differ."""
+    return evaluation.evaluation, tuple(_VARYING.split(_text(evaluation)))
+
+
+def _text(evaluation: Evaluation) -> str:
+    return explanation(evaluation, False)[:_LONGEST_TEXT]
+
+
 def _said(
     connection: Connection, watched: Watched, cases: Sequence[Case]
-) -> Iterator[tuple[Case, dict[_Key, tuple[list[str], Evaluation]]]]:
+) -> Iterator[tuple[Case, dict[ReasonKey, tuple[list[str], Evaluation]]]]:
     """Why each case is bad: what differs in each text, and the evaluation that says so."""
     results = with_values(connection, cases)
     of_subject: dict[tuple[int, str, str], list[Evaluation]] = {}
@@ -101,21 +110,20 @@ def _said(
             subject = evaluation.subject
             of_subject.setdefault((number, subject.kind, subject.id), []).append(evaluation)
     for case in cases:
-        said: dict[_Key, tuple[list[str], Evaluation]] = {}
+        said: dict[ReasonKey, tuple[list[str], Evaluation]] = {}
         for evaluation in of_subject.get((case.number, SUBJECT_KINDS[case.kind], case.subject), ()):
             if (
                 evaluation.rule_id == watched.alert.rule_id
                 and watched.evaluation in ("", evaluation.evaluation)
                 and OUTCOMES.index(evaluation.outcome) in watched.bad
             ):
-                text = explanation(evaluation, False)[:_LONGEST_TEXT]
-                key = evaluation.evaluation, tuple(_VARYING.split(text))
-                said.setdefault(key, (_VARYING.findall(text), evaluation))
+                key = reason_key(evaluation)
+                said.setdefault(key, (_VARYING.findall(_text(evaluation)), evaluation))
         if said:
             yield case, said
 
 
-def _reason(key: _Key, group: _Group, now: int, then: int, shares: Shares, include_values: bool) -> Reason:
+def _reason(key: ReasonKey, group: _Group, now: int, then: int, shares: Shares, include_values: bool) -> Reason:
     evaluation, pieces = key
     words = [_DIFFERS if word is None else word for word in group.words]
     text = "".join(piece + word for piece, word in zip(pieces, [*words, ""], strict=True))

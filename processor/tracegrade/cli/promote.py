@@ -1,0 +1,241 @@
+"""``tracegrade promote``: recorded traces become tests of a rule, or cases of a suite."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracegrade.cli.output import EXIT_FAILED, format_option, print_json, print_line, print_table, reports_errors
+from tracegrade.cli.rule_paths import rules_of_id
+from tracegrade.cli.rule_tests import print_results
+from tracegrade.cli.run_option import check_run, run_option
+from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.times import TIME
+from tracegrade.cli.trace_id_argument import TRACE_ID
+from tracegrade.display import count
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
+    from tracegrade.history.promote.beside_rule import Item
+    from tracegrade.history.promote.promotion import How, Promotion
+    from tracegrade.history.promote.test_files import RuleTestFiles
+    from tracegrade.rule.rule import Rule
+
+
+@click.command()
+@click.argument("trace_ids", nargs=-1, type=TRACE_ID, metavar="[TRACE_ID...]")
+@click.option("--rule", "rule_id", metavar="ID", help="The rule whose test the traces become.")
+@click.option(
+    "--rules",
+    "rule_paths",
+    multiple=True,
+    metavar="PATH",
+    help="Where the rule is, instead of the rules in the settings.",
+)
+@click.option("--failing", metavar="ID", help="The newest traces on which this rule failed, instead of TRACE_IDs.")
+@click.option("--since", type=TIME, help="With --failing: only first received at this time or later.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="With --failing: at most this many."
+)
+@click.option(
+    "--distinct", type=click.Choice(["reason"]), help="With --failing: of the traces with the same reason the newest."
+)
+@click.option(
+    "--expect",
+    multiple=True,
+    metavar="[NAME=]OUTCOME",
+    help="What is expected, if it is not what the rule says now: pass, fail, not_evaluable, error; or not_matched.",
+)
+@click.option("--known-gap", default="", metavar="WHY", help="Why the rule does not say yet what --expect expects.")
+@click.option("--keep", multiple=True, metavar="PATH", help="Do not redact what stands there; * is any text.")
+@click.option("--no-redact", is_flag=True, help="Write values as they are: for data that was made up.")
+@click.option("--dry-run", is_flag=True, help="Write nothing; show what would be written.")
+@run_option
+@settings_options
+@format_option
+@reports_errors
+def command(
+    config: "Config",
+    output_format: str,
+    trace_ids: tuple[bytes, ...],
+    rule_id: str | None,
+    rule_paths: tuple[str, ...],
+    failing: str | None,
+    since: int | None,
+    limit: int,
+    distinct: str | None,
+    expect: tuple[str, ...],
+    known_gap: str,
+    keep: tuple[str, ...],
+    no_redact: bool,
+    dry_run: bool,
+    run: str,
+) -> None:
+    """Make recorded traces tests of a rule.
+
+    Each trace is written beside the rule, in traces/, with an entry in its tests.yaml that expects what the rule says
+    of it now. It is shortened to what dialects and the rule read, and redacted: e-mail addresses, phone and card
+    numbers, secrets and ids of calls are replaced, the same value always by the same. The rule says of it what it said
+    before, or nothing is written. If the rule has no failing or no passing trace yet, the newest one that is stored is
+    written as well.
+
+    JSON: one line for each trace: {trace_id, rule, status, test, expect, known_gap, files, spans, spans_before, kept,
+    redacted, not_redacted, message}.
+
+    Exit code 1: a test that was written does not hold.
+    """
+    from tracegrade.history.promote.promotion import How
+    from tracegrade.history.promote.test_files import write
+    from tracegrade.rule.load import load_rules
+
+    chosen = _rule_asked_for(trace_ids, rule_id, failing)
+    if known_gap and not expect:
+        raise click.UsageError("--known-gap says why --expect does not hold yet: give --expect, too")
+    named = rule_paths or config.rules.paths
+    rule_set = load_rules(named, semantic_model=config.rules.semantic_model)
+    (rule,) = rules_of_id(rule_set, chosen)
+    how = How(not no_redact, keep, expect, known_gap)
+    search = _Search(trace_ids, since, limit, distinct is not None)
+    items, files = _promote(config, rule, Path(rule_set.paths[rule.id]), named, run, search, how)
+    if not dry_run:
+        write(files.files)
+    if output_format == "json":
+        print_json(_item_json(item, rule, files, dry_run) for item in items)
+    else:
+        _print(items, files, dry_run)
+    if files.files and not dry_run and not _tests_hold(rule, rule_set.paths[rule.id], items, config, output_format):
+        sys.exit(EXIT_FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Which traces: those named, or the newest that fail."""
+
+    trace_ids: Sequence[bytes]
+    since_ns: int | None
+    limit: int
+    distinct: bool
+
+
+def _rule_asked_for(trace_ids: Sequence[bytes], rule_id: str | None, failing: str | None) -> str:
+    if failing is not None:
+        if trace_ids or rule_id not in (None, failing):
+            raise click.UsageError(
+                "give either TRACE_IDs and --rule ID, or --failing ID, which finds the traces itself"
+            )
+        return failing
+    if not trace_ids:
+        raise click.UsageError("give TRACE_IDs, or --failing ID to take the newest traces on which that rule failed")
+    if rule_id is None:
+        raise click.UsageError(
+            "give --rule ID: the rule whose test the traces become ('tracegrade why' names those that fail)"
+        )
+    return rule_id
+
+
+def _promote(
+    config: "Config", rule: "Rule", path: Path, named: Sequence[str], run: str, search: _Search, how: "How"
+) -> "tuple[list[Item], RuleTestFiles]":
+    from tracegrade.history.promote.beside_rule import Promoter
+    from tracegrade.history.promote.chosen import failing_traces
+    from tracegrade.history.promote.test_files import RuleTestFiles, check_place
+    from tracegrade.store.open import reading_store
+
+    check_place(path, named)
+    files = RuleTestFiles.beside(path)
+    with reading_store(config.store_url) as connection:
+        check_run(connection, run)
+        promoter = Promoter(connection, run, rule, config.traces, how)
+        trace_ids = search.trace_ids or failing_traces(
+            connection, rule.id, run, search.since_ns, search.limit, distinct=search.distinct
+        )
+        items = promoter.add(files, trace_ids, lenient=not search.trace_ids)
+        if files.files:
+            items += promoter.balance(files)
+    return items, files
+
+
+def _item_json(item: "Item", rule: "Rule", files: "RuleTestFiles", dry_run: bool) -> dict[str, Any]:
+    made = item.promotion
+    written = "would_write" if dry_run else "written"
+    return {
+        "trace_id": item.id,
+        "rule": rule.id,
+        "status": "there" if item.is_there else "left_out" if made is None else written,
+        "test": made.description if made else None,
+        "expect": made.expect if made else None,
+        "known_gap": made.known_gap or None if made else None,
+        "files": [str(path) for path in files.of(made)] if made else [],
+        "spans": made.spans if made else None,
+        "spans_before": made.spans_before if made else None,
+        "kept": made.kept_more or None if made else None,
+        "redacted": made.redaction.counts if made else {},
+        "not_redacted": made.redaction.kept if made else [],
+        "message": item.message or None,
+    }
+
+
+def _print(items: "Sequence[Item]", files: "RuleTestFiles", dry_run: bool) -> None:
+    made = [(item, item.promotion) for item in items if item.promotion is not None]
+    if made:
+        print_table(
+            "",
+            ["trace", "expected", "spans", "redacted"],
+            [
+                [
+                    item.id,
+                    _expected_text(promoted),
+                    f"{promoted.spans} of {promoted.spans_before}",
+                    ", ".join(f"{number} {name}" for name, number in promoted.redaction.counts.items()) or "nothing",
+                ]
+                for item, promoted in made
+            ],
+            whole=["trace"],
+        )
+    for item in items:
+        for note in _notes(item):
+            print_line(f"Trace {item.id} {note}.", err=item.promotion is None and not item.is_there)
+    for path in files.files:
+        print_line(f"{'would write' if dry_run else 'wrote'} {path}")
+    if not items:
+        print_line("No such traces.")
+    if files.files and (lacking := files.lacks()):
+        words = " and ".join({"fail": "fails", "pass": "passes"}[outcome] for outcome in lacking)
+        print_line(
+            f"'tracegrade rules test' also asks for a trace that {words} the rule, and the store has none: promote one "
+            "when there is one, or write one by hand.",
+            err=True,
+        )
+
+
+def _expected_text(promoted: "Promotion") -> str:
+    from tracegrade.pipeline.rule_tests import shown
+
+    return shown(promoted.expect) + (", a known gap" if promoted.known_gap else "")
+
+
+def _notes(item: "Item") -> list[str]:
+    notes = [item.message] if item.message else []
+    if item.balances:
+        notes.append(
+            f"was added because the rule had no trace that {'fails' if item.balances == 'fail' else 'passes'} it"
+        )
+    if item.promotion is not None and item.promotion.kept_more:
+        notes.append(f"keeps {item.promotion.kept_more}: without, the rule says something else")
+    if item.promotion is not None and (kept := item.promotion.redaction.kept):
+        notes.append(f"keeps {count(len(kept), 'value')} that looks personal or secret, at {', '.join(kept)}")
+    return notes
+
+
+def _tests_hold(rule: "Rule", path: str, items: "Sequence[Item]", config: "Config", output_format: str) -> bool:
+    """Whether the tests that were written hold, as ``rules test`` runs them; prints how it went."""
+    from tracegrade.pipeline.rule_tests import run_tests
+
+    new = {item.promotion.description for item in items if item.promotion is not None}
+    results = [one for one in run_tests(rule, Path(path), config.traces) if one.test and one.test.description in new]
+    if output_format == "table":
+        print_results(results)
+    return not any(result.failure for result in results)

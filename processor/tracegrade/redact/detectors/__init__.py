@@ -1,0 +1,1 @@
+"""One kind of personal data or secret a file, or a table of them."""

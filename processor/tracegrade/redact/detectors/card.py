@@ -1,0 +1,49 @@
+"""Numbers of payment cards: as long as the issuer's are, beginning with its digits, with a right check digit (Luhn).
+
+Source: ISO/IEC 7812-1; the issuers' ranges of first digits.
+"""
+
+import re
+from collections.abc import Iterator
+
+from tracegrade.redact.detector import Detector, Part
+
+_DIGITS = re.compile(r"(?<![\w.+\-])\d(?:[ \-]?\d){12,18}+(?![\w\-])(?!\.\d)")
+_ISSUED = re.compile(
+    r"4\d{12}(?:\d{3}){0,2}"  # Visa
+    r"|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}"  # Mastercard
+    r"|3[47]\d{13}"  # American Express
+    r"|3(?:0[0-5]|[68]\d)\d{11}"  # Diners Club
+    r"|(?:6011|65\d\d|64[4-9]\d)\d{12}"  # Discover
+    r"|35(?:2[89]|[3-8]\d)\d{12}"  # JCB
+    r"|62\d{14,17}"  # UnionPay
+)
+_OF_STAND_IN = slice(2, 7)  # zeros there: one card in a hundred thousand
+
+
+def _find(text: str, key: str) -> Iterator[Part]:
+    for match in _DIGITS.finditer(text):
+        digits = _digits_of(match.group())
+        is_card = _ISSUED.fullmatch(digits) is not None and _luhn_sum(digits) % 10 == 0
+        if is_card and digits[_OF_STAND_IN].strip("0"):
+            yield match.span()
+
+
+def _stand_in(value: str, number: int) -> str:
+    """The issuer's first two digits, zeros, the number, and the check digit that is right for them."""
+    digits = _digits_of(value)
+    body = digits[:2] + str(number).rjust(len(digits) - 3, "0")
+    left = iter(body + str(-_luhn_sum(body + "0") % 10))
+    return "".join(next(left) if character.isdigit() else character for character in value)
+
+
+def _digits_of(text: str) -> str:
+    return "".join(filter(str.isdigit, text))
+
+
+def _luhn_sum(digits: str) -> int:
+    doubled = (int(digit) * 2 for digit in digits[-2::-2])
+    return sum(map(int, digits[-1::-2])) + sum(twice - 9 if twice > 9 else twice for twice in doubled)
+
+
+DETECTOR = Detector("card", _find, _stand_in, identity=_digits_of, in_numbers=True)

@@ -1,0 +1,93 @@
+"""Keys and tokens of services, by the forms that their issuers publish.
+
+A token stands by itself, between characters that no token has. One with a checksum is found within longer words too,
+where its checksum is right; by itself it is found in any case, since issuers change how they count.
+
+Sources: the issuers' documentation of their formats; GitHub, "Behind GitHub's new authentication token formats", on
+prefix and checksum, which npm shares.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from zlib import crc32
+
+from tracegrade.redact.detector import Detector, Part
+from tracegrade.redact.likeness import is_likeness, likeness
+
+_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_CHECKED = 6  # digits in base 62 at the end of a token
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """One form of token: what it begins with, what follows, and whether its end is right for its rest.
+
+    The beginning tells a token from other text, so texts without any of ``begins`` are not searched. The beginning
+    stays in the stand-in.
+    """
+
+    name: str
+    begins: tuple[str, ...]
+    rest: str
+    is_whole: Callable[[str], bool] | None = None
+
+
+def _has_crc32(token: str) -> bool:
+    """Whether the last six digits are the CRC-32, in base 62, of what stands between the first ``_`` and them."""
+    body = token.partition("_")[2]
+    number, written = crc32(body[:-_CHECKED].encode()), ""
+    for _ in range(_CHECKED):
+        number, digit = divmod(number, 62)
+        written = _BASE62[digit] + written
+    return written == body[-_CHECKED:]
+
+
+_FORMS = (
+    _Form("aws_access_key", ("AKIA", "ASIA", "ABIA", "ACCA"), r"[A-Z0-9]{16}"),
+    _Form("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"[A-Za-z0-9]{36}", _has_crc32),
+    _Form("github_token", ("github_pat_",), r"[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
+    _Form("gitlab_token", ("glpat-", "gldt-", "glrt-", "glptt-"), r"[\w\-]{20,64}"),
+    _Form("slack_token", ("xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxe-", "xoxe.xoxp-", "xapp-"), r"[\w\-]{10,}"),
+    _Form(
+        "slack_webhook",
+        ("hooks.slack.com/services/", "hooks.slack.com/workflows/"),
+        r"T\w{8,12}/[AB]\w{8,12}/\w{20,64}",
+    ),
+    _Form("anthropic_key", ("sk-ant-",), r"[\w\-]{20,}"),
+    _Form("openai_key", ("sk-proj-", "sk-svcacct-", "sk-admin-", "sk-"), r"(?!ant-|proj-|svcacct-|admin-)[\w\-]{20,}"),
+    _Form("stripe_key", ("sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"), r"[A-Za-z0-9]{16,}"),
+    _Form("google_api_key", ("AIza",), r"[\w\-]{35}"),
+    _Form("google_oauth", ("ya29.", "GOCSPX-"), r"[\w\-]{20,}"),
+    _Form("npm_token", ("npm_",), r"[A-Za-z0-9]{36}", _has_crc32),
+    _Form("pypi_token", ("pypi-AgEIcHlwaS5vcmc", "pypi-AgENdGVzdC5weXBpLm9yZw"), r"[\w\-]{50,}"),
+    _Form("hugging_face_token", ("hf_",), r"[A-Za-z0-9]{34,}"),
+    _Form("sendgrid_key", ("SG.",), r"[\w\-]{22}\.[\w\-]{43}"),
+    _Form("digitalocean_token", ("dop_v1_", "doo_v1_", "dor_v1_"), r"[0-9a-f]{64}"),
+    _Form("shopify_token", ("shpat_", "shpca_", "shppa_", "shpss_"), r"[0-9a-fA-F]{32}"),
+    _Form("databricks_token", ("dapi",), r"[0-9a-f]{32}"),
+    _Form("azure_key", ("AccountKey=", "SharedAccessKey="), r"[A-Za-z0-9+/]{43,88}={0,2}"),
+)
+
+
+def _detector(form: _Form) -> Detector:
+    begins = "|".join(map(re.escape, sorted(form.begins, key=len, reverse=True)))
+    token = rf"(?:{begins})({form.rest})"
+    by_itself = re.compile(rf"(?<![A-Za-z0-9]){token}(?![A-Za-z0-9])", re.ASCII)
+    within = re.compile(token, re.ASCII) if form.is_whole is not None else None
+    return Detector(form.name, partial(_find, form, by_itself, within), likeness)
+
+
+def _find(
+    form: _Form, by_itself: re.Pattern[str], within: re.Pattern[str] | None, text: str, key: str
+) -> Iterator[Part]:
+    if not any(begin in text for begin in form.begins):
+        return
+    found = {match.span(1) for match in by_itself.finditer(text)}
+    if within is not None and form.is_whole is not None:
+        found |= {match.span(1) for match in within.finditer(text) if form.is_whole(match.group())}
+    yield from sorted(part for part in found if not is_likeness(text[slice(*part)]))
+
+
+DETECTORS = tuple(map(_detector, _FORMS))

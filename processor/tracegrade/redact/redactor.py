@@ -1,0 +1,129 @@
+"""Replaces what detectors find in values by stand-ins, the same value always by the same."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TypeAlias
+
+from tracegrade.model.json_value import JsonValue
+from tracegrade.redact.detector import Detector, Part
+from tracegrade.redact.json_text import Leaf, Path, is_json, rewritten
+
+Finding: TypeAlias = tuple[str, str]
+"""The name of a detector, and what all spellings of the value that it found have in common."""
+
+_MAX_DEPTH = 8  # JSON in JSON in JSON ...
+NO_VALUES: Collection[Finding] = frozenset()
+
+
+class Redactor:
+    """Detectors, and the stand-ins that were given so far.
+
+    Attributes:
+        counts: how often each detector found something that was replaced.
+        places: of each value that was found, replaced or kept, the paths at which it stood.
+        in_numbers: the values that stood as a number somewhere.
+    """
+
+    def __init__(
+        self,
+        detectors: Sequence[Detector],
+        *,
+        keep: Collection[Finding] = NO_VALUES,
+        is_taken: Callable[[str], bool] = lambda stand_in: False,
+    ) -> None:
+        """A redactor that has seen nothing.
+
+        Args:
+            detectors: in order of preference.
+            keep: values that stay as they are, wherever they stand.
+            is_taken: whether a text is in use as something else, so that it cannot be a stand-in.
+        """
+        self.counts: Counter[str] = Counter()
+        self.places: dict[Finding, set[Path]] = {}
+        self.in_numbers: set[Finding] = set()
+        self._detectors = detectors
+        self._keep = keep
+        self._is_taken = is_taken
+        self._numbers: dict[Finding, int] = {}
+        self._last: Counter[str] = Counter()
+
+    def value(self, value: JsonValue, place: Path = ()) -> JsonValue:
+        """`value` with stand-ins; `place` is where it stands, such as the key of an attribute.
+
+        Texts that are JSON are read as such, and what is in them has a path that goes on from theirs.
+        """
+        if isinstance(value, str):
+            return self.text(value, place)
+        if isinstance(value, dict):
+            # Paths name what stands there now: the keys themselves may be what was found.
+            named = ((self._plain(key, place, ""), member) for key, member in value.items())
+            return {key: self.value(member, (*place, key)) for key, member in named}
+        if isinstance(value, list):
+            return [self.value(item, (*place, number)) for number, item in enumerate(value)]
+        if type(value) is int:
+            written = str(value)
+            return value if (other := self._number(written, place)) == written else int(other)
+        return value
+
+    def text(self, text: str, place: Path = (), depth: int = 0) -> str:
+        """As `value`, of a text."""
+        if depth < _MAX_DEPTH and is_json(text):
+
+            def replace(found: str, leaf: Leaf, path: Path) -> str:
+                at = (*place, *path)
+                if leaf == "number":
+                    return self._number(found, at)
+                return self._plain(found, at, "") if leaf == "key" else self.text(found, at, depth + 1)
+
+            return rewritten(text, replace)
+        return self._plain(text, place, _name(place))
+
+    def _number(self, written: str, place: Path) -> str:
+        if not written.isdigit():
+            return written
+        detectors = [detector for detector in self._detectors if detector.in_numbers]
+        return self._replaced(written, place, _name(place), detectors, in_number=True)
+
+    def _plain(self, text: str, place: Path, key: str) -> str:
+        return self._replaced(text, place, key, self._detectors)
+
+    def _replaced(
+        self, text: str, place: Path, key: str, detectors: Sequence[Detector], *, in_number: bool = False
+    ) -> str:
+        found = _apart((detector, part) for detector in detectors for part in detector.find(text, key))
+        if not found:
+            return text
+        pieces, end = [], 0
+        for (start, part_end), detector in found:
+            value = text[start:part_end]
+            finding = detector.name, detector.identity(value)
+            self.places.setdefault(finding, set()).add(place)
+            if in_number:
+                self.in_numbers.add(finding)
+            other = value if finding in self._keep else self._stand_in(detector, finding, value)
+            pieces += [text[end:start], other]
+            end = part_end
+        return "".join(pieces) + text[end:]
+
+    def _stand_in(self, detector: Detector, finding: Finding, value: str) -> str:
+        self.counts[detector.name] += 1
+        if finding not in self._numbers:
+            number = self._last[detector.name] + 1
+            while self._is_taken(detector.stand_in(value, number)):
+                number += 1
+            self._numbers[finding] = self._last[detector.name] = number
+        return detector.stand_in(value, self._numbers[finding])
+
+
+def _name(place: Path) -> str:
+    """The key under which a value stands; items of a list stand under that of the list."""
+    return next((part for part in reversed(place) if isinstance(part, str)), "")
+
+
+def _apart(found: Iterator[tuple[Detector, Part]]) -> list[tuple[Part, Detector]]:
+    """What was found, in order; of parts that overlap, the one that was found first."""
+    chosen: list[tuple[Part, Detector]] = []
+    for detector, (start, end) in found:
+        if all(end <= other[0] or other[1] <= start for other, _ in chosen):
+            chosen.append(((start, end), detector))
+    return sorted(chosen, key=lambda item: item[0])

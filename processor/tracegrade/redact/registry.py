@@ -1,0 +1,29 @@
+"""The detectors by name, in order of preference: where two find the same text, the first decides what it is."""
+
+from tracegrade.redact.detector import Detector
+from tracegrade.redact.detectors import card, email, jwt, named_secret, phone, private_key, tokens, url_password
+
+
+def _by_name(*detectors: Detector) -> dict[str, tuple[Detector, ...]]:
+    found: dict[str, tuple[Detector, ...]] = {}
+    for detector in detectors:
+        found[detector.name] = (*found.get(detector.name, ()), detector)
+    return found
+
+
+# A service's token may have several forms.
+DETECTORS: dict[str, tuple[Detector, ...]] = _by_name(
+    private_key.DETECTOR,
+    jwt.DETECTOR,
+    *tokens.DETECTORS,
+    url_password.DETECTOR,
+    email.DETECTOR,
+    card.DETECTOR,
+    phone.DETECTOR,
+    named_secret.DETECTOR,  # last: the others know the form, and keep it
+)
+
+
+def all_detectors() -> tuple[Detector, ...]:
+    """All of them, in order of preference."""
+    return tuple(detector for some in DETECTORS.values() for detector in some)

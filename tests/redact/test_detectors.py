@@ -1,0 +1,174 @@
+"""What each detector finds, what it leaves, and what stands in for it."""
+
+import pkgutil
+import re
+from importlib import import_module
+from zlib import crc32
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tracegrade.redact.detectors as folder
+from tracegrade.redact.detector import Detector
+from tracegrade.redact.detectors import card, tokens
+from tracegrade.redact.registry import DETECTORS, all_detectors
+
+_JWT_HEADER = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9"
+_KEY_LINES = "MIIEpAIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF8PbnGy0AHB7MhgHcTz6sE2I2yPB"
+
+
+def _checked(begin: str, body: str) -> str:
+    """A token whose end is the CRC-32 of `body` in base 62."""
+    digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    number, end = crc32(body.encode()), ""
+    for _ in range(6):
+        number, digit = divmod(number, 62)
+        end = digits[digit] + end
+    return begin + body + end
+
+
+GITHUB = _checked("ghp_", "zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ")
+
+FOUND = [
+    ("email", "ask Ann.Lee+x@acme.co.uk now", "", "Ann.Lee+x@acme.co.uk"),
+    ("email", "<o'neil@acme.io>", "", "o'neil@acme.io"),
+    ("email", r"'first line\nann@acme.io'", "", "ann@acme.io"),
+    ("email", "jürgen@müller.de", "", "jürgen@müller.de"),
+    ("phone", "call +49 30 1234567.", "", "+49 30 1234567"),
+    ("phone", "tel:+14155552671", "", "+14155552671"),
+    ("phone", "or (415) 555-2671!", "", "(415) 555-2671"),
+    ("phone", "4155552671", "mobileNumber", "4155552671"),
+    ("phone", "0171 2345678", "customer_phone", "0171 2345678"),
+    ("card", "paid by 4111 1111 1111 1111.", "", "4111 1111 1111 1111"),
+    ("card", "378282246310005", "", "378282246310005"),
+    ("card", "5555-5555-5555-4444", "", "5555-5555-5555-4444"),
+    ("aws_access_key", "id=AKIAIOSFODNN7EXAMPLE;", "", "IOSFODNN7EXAMPLE"),
+    ("github_token", GITHUB, "", GITHUB[4:]),
+    ("github_token", f"x{GITHUB}y", "", GITHUB[4:]),  # within a word, where its checksum is right
+    ("slack_token", "xoxb-123456789012-abcDEF", "", "123456789012-abcDEF"),
+    ("openai_key", "sk-proj-abcDEF1234567890abcd", "", "abcDEF1234567890abcd"),
+    ("anthropic_key", "sk-ant-api03-abcDEF1234567890", "", "api03-abcDEF1234567890"),
+    ("stripe_key", "sk_live_4eC39HqLyjWDarjtT1zdp7dc", "", "4eC39HqLyjWDarjtT1zdp7dc"),
+    ("google_api_key", "AIzaSyD-9tSrke72PouQMnMX-a7eZSW0jkFMBWY", "", "SyD-9tSrke72PouQMnMX-a7eZSW0jkFMBWY"),
+    (
+        "jwt",
+        f"{_JWT_HEADER}.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmN",
+        "",
+        "eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmN",
+    ),
+    (
+        "private_key",
+        f"-----BEGIN RSA PRIVATE KEY-----\n{_KEY_LINES}\n-----END RSA PRIVATE KEY-----",
+        "",
+        f"\n{_KEY_LINES}\n",
+    ),
+    ("private_key", rf"-----BEGIN PRIVATE KEY-----\n{_KEY_LINES}", "", rf"\n{_KEY_LINES}"),
+    ("url_password", "postgres://shop:s3cret@db/orders", "", "s3cret"),
+    ("named_secret", "hunter2!", "password", "hunter2!"),
+    ("named_secret", "a1b2c3d4", "clientSecret", "a1b2c3d4"),
+    ("named_secret", "Bearer a1b2c3d4", "http.request.header.authorization", "a1b2c3d4"),
+    ("named_secret", "connect --api_key=a1b2c3d4 now", "", "a1b2c3d4"),
+    ("named_secret", "Authorization: Bearer abcdefgh", "", "abcdefgh"),
+    ("named_secret", "{'password': 'letmein!'}", "", "letmein!"),
+]
+
+LEFT = [
+    ("email", "user7@example.com git@github.com:acme/shop.git @ann ann@ a@b"),
+    ("phone", "1795310022046634930 2026-11-23T09:00:00+0000 10.0.0.1 3.14159265358 +1 400 000 0001"),
+    ("phone", "order 4155552671 for 123-456-7890"),
+    ("card", "4111 1111 1111 1112 1795310022046634930 4111111111111111.5 a4111111111111111"),
+    ("aws_access_key", "AKIA AKIAshort"),
+    ("github_token", f"x{GITHUB[:-1]}_y ghp_ghp_"),
+    ("openai_key", "sk-short task-list-of-the-whole-department"),
+    ("jwt", "eyJub3QiOiJhIGhlYWRlciJ9.eyJzdWIiOiIxIn0.abc"),
+    ("private_key", "-----BEGIN PUBLIC KEY-----\nMIIEpAIBAAKCAQEA0Z3VS5JJ\n-----END PUBLIC KEY-----"),
+    ("url_password", "http://db:5432/orders postgres://shop:${PASSWORD}@db"),
+    ("named_secret", "the password: please change it; secret=<hidden>"),
+]
+
+
+def _found(name: str, text: str, key: str = "") -> list[str]:
+    return [text[slice(*part)] for detector in DETECTORS[name] for part in detector.find(text, key)]
+
+
+@pytest.mark.parametrize(("name", "text", "key", "value"), FOUND)
+def test_a_value_is_found(name: str, text: str, key: str, value: str) -> None:
+    assert _found(name, text, key) == [value]
+
+
+@pytest.mark.parametrize(("name", "text"), LEFT)
+def test_what_only_looks_like_one_is_left(name: str, text: str) -> None:
+    assert _found(name, text) == []
+
+
+@pytest.mark.parametrize(("name", "text", "key", "value"), FOUND)
+def test_a_stand_in_is_not_found_again_and_differs_with_its_number(name: str, text: str, key: str, value: str) -> None:
+    (detector, *_) = [one for one in DETECTORS[name] if list(one.find(text, key))]
+    stand_ins = [detector.stand_in(value, number) for number in range(1, 200)]
+    assert len(set(stand_ins)) == len(stand_ins)
+    for stand_in in stand_ins[:20]:
+        replaced = text.replace(value, stand_in)
+        assert not [one.name for one in all_detectors() if list(one.find(replaced, key))], replaced
+
+
+def test_a_stand_in_has_the_form_of_the_value() -> None:
+    (github, aws, private) = (DETECTORS[name][0] for name in ("github_token", "aws_access_key", "private_key"))
+    assert re.fullmatch("[A-Za-z0-9]{36}", github.stand_in(GITHUB[4:], 3))
+    assert re.fullmatch("[A-Z2-7]{16}", aws.stand_in("IOSFODNN7EXAMPLE", 3))
+    assert private.stand_in("\\nAb/1=\\n", 1) == "\\nAa/3=\\n"
+    assert DETECTORS["phone"][0].stand_in("+49 (30) 123-4567", 12) == "+49 (30) 000-0012"
+
+
+@given(st.from_regex(card._ISSUED, fullmatch=True).filter(str.isascii), st.integers(1, 9999))
+def test_a_stand_in_of_a_card_is_of_the_same_issuer_and_has_a_right_check_digit(digits: str, number: int) -> None:
+    stand_in = card.DETECTOR.stand_in(digits, number)
+    assert (len(stand_in), stand_in[:2]) == (len(digits), digits[:2])
+    assert card._luhn_sum(stand_in) % 10 == 0
+    assert not list(card.DETECTOR.find(stand_in, ""))
+
+
+def test_the_check_digit_of_cards_is_that_of_luhn() -> None:
+    """7992739871x: the example of the algorithm, whose check digit is 3."""
+    assert [digit for digit in range(10) if card._luhn_sum(f"7992739871{digit}") % 10 == 0] == [3]
+
+
+def test_a_token_with_a_wrong_checksum_is_found_by_itself_alone() -> None:
+    wrong = GITHUB[:-1] + ("a" if GITHUB[-1] != "a" else "b")
+    assert _found("github_token", f"token {wrong}") == [wrong[4:]]
+    assert _found("github_token", f"x{wrong}y") == []
+    assert _found("github_token", f"x{GITHUB}y") == [GITHUB[4:]]
+
+
+def test_every_file_of_detectors_is_in_the_registry() -> None:
+    in_files: set[Detector] = set(tokens.DETECTORS)
+    for found in pkgutil.iter_modules(folder.__path__):
+        module = import_module(f"{folder.__name__}.{found.name}")
+        if hasattr(module, "DETECTOR"):
+            in_files.add(module.DETECTOR)
+        else:
+            assert module is tokens, found.name
+    assert set(all_detectors()) == in_files
+    assert all(detector.name == name for name, some in DETECTORS.items() for detector in some)
+
+
+@pytest.mark.parametrize("detector", all_detectors(), ids=lambda detector: detector.name)
+def test_the_time_of_a_detector_grows_with_the_text_alone(detector: Detector) -> None:
+    """By what a regular expression would step back over: long runs of what values begin with."""
+    for piece in (
+        "a",
+        "a.",
+        "1 ",
+        "+1",
+        "eyJ",
+        "a@",
+        "://:",
+        "-----BEGIN PRIVATE KEY-----",
+        "password=",
+        "sk-",
+        "ghp_",
+    ):
+        text = piece * (200_000 // len(piece))
+        list(detector.find(text, ""))
+        list(detector.find(text, "password"))
+        list(detector.find(text, "phone"))
