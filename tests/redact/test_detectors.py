@@ -120,7 +120,7 @@ def test_a_stand_in_has_the_form_of_the_value() -> None:
     assert DETECTORS["phone"][0].stand_in("+49 (30) 123-4567", 12) == "+49 (30) 000-0012"
 
 
-@given(st.from_regex(card._ISSUED, fullmatch=True).filter(str.isascii), st.integers(1, 9999))
+@given(st.from_regex(card._ISSUED, fullmatch=True), st.integers(1, 9999))
 def test_a_stand_in_of_a_card_is_of_the_same_issuer_and_has_a_right_check_digit(digits: str, number: int) -> None:
     stand_in = card.DETECTOR.stand_in(digits, number)
     assert (len(stand_in), stand_in[:2]) == (len(digits), digits[:2])

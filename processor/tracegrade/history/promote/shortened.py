@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from tracegrade.assemble.decode import AttributeFilter
+from tracegrade.display import json_text
 from tracegrade.extract.extract import claim
 from tracegrade.extract.registry import in_force
 from tracegrade.model.json_value import JsonValue
@@ -46,7 +47,10 @@ def _shortened(trace: Trace, read: AttributeFilter, without: frozenset[str], *, 
     def is_kept(key: str) -> bool:
         return key not in without and (key in read.attributes or key.startswith(read.prefixes))
 
-    resources = {id(span.resource): Resource(_chosen(span.resource.attributes, is_kept)) for span in spans}
+    # Resources that are equal now become one.
+    shorter = {id(span.resource): _chosen(span.resource.attributes, is_kept) for span in spans}
+    shared = {json_text(attributes): Resource(attributes) for attributes in shorter.values()}
+    resources = {number: shared[json_text(attributes)] for number, attributes in shorter.items()}
     return replace(
         trace,
         spans=[

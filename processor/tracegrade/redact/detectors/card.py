@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tracegrade.redact.detector import Detector, Part
 
-_DIGITS = re.compile(r"(?<![\w.+\-])\d(?:[ \-]?\d){12,18}+(?![\w\-])(?!\.\d)")
+_DIGITS = re.compile(r"(?<![\w.+\-])\d(?:[ \-]?\d){12,18}+(?![\w\-])(?!\.\d)", re.ASCII)
 _ISSUED = re.compile(
     r"4\d{12}(?:\d{3}){0,2}"  # Visa
     r"|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}"  # Mastercard
@@ -16,7 +16,8 @@ _ISSUED = re.compile(
     r"|3(?:0[0-5]|[68]\d)\d{11}"  # Diners Club
     r"|(?:6011|65\d\d|64[4-9]\d)\d{12}"  # Discover
     r"|35(?:2[89]|[3-8]\d)\d{12}"  # JCB
-    r"|62\d{14,17}"  # UnionPay
+    r"|62\d{14,17}",  # UnionPay
+    re.ASCII,
 )
 _OF_STAND_IN = slice(2, 7)  # zeros there: one card in a hundred thousand
 
