@@ -234,8 +234,10 @@ def _tests_hold(rule: "Rule", path: str, items: "Sequence[Item]", config: "Confi
     """Whether the tests that were written hold, as ``rules test`` runs them; prints how it went."""
     from tracegrade.pipeline.rule_tests import run_tests
 
-    new = {item.promotion.description for item in items if item.promotion is not None}
-    results = [one for one in run_tests(rule, Path(path), config.traces) if one.test and one.test.description in new]
+    new = {f"{trace.trace_id.hex()}.json" for item in items if item.promotion for trace in item.promotion.traces}
+    results = [
+        one for one in run_tests(rule, Path(path), config.traces) if one.test and new.intersection(one.test.traces)
+    ]
     if output_format == "table":
         print_results(results)
     return not any(result.failure for result in results)

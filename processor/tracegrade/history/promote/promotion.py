@@ -24,7 +24,7 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.tool_aliases import ToolAliases
 
 OUTCOMES: tuple[Outcome, ...] = ("pass", "fail", "not_evaluable", "error")
-_LONGEST_TEXT = 160
+_LONGEST_TEXT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +160,12 @@ def _no_match(recorded: Recorded, rule: Rule, settings: TracesSettings, judged: 
 
 
 def _description(recorded: Recorded, expect: Found, judged: Sequence[Judged]) -> str:
-    """When it was recorded, and for a fail why: without values, and of the redacted trace."""
+    """The outcome, when it was recorded, and for a fail why: without values, and of the redacted trace."""
     day = time_text(min(trace.start_ns for trace in recorded.traces))[:10]
     outcome = worst(expect.values()) if isinstance(expect, dict) else NOT_MATCHED
-    text = f"{outcome.replace('_', ' ')}, as recorded on {day}"
+    text = f"{outcome.replace('_', ' ')} on {day}"
     said = next((item for item in evaluations(judged) if item.outcome == outcome == "fail"), None)
     why = " ".join(explanation(said, False).split()) if said is not None else ""
-    return f"{text}: {why}"[:_LONGEST_TEXT].rstrip(" .:")
+    if len(text := f"{text}: {why}".rstrip(" .:")) <= _LONGEST_TEXT:
+        return text
+    return text[: _LONGEST_TEXT + 1].rpartition(" ")[0].rstrip(" .,;:(")

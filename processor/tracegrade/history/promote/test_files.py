@@ -85,7 +85,8 @@ class RuleTestFiles:
         self._append(entry)
         for path, trace in zip(self.of(promoted), promoted.traces, strict=True):
             self.files[path] = _file_of(trace)
-        self.files[self.path] = self._text
+        self.files.pop(self.path, None)
+        self.files[self.path] = self._text  # last: an entry names traces that are there
 
     def of(self, promoted: Promotion) -> list[Path]:
         """The files of a test's traces; those of a session are several."""
