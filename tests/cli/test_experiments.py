@@ -113,7 +113,7 @@ def test_a_run_is_shown_with_what_it_was_made_of(data: Path) -> None:
         line.split() for line in later.splitlines()
     ]
     broken_off = run(data, "experiments", "show", "tuning/3").stdout
-    assert "the same replay with --run tuning/3 goes on with it" in broken_off
+    assert "the same command with --run tuning/3 goes on with it" in broken_off
 
 
 def test_an_experiment_is_shown_with_its_latest_run(data: Path) -> None:

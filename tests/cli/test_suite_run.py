@@ -180,6 +180,8 @@ def test_max_rounds_ends_a_chain(serve: Any, folder: Path) -> None:
     place = serve(lambda body: calling(("search_flights", {})))
     (result,), _ = place.results("--model", "m-1", suite="flight.json")
     assert (len(place.server.requests), result["multi_turn"]["calls"]) == (3, 3)
+    answered = [message for message in place.server.requests[-1]["messages"] if message["role"] == "tool"]
+    assert len({message["tool_call_id"] for message in answered}) == 2  # though the server begins at 0 every time
 
 
 def test_a_repair_and_a_fallback_are_noted(serve: Any) -> None:
@@ -271,6 +273,24 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(serve: Any) -> N
     done = place.run("--model", "m-1", "--experiment", "tuning")
     assert "Going on with run tuning/1" in done.stderr
     assert "3 traces, score 1.0000" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_run_that_was_ended_before_its_first_result_is_forgotten(serve: Any) -> None:
+    held = threading.Event()
+
+    def script(body: dict[str, Any]) -> Answer:
+        held.wait(30)
+        return right(body)
+
+    place = serve(script)
+    command = [sys.executable, "-m", "tracegrade", *place.arguments("--model", "m-1")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ) as process:
+        eventually(lambda: place.server.requests, "a request")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+    held.set()
+    assert place.runs() == []
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tracegrade.compare.bootstrap import FEWEST, Side, clustered, clustered_pairs, times_for
+from tracegrade.compare.bootstrap import FEWEST, Side, clustered, clustered_pairs, mean_interval, times_for
 from tracegrade.compare.holm import holm
 from tracegrade.compare.pairs import PairTable, mcnemar, newcombe_pairs, paired
 from tracegrade.compare.shares import Share, Weighted, independent, interval, share_of
@@ -230,3 +230,15 @@ def _of_pairs(proportion: Any, both: int, worse: int, better: int, neither: int)
     down, up = np.array([rate_b - low_b, high_a - rate_a]), np.array([high_b - rate_b, rate_a - low_a])
     shape = np.array([[1, -phi], [-phi, 1]])
     return rate_b - rate_a - np.sqrt(down @ shape @ down), rate_b - rate_a + np.sqrt(up @ shape @ up)
+
+
+def test_the_interval_of_a_mean_is_around_it_and_narrows_with_more_clusters() -> None:
+    some = mean_interval(Side([(1.0, 0.0), (0.6, 0.4)] * 5))
+    many = mean_interval(Side([(1.0, 0.0), (0.6, 0.4)] * 50))
+    assert some is not None
+    assert many is not None
+    assert some[0] < many[0] < 0.8 < many[1] < some[1]  # the mean of 1 and 0.6
+    assert mean_interval(Side([(1.0, 0.0)] * 5)) is None
+    perfect = mean_interval(Side([(1.0, 0.0)] * 20))
+    assert perfect is not None
+    assert perfect[0] < perfect[1] == 1.0

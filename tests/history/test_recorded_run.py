@@ -277,7 +277,7 @@ def test_a_store_that_refuses_is_said_to_and_how_to_go_on(engine: Engine, monkey
     run.add(record(1))
     monkeypatch.setattr(StoreWriter, "_write", _full)
     with pytest.raises(
-        StoreError, match=r"the same replay with --run tuning/1 goes on with it: .*database or disk is full"
+        StoreError, match=r"the same command with --run tuning/1 goes on with it: .*database or disk is full"
     ):
         run.complete()
     assert stored(engine).state == "incomplete"

@@ -85,7 +85,7 @@ def _made_of(standing: "Standing") -> Iterator[str]:
     """What a run was made of, a line each."""
     run = standing.scored.run
     if run.state == "incomplete":
-        yield f"it is being written, or that broke off; the same replay with --run {run.name} goes on with it"
+        yield f"it is being written, or that broke off; the same command with --run {run.name} goes on with it"
     traces = f"{count(standing.scored.traces, 'trace')} of {run.source}"
     chosen = f", {_selection_text(run)}" if run.selection else ""
     yield traces + chosen + (f"; releases {', '.join(run.releases)}" if run.releases else "")

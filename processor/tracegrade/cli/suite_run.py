@@ -223,8 +223,8 @@ def _run_all(suite: "Suite", runs: "Sequence[ModelRun]", asking: "Asking", confi
     )
     try:
         with progress("cases", len(suite.cases) * asking.repeat * len(runs)) as advance:
-            for item in results:
-                advance(1)
+            for number, item in enumerate(results):
+                advance(1 if number else 1 + sum(found.stored for found in runs))
                 if not sys.stderr.isatty():
                     _say_result(item)
     except KeyboardInterrupt:

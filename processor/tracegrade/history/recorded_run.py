@@ -1,6 +1,6 @@
 """A run while it is written: what replay judges is stored under its name, in the tables of what is judged live.
 
-A run is *incomplete* until all is stored. A process that is killed leaves it so; the same replay under the same name
+A run is *incomplete* until all is stored. A process that is killed leaves it so; the same command under the same name
 goes on with it, and stores once what is stored already, since ids follow from content. A run that is complete is never
 written again.
 """
@@ -236,7 +236,7 @@ class RecordedRun:
 
     @property
     def _broken_off(self) -> str:
-        return f"run {self.name!r} is incomplete; the same replay with --run {self.name} goes on with it"
+        return f"run {self.name!r} is incomplete; the same command with --run {self.name} goes on with it"
 
     @contextmanager
     def _transaction(self, failed: str) -> Iterator[Connection]:
@@ -317,7 +317,7 @@ def _check_not_both(connection: Connection, tenant: str, experiment: str, run: s
 
 
 def _check_goes_on(earlier: Run, asked: Run) -> None:
-    """Raise unless the stored run `earlier` is the same replay, broken off."""
+    """Raise unless the stored run `earlier` is of the same command, broken off."""
     instead = f"choose another name, or delete it: 'tracegrade experiments delete {earlier.name}'"
     if earlier.state not in _GOES_ON:
         how = "complete" if earlier.state == "complete" else "being deleted"
@@ -326,7 +326,7 @@ def _check_goes_on(earlier: Run, asked: Run) -> None:
         raise RunRefused(f"--run: {earlier.name!r} is incomplete, and retention has deleted its traces; {instead}")
     if other := _others(earlier, asked):
         raise RunRefused(
-            f"--run: {earlier.name!r} is incomplete, and this replay would not go on with it, since these are others: "
+            f"--run: {earlier.name!r} is incomplete, and this command would not go on with it, since these are others: "
             f"{', '.join(other)}; {instead}"
         )
 
