@@ -33,13 +33,14 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Promoter:
-    """What the tests of one rule are made with."""
+    """What the tests of one rule are made with; with a `tenant`, of traces of that one alone."""
 
     connection: Connection
     run: str
     rule: Rule
     settings: TracesSettings
     how: How
+    tenant: str | None = None
 
     def add(self, files: RuleTestFiles, trace_ids: Sequence[bytes], *, lenient: bool = False) -> list[Item]:
         """Tests of these traces, added to `files`.
@@ -82,7 +83,7 @@ class Promoter:
         return items
 
     def _item(self, files: RuleTestFiles, trace_id: bytes, done: set[str]) -> Item:
-        found = recorded(self.connection, trace_id, self.run, self.rule)
+        found = recorded(self.connection, trace_id, self.run, self.rule, self.tenant)
         names = [found.id, *(trace.trace_id.hex() for trace in found.traces)]
         there = next((line for name in names if (line := files.has(name)) is not None), None)
         if found.id in done:
@@ -95,7 +96,7 @@ class Promoter:
         how = How(self.how.redacts, self.how.keep)
         for trace_id in traces_with(self.connection, self.rule.id, outcome, self.run, _TRIED):
             try:
-                found = recorded(self.connection, trace_id, self.run, self.rule)
+                found = recorded(self.connection, trace_id, self.run, self.rule, self.tenant)
                 if files.has(found.id) is not None:
                     continue
                 made = promotion(found, self.rule, self.settings, how)

@@ -33,14 +33,17 @@ class Recorded:
     stored: TraceResult
 
 
-def recorded(connection: Connection, trace_id: bytes, run: str, rule: Rule | None) -> Recorded:
-    """The trace of this id, or a session of it if `rule` judges sessions.
+def recorded(
+    connection: Connection, trace_id: bytes, run: str, rule: Rule | None, tenant: str | None = None
+) -> Recorded:
+    """The trace of this id, or a session of it if `rule` judges sessions; of any tenant if none is named.
 
     Raises:
         PromoteError: it is not stored, or not in a session.
         KeptSpansError: its spans are damaged, or were stored by another version.
     """
-    found = stored_traces(connection, trace_id, run=run)
+    stored_ones = stored_traces(connection, trace_id, run=run)
+    found = [stored for stored in stored_ones if tenant in (None, stored.trace.tenant)]
     if not found:
         where = "the store" if run == LIVE else f"run {run}"
         raise PromoteError(

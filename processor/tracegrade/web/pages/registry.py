@@ -8,7 +8,19 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.web.pages import alerts, experiments, incidents, ingest, overview, rules, runs, sessions, trace, traces
+from tracegrade.web.pages import (
+    alerts,
+    experiments,
+    incidents,
+    ingest,
+    overview,
+    rules,
+    runs,
+    sessions,
+    test_files,
+    trace,
+    traces,
+)
 from tracegrade.web.rights import Right
 
 PAGES: dict[str, Callable[[Request], Response]] = {
@@ -16,6 +28,7 @@ PAGES: dict[str, Callable[[Request], Response]] = {
     "/traces": traces.show,
     "/traces/{trace_id}": trace.show,
     "/traces/{trace_id}/spans/{span_id}": trace.show_span,
+    "/traces/{trace_id}/tests/{rule_id}.zip": test_files.download,
     "/rules": rules.show_all,
     "/rules/{rule_id}": rules.show,
     "/experiments": experiments.show_all,
