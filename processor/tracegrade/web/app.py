@@ -19,6 +19,7 @@ from tracegrade.store.open import StoreError
 from tracegrade.web import live
 from tracegrade.web.access import Access
 from tracegrade.web.api.app import Api
+from tracegrade.web.comparing import Comparing
 from tracegrade.web.pages.registry import ACTIONS, PAGES
 from tracegrade.web.problem import Refusal, no_such_address
 from tracegrade.web.render import page
@@ -33,6 +34,7 @@ def build_app(sources: Sources) -> ASGIApp:
     """The ASGI application over `sources`."""
     api = Api()
     api.state.sources = sources
+    api.state.comparing = comparing = Comparing()
     app = Starlette(
         routes=routes(api),
         exception_handlers={
@@ -45,6 +47,7 @@ def build_app(sources: Sources) -> ASGIApp:
         },
     )
     app.state.sources = sources
+    app.state.comparing = comparing
     app.state.newest = live.Newest(sources)
     # Around everything: as middleware, they would not be added to the answer after a crash.
     return SecurityHeaders(Access(app, sources.config.web))

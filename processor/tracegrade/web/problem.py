@@ -17,6 +17,7 @@ TYPES = {
     "wrong-host": "without web.auth only this machine may ask, by its own name",
     "no-store": "there are no results yet, or the store cannot be read",
     "not-possible": "what is asked for cannot be done now; detail says why",
+    "busy": "as much is being worked out as is at one time; 'retry-after' says when to try again",
     "internal": "a mistake of ours; the log of 'tracegrade serve' has the traceback",
 }
 """The last part of ``type`` -> what it means. They never change."""

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
+from tracegrade.compare.sides import CompareError
 from tracegrade.history.experiments import NoSuchRun
 from tracegrade.history.run_changes import NotChangeable
 from tracegrade.store.open import StoreError
@@ -21,6 +22,7 @@ from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.openapi import COMMON_PROBLEMS, DESCRIPTION, completed, own_version
 from tracegrade.web.api.parameters import refuse_repeated
 from tracegrade.web.api.registry import ROUTERS
+from tracegrade.web.comparing import RETRY_S, Busy
 from tracegrade.web.problem import Refusal, no_such_address, problem
 from tracegrade.web.rights import Needs
 
@@ -49,6 +51,8 @@ class Api(FastAPI):
                 RequestValidationError: _wrong,
                 Refusal: _answered,
                 NoSuchRun: _no_such_run,
+                CompareError: _not_comparable,
+                Busy: _busy,
                 NotChangeable: _not_changeable,
                 StoreError: _no_store,
                 Exception: _broken,
@@ -146,6 +150,14 @@ async def _answered(request: Request, error: Refusal) -> Response:
 
 async def _no_such_run(request: Request, error: NoSuchRun) -> Response:
     return problem(404, "not-found", "Not found", str(error))
+
+
+async def _not_comparable(request: Request, error: CompareError) -> Response:
+    return problem(409, "not-possible", "Cannot be compared", str(error))
+
+
+async def _busy(request: Request, error: Busy) -> Response:
+    return problem(503, "busy", "Busy", str(error), {"Retry-After": str(RETRY_S)})
 
 
 async def _not_changeable(request: Request, error: NotChangeable) -> Response:

@@ -25,7 +25,7 @@ _MEANINGS = {
     421: "Called by another name than this machine's, without web.auth",
     429: "Too many wrong tokens",
     500: "A mistake of ours",
-    503: "There are no results yet",
+    503: "There are no results yet, or too much is being worked out",
 }
 
 

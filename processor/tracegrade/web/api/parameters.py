@@ -5,56 +5,26 @@ from binascii import Error as NotBase64
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from struct import Struct
-from time import time_ns
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from fastapi import Depends, Query, Request
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
-from tracegrade.document.duration import duration_s
 from tracegrade.web.problem import Refusal
 from tracegrade.web.rights import Right, check_right
 from tracegrade.web.sources import Sources, sources_of
-
-MAX_NS = 2**63 - 1
+from tracegrade.web.times import MAX_NS, time_of
 
 _CURSOR = Struct(">QQ")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Found = TypeVar("Found")
 
 
-def _time_ns(value: object) -> int:
-    text = str(value).strip()
-    if text.isascii() and text.isdecimal():
-        if int(text) <= MAX_NS:
-            return int(text)
-        raise ValueError(f"expected at most {MAX_NS} ns since 1970 UTC")
-    try:
-        return max(0, time_ns() - round(duration_s(text) * 1e9))
-    except (ValueError, OverflowError):
-        pass
-    # A leap second is the last second before it; RFC 3339 allows t and z in place of T and Z.
-    written = text.upper().replace(":60", ":59")
-    try:
-        moment = datetime.fromisoformat(written)
-        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-        since_epoch = moment - _EPOCH
-    except (ValueError, OverflowError):
-        raise ValueError(
-            "expected a time such as 2026-11-21T08:00:00Z, ns since 1970 UTC, or a duration ago such as 2h"
-        ) from None
-    return min(
-        max(0, (since_epoch.days * 86400 + since_epoch.seconds) * 10**9 + since_epoch.microseconds * 1000), MAX_NS
-    )
-
-
 Time: TypeAlias = Annotated[
     int,
-    BeforeValidator(_time_ns),
+    BeforeValidator(time_of),
     WithJsonSchema(
         {
             "anyOf": [

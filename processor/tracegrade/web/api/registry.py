@@ -1,6 +1,18 @@
 """All files of operations, in the order in which the document shows them."""
 
-from tracegrade.web.api import alerts, deletions, experiments, health, incidents, results, rules, sessions, slos, traces
+from tracegrade.web.api import (
+    alerts,
+    compare,
+    deletions,
+    experiments,
+    health,
+    incidents,
+    results,
+    rules,
+    sessions,
+    slos,
+    traces,
+)
 
 ROUTERS = (
     rules.router,
@@ -8,6 +20,7 @@ ROUTERS = (
     traces.router,
     sessions.router,
     experiments.router,
+    compare.router,
     incidents.router,
     alerts.router,
     slos.router,

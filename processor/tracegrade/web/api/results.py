@@ -16,7 +16,6 @@ from tracegrade.store.trends import DIMENSIONS, trends
 from tracegrade.web.api.documents import Document, EvaluationDocument, ExactJson, Page
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (
-    MAX_NS,
     ApiSources,
     Name,
     Null,
@@ -30,6 +29,7 @@ from tracegrade.web.api.parameters import (
     page_of,
     read_cursor,
 )
+from tracegrade.web.times import MAX_NS
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 

@@ -1,0 +1,108 @@
+"""Two sides of what is stored, compared as `tracegrade compare` does."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import Field
+
+from tracegrade.compare.verdict import MARGIN, Verdict
+from tracegrade.store.result_filter import ResultFilter
+from tracegrade.web.api.documents import Document, ExactJson
+from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.parameters import ApiSources, Name, Null, Parameters, Time, needs
+from tracegrade.web.comparing import Asked, Comparing
+from tracegrade.web.rights import token_of
+
+router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+
+_SIDE = "release:NAME, agent:NAME, model:NAME, live or another run's name, each with @FROM..TO after it if needed"
+
+
+class CompareQuery(Parameters):
+    """Which sides, and how."""
+
+    a: Name = Field(description=f"What is compared with: {_SIDE}")
+    b: Name = Field(description=f"What is compared: {_SIDE}")
+    full: bool = Field(
+        False,
+        description="Read the results themselves: pairs, clusters, measures, behaviour. Takes seconds; one at a time",
+    )
+    behaviour: bool = Field(True, description="With full: also what is called differently")
+    margin: float = Field(MARGIN, ge=0, le=1, description="A pass rate may fall by this much before it matters")
+    allow_within_margin: bool = Field(False, description="What is worse only within the margin is not worse")
+    rule: Name | Null = Field(None, description="Only this rule")
+    service: Name | Null = Field(None, description="Only this service")
+    agent: Name | Null = Field(None, description="Only this agent")
+    release: Name | Null = Field(None, description="Only this release")
+    tenant: Name | Null = Field(None, description="Only this tenant")
+    since: Time | Null = Field(None, description="Only traces first received at this time or later")
+    until: Time | Null = Field(None, description="Only traces first received before this time")
+
+
+class ComparedNumbers(Document):
+    """Both sides of a rule or evaluation, and how they differ: see the guide on comparing."""
+
+    a: dict[str, Any]
+    b: dict[str, Any]
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    method: str | None
+    reason: str
+    clustered_by: str | None
+    pairs: dict[str, Any] | None
+
+
+class ComparedRuleDocument(ComparedNumbers):
+    """One rule with its verdict."""
+
+    rule_id: str
+    rule_hash: str
+    level: str
+    verdict: Verdict
+    adjusted_p: float
+    results_needed: float | None = None
+    evaluations: dict[str, ComparedNumbers]
+
+
+class ComparisonDocument(Document):
+    """As `tracegrade compare --format json` prints it; `measures` and `behaviour` are null unless asked for in full."""
+
+    a: str
+    b: str
+    exit_code: int
+    margin: float
+    allow_within_margin: bool
+    rules: list[ComparedRuleDocument]
+    left_out: dict[str, str]
+    measures: dict[str, Any] | None
+    behaviour: dict[str, Any] | None
+    notes: list[str]
+
+
+async def _comparing(request: Request) -> Comparing:
+    found: Comparing = request.app.state.comparing
+    return found
+
+
+@router.get(
+    "/compare",
+    summary="Is one side worse than another?",
+    response_model=ComparisonDocument,
+    responses=problems(409),
+)
+def compare_sides(
+    request: Request,
+    sources: ApiSources,
+    comparing: Annotated[Comparing, Depends(_comparing)],
+    query: Annotated[CompareQuery, Query()],
+) -> ExactJson:
+    """Rule by rule: both pass rates, their difference with its interval, and a verdict.
+
+    Unless `full` is given, from counts: fast, and every result is taken as independent of the others.
+    """
+    names = {"rule", "service", "agent", "release", "tenant"}
+    filters = ResultFilter(since_ns=query.since, until_ns=query.until, **query.model_dump(include=names))
+    asked = Asked(query.a, query.b, filters, query.margin, query.allow_within_margin, query.full, query.behaviour)
+    return ExactJson(comparing.compare(sources, asked, token_of(request)).to_json())
