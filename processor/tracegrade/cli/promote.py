@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     metavar="PATH",
     help="Where the rule is, instead of the rules in the settings.",
 )
+@click.option(
+    "--suite",
+    metavar="NAME|FILE",
+    help="Make the traces cases of this suite instead, in suites/NAME.json or FILE; with --rule, a trace that fails it "
+    "becomes a case that expects what the rule does.",
+)
 @click.option("--failing", metavar="ID", help="The newest traces on which this rule failed, instead of TRACE_IDs.")
 @click.option("--since", type=TIME, help="With --failing: only first received at this time or later.")
 @click.option(
@@ -63,6 +69,7 @@ def command(
     trace_ids: tuple[bytes, ...],
     rule_id: str | None,
     rule_paths: tuple[str, ...],
+    suite: str | None,
     failing: str | None,
     since: int | None,
     limit: int,
@@ -74,7 +81,7 @@ def command(
     dry_run: bool,
     run: str,
 ) -> None:
-    """Make recorded traces tests of a rule.
+    """Make recorded traces tests of a rule, or cases of a suite.
 
     Each trace is written beside the rule, in traces/, with an entry in its tests.yaml that expects what the rule says
     of it now. It is shortened to what dialects and the rule read, and redacted: e-mail addresses, phone and card
@@ -83,7 +90,7 @@ def command(
     written as well.
 
     JSON: one line for each trace: {trace_id, rule, status, test, expect, known_gap, files, spans, spans_before, kept,
-    redacted, not_redacted, message}.
+    redacted, not_redacted, message}; with --suite {case, suite, status, redacted}.
 
     Exit code 1: a test that was written does not hold.
     """
@@ -91,14 +98,20 @@ def command(
     from tracegrade.history.promote.test_files import write
     from tracegrade.rule.load import load_rules
 
-    chosen = _rule_asked_for(trace_ids, rule_id, failing)
+    search = _Search(trace_ids, since, limit, distinct is not None)
+    if suite is not None and (expect or keep):
+        raise click.UsageError("--expect and --keep are for tests of a rule; leave them out with --suite")
+    chosen = "" if suite is not None and not failing and not rule_id else _rule_asked_for(trace_ids, rule_id, failing)
     if known_gap and not expect:
         raise click.UsageError("--known-gap says why --expect does not hold yet: give --expect, too")
     named = rule_paths or config.rules.paths
     rule_set = load_rules(named, semantic_model=config.rules.semantic_model)
+    if suite is not None:
+        of_rule = rules_of_id(rule_set, chosen)[0] if chosen else None
+        _promote_to_suite(config, of_rule, suite, run, search, no_redact, dry_run, output_format)
+        return
     (rule,) = rules_of_id(rule_set, chosen)
     how = How(not no_redact, keep, expect, known_gap)
-    search = _Search(trace_ids, since, limit, distinct is not None)
     items, files = _promote(config, rule, Path(rule_set.paths[rule.id]), named, run, search, how)
     if not dry_run:
         write(files.files)
@@ -156,6 +169,62 @@ def _promote(
         if files.files:
             items += promoter.balance(files)
     return items, files
+
+
+def _promote_to_suite(
+    config: "Config",
+    rule: "Rule | None",
+    name: str,
+    run: str,
+    search: _Search,
+    no_redact: bool,
+    dry_run: bool,
+    output_format: str,
+) -> None:
+    from tracegrade.history.promote.chosen import failing_traces, recorded
+    from tracegrade.history.promote.suite_case import SuiteFile, suite_case
+    from tracegrade.history.promote.test_files import write
+    from tracegrade.store.open import reading_store
+
+    if not search.trace_ids and rule is None:
+        raise click.UsageError("give TRACE_IDs, or --failing ID to take the newest traces on which that rule failed")
+    path = Path(name) if name.endswith(".json") else Path("suites", f"{name}.json")
+    file = SuiteFile.at(path)
+    with reading_store(config.store_url) as connection:
+        check_run(connection, run)
+        trace_ids = search.trace_ids
+        if not trace_ids and rule is not None:
+            trace_ids = failing_traces(
+                connection, rule.id, run, search.since_ns, search.limit, distinct=search.distinct
+            )
+        made = [
+            suite_case(recorded(connection, trace_id, run, None), rule, config.traces, not no_redact)
+            for trace_id in trace_ids
+        ]
+    added = [(case, file.add(case)) for case in made]
+    if file.changed and not dry_run:
+        write({path: file.text()})
+    status = "would_write" if dry_run else "written"
+    if output_format == "json":
+        print_json(
+            {
+                "case": case.case,
+                "suite": str(path),
+                "status": status if is_new else "there",
+                "redacted": case.redaction.counts,
+            }
+            for case, is_new in added
+        )
+        return
+    for case, is_new in added:
+        counts = ", ".join(f"{number} {kind}" for kind, number in case.redaction.counts.items()) or "nothing"
+        print_line(f"{case.id}: {f'redacted {counts}' if is_new else f'is a case already of {path}'}")
+    if file.changed:
+        print_line(
+            f"{'would write' if dry_run else 'wrote'} {path}; 'tracegrade rules import {path}' makes a rule of it"
+        )
+    if not added:
+        print_line("No such traces.")
 
 
 def _item_json(item: "Item", rule: "Rule", files: "RuleTestFiles", dry_run: bool) -> dict[str, Any]:
