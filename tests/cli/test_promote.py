@@ -261,12 +261,16 @@ def test_a_value_that_the_rule_compares_is_named_and_kept_on_request(tmp_path: P
 
 def test_a_number_that_the_rule_compares_is_no_card(tmp_path: Path, rule: Path) -> None:
     rule.write_text(
-        "id: mailed-before-looked-up\nevaluate:\n  - {evaluator: tool-call-output, tool_outputs: [{name: look_up, "
-        "output: {card: 4111111111111111}, match: subset}]}\n".replace(", match: subset", "")
+        "id: mailed-before-looked-up\nevaluate:\n  - evaluator: tool-call-output\n"
+        "    tool_outputs: [{name: look_up, output: {email: {$any: true}, card: 4111111111111111}}]\n"
     )
     record(tmp_path, rule, conversation(1))
     result = promote(rule, trace_id(1))
     assert result.exit_code == 0, result.output
+    assert "tool-call-output: pass" in result.output
+    assert "keeps 1 value that looks personal or secret, at gen_ai.tool.call.result.card" in result.output
+    assert "4111111111111111" in written(rule, 1)
+    assert ANN not in written(rule, 1)
 
 
 def test_an_expectation_that_the_rule_does_not_meet_is_a_known_gap(tmp_path: Path, rule: Path) -> None:
