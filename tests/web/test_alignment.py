@@ -11,7 +11,7 @@ from tracegrade.evaluate.evaluator import Evaluator, Evidence, ExpectedCall, Exp
 from tracegrade.evaluate.work import Work
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.rule.evaluation_spec import read_item
-from tracegrade.web.alignment import Alignment, aligned
+from tracegrade.web.alignment import Alignment, aligned, beside
 
 
 def made(name: str, arguments: Any = None, output: Any = None, batch: int | None = None) -> ToolCall:
@@ -201,3 +201,36 @@ def test_a_mistake_in_it_leaves_the_evaluation_without_a_comparison() -> None:
 
 def test_an_evaluator_that_expects_no_particular_calls_has_none() -> None:
     assert aligned(read_item({"evaluator": "budget", "max_calls": 3}), Evidence([made("a")])) is None
+
+
+def calls(*named: tuple[str, Any]) -> list[ToolCall]:
+    return [made(name, arguments) for name, arguments in named]
+
+
+def states(one: list[ToolCall], other: list[ToolCall]) -> list[str]:
+    found = beside(one, other)
+    assert found is not None
+    return [row.state for row in found.rows]
+
+
+def test_calls_are_aligned_by_name_in_their_order_and_compared_by_arguments() -> None:
+    a, b, c = ("a", {"x": 1}), ("b", {"x": [1, {"y": 2}]}), ("c", {})
+    assert states(calls(a, b, c), calls(a, b, c)) == ["matched"] * 3
+    assert states(calls(a, b), calls(a, c, b)) == ["matched", "extra", "matched"]
+    assert states(calls(a, b, c), calls(a, c)) == ["matched", "missing", "matched"]
+    # Of two calls of one name, the equal one is the partner.
+    assert states(calls(a), calls(("a", {"x": 2}), a)) == ["extra", "matched"]
+    assert states(calls(("a", True)), calls(("a", 1))) == ["differs"]
+    assert states([], []) == []
+    found = beside(calls(b), calls(("b", {"x": [1, {"z": 2}]})))
+    assert found is not None
+    (row,) = found.rows
+    assert [(item.path, item.problem) for item in row.differences] == [
+        (("x", 1, "y"), "missing"),
+        (("x", 1, "z"), "unexpected"),
+    ]
+
+
+def test_what_would_take_too_long_is_not_aligned() -> None:
+    many = calls(*[("a", {"n": number}) for number in range(2000)])
+    assert beside(many, many) is None

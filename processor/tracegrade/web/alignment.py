@@ -11,20 +11,22 @@ from itertools import groupby
 from typing import Literal, TypeAlias
 
 from tracegrade.evaluate.call_order import batches, ties
-from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls
+from tracegrade.evaluate.compare.expected_calls import Differ, ExpectedCall, ExpectedCalls
 from tracegrade.evaluate.compare.subsequence import align
-from tracegrade.evaluate.criteria.expected import Difference
+from tracegrade.evaluate.criteria.expected import Difference, Path
 from tracegrade.evaluate.criteria.tool_names import NameTable
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.registry import packages
 from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.rule.evaluation_spec import EvaluationSpec
 
 State: TypeAlias = Literal["matched", "differs", "missing", "extra", "out_of_order"]
 
 _MAX_WORK = 200_000  # beyond it, a trace is shown without this: drawing a page must take less than a second
+_DEEPEST = 20  # values of two traces are compared as a whole below
 _FOLDED = 4  # at least this many extra calls in a row are shown as one
 
 
@@ -73,6 +75,43 @@ def aligned(spec: EvaluationSpec, evidence: Evidence) -> Alignment | None:
         return None
 
 
+def beside(calls: Sequence[ToolCall], others: Sequence[ToolCall]) -> Alignment | None:
+    """The calls of one trace beside `others`, those of another, in their order; as if the first were expected.
+
+    None when it would take too much work to show.
+    """
+    expected = [ExpectedCall([call.name], call.arguments, differ=_other_arguments(call)) for call in calls]
+    try:
+        return _Comparison(ExpectedCalls(expected, in_order=True), Evidence(others)).alignment(fold=False)
+    except EvaluatorError:
+        return None
+
+
+def _other_arguments(call: ToolCall) -> Differ:
+    def differ(evidence: Evidence, position: int, work: Work) -> Iterator[Difference]:
+        work.spend()
+        return _plain_differences(call.arguments, evidence.calls[position].arguments, ())
+
+    return differ
+
+
+def _plain_differences(one: JsonValue, other: JsonValue, path: Path) -> Iterator[Difference]:
+    """Where two values differ."""
+    if isinstance(one, dict) and isinstance(other, dict) and len(path) < _DEEPEST:
+        for key in [*one, *(key for key in other if key not in one)]:
+            if key not in other:
+                yield Difference((*path, key), "missing", expected=one[key])
+            elif key not in one:
+                yield Difference((*path, key), "unexpected", found=other[key])
+            else:
+                yield from _plain_differences(one[key], other[key], (*path, key))
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other) and len(path) < _DEEPEST:
+        for place, (item, of_other) in enumerate(zip(one, other, strict=True)):
+            yield from _plain_differences(item, of_other, (*path, place))
+    elif one != other or isinstance(one, bool) is not isinstance(other, bool):
+        yield Difference(path, "different", expected=one, found=other)
+
+
 class _Comparison:
     """One comparison: expected calls by index, calls made by position."""
 
@@ -85,7 +124,7 @@ class _Comparison:
         self._work = Work(_MAX_WORK, evidence)
         self._differences: dict[tuple[int, int], list[Difference]] = {}
 
-    def alignment(self) -> Alignment:
+    def alignment(self, *, fold: bool = True) -> Alignment:
         pairs = self._in_best_order() if self._in_order else self._first_that_fits()
         states: dict[int, State] = {
             index: "differs" if self._differing(index, position) else "matched" for index, position in pairs.items()
@@ -93,7 +132,8 @@ class _Comparison:
         for index, position in self._left(pairs).items():
             pairs[index] = position
             states[index] = "out_of_order" if self._in_order else "differs"
-        return Alignment(_folded(self._rows(pairs, states)))
+        rows = self._rows(pairs, states)
+        return Alignment(_folded(rows) if fold else list(rows))
 
     def _differing(self, index: int, position: int) -> list[Difference]:
         if (index, position) not in self._differences:

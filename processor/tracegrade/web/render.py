@@ -26,6 +26,7 @@ SECTIONS = (
     ("/sessions", "Sessions"),
     ("/rules", "Rules"),
     ("/experiments", "Experiments"),
+    ("/compare", "Compare"),
     ("/alerts", "Alerts"),
     ("/ingest", "Ingest"),
 )
@@ -35,6 +36,7 @@ _WITHIN = {"/incidents": "/alerts", "/runs": "/experiments"}
 
 _ADDRESSES = (
     addresses.address,
+    addresses.compare_traces_address,
     addresses.experiment_address,
     addresses.run_address,
     addresses.session_address,

@@ -10,6 +10,8 @@ from starlette.responses import Response
 
 from tracegrade.web.pages import (
     alerts,
+    compare,
+    compare_traces,
     experiments,
     incidents,
     ingest,
@@ -34,6 +36,8 @@ PAGES: dict[str, Callable[[Request], Response]] = {
     "/experiments": experiments.show_all,
     "/experiments/{experiment:path}": experiments.show,
     "/runs/{run:path}": runs.show,
+    "/compare": compare.show,
+    "/compare/traces": compare_traces.show,
     "/alerts": alerts.show,
     "/incidents/{incident_id}": incidents.show,
     "/sessions": sessions.show_all,

@@ -129,14 +129,23 @@ def chosen_trace(connection: Connection, request: Request) -> TraceResult:
         HTTPException: 404, it is not a trace id, or not stored.
         NoSuchRun: there is no such run.
     """
-    written, tenant = request.path_params["trace_id"], request.query_params.get("tenant")
+    asked = request.query_params
+    return trace_with_id(connection, request.path_params["trace_id"], asked.get("tenant"), asked.get("run", "") or LIVE)
+
+
+def trace_with_id(connection: Connection, written: str, tenant: str | None, run: str) -> TraceResult:
+    """The trace, or session, whose id is `written`, of that tenant, or of the first that has it.
+
+    Raises:
+        HTTPException: 404, it is not a trace id, or not stored.
+        NoSuchRun: there is no such run.
+    """
     try:
         trace_id = bytes.fromhex(written)
     except ValueError:
         trace_id = b""
     if len(trace_id) != 16:
         raise HTTPException(404, f"{written!r} is not a trace id: expected 32 hex digits.")
-    run = request.query_params.get("run", "") or LIVE
     check_stored(connection, run)
     found = stored_traces(connection, trace_id, run=run)
     stored = next((item for item in found if tenant in (None, item.trace.tenant)), None)
