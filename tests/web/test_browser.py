@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from web.browser import axe, browser
-from web.shop import SECOND, WRONG_ORDER, fill, order
+from web.shop import GOOD, SECOND, WRONG_ORDER, WRONG_QUANTITY, fill, order
 from web.shop_incidents import fall, over, store, store_waiting
+from web.shop_runs import store_run
 from web.site import Site
 
 if TYPE_CHECKING:
@@ -33,12 +34,33 @@ PATHS = (
 )
 
 
+RUNS = (
+    "/experiments",
+    "/experiments/prompts",
+    "/runs/prompts/2",
+    "/traces?run=prompts/2",
+    "/compare",
+    "/compare?a=prompts/1&b=prompts/2&full=1",
+    f"/compare/traces?a=a1{201:030x}&b=a1{201:030x}&run_a=prompts/1&run_b=prompts/2",
+)
+
+
+@pytest.fixture(scope="module")
+def shop_with_runs(shop: Site) -> Site:
+    """The shop, and two runs over the same orders."""
+    folder, now_ns = shop.config.data_path, time.time_ns() - 1000 * SECOND
+    store_run(folder, shop.rules, "prompts/1", [GOOD] * 6, now_ns, first=201, labels={"prompt": "v1"})
+    worse = [WRONG_QUANTITY] * 4 + [GOOD] * 2
+    store_run(folder, shop.rules, "prompts/2", worse, now_ns + SECOND, first=201, labels={"prompt": "v" * 80})
+    return shop
+
+
 def _paths(shop: Site) -> list[str]:
     """The addresses of all pages, with an incident among them."""
     members = fall(shop.rules, time.time_ns(), 3.0)
     firing = store(shop.config.data_path, members, silenced=True)
     store_waiting(shop.config.data_path, time.time_ns())
-    return [*PATHS, f"/incidents/{firing.id}"]
+    return [*PATHS, *RUNS, f"/incidents/{firing.id}"]
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +111,31 @@ def test_an_incident_is_opened_read_and_accepted(shop: Site, page: "Page") -> No
     page.get_by_text("Accepted at").wait_for()
     assert page.url.endswith(f"/incidents/{firing.id}")
     assert page.get_by_role("button", name="Accept this level as normal").count() == 0
+
+
+def test_from_an_experiment_to_what_a_run_called_otherwise(shop_with_runs: Site, page: "Page") -> None:
+    site = shop_with_runs
+    page.goto(site.url)
+    page.get_by_role("link", name="Experiments").click()
+    page.get_by_role("link", name="prompts", exact=True).click()
+    assert "the best prompts/1 1.0000" in (page.locator("svg.scores").get_attribute("aria-label") or "")
+    page.get_by_role("button", name="Pin prompts/2 as baseline").click()
+    page.get_by_text(", pinned").wait_for()
+    page.get_by_role("button", name="Unpin prompts/2").click()
+    page.get_by_text(", the first with a score").wait_for()
+    page.locator("#runs").get_by_role("link", name="prompts/2", exact=True).click()
+    page.get_by_label("One a line, KEY=VALUE").fill("prompt=v2\nmodel=m-2")
+    page.get_by_role("button", name="Save labels").click()
+    page.wait_for_url("**/runs/prompts/2")
+    assert page.get_by_label("One a line, KEY=VALUE").input_value() == "model=m-2\nprompt=v2"
+    page.get_by_role("link", name="Compare with the baseline prompts/1").click()
+    page.get_by_label("in full").check()
+    page.get_by_role("button", name="Compare", exact=True).click()
+    page.get_by_role("heading", name="What changed, pair by pair").wait_for()
+    page.get_by_role("link", name="side by side").first.click()
+    page.get_by_role("heading", name="Two traces side by side").wait_for()
+    diff = page.locator(".diff").first
+    assert diff.locator("tr", has_text="qty").locator("td").all_inner_texts() == ["2", "5"]
 
 
 def test_the_end_of_an_incident_appears_without_a_reload(shop: Site, page: "Page") -> None:
@@ -144,10 +191,10 @@ def test_what_was_chosen_is_in_the_address_and_can_be_shared(shop: Site, page: "
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1280, 1920])
-def test_every_page_fits_every_width(shop: Site, page: "Page", width: int) -> None:
+def test_every_page_fits_every_width(shop_with_runs: Site, page: "Page", width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
-    for path in _paths(shop):
-        page.goto(shop.url + path)
+    for path in _paths(shop_with_runs):
+        page.goto(shop_with_runs.url + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
 
 
@@ -190,22 +237,22 @@ def test_it_works_without_the_script(shop: Site, chrome: "Browser") -> None:
     context.close()
 
 
-def test_nothing_is_asked_of_anybody_else_and_nothing_is_complained_of(shop: Site, page: "Page") -> None:
+def test_nothing_is_asked_of_anybody_else_and_nothing_is_complained_of(shop_with_runs: Site, page: "Page") -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    for path in _paths(shop):
-        page.goto(shop.url + path)
+    for path in _paths(shop_with_runs):
+        page.goto(shop_with_runs.url + path)
     assert asked
-    assert all(url.startswith(shop.url) for url in asked)
+    assert all(url.startswith(shop_with_runs.url) for url in asked)
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_axe_finds_nothing(shop: Site, chrome: "Browser", scheme: Any, width: int) -> None:
+def test_axe_finds_nothing(shop_with_runs: Site, chrome: "Browser", scheme: Any, width: int) -> None:
     script = axe()
     opened = chrome.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
     found = {}
-    for path in _paths(shop):
-        opened.goto(shop.url + path)
+    for path in _paths(shop_with_runs):
+        opened.goto(shop_with_runs.url + path)
         opened.evaluate("document.querySelectorAll('details').forEach(element => { element.open = true; })")
         opened.evaluate(script)
         for item in opened.evaluate("axe.run().then(results => results.violations)"):

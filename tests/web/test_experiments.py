@@ -100,6 +100,17 @@ def test_a_trace_of_a_run_is_shown_with_its_own_results_and_stays_in_the_run(sit
     assert site.get(f"/traces/{trace_id(4)}").status == 404
 
 
+def test_a_trace_of_a_run_becomes_a_test_from_that_run(site: Site) -> None:
+    html = site.get(f"/traces/{trace_id(2)}?run=prompts/2").text
+    command = f"tracegrade promote {trace_id(2)} --rule order-differs-from-request --run prompts/2"
+    assert command in text_of(html)
+    download = re.search(r'href="([^"]*order-differs-from-request\.zip[^"]*)"', html)
+    assert download is not None
+    assert download[1].endswith("?run=prompts%2F2")
+    assert call(build_app(site.sources), "GET", download[1]).status == 200
+    assert site.get(download[1].partition("?")[0]).status == 404  # it was not judged live
+
+
 def test_labels_are_written_a_line_each(site: Site) -> None:
     answer = post(site, "/runs/prompts/1", labels="model=größer als m-2\r\n\r\nnote=a=b\r\n")
     assert (answer.status, answer.headers["location"]) == (303, "/runs/prompts/1")

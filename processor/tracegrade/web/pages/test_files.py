@@ -13,8 +13,8 @@ from tracegrade.history.promote.errors import PromoteError
 from tracegrade.history.promote.promotion import How
 from tracegrade.history.promote.test_files import RuleTestFiles
 from tracegrade.rule.load import tests_path
-from tracegrade.store.schema import LIVE
 from tracegrade.web.pages.trace import chosen_trace
+from tracegrade.web.rights import check_right
 from tracegrade.web.sources import sources_of
 
 _SOME_DAY = (2026, 1, 1, 0, 0, 0)  # so that the same trace gives the same bytes
@@ -23,8 +23,10 @@ _SOME_DAY = (2026, 1, 1, 0, 0, 0)  # so that the same trace gives the same bytes
 def download(request: Request) -> Response:
     """A zip of the trace, shortened and redacted, and a tests.yaml with its entry, in a folder named after the rule.
 
-    404: no such trace, or no such rule in force. 409: the trace cannot be a test of the rule; the answer says why.
+    Needs the right ``read-values``. 404: no such trace, or no such rule in force. 409: the trace cannot be a test of
+    the rule; the answer says why.
     """
+    check_right(request, "read-values")
     sources = sources_of(request)
     rule_id = request.path_params["rule_id"]
     rule_set = sources.rule_set()
@@ -35,7 +37,7 @@ def download(request: Request) -> Response:
         head = chosen_trace(connection, request).trace
         files = RuleTestFiles(tests_path(Path(rule_id, "rule.yaml")))
         try:
-            Promoter(connection, LIVE, rule, sources.config.traces, How(), head.tenant).add(files, [head.own_id])
+            Promoter(connection, head.run, rule, sources.config.traces, How(), head.tenant).add(files, [head.own_id])
         except PromoteError as error:
             raise HTTPException(409, str(error)) from None
     written = io.BytesIO()
