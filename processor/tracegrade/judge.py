@@ -81,8 +81,24 @@ def judge(
         The judgement. Nothing raises: a crash inside an evaluator is an evaluation with outcome error.
     """
     extraction = extract(trace, tool_name)
+    return judge_extraction(
+        extraction, rule_set, run=run, gated=gated, set_aside=set_aside, working_on=working_on, cost_of=cost_of
+    )
+
+
+def judge_extraction(
+    extraction: Extraction,
+    rule_set: RuleSet,
+    *,
+    run: str = "live",
+    gated: bool = True,
+    set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
+    working_on: Callable[[Rule], None] | None = None,
+    cost_of: CostOf = no_prices,
+) -> Judgement:
+    """As `judge`, of what was read of the trace: by several rule sets it is read once."""
     judgement = Judgement(extraction)
-    trace_id = trace.trace_id.hex()
+    trace_id = extraction.trace.trace_id.hex()
     evidences, trace_context = Evidences(), ExtractionContext(extraction, cost_of)
     subject: _Judged | None = None
     for matched in match(rule_set, extraction):

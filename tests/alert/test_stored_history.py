@@ -11,7 +11,7 @@ from tracegrade.alert.stored_history import ReadHistory, SettledHours, StoredHis
 from tracegrade.alert.window import window_of
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
-from tracegrade.store.history import Bin, Outcomes, SeriesKey, Window, total
+from tracegrade.store.history import Bin, Outcomes, SeriesHistory, SeriesKey, Window, total
 from tracegrade.store.open import reading
 from tracegrade.store.schema import EVERY_TRACE
 from tracegrade.store.write import StoreWriter
@@ -52,7 +52,7 @@ def test_any_window_is_seen_alike_by_hours_and_minutes_and_in_what_was_read_once
 ) -> None:
     with reading(filled) as connection:
         live = StoredHistory(connection, [RULE])
-        read = ReadHistory(connection, [RULE], START_NS, START_NS + 60 * HOURS * MINUTE_NS)
+        read = ReadHistory(SeriesHistory(connection, {RULE.hash}), [RULE], START_NS, START_NS + 60 * HOURS * MINUTE_NS)
         window = Window(evaluation, START_NS + first * MINUTE_NS, START_NS + last * MINUTE_NS, False)
         for rule_id in (RULE.id, EVERY_TRACE):
             hours, minutes = live.bins(rule_id, window), live.bins(rule_id, window, True)
@@ -100,7 +100,7 @@ def test_each_alert_is_read_with_the_results_that_it_looks_at(filled: Engine) ->
     rule = RULE.model_copy(update={"alert": [Alert.model_validate(fields) for fields in alerts]})
     everything = START_NS, START_NS + 60 * HOURS * MINUTE_NS
     with reading(filled) as connection:
-        read = ReadHistory(connection, [rule], *everything)
+        read = ReadHistory(SeriesHistory(connection, {rule.hash}), [rule], *everything)
         below, silent = (_sums(read.bins(rule.id, window_of(rule, alert, *everything))) for alert in rule.alert)
     assert 0 < total(below.values()).results < total(silent.values()).results
 

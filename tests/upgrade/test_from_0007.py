@@ -246,7 +246,9 @@ def test_a_preview_with_a_moved_threshold_reads_the_history_under_all_hashes(fol
     moved = Rule.model_validate({**checked.written, "title": "Said again", "alert": [condition]})
     since_ns = folder.now_ns - 3600 * NS
     with reading(spread) as connection:
-        history = ReadHistory(connection, [moved], since_ns - 2 * 86_400 * NS, folder.now_ns)
+        history = ReadHistory(
+            SeriesHistory(connection, {moved.hash}), [moved], since_ns - 2 * 86_400 * NS, folder.now_ns
+        )
     (fired,) = preview(history, [moved], since_ns, folder.now_ns, 60 * NS).fired
     assert (fired.bound, fired.samples, fired.state) == (0.85, 17, "firing")
 

@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from sqlalchemy import Connection
 
@@ -80,11 +80,22 @@ class StoredHistory:
         return self._settled.of(about, self._now_ns, lambda: self._history.totals(window)).get(rule_id, {})
 
 
-class ReadHistory:
-    """Stored outcomes by minute, read once, from which any window within them can be summed."""
+class Counted(Protocol):
+    """Outcomes that are counted by minute, such as those of a `SeriesHistory`."""
 
-    def __init__(self, connection: Connection, rules: Sequence[Rule], since_ns: int, until_ns: int) -> None:
-        history = SeriesHistory(connection, {rule.hash for rule in rules})
+    @property
+    def series(self) -> Mapping[int, tuple[SeriesKey, float]]:
+        """Each series, and for how many results each of its results stands, by number."""
+
+    def minutes(self, window: Window) -> Iterable[tuple[int, int, Sequence[Any]]]:
+        """See `SeriesHistory.minutes`."""
+
+
+class ReadHistory:
+    """Outcomes by minute, read once, from which any window within them can be summed."""
+
+    def __init__(self, history: Counted, rules: Sequence[Rule], since_ns: int, until_ns: int) -> None:
+        """Read from `history` what checks of `rules` between the two times ask for."""
         # The checks of one hour read the same hours.
         self._by_hour = lru_cache(_HOURS_KEPT)(self._hours)
         self._courses: dict[tuple[str, bool], defaultdict[str, list[_Course]]] = {}

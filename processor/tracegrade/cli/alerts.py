@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tracegrade.alert.notify.links import Links
+    from tracegrade.alert.preview import Preview
     from tracegrade.config import Config
     from tracegrade.store.alerts import Silence, StoredAlert
     from tracegrade.store.incidents import Incident
@@ -233,6 +234,7 @@ def preview(
     from tracegrade.alert.preview import without_results
     from tracegrade.alert.stored_history import ReadHistory
     from tracegrade.rule.load import load_rules
+    from tracegrade.store.history import SeriesHistory
     from tracegrade.store.open import reading_store
 
     chosen = [rule for rule in load_rules(list(rules)).rules if rule.alert]
@@ -240,7 +242,8 @@ def preview(
         raise click.UsageError("none of these rules has an 'alert'")
     until_ns = until if until is not None else time.time_ns()
     with reading_store(config.store_url) as connection:
-        history = ReadHistory(connection, chosen, since - round((looks_back_s(chosen) + 7200) * _NS), until_ns)
+        counted = SeriesHistory(connection, {rule.hash for rule in chosen})
+        history = ReadHistory(counted, chosen, since - round((looks_back_s(chosen) + 7200) * _NS), until_ns)
     every_ns = round(_seconds(every) * _NS)
     for rule in without_results(history, chosen, since, until_ns):
         print_line(
@@ -252,13 +255,20 @@ def preview(
         found = look(history, chosen, since, until_ns, every_ns, advance)
     if output_format == "json":
         print_json(alert.to_json() for alert in found.fired)
+        for line in found.quiet:
+            print_line(line, err=True)
     else:
-        print_table(
-            "",
-            ["would be", "what", "level", "since (UTC)", "until"],
-            [_previewed(alert, config.alerts.links) for alert in found.fired],
-            empty="No alert would have fired.",
-        )
+        print_preview(found, config.alerts.links)
+
+
+def print_preview(found: "Preview", links: "Links") -> None:
+    """Print when alerts would have fired, and on standard error why others would not."""
+    print_table(
+        "",
+        ["would be", "what", "level", "since (UTC)", "until"],
+        [_previewed(alert, links) for alert in found.fired],
+        empty="No alert would have fired.",
+    )
     for line in found.quiet:
         print_line(line, err=True)
 

@@ -11,7 +11,16 @@ from xml.etree import ElementTree
 
 from tracegrade.cli.compare_tables import TAKEN, print_comparison
 from tracegrade.cli.output import markdown_table, print_json, print_lines
-from tracegrade.cli.reports import SARIF_LEVELS, as_markdown, file_location, junit_document, sarif_log, xml_text
+from tracegrade.cli.reports import (
+    SARIF_LEVELS,
+    as_code,
+    as_markdown,
+    file_location,
+    junit_document,
+    link_markdown,
+    sarif_log,
+    xml_text,
+)
 from tracegrade.compare.words import (
     SUMS,
     measure_cells,
@@ -132,7 +141,10 @@ def _sarif_level(rule: "ComparedRule") -> str:
 
 
 def _markdown(found: "Comparison", links: "Links") -> str:
-    parts = [f"## {SUMS[found.exit_code]}: {verdict_counts(found)}", f"B {_code(found.b)} against A {_code(found.a)}"]
+    parts = [
+        f"## {SUMS[found.exit_code]}: {verdict_counts(found)}",
+        f"B {as_code(found.b)} against A {as_code(found.a)}",
+    ]
     ordered = sorted(found.rules, key=lambda rule: _WORST_FIRST.index(rule.verdict))
     columns = ["rule", "A", "B", "difference", "95 % interval", "p", "results", "verdict"]
     rows = [[as_markdown(rule.rule_id), *number_cells(rule.whole), _verdict(rule)] for rule in ordered[:_MOST_RULES]]
@@ -187,10 +199,7 @@ def _way(way: str, changes: "Sequence[Change]", number: int, links: "Links") -> 
 
 
 def _link(trace_id: str | None, links: "Links") -> str:
-    if not trace_id:  # a saved baseline names none
-        return ""
-    address = links.trace(trace_id)
-    return f"[{trace_id}]({address})" if address != trace_id else _code(trace_id)
+    return link_markdown(trace_id, links) if trace_id else ""  # a saved baseline names none
 
 
 def _behaviour(found: "Behaviour", links: "Links") -> Iterator[str]:
@@ -201,7 +210,7 @@ def _behaviour(found: "Behaviour", links: "Links") -> Iterator[str]:
             f"{tool.share_a:.1%}",
             f"{tool.share_b:.1%}",
             f"{tool.calls_a:.3g} / {tool.calls_b:.3g}",
-            _link(tool.trace_b or tool.trace_a, links),
+            link_markdown(tool.trace_b or tool.trace_a, links),
         ]
         for tool in tools_to_show(found)
     ]
@@ -220,8 +229,3 @@ def _behaviour(found: "Behaviour", links: "Links") -> Iterator[str]:
 
 def _folded(title: str, text: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
-
-
-def _code(text: str) -> str:
-    """`text` as code, whatever it holds."""
-    return f"`{text.replace('`', chr(39))}`"

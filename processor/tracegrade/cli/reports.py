@@ -24,6 +24,7 @@ from tracegrade.cli.output import markdown_table
 from tracegrade.display import count, json_text, printable_json, printable_xml
 
 if TYPE_CHECKING:
+    from tracegrade.alert.notify.links import Links
     from tracegrade.compare.outcomes import Tally
     from tracegrade.gate.decide import RuleVerdict, Verdict
     from tracegrade.model.evaluation import Outcome
@@ -330,3 +331,16 @@ def _numbers(tally: "Tally") -> list[str]:
 def as_markdown(text: str) -> str:
     """`text`, which a sender may have written, as Markdown that shows it: no link, picture or element of its making."""
     return _MARKDOWN.sub(r"\\\g<0>", text).replace("<", "&lt;")
+
+
+def as_code(text: str) -> str:
+    """`text` as code in Markdown, whatever it holds."""
+    return f"`{text.replace('`', chr(39))}`"
+
+
+def link_markdown(trace_id: str | None, links: "Links") -> str:
+    """A trace in Markdown: as a link where its address is known; "" for none."""
+    if trace_id is None:
+        return ""
+    address = links.trace(trace_id)
+    return f"[{trace_id}]({address})" if address != trace_id else as_code(trace_id)

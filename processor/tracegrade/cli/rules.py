@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.backtest import backtest
 from tracegrade.cli.expected_alerts import expected_alerts, volume_option
 from tracegrade.cli.output import (
     EXIT_USAGE,
@@ -255,5 +256,5 @@ def _cells(row: dict[str, Any], columns: Sequence[str]) -> list[str]:
     return [", ".join(cell) if isinstance(cell := row[column], list) else cell for column in columns]
 
 
-for subcommand in (test, new, import_, export):
+for subcommand in (test, new, import_, export, backtest):
     command.add_command(subcommand)

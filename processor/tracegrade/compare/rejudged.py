@@ -4,32 +4,29 @@ Traces are judged by themselves: rules of scope session, which need several, are
 store did not keep what the rules read.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import Connection
 
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.json_text import rows_to_json
-from tracegrade.codec.kept_spans import trace_of
 from tracegrade.compare.progress import LookedThrough, Progress
 from tracegrade.compare.sides import Side
-from tracegrade.extract.registry import in_force
 from tracegrade.extract.run_summaries import run_summaries
-from tracegrade.judge import Judgement
 from tracegrade.model.evaluation import Decision
-from tracegrade.model.extraction import Extraction
-from tracegrade.model.trace import Trace
 from tracegrade.pipeline.judged import Judged, JudgedTrace
-from tracegrade.pipeline.record_judge import attribute_filter_for
-from tracegrade.pipeline.workers import ReplayJob, shown_by_workers
+from tracegrade.pipeline.rejudge import KeptEnough, rejudged
+from tracegrade.pipeline.workers import ReplayJob
 from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.kept_traces import kept_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rows import call_rows, run_rows
 from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
-from tracegrade.store.sides import SideSeries, side_traces
+from tracegrade.store.sides import SideSeries
 
 _RUN = "compare"
 
@@ -71,8 +68,22 @@ class Rejudged:
     not_kept: int = 0
 
 
-# Of one trace: tenant, id, session, complete, start, end, results, calls, runs.
-_Shown: TypeAlias = tuple[str, bytes, str | None, bool, int, int, list["_Result"], str, str]
+class _JudgedAgain(NamedTuple):
+    """What a worker hands back of one trace; calls and runs as `RejudgedRow` has them."""
+
+    tenant: str
+    trace_id: bytes
+    session: str | None
+    complete: bool
+    start_ns: int
+    end_ns: int
+    results: list["_Result"]
+    tool_calls: str
+    agent_runs: str
+
+
+# The number of a trace; None when what rules read was not kept of it.
+_Shown: TypeAlias = tuple[int, _JudgedAgain | None]
 
 
 class _Result(NamedTuple):
@@ -94,7 +105,8 @@ def rejudge(connection: Connection, side: Side, by: Rejudging, most: int, progre
         WorkerEnded: a process that judges was killed, or crashed.
     """
     found = Rejudged()
-    numbers: dict[tuple[str, bytes], int] = {}
+    chosen = side.result_filter
+    enough = KeptEnough(by.rule_set, by.settings)
     job = ReplayJob(
         by.rule_paths,
         by.semantic_model,
@@ -102,60 +114,34 @@ def rejudge(connection: Connection, side: Side, by: Rejudging, most: int, progre
         _RUN,
         by.settings.tool_aliases,
         by.settings.prices,
-        _shown,
+        partial(_shown, enough, chosen.release),
     )
     series_numbers: dict[SideSeries, int] = {}
-    traces = _traces(connection, side, by, most, numbers, found)
-    looked = LookedThrough(numbers_of(connection, side.result_filter), most)
+    traces = kept_traces(connection, replace(chosen, service=None))
+    looked = LookedThrough(numbers_of(connection, chosen), most)
     with progress(f"{side.text}: traces judged", looked.total) as advance:
-        for shown in shown_by_workers(traces, job, by.rule_set, by.jobs):
-            found.rows.append(_row(shown, side.result_filter, numbers, series_numbers))
-            advance(looked.steps_to(found.rows[-1].number, len(found.rows)))
+        for number, again in rejudged(traces, job, by.rule_set, by.jobs):
+            if again is None:
+                found.not_kept += 1
+                continue
+            found.rows.append(_row(number, again, chosen, series_numbers))
+            advance(looked.steps_to(number, len(found.rows)))
+            if len(found.rows) >= most:
+                break
     found.chosen = {number: series for series, number in series_numbers.items()}
     return found
 
 
-def keeps_enough(rule_set: RuleSet, settings: TracesSettings) -> Callable[[Trace], bool]:
-    """Whether the spans that are kept of a trace have all attributes that these rules read."""
-    dialects, always = in_force(), RuleSet([]).attributes_read
-    beyond = [
-        name
-        for name in rule_set.attributes_read - dialects.attributes - always
-        if not name.startswith(dialects.prefixes)
-    ]
-    needed = attribute_filter_for(rule_set, settings).hash
-    return lambda trace: not beyond or trace.filter_hash == needed
-
-
-def _traces(
-    connection: Connection,
-    side: Side,
-    by: Rejudging,
-    most: int,
-    numbers: dict[tuple[str, bytes], int],
-    found: Rejudged,
-) -> Iterator[Judged]:
-    """The stored traces of a side, not judged yet; their numbers are put into `numbers`."""
-    is_kept, release = keeps_enough(by.rule_set, by.settings), side.result_filter.release
-    for number, stored in side_traces(connection, side.result_filter):
-        if release is not None and stored.trace.release != release:
-            continue
-        trace = trace_of(stored)
-        if not is_kept(trace):
-            found.not_kept += 1
-            continue
-        numbers[trace.tenant, trace.trace_id] = number
-        yield JudgedTrace(len(numbers), trace, Judgement(Extraction(trace, [], [])))
-        if len(numbers) >= most:
-            break
-
-
-def _shown(judged: Judged) -> _Shown | None:
+def _shown(enough: KeptEnough, release: str | None, judged: Judged) -> _Shown | None:
     """What is needed of a trace that was judged again: plain values, which a worker hands back."""
     if not isinstance(judged, JudgedTrace):
         return None
     trace, extraction = judged.trace, judged.judgement.extraction
-    return (
+    if release is not None and extraction.release != release:
+        return None
+    if not enough.says(trace.filter_hash):
+        return judged.sequence, None
+    return judged.sequence, _JudgedAgain(
         trace.tenant,
         trace.trace_id,
         extraction.session,
@@ -184,31 +170,27 @@ def _results(decision: Decision) -> Iterator[_Result]:
 
 
 def _row(
-    shown: _Shown,
-    result_filter: ResultFilter,
-    numbers: Mapping[tuple[str, bytes], int],
-    series_numbers: dict[SideSeries, int],
+    number: int, again: _JudgedAgain, result_filter: ResultFilter, series_numbers: dict[SideSeries, int]
 ) -> RejudgedRow:
-    tenant, trace_id, session, complete, start_ns, end_ns, results, calls, runs = shown
     evaluations, decisions = [], []
-    for result in _wanted(results, result_filter):
+    for result in _wanted(again.results, result_filter):
         series = series_numbers.setdefault(result.series, len(series_numbers) + 1)
         if result.series.evaluation:
             evaluations.append(("", series, result.case, result.kind, result.subject, result.outcome, None, 0))
         else:
             decisions.append((series, result.kind, result.subject, 0, result.outcome))
     return RejudgedRow(
-        numbers[tenant, trace_id],
-        trace_id,
-        tenant,
-        session,
-        complete,
-        start_ns,
-        end_ns,
+        number,
+        again.trace_id,
+        again.tenant,
+        again.session,
+        again.complete,
+        again.start_ns,
+        again.end_ns,
         rows_to_json(evaluations),
         rows_to_json(decisions),
-        calls,
-        runs,
+        again.tool_calls,
+        again.agent_runs,
     )
 
 

@@ -15,20 +15,20 @@ import multiprocessing
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from multiprocessing import resource_tracker
 from threading import Thread
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from tracegrade.codec.kept_spans import decode_spans, encode_spans
 from tracegrade.judge import Judgement, judge
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.trace import Trace
-from tracegrade.pipeline.judged import Judged, JudgedTrace
+from tracegrade.pipeline.judged import Judged, JudgedSession, JudgedTrace
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.prices import Price, Prices
 from tracegrade.rule.rule_set import RuleSet
@@ -42,7 +42,17 @@ SPANS_A_BATCH = 1_000
 _BATCHES_A_WORKER = 2  # one being judged, one waiting
 _BATCHES_IN_ORDER = 16  # for each worker; results wait for those of traces that closed before
 
-_Packed = tuple[Trace, bytes]  # a trace without its spans, and its spans
+
+class PackedTrace(NamedTuple):
+    """A trace that is not judged yet, without its spans, and these as bytes; ``number`` goes into its `JudgedTrace`.
+
+    It is unpacked where it is judged. ``span_count`` is about how much work that is.
+    """
+
+    number: int
+    trace: Trace
+    blob: bytes
+    span_count: int
 
 
 class WorkerEnded(TraceGradeError):
@@ -53,8 +63,9 @@ class WorkerEnded(TraceGradeError):
 class ReplayJob(Generic[T]):
     """How traces are judged and shown: plain data, so that a worker does the same as this process.
 
-    ``rules`` is the hash that the rules at ``rule_paths`` must have when they are read again. ``show`` turns a
-    judged item into its output, None for nothing; it is a function of a module, so that a worker finds it too.
+    ``rules`` is the hash that the rules at ``rule_paths`` must have when they are read again; of those with
+    ``rule_ids`` alone, where these are given. ``show`` turns a judged item into its output, None for nothing; it is a
+    function of a module, so that a worker finds it too.
     """
 
     rule_paths: Sequence[str]
@@ -64,13 +75,16 @@ class ReplayJob(Generic[T]):
     tool_aliases: Mapping[str, list[str]]
     prices: Mapping[str, Price]
     show: Callable[[Judged], T | None]
+    rule_ids: Collection[str] | None = None
 
 
-def shown_by_workers(judged: Iterable[Judged], job: ReplayJob[T], rule_set: RuleSet, jobs: int) -> Iterator[T]:
+def shown_by_workers(
+    judged: Iterable[Judged | PackedTrace], job: ReplayJob[T], rule_set: RuleSet, jobs: int
+) -> Iterator[T]:
     """The results of ``job.show`` for `judged`, in its order.
 
     Args:
-        judged: sessions, and traces that are not judged yet (`RecordJudge` without ``judges_traces``).
+        judged: sessions, and traces that are not judged yet (`RecordJudge` without ``judges_traces``, or packed).
         job: how they are judged and shown.
         rule_set: the rules at ``job.rule_paths``.
         jobs: how many workers there may be.
@@ -87,13 +101,14 @@ def shown_by_workers(judged: Iterable[Judged], job: ReplayJob[T], rule_set: Rule
             if workers is None and spans_here >= SPANS_HERE:
                 workers = stack.enter_context(_Workers(jobs, job))
             if workers is None or not workers.are_ready():
-                if isinstance(item, JudgedTrace):
-                    spans_here += len(item.trace.spans)
+                spans_here += _span_count(item)
                 if (shown := judge_here.shown(item)) is not None:
                     yield shown
                 continue
             if isinstance(item, JudgedTrace):
-                batch.add_trace(item.trace)
+                batch.add_trace(_packed(item))
+            elif isinstance(item, PackedTrace):
+                batch.add_trace(item)
             else:
                 batch.shown.append(job.show(item))
             if batch.is_full:
@@ -102,6 +117,12 @@ def shown_by_workers(judged: Iterable[Judged], job: ReplayJob[T], rule_set: Rule
         if workers is not None:
             yield from workers.judge(batch)
             yield from workers.rest()
+
+
+def shown_here(judged: Iterable[Judged | PackedTrace], job: ReplayJob[T], rule_set: RuleSet) -> Iterator[T]:
+    """As `shown_by_workers`, judged in this process."""
+    judge_here = _TraceJudge(job, rule_set)
+    return (shown for item in judged if (shown := judge_here.shown(item)) is not None)
 
 
 class _TraceJudge(Generic[T]):
@@ -113,21 +134,41 @@ class _TraceJudge(Generic[T]):
         self._tool_name = ToolAliases(job.tool_aliases) if job.tool_aliases else None
         self._cost_of = Prices(job.prices)
 
-    def shown(self, item: Judged) -> T | None:
+    def shown(self, item: Judged | PackedTrace) -> T | None:
         """The output for `item`; judges it first when it is a trace."""
-        if isinstance(item, JudgedTrace):
-            item = JudgedTrace(item.sequence, item.trace, self._judged(item.trace))
-        return self._job.show(item)
-
-    def shown_of_packed(self, packed: _Packed) -> T | None:
-        """The output for a trace that was handed over."""
-        trace, blob = packed
-        kept = decode_spans(blob)
-        trace = replace(trace, spans=kept.spans, replaced=kept.replaced, log_records=kept.log_records)
-        return self._job.show(JudgedTrace(0, trace, self._judged(trace)))
+        if isinstance(item, JudgedSession):
+            return self._job.show(item)
+        number, trace = (item.sequence, item.trace) if isinstance(item, JudgedTrace) else _unpacked(item)
+        return self._job.show(JudgedTrace(number, trace, self._judged(trace)))
 
     def _judged(self, trace: Trace) -> Judgement:
         return judge(trace, self._rule_set, run=self._job.run, tool_name=self._tool_name, cost_of=self._cost_of)
+
+
+def _span_count(item: Judged | PackedTrace) -> int:
+    """How much work it is to judge `item`."""
+    if isinstance(item, JudgedTrace):
+        return len(item.trace.spans)
+    return item.span_count if isinstance(item, PackedTrace) else 0
+
+
+def _packed(judged: JudgedTrace) -> PackedTrace:
+    trace = judged.trace
+    blob = encode_spans(trace.spans, trace.replaced, trace.log_records)
+    without_spans = replace(trace, spans=[], replaced=[], log_records=[])
+    return PackedTrace(judged.sequence, without_spans, blob, len(trace.spans))
+
+
+def _unpacked(packed: PackedTrace) -> tuple[int, Trace]:
+    kept = decode_spans(packed.blob)
+    trace = replace(
+        packed.trace,
+        spans=kept.spans,
+        replaced=kept.replaced,
+        log_records=kept.log_records,
+        filter_hash=packed.trace.filter_hash or kept.filter_hash,
+    )
+    return packed.number, trace
 
 
 @dataclass(slots=True)
@@ -136,7 +177,7 @@ class _Batch(Generic[T]):
 
     shown: list[T | None] = field(default_factory=list)  # also None for traces until a worker answers
     places: list[int] = field(default_factory=list)  # of the traces in it
-    traces: list[_Packed] = field(default_factory=list)
+    traces: list[PackedTrace] = field(default_factory=list)
     spans: int = 0
     answers: "Future[list[T | None]] | None" = None  # of a worker, after the batch was handed over
 
@@ -150,12 +191,11 @@ class _Batch(Generic[T]):
         """Whether the outputs are known."""
         return self.answers is None or self.answers.done()
 
-    def add_trace(self, trace: Trace) -> None:
+    def add_trace(self, packed: PackedTrace) -> None:
         """Add a trace to be judged."""
-        self.spans += len(trace.spans)
-        blob = encode_spans(trace.spans, trace.replaced, trace.log_records)
+        self.spans += packed.span_count
         self.places.append(len(self.shown))
-        self.traces.append((replace(trace, spans=[], replaced=[], log_records=[]), blob))
+        self.traces.append(packed)
         self.shown.append(None)
 
     def hand_over(self, answers: "Future[list[T | None]]") -> None:
@@ -242,7 +282,7 @@ class _Workers(Generic[T]):
         code = next((code for code in codes if code != -signal.SIGTERM), -signal.SIGTERM)
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         failed = [batch for batch in self._in_order if batch.answers is not None and _failed(batch.answers)]
-        traces = [trace for batch in failed for trace, _ in batch.traces]
+        traces = [packed.trace for batch in failed for packed in batch.traces]
         when = "while it started"
         if traces:
             first, last = traces[0].trace_id.hex(), traces[-1].trace_id.hex()
@@ -266,7 +306,7 @@ def _start(job: ReplayJob[Any]) -> None:
     global _trace_judge
     Thread(target=_end_with_parent, daemon=True).start()
     try:
-        rule_set = load_rules(job.rule_paths, semantic_model=job.semantic_model)
+        rule_set = load_rules(job.rule_paths, semantic_model=job.semantic_model).only(job.rule_ids)
     except TraceGradeError as error:
         _trace_judge = WorkerEnded(str(error))
         return
@@ -288,7 +328,7 @@ def _ready() -> None:
     """Returns when the worker is ready."""
 
 
-def _judge(traces: list[_Packed]) -> list[Any]:
+def _judge(traces: list[PackedTrace]) -> list[Any]:
     if isinstance(_trace_judge, TraceGradeError):
         raise _trace_judge
-    return [_trace_judge.shown_of_packed(packed) for packed in traces]
+    return [_trace_judge.shown(packed) for packed in traces]

@@ -1,6 +1,6 @@
 """The rules in force, and what may be said of them together."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -44,6 +44,12 @@ class RuleSet:
     def rule(self, rule_id: str) -> Rule | None:
         """The rule of that id, if there is one."""
         return next((rule for rule in self.rules if rule.id == rule_id), None)
+
+    def only(self, rule_ids: Collection[str] | None) -> "RuleSet":
+        """These rules without those that have another id; None leaves out none."""
+        if rule_ids is None:
+            return self
+        return RuleSet([rule for rule in self.rules if rule.id in rule_ids], self.paths, self.warnings)
 
     def once(self, work_out: Callable[["RuleSet"], Fact]) -> Fact:
         """What `work_out` says of these rules; asked once."""

@@ -45,3 +45,10 @@ def number_range(connection: Connection, since_ns: int | None, until_ns: int | N
         query = query.where(arrivals.c.minute <= (until_ns - 1) // MINUTE_NS)
     low, high = connection.execute(query).one()
     return None if low is None else (low, high)
+
+
+def first_arrival(connection: Connection, since_ns: int) -> int | None:
+    """The first minute from that of `since_ns` on in which a trace was received, as ns since 1970 UTC; None: none."""
+    query = select(func.min(arrivals.c.minute)).where(arrivals.c.minute >= since_ns // MINUTE_NS)
+    minute: int | None = connection.execute(query).scalar()
+    return None if minute is None else minute * MINUTE_NS

@@ -1,0 +1,109 @@
+"""``tracegrade rules backtest``: what changed rules would have said of stored traces."""
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracegrade.cli.judging import cores
+from tracegrade.cli.output import EXIT_CANNOT_TELL, print_json, print_lines, progress, reports_errors
+from tracegrade.cli.rule_paths import rules_at
+from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.times import TIME
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "--since", type=TIME, default="30d", show_default=True, help="Only traces first received at this time or later."
+)
+@click.option("--until", type=TIME, help="Only traces first received before this time.")
+@click.option(
+    "--against",
+    default="live",
+    show_default=True,
+    metavar="live|FOLDER|GIT_REVISION",
+    help="What to compare with: what was judged live, other rules, or the rules at PATH as of a git revision.",
+)
+@click.option("--rule", "named", multiple=True, metavar="ID", help="Only this rule, changed or not; may be repeated.")
+@click.option("--service", help="Only traces of this service.")
+@click.option("--agent", help="Only traces in which this agent ran.")
+@click.option("--release", help="Only traces of this release (service.version).")
+@click.option("--tenant", help="Only this tenant.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=cores,
+    show_default="all cores",
+    help="The number of judging processes; 1: judge in this process. Small inputs are always judged in this process.",
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "json", "markdown"]),
+    default="table",
+    show_default=True,
+    help="Tables, one JSON object, or Markdown for a pull request.",
+)
+@settings_options
+@reports_errors
+def backtest(
+    config: "Config",
+    paths: tuple[str, ...],
+    since: int,
+    until: int | None,
+    against: str,
+    named: tuple[str, ...],
+    jobs: int,
+    output_format: str,
+    **filters: Any,
+) -> None:
+    """Judge stored traces by the rules at PATH that changed: what would they have said?
+
+    Nothing is deployed, sent or alerted. For each rule that judges otherwise than the other side: which subjects newly
+    fail, newly pass, or are newly matched, its pass rate before and after by agent and release, and when its alerts
+    would have fired.
+
+    Exit codes: 0 done, 2 usage, 3 there is nothing to judge.
+    """
+    from tracegrade.cli.backtest_tables import backtest_markdown, print_backtest
+    from tracegrade.history.backtest.backtest import Asked, NothingStored
+    from tracegrade.history.backtest.backtest import backtest as judge
+    from tracegrade.history.backtest.sources import Rules, other_rules
+    from tracegrade.pipeline.workers import WorkerEnded
+    from tracegrade.store.open import reading_store
+
+    now_ns = time.time_ns()
+    until_ns = now_ns if until is None else min(until, now_ns)
+    if since >= until_ns:
+        ends = "in the future" if since >= now_ns else "not before --until"
+        raise click.UsageError(f"--since is {ends}: there is no trace between the two")
+    model = config.rules.semantic_model
+    rules = Rules(", ".join(paths), paths, rules_at(paths))
+    with other_rules(against, paths, model) as other, reading_store(config.store_url) as connection:
+        asked = Asked(
+            rules=rules,
+            other=other,
+            named=named,
+            since_ns=since,
+            until_ns=until_ns,
+            settings=config.traces,
+            semantic_model=model,
+            jobs=jobs,
+            **filters,
+        )
+        try:
+            found = judge(connection, asked, progress)
+        except (NothingStored, WorkerEnded) as error:
+            print_lines(f"Error: {error}", err=True)
+            sys.exit(EXIT_CANNOT_TELL)
+    if output_format == "json":
+        print_json([found.to_json()])
+    elif output_format == "markdown":
+        print_lines(backtest_markdown(found, config.alerts.links))
+    else:
+        print_backtest(found, config.alerts.links)

@@ -1,0 +1,250 @@
+"""Judges stored traces by changed rules, and says what that changes."""
+
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlalchemy import Connection
+
+from tracegrade.alert.preview import Preview
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.compare.progress import LookedThrough, Progress, unseen
+from tracegrade.display import count, time_text
+from tracegrade.history.backtest.alerts import EVERY_NS, CountedMinutes
+from tracegrade.history.backtest.changes import Changes, Counting, RuleChange, TraceOfSaid, counting, explain_before
+from tracegrade.history.backtest.judged import LeftOut, OtherRules, Showing, Shown
+from tracegrade.history.backtest.live import LiveResults
+from tracegrade.history.backtest.sources import BacktestError, Chosen, Rules, chosen_rules, judged_alike_live
+from tracegrade.model.json_value import JsonValue
+from tracegrade.pipeline.rejudge import KeptEnough, rejudged
+from tracegrade.pipeline.workers import ReplayJob
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.arrivals import first_arrival
+from tracegrade.store.kept_traces import KeptTrace, kept_traces
+from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.rule_texts import rules_of
+from tracegrade.store.run_numbers import numbers_of
+from tracegrade.store.schema import LIVE
+
+_RUN = "backtest"
+
+
+class NothingStored(BacktestError):
+    """There is nothing to judge, so nothing can be told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked of a backtest.
+
+    ``rules`` are the changed ones, ``other`` those of the other side, None: what was judged live. ``named``: ids of
+    rules that are judged by even if they did not change, and then no others. Traces: those first received from
+    ``since_ns`` on, before ``until_ns`` (since 1970 UTC), with that service, agent, release and tenant where given.
+    ``jobs``: how many processes judge.
+    """
+
+    rules: Rules
+    other: Rules | None
+    named: Collection[str] = ()
+    since_ns: int
+    until_ns: int
+    service: str | None = None
+    agent: str | None = None
+    release: str | None = None
+    tenant: str | None = None
+    settings: TracesSettings
+    semantic_model: str | None = None
+    jobs: int = 1
+
+    @property
+    def result_filter(self) -> ResultFilter:
+        """Which stored traces to read; agent and release are told when they are judged."""
+        return ResultFilter(
+            since_ns=self.since_ns, until_ns=self.until_ns, service=self.service, tenant=self.tenant, run=LIVE
+        )
+
+
+@dataclass(slots=True)
+class Backtest:
+    """What a backtest found.
+
+    ``against`` names the other side. ``traces``: how many were judged; ``not_kept``: how many were left out, since what
+    a rule reads was not kept of them. ``left_alone``: by id, why rules were not judged by. ``gone``: the rules that
+    only the other side has. ``alerts``: when alerts would have fired, None when no rule has any.
+    """
+
+    against: str
+    since_ns: int
+    until_ns: int
+    traces: int = 0
+    not_kept: int = 0
+    changes: Sequence[RuleChange] = ()
+    paths: Mapping[str, str] = field(default_factory=dict)
+    left_alone: Mapping[str, str] = field(default_factory=dict)
+    gone: Sequence[str] = ()
+    alerts: Preview | None = None
+    notes: Sequence[str] = ()
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The documented JSON object."""
+        fired = [] if self.alerts is None else self.alerts.fired
+        return {
+            "against": self.against,
+            "since_ns": self.since_ns,
+            "until_ns": self.until_ns,
+            "traces": self.traces,
+            "not_kept": self.not_kept,
+            "rules": [
+                {
+                    **_change_json(change),
+                    "path": self.paths.get(change.rule.id),
+                    "alerts": [alert.to_json() for alert in fired if alert.rule_id == change.rule.id],
+                }
+                for change in self.changes
+            ],
+            "left_alone": dict(self.left_alone),
+            "gone": list(self.gone),
+            "notes": list(self.notes),
+        }
+
+
+def _change_json(change: RuleChange) -> dict[str, JsonValue]:
+    ways: dict[str, JsonValue] = {
+        way: {"subjects": change.changed(way), "examples": [example.to_json() for example in examples]}
+        for way, examples in change.examples.items()
+    }
+    return {
+        "rule_id": change.rule.id,
+        "rule_hash": change.rule.hash,
+        "level": change.rule.level,
+        "status": change.rule.status,
+        **change.whole.to_json(),
+        "changes": ways,
+        "groups": [
+            {"agent": agent, "release": release, **both.to_json()} for (agent, release), both in change.groups.items()
+        ],
+    }
+
+
+def backtest(connection: Connection, asked: Asked, progress: Progress = unseen) -> Backtest:
+    """Judge the stored traces by the rules that changed; `progress` shows how far it is.
+
+    Raises:
+        BacktestError: a rule that is named is not there.
+        NothingStored: there is no trace to judge, or none of which the store kept what the rules read.
+        KeptSpansError: the spans of one are damaged, or were stored by another version.
+        WorkerEnded: a process that judges was killed, or crashed.
+    """
+    rule_set, other = asked.rules.rule_set, asked.other
+    began_ns = first_arrival(connection, asked.since_ns)
+    alike = {}
+    if other is None and began_ns is not None:
+        alike = judged_alike_live(connection, rule_set.rules, max(began_ns, asked.since_ns))
+    chosen = chosen_rules(rule_set, other, asked.named, alike)
+    found = Backtest(LIVE if other is None else other.name, asked.since_ns, asked.until_ns)
+    found.left_alone, found.gone, found.paths = chosen.left_alone, chosen.gone, rule_set.paths
+    if chosen.ids:
+        began_ns = asked.since_ns if began_ns is None else max(began_ns, asked.since_ns)
+        _Run(connection, replace(asked, since_ns=began_ns), chosen, found).judge(progress)
+    return found
+
+
+class _Run:
+    """One backtest while it is made."""
+
+    def __init__(self, connection: Connection, asked: Asked, chosen: Chosen, found: Backtest) -> None:
+        self._connection = connection
+        self._asked = asked
+        self._found = found
+        self._rules = asked.rules.rule_set.only(chosen.ids)
+        self._live = LiveResults(connection, chosen.ids) if asked.other is None else None
+        self._other = None if asked.other is None else asked.other.rule_set.only(chosen.ids)
+        after = {rule.id: counting(rule) for rule in self._rules.rules}
+        self._changes = Changes(self._counting_before(chosen.ids), after)
+        self._minutes = CountedMinutes(self._rules.rules)
+
+    def _counting_before(self, rule_ids: Collection[str]) -> Mapping[str, Counting]:
+        """How results of the other side count; of live, as the latest form of each rule says."""
+        found = dict.fromkeys(rule_ids, Counting())
+        if self._other is not None:
+            return found | {rule.id: counting(rule) for rule in self._other.rules}
+        assert self._live is not None
+        known = rules_of(self._connection, self._live.hashes)
+        return found | {rule.id: counting(rule) for rule in known.values()}
+
+    def judge(self, progress: Progress) -> None:
+        """Judge all traces, and add up."""
+        asked, found = self._asked, self._found
+        bounds = numbers_of(self._connection, asked.result_filter)
+        looked = LookedThrough(bounds, 2**62)
+        with progress("traces judged", looked.total) as advance:
+            for kept, shown in self._shown():
+                advance(looked.steps_to(kept.number, 0))
+                self._take(kept, shown)
+        if not found.traces:
+            raise NothingStored(self._why_nothing())
+        found.changes = [self._changes.of(rule) for rule in self._rules.rules]
+        if self._live is not None:
+            explain_before(found.changes, self._live.explanation)
+        if self._minutes.rules:
+            looks = (asked.until_ns - asked.since_ns) // EVERY_NS
+            with progress("looks of alerts", looks) as advance:
+                found.alerts = self._minutes.preview(self._connection, asked.since_ns, asked.until_ns, advance)
+
+    def _shown(self) -> Iterator[tuple[KeptTrace, Shown]]:
+        """What was said of each trace, with the trace."""
+        under_way: deque[KeptTrace] = deque()
+
+        def handed_over() -> Iterator[KeptTrace]:
+            for kept in kept_traces(self._connection, self._asked.result_filter):
+                under_way.append(kept._replace(spans=b""))
+                yield kept
+
+        # In the order in which they were handed over.
+        for shown in rejudged(handed_over(), self._job(), self._rules, self._asked.jobs):
+            yield under_way.popleft(), shown
+
+    def _job(self) -> ReplayJob[Shown]:
+        asked = self._asked
+        read = self._rules if self._other is None else RuleSet([*self._rules.rules, *self._other.rules])
+        other = None
+        if asked.other is not None and self._other is not None:
+            ids = frozenset(rule.id for rule in self._other.rules)
+            prices = tuple(asked.settings.prices.items())
+            other = OtherRules(tuple(asked.other.paths), ids, asked.semantic_model, prices)
+        showing = Showing(KeptEnough(read, asked.settings), other, asked.agent, asked.release)
+        return ReplayJob(
+            asked.rules.paths,
+            asked.semantic_model,
+            self._rules.hash,
+            _RUN,
+            asked.settings.tool_aliases,
+            asked.settings.prices,
+            showing,
+            [rule.id for rule in self._rules.rules],
+        )
+
+    def _take(self, kept: KeptTrace, shown: Shown) -> None:
+        """Add up what was said of one trace."""
+        if isinstance(shown, LeftOut):
+            self._found.not_kept += shown.chosen
+            return
+        trace = kept.trace
+        before = shown.before if self._live is None else self._live.said(kept.decisions)
+        of = TraceOfSaid(kept.number, trace.trace_id.hex(), trace.complete)
+        self._found.traces += 1
+        self._changes.add(of, before or (), shown.after)
+        if self._minutes.rules:
+            self._minutes.add(trace.tenant, trace.complete, trace.last_received_ns, shown.after)
+
+    def _why_nothing(self) -> str:
+        asked, not_kept = self._asked, self._found.not_kept
+        if not_kept:
+            return (
+                f"the store did not keep what the rules read of any of the {count(not_kept, 'trace')}; "
+                "'tracegrade replay' reads the journal"
+            )
+        filters = {"service": asked.service, "agent": asked.agent, "release": asked.release, "tenant": asked.tenant}
+        of = ", ".join(f"{name} {value!r}" for name, value in filters.items() if value is not None)
+        which = f"no trace of {of}" if of else "no trace"
+        return f"{which} between {time_text(asked.since_ns)} and {time_text(asked.until_ns)} UTC is in the store"

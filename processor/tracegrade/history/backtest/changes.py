@@ -1,0 +1,217 @@
+"""What changes for each rule: adds up what was said of traces before and after."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+from tracegrade.compare.outcomes import Tally
+from tracegrade.history.backtest.judged import Said
+from tracegrade.model.json_value import JsonValue
+from tracegrade.rule.rule import Rule
+from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
+
+Way: TypeAlias = Literal["newly_fails", "newly_passes", "newly_unjudged", "newly_matched", "no_longer_matched"]
+WAYS: tuple[Way, ...] = ("newly_fails", "newly_passes", "newly_unjudged", "newly_matched", "no_longer_matched")
+
+MOST_EXAMPLES = 3
+"""So many subjects are named of each rule and way."""
+
+NOT_JUDGED = ("", "sampled_out")
+"""What is said of a subject that a rule does not match, or that is not in its sample."""
+
+_WORST_FIRST = ("fail", "error", "not_evaluable", "pass", *NOT_JUDGED)
+_SIDES: tuple[Literal[0], Literal[1]] = (0, 1)
+
+
+class TraceOfSaid(NamedTuple):
+    """The stored trace, or session, of which something was said: its number and id, and whether it is complete."""
+
+    number: int
+    trace_id: str
+    complete: bool
+
+
+class Subject(NamedTuple):
+    """One judged subject."""
+
+    trace: TraceOfSaid
+    kind: int
+    id: str
+
+
+@dataclass(slots=True)
+class Example:
+    """A subject of which something else is said now; ``before`` and ``after`` are outcomes, "" where not judged.
+
+    The explanations say why it failed or could not be judged, "" where it passes, or nothing is known.
+    """
+
+    subject: Subject
+    agent: str
+    release: str | None
+    before: str
+    after: str
+    explanation_before: str
+    explanation: str
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The documented JSON object."""
+        return {
+            "trace_id": self.subject.trace.trace_id,
+            "subject": {"kind": SUBJECT_KINDS[self.subject.kind], "id": self.subject.id},
+            "agent": self.agent,
+            "release": self.release,
+            "before": self.before or None,
+            "after": self.after or None,
+            "explanation_before": self.explanation_before,
+            "explanation": self.explanation,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeAndAfter:
+    """The outcomes on both sides."""
+
+    before: Tally
+    after: Tally
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The documented JSON object."""
+        return {"before": self.before.to_json(), "after": self.after.to_json()}
+
+
+@dataclass(slots=True)
+class RuleChange:
+    """What changes for one rule.
+
+    ``groups``: the outcomes by agent and release (None: unknown). ``subjects``: how many there are by what was said
+    before and after. ``examples``: a few of each way, the newest first.
+    """
+
+    rule: Rule
+    whole: BeforeAndAfter
+    groups: Mapping[tuple[str, str | None], BeforeAndAfter]
+    subjects: Mapping[tuple[str, str], int]
+    examples: Mapping[Way, Sequence[Example]]
+
+    def changed(self, way: Way) -> int:
+        """How many subjects changed this way."""
+        return sum(number for words, number in self.subjects.items() if way_of(*words) == way)
+
+    def ending(self, way: Way, word: str) -> int:
+        """How many of those have this outcome now; of those no longer matched, had it before."""
+        place = 0 if way == "no_longer_matched" else 1
+        return sum(number for words, number in self.subjects.items() if way_of(*words) == way and words[place] == word)
+
+
+def way_of(before: str, after: str) -> Way | None:
+    """How a subject changed of which this was said before and after; None when it did not."""
+    was, now = before not in NOT_JUDGED, after not in NOT_JUDGED
+    if not (was and now):
+        return "newly_matched" if now else "no_longer_matched" if was else None
+    if before == after:
+        return None
+    return {"fail": "newly_fails", "pass": "newly_passes"}.get(after, "newly_unjudged")  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How results of a rule count: those of incomplete traces, too; ``kept`` as in `Tally`."""
+
+    incomplete: bool = False
+    kept: float = 1.0
+
+
+def counting(rule: Rule | None) -> Counting:
+    """How results of `rule` count; None: nothing is known of it."""
+    if rule is None:
+        return Counting()
+    return Counting(rule.incomplete == "count", rule.sample.share if rule.sample.keep_failures else 1.0)
+
+
+# Rule, agent, release, probability, whether it counts.
+_Group: TypeAlias = tuple[str, str, str | None, float, bool]
+
+
+@dataclass(slots=True)
+class Changes:
+    """Adds up what was said, trace by trace.
+
+    ``before`` and ``after`` say how results of a rule count, by its id.
+    """
+
+    before: Mapping[str, Counting]
+    after: Mapping[str, Counting]
+    _groups: tuple[defaultdict[_Group, list[int]], defaultdict[_Group, list[int]]] = field(
+        default_factory=lambda: (defaultdict(_none), defaultdict(_none))
+    )
+    _subjects: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    _examples: defaultdict[tuple[str, str, str], list[Example]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, trace: TraceOfSaid, before: Iterable[Said], after: Iterable[Said]) -> None:
+        """What was said of one trace before and after."""
+        known: dict[tuple[str, int, str], list[Said | None]] = {}
+        for side, said_of in zip(_SIDES, (before, after), strict=True):
+            for said in said_of:
+                known.setdefault((said.rule_id, said.kind, said.subject), [None, None])[side] = said
+                if said.word not in NOT_JUDGED:
+                    counts = trace.complete or (self.before, self.after)[side][said.rule_id].incomplete
+                    group = (said.rule_id, said.agent, said.release, said.probability, counts)
+                    self._groups[side][group][OUTCOMES.index(said.word)] += 1
+        for (rule_id, kind, subject), (was, now) in known.items():
+            key = (rule_id, was.word if was else "", now.word if now else "")
+            self._subjects[key] += 1
+            if was != now and len(self._examples[key]) < MOST_EXAMPLES and way_of(*key[1:]) is not None:
+                self._examples[key].append(_example(Subject(trace, kind, subject), was, now))
+
+    def of(self, rule: Rule) -> RuleChange:
+        """What changes for `rule`."""
+        groups: defaultdict[tuple[str, str | None], BeforeAndAfter] = defaultdict(lambda: self._empty(rule.id))
+        whole = self._empty(rule.id)
+        for side in _SIDES:
+            for (rule_id, agent, release, probability, counts), outcomes in self._groups[side].items():
+                if rule_id == rule.id:
+                    for both in (whole, groups[agent, release]):
+                        tally = both.after if side else both.before
+                        tally.add(outcomes, probability, counts=counts)
+        subjects = {key[1:]: number for key, number in self._subjects.items() if key[0] == rule.id}
+        by_size = sorted(groups.items(), key=lambda item: -item[1].after.subjects - item[1].before.subjects)
+        return RuleChange(rule, whole, dict(by_size), subjects, {way: self._examples_of(rule.id, way) for way in WAYS})
+
+    def _empty(self, rule_id: str) -> BeforeAndAfter:
+        return BeforeAndAfter(Tally(self.before[rule_id].kept), Tally(self.after[rule_id].kept))
+
+    def _examples_of(self, rule_id: str, way: Way) -> list[Example]:
+        """The worst first: what fails now is looked at before what passes."""
+        ended = 1 if way == "no_longer_matched" else 2
+        keys = [key for key in self._examples if key[0] == rule_id and way_of(*key[1:]) == way]
+        keys.sort(key=lambda key: _WORST_FIRST.index(key[ended]))
+        return [example for key in keys for example in self._examples[key]][:MOST_EXAMPLES]
+
+
+def explain_before(changes: Iterable[RuleChange], explanation: Callable[[RuleChange, Example], str]) -> None:
+    """Fill in why the subjects of examples failed before, where that is not known yet."""
+    for change in changes:
+        for examples in change.examples.values():
+            for example in examples:
+                if not example.explanation_before and example.before not in ("pass", *NOT_JUDGED):
+                    example.explanation_before = explanation(change, example)
+
+
+def _example(subject: Subject, was: Said | None, now: Said | None) -> Example:
+    known = now or was
+    assert known is not None
+    return Example(
+        subject,
+        known.agent,
+        known.release,
+        was.word if was else "",
+        now.word if now else "",
+        was.explanation if was else "",
+        now.explanation if now else "",
+    )
+
+
+def _none() -> list[int]:
+    return [0] * len(OUTCOMES)

@@ -1,0 +1,88 @@
+"""The rules at a path as they were at a revision of its git repository."""
+
+import subprocess
+import tarfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tracegrade.model.errors import TraceGradeError
+
+_TIMEOUT_S = 60
+
+
+class NoSuchRevision(TraceGradeError):
+    """The rules of a revision cannot be read; the message says why, and what to do."""
+
+
+@contextmanager
+def rules_at_revision(paths: Sequence[str], revision: str) -> Iterator[tuple[str, list[str]]]:
+    """The full hash of `revision`, and where the rules that were at `paths` then stand until the context ends.
+
+    A path that did not exist at that revision is left out. Of a single rule file its whole folder is there, with what
+    lies beside it.
+
+    Raises:
+        NoSuchRevision: a path is in no git repository, or the repository has no such revision; there is no git.
+    """
+    with TemporaryDirectory(prefix="tracegrade-rules-") as folder:
+        found: list[str] = []
+        commit = ""
+        for number, path in enumerate(paths):
+            place = Path(path).absolute()
+            repository = _repository_of(path, place, revision)
+            commit = _commit(repository, revision)
+            target = Path(folder, str(number))
+            if (then := _extracted(repository, commit, place, target)) is not None:
+                found.append(str(then))
+        yield commit, found
+
+
+def _repository_of(path: str, place: Path, revision: str) -> Path:
+    inside = place if place.is_dir() else place.parent
+    if path.startswith("builtin:") or not inside.is_dir():
+        raise NoSuchRevision(
+            f"{path}: not a file or folder, so it has no revision {revision!r}; expected a path in git"
+        )
+    done = _git(inside, "rev-parse", "--show-toplevel")
+    if done.returncode:
+        raise NoSuchRevision(
+            f"--against {revision}: no folder of this name, and {path} is in no git repository, so it is no revision "
+            "either; expected live, a folder of rules, or a git revision such as HEAD~1"
+        )
+    return Path(done.stdout.decode().rstrip("\n"))
+
+
+def _commit(repository: Path, revision: str) -> str:
+    done = _git(repository, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if done.returncode:
+        raise NoSuchRevision(
+            f"--against {revision}: no folder of this name, and no revision of it in the git repository {repository}; "
+            "'git log' and 'git branch -a' show those there are"
+        )
+    return done.stdout.decode().strip()
+
+
+def _extracted(repository: Path, commit: str, place: Path, target: Path) -> Path | None:
+    """Where `place` stands as it was at `commit`, below `target`; None when it did not exist."""
+    relative = place.resolve().relative_to(repository.resolve())
+    if _git(repository, "cat-file", "-e", f"{commit}:{relative.as_posix()}").returncode:
+        return None
+    folder = relative if place.is_dir() else relative.parent
+    done = _git(repository, "archive", "--format=tar", commit, "--", f":(top,literal){folder.as_posix()}")
+    if done.returncode:
+        raise NoSuchRevision(f"git archive {commit} {folder}: {done.stderr.decode(errors='replace').strip()}")
+    with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
+        archive.extractall(target, filter="data")
+    return target / relative
+
+
+def _git(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
+    try:
+        return subprocess.run(("git", *arguments), cwd=folder, capture_output=True, timeout=_TIMEOUT_S)
+    except FileNotFoundError:
+        raise NoSuchRevision("there is no git on this machine; --against takes a folder of rules, too") from None
+    except subprocess.TimeoutExpired:
+        raise NoSuchRevision(f"git {arguments[0]} took longer than {_TIMEOUT_S} s in {folder}") from None

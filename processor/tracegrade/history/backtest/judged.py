@@ -1,0 +1,128 @@
+"""One stored trace judged by the changed rules, and by those of the other side: what a worker hands back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple, TypeAlias
+
+from tracegrade.judge import judge_extraction
+from tracegrade.model.evaluation import Decision
+from tracegrade.pipeline.judged import Judged, JudgedTrace
+from tracegrade.pipeline.rejudge import KeptEnough
+from tracegrade.rule.load import load_rules
+from tracegrade.rule.prices import Price, Prices
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
+
+
+class Said(NamedTuple):
+    """What one rule said of one subject.
+
+    ``word`` is the outcome, or ``sampled_out``. ``evaluations``: name, outcome (an index into `OUTCOMES`) and score of
+    each. ``measured``: what the rule's alerts watch beside, by name.
+    """
+
+    rule_id: str
+    kind: int
+    subject: str
+    agent: str
+    service: str
+    release: str | None
+    word: str
+    probability: float
+    explanation: str = ""
+    evaluations: tuple[tuple[str, int, float | None], ...] = ()
+    measured: tuple[tuple[str, float | None], ...] = ()
+
+
+class SaidOfTrace(NamedTuple):
+    """What the changed rules said of the trace with this number, and what the others did: None, live did."""
+
+    number: int
+    after: list[Said]
+    before: list[Said] | None
+
+
+class LeftOut(NamedTuple):
+    """The trace with this number is left out: it is not ``chosen``, or what the rules read was not kept of it."""
+
+    number: int
+    chosen: bool
+
+
+Shown: TypeAlias = SaidOfTrace | LeftOut
+
+
+@dataclass(frozen=True)
+class OtherRules:
+    """The rules of the other side as plain data, so that a worker reads them itself, once."""
+
+    paths: tuple[str, ...]
+    ids: frozenset[str]
+    semantic_model: str | None
+    prices: tuple[tuple[str, Price], ...]
+
+    def read(self) -> tuple[RuleSet, Prices]:
+        """These rules, and what tokens cost."""
+        return _read(self)
+
+
+@cache
+def _read(other: OtherRules) -> tuple[RuleSet, Prices]:
+    rule_set = load_rules(other.paths, semantic_model=other.semantic_model).only(other.ids)
+    return rule_set, Prices(dict(other.prices))
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """Shows a judged trace: `pipeline.workers.ReplayJob.show`.
+
+    ``agent`` and ``release`` choose traces, None takes all.
+    """
+
+    enough: KeptEnough
+    other: OtherRules | None
+    agent: str | None
+    release: str | None
+
+    def __call__(self, judged: Judged) -> Shown:
+        """What was said of a trace."""
+        assert isinstance(judged, JudgedTrace)
+        extraction = judged.judgement.extraction
+        of_agent = self.agent is None or any(run.agent == self.agent for run in extraction.runs)
+        chosen = of_agent and (self.release is None or extraction.release == self.release)
+        if not chosen or not self.enough.says(judged.trace.filter_hash):
+            return LeftOut(judged.sequence, chosen)
+        before = None
+        if self.other is not None:
+            rule_set, prices = self.other.read()
+            before = list(map(said, judge_extraction(extraction, rule_set, cost_of=prices).decisions))
+        return SaidOfTrace(judged.sequence, list(map(said, judged.decisions)), before)
+
+
+def said(decision: Decision) -> Said:
+    """What a decision says."""
+    pair, word = decision.pair, decision.outcome or decision.kind
+    subject = pair.subject
+    return Said(
+        pair.rule_id,
+        SUBJECT_KINDS.index(subject.kind),
+        subject.id,
+        subject.agent,
+        subject.service,
+        subject.release,
+        word,
+        pair.probability,
+        explanation_of(decision),
+        tuple((item.evaluation, OUTCOMES.index(item.outcome), item.score) for item in decision.evaluations),
+        decision.measured,
+    )
+
+
+def explanation_of(decision: Decision) -> str:
+    """Why a rule failed, or could not be judged; "" when it passed."""
+    if decision.outcome == "pass":
+        return ""
+    word = decision.outcome or decision.kind
+    texts: Sequence[str] = [item.explanation or item.reason for item in decision.evaluations if item.outcome == word]
+    return next(filter(None, texts), decision.reason)

@@ -1,0 +1,107 @@
+"""The two sides of a backtest: the rules at a path, and what they are compared with."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from tracegrade.display import time_text
+from tracegrade.document.problem import did_you_mean
+from tracegrade.history.backtest.git_rules import rules_at_revision
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.rule.load import load_rules
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.rule_texts import judgements
+from tracegrade.store.schema import LIVE, MINUTE_NS
+
+_OF_SESSIONS = "judges sessions, and a backtest judges each trace by itself"
+
+
+class BacktestError(TraceGradeError):
+    """A backtest that makes no sense; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules at some paths, called ``name`` for people."""
+
+    name: str
+    paths: Sequence[str]
+    rule_set: RuleSet
+
+
+@contextmanager
+def other_rules(against: str, paths: Sequence[str], semantic_model: str | None) -> Iterator[Rules | None]:
+    """The rules that `against` names, which can be read until the context ends; None for what was judged live.
+
+    Args:
+        against: ``live``, a folder or file of rules, or a revision of the git repository in which `paths` lie.
+        paths: where the changed rules are.
+        semantic_model: as of `load_rules`.
+
+    Raises:
+        NoSuchRevision: it is none of the three.
+        FileError: a rule there has a mistake.
+    """
+    if against == LIVE:
+        yield None
+    elif against.startswith("builtin:") or Path(against).exists():
+        yield Rules(against, [against], load_rules([against], semantic_model=semantic_model))
+    else:
+        with rules_at_revision(paths, against) as (commit, then):
+            rule_set = load_rules(then, semantic_model=semantic_model)
+            yield Rules(against if commit.startswith(against) else f"{against} ({commit[:10]})", then, rule_set)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which rules are judged by. ``left_alone``: why others are not, by id; ``gone``: those of the other side alone."""
+
+    ids: frozenset[str]
+    left_alone: Mapping[str, str]
+    gone: Sequence[str]
+
+
+def chosen_rules(rule_set: RuleSet, other: Rules | None, named: Collection[str], live: Mapping[str, str]) -> Chosen:
+    """The rules of `rule_set` that judge otherwise than the other side; all that are `named`, and then no others.
+
+    Args:
+        rule_set: the changed rules.
+        other: the rules of the other side; None for live.
+        named: ids.
+        live: why a rule judges as live does, by id; see `judged_alike_live`.
+
+    Raises:
+        BacktestError: there is no rule of a name.
+    """
+    for rule_id in named:
+        if rule_set.rule(rule_id) is None:
+            hint = did_you_mean(rule_id, [rule.id for rule in rule_set.rules])
+            raise BacktestError(f"--rule {rule_id}: no such rule here{hint}")
+    of_sessions = {rule.id: _OF_SESSIONS for rule in rule_set.rules if rule.scope == "session"}
+    if named:
+        return Chosen(frozenset(named) - of_sessions.keys(), of_sessions, [])
+    if other is None:
+        alike = {rule.id: live[rule.id] for rule in rule_set.rules if rule.id in live}
+        gone: list[str] = []
+    else:
+        then = {rule.id: rule.hash for rule in other.rule_set.rules}
+        alike = {rule.id: f"judges as in {other.name}" for rule in rule_set.rules if then.get(rule.id) == rule.hash}
+        gone = sorted(then.keys() - {rule.id for rule in rule_set.rules})
+    alike = of_sessions | alike
+    return Chosen(frozenset(rule.id for rule in rule_set.rules if rule.id not in alike), alike, gone)
+
+
+def judged_alike_live(connection: Connection, rules: Sequence[Rule], since_ns: int) -> dict[str, str]:
+    """Why backtesting a rule would tell nothing new, by id: as it is, it has judged all that came since `since_ns`."""
+    in_force = judgements(connection)
+    found = {}
+    for rule in rules:
+        rule_hash, from_ns = in_force.get(rule.id, ("", 0))
+        # A rule is noted some seconds after it began to judge.
+        if rule_hash == rule.hash and from_ns <= since_ns + MINUTE_NS:
+            found[rule.id] = f"has judged live as it is since {time_text(from_ns)}"
+    return found

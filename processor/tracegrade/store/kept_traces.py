@@ -1,0 +1,80 @@
+"""Stored traces with what judging them again needs: their kept spans, and the decisions on them so far."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, bindparam, case, null, select
+
+from tracegrade.codec.results import unpack_summary
+from tracegrade.model.trace import Trace
+from tracegrade.store.result_filter import ResultFilter, of_traces
+from tracegrade.store.run_numbers import numbers_of
+from tracegrade.store.schema import traces
+
+# So many traces a query: between two queries nothing keeps SQLite's log from being written back.
+_TOGETHER = 256
+_COLUMNS = (
+    "number",
+    "tenant",
+    "trace_id",
+    "revision",
+    "close_reason",
+    "complete",
+    "cut_by",
+    "first_received_ns",
+    "last_received_ns",
+    "first_position",
+    "closed_ns",
+    "rule_set_hash",
+    "span_count",
+    "decisions",
+    "spans",
+)
+
+
+class KeptTrace(NamedTuple):
+    """A stored trace. ``trace`` has no spans: they are in ``spans``, packed, ``span_count`` of them.
+
+    ``decisions`` are the rows of this view, as JSON.
+    """
+
+    number: int
+    trace: Trace
+    spans: bytes
+    span_count: int
+    decisions: str
+
+
+def kept_traces(connection: Connection, result_filter: ResultFilter) -> Iterator[KeptTrace]:
+    """The stored traces of a run, tenant, service and time, newest first; a few hundred in memory at a time."""
+    bounds = numbers_of(connection, result_filter)
+    if bounds is None:
+        return
+    # What an incomplete trace lacks is known to its summary alone.
+    summary = case((traces.c.complete, null()), else_=traces.c.judged).label("summary")
+    query = select(*(traces.c[name] for name in _COLUMNS), summary).where(*of_traces(result_filter))
+    query = query.where(traces.c.members.is_(None), traces.c.number.between(bounds[0], bindparam("last")))
+    query = query.order_by(traces.c.number.desc()).limit(_TOGETHER)
+    last = bounds[1]
+    while rows := connection.execute(query, {"last": last}).all():
+        for row in rows:
+            yield _kept(row)
+        last = rows[-1].number - 1
+
+
+def _kept(row: Any) -> KeptTrace:
+    trace = Trace(
+        trace_id=bytes(row.trace_id),
+        tenant=row.tenant,
+        spans=[],
+        close_reason=row.close_reason,
+        missing=[] if row.summary is None else unpack_summary(row.summary).missing,
+        revision=row.revision,
+        first_received_ns=row.first_received_ns,
+        last_received_ns=row.last_received_ns,
+        first_position=row.first_position,
+        cut_by=row.cut_by,
+        rule_set=row.rule_set_hash,
+        closed_ns=row.closed_ns,
+    )
+    return KeptTrace(row.number, trace, bytes(row.spans), row.span_count, row.decisions)
