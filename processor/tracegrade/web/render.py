@@ -36,6 +36,7 @@ _WITHIN = {"/incidents": "/alerts", "/runs": "/experiments"}
 
 _ADDRESSES = (
     addresses.address,
+    addresses.compare_address,
     addresses.compare_traces_address,
     addresses.experiment_address,
     addresses.run_address,
