@@ -13,6 +13,7 @@ COMMANDS = {
     "serve": ("serve", "Receive, forward and judge traces."),
     "demo": ("demo", "See it work: a small instrumented agent, judged."),
     "replay": ("replay", "Judge stored traces again."),
+    "check": ("check", "Run an agent's tests, and judge what it did in them."),
     "extract": ("extract", "Show the tool calls read from traces."),
     "evaluate": ("evaluate", "Judge calls given on the command line, one set or a batch."),
     "rules": ("rules", "Check, test and list rule files."),

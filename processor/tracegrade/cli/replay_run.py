@@ -107,18 +107,26 @@ def stored_as_they_come(
 
 
 def asked_run(
-    experiment: str,
+    experiment: str | None,
+    run_name: str | None,
     labels: Sequence[str],
-    sources: Sequence[str],
+    source: str,
     selection: "Selection",
     rule_set: "RuleSet",
     config: "Config",
-) -> "Run":
-    """What is known of a run of `replay` before anything is judged."""
+) -> "Run | None":
+    """What is known of a run before anything is judged; None when no experiment is named, and nothing is stored.
+
+    Raises:
+        UsageError: a name or label of a run without an experiment, or a label that cannot be read.
+    """
     from dataclasses import asdict
 
+    if experiment is None:
+        if run_name is not None or labels:
+            raise click.UsageError("--run and --label are of a run that is stored: --experiment NAME stores one")
+        return None
     chosen = {name: value for name, value in asdict(selection).items() if value is not None}
-    source = ", ".join("standard input" if source == "-" else source for source in sources) or "journal"
     return described_run(experiment, read_labels(labels), source, chosen, rule_set, config)
 
 

@@ -19,8 +19,7 @@ def exporting_to(endpoint: str, environment: Mapping[str, str] = os.environ) -> 
     changes |= dict.fromkeys(("OTEL_SDK_DISABLED", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"))
     for name in ("OTEL_BSP_SCHEDULE_DELAY", "OTEL_BLRP_SCHEDULE_DELAY"):
         changes[name] = _DELAY_MS
-    exporters = environment.get("OTEL_TRACES_EXPORTER")
-    if exporters is not None and "otlp" not in exporters.split(","):
+    if "otlp" not in environment.get("OTEL_TRACES_EXPORTER", "").split(","):
         changes["OTEL_TRACES_EXPORTER"] = "otlp"
     resource = environment.get("OTEL_RESOURCE_ATTRIBUTES", "")
     if "deployment.environment" not in resource:

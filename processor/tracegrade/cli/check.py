@@ -1,0 +1,87 @@
+"""``tracegrade check``: a command is run, and what its agents did is judged."""
+
+import shlex
+import sys
+import tempfile
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from tracegrade.cli.gate_options import AskedGate, gate_options
+from tracegrade.cli.judging import jobs_option
+from tracegrade.cli.output import print_line, reports_errors
+from tracegrade.cli.replay_run import asked_run, run_options
+from tracegrade.cli.replaying import Asked, judged_as_asked
+from tracegrade.cli.reports import report_format_option
+from tracegrade.cli.settings_option import settings_options
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT...]")
+@click.option(
+    "--rules",
+    "rule_paths",
+    multiple=True,
+    metavar="PATH",
+    help="Judge by these rules instead of those in the settings.",
+)
+@jobs_option
+@gate_options
+@run_options
+@settings_options
+@report_format_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.File("w", encoding="utf-8", lazy=False),
+    metavar="FILE",
+    help="Write the results to this file, instead of standard output after what the command writes there.",
+)
+@reports_errors
+def command(
+    words: tuple[str, ...],
+    rule_paths: tuple[str, ...],
+    gate: AskedGate,
+    jobs: int,
+    experiment: str | None,
+    run_name: str | None,
+    labels: tuple[str, ...],
+    config: "Config",
+    output_format: str,
+    output: TextIO | None,
+) -> None:
+    """Run COMMAND, such as an agent's tests, and judge the traces that it sends; as 'replay' judges stored ones.
+
+    OTLP is received on a free port of this machine, gRPC and HTTP alike, while COMMAND runs; its environment says
+    where, by OTEL_EXPORTER_OTLP_ENDPOINT. Nothing is sent on, and stored only with --experiment.
+
+    Exit codes: that of COMMAND when it is not 0 (128 and the number of a signal that ended it); else 0 done or gate
+    passed, 1 gate failed, 3 no spans came, or not enough data to decide; 2 usage, or COMMAND cannot be started.
+    """
+    from tracegrade.cli.received_command import Received
+
+    asked = Asked.read(rule_paths, config, gate, output_format, jobs)
+    text = shlex.join(words)
+    run = asked_run(experiment, run_name, labels, text, asked.selection, asked.rule_set, config)
+    own_code = 0
+    with tempfile.TemporaryDirectory(prefix="tracegrade-check-") as folder:
+        received = Received(Path(folder))
+
+        def gather() -> tuple[str, ...]:
+            nonlocal own_code
+            own_code = received.run(words)
+            if own_code:
+                print_line(f"{words[0]!r} ended with exit code {own_code}, which is that of check, too", err=True)
+            sources = received.sources()
+            for reason, number in received.refused.items():
+                print_line(f"Warning: {number} requests or spans were refused: {reason}", err=True)
+            return sources
+
+        with redirect_stdout(output or sys.stdout):
+            code = judged_as_asked(asked, gather, text, run, run_name)
+    sys.exit(own_code or code)

@@ -1,0 +1,170 @@
+"""Commands that are run, and judged by what they send."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from cli.replayed import write_rule
+from waiting import eventually
+
+AGENT = """\
+import os, sys
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+transport, exit_code, *tools = sys.argv[1:]
+if transport == "grpc":
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+else:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+provider = TracerProvider()
+provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+tracer = provider.get_tracer("agent")
+with tracer.start_as_current_span("invoke_agent shop") as run:
+    run.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop"})
+    for tool in tools:
+        with tracer.start_as_current_span("execute_tool " + tool) as call:
+            call.set_attributes({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool})
+provider.shutdown()
+print("said by the agent:", sys.stdin.read())
+sys.exit(int(exit_code))
+"""
+IN_ORDER = ("check_inventory", "create_order")
+OUT_OF_ORDER = ("create_order", "check_inventory")
+GATE = ("--fail-under", "1", "--min-results", "1")
+PYTHON = sys.executable
+
+
+@pytest.fixture
+def rule(tmp_path: Path) -> str:
+    return write_rule(tmp_path)
+
+
+def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PYTHON, "-m", "tracegrade", "check", *arguments],
+        input="hello",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.mark.parametrize("transport", ["grpc", "http"])
+def test_what_a_command_sends_by_either_transport_is_judged(rule: str, transport: str) -> None:
+    done = check("--rules", rule, *GATE, "--", PYTHON, "-c", AGENT, transport, "0", *IN_ORDER)
+    assert (done.returncode, done.stderr.splitlines()[-1][:12]) == (0, "Gate passed:"), done.stderr
+    assert done.stdout.startswith("said by the agent: hello\n")
+    assert "1 trace judged, 0 of them incomplete" in done.stdout
+
+
+def test_a_gate_that_fails_is_the_exit_code(rule: str) -> None:
+    done = check("--rules", rule, *GATE, PYTHON, "-c", AGENT, "http", "0", *OUT_OF_ORDER)
+    assert done.returncode == 1, done.stderr
+    assert "Gate failed: 1 rule under 1: create-before-check" in done.stderr
+
+
+def test_a_command_that_fails_keeps_its_exit_code_and_is_judged(rule: str) -> None:
+    done = check("--rules", rule, *GATE, "--", PYTHON, "-c", AGENT, "http", "7", *OUT_OF_ORDER)
+    assert done.returncode == 7
+    assert "ended with exit code 7, which is that of check, too" in done.stderr
+    assert "Gate failed: 1 rule under 1: create-before-check" in done.stderr
+
+
+def test_no_span_is_no_pass_and_says_what_to_set(rule: str, tmp_path: Path) -> None:
+    store = ("--experiment", "prompts", "--data-dir", str(tmp_path / "data"))
+    done = check("--rules", rule, *store, "--", PYTHON, "-c", "print('hello')")
+    assert (done.returncode, done.stdout) == (3, "hello\n")
+    assert "no span came from the command" in done.stderr
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in done.stderr
+    done = check("--rules", rule, "--", PYTHON, "-c", "raise SystemExit(5)")
+    assert done.returncode == 5
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("no-such-program", "--version"), "'no-such-program' cannot be started: No such file or directory"),
+        ((tempfile.gettempdir(),), "cannot be started: Permission denied"),
+        ((), "Missing argument"),
+    ],
+)
+def test_a_command_that_cannot_be_started_is_wrong_usage(rule: str, command: tuple[str, ...], said: str) -> None:
+    done = check("--rules", rule, "--", *command)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_a_wrong_option_is_said_before_the_command_runs(rule: str, tmp_path: Path) -> None:
+    touch = ("--", PYTHON, "-c", "import sys; open(sys.argv[1], 'w')", str(tmp_path / "ran"))
+    for wrong in (("--require", "no-such-rule", *GATE), ("--run", "a"), ("--experiment", "live")):
+        done = check("--rules", rule, "--data-dir", str(tmp_path / "data"), *wrong, *touch)
+        assert done.returncode == 2, wrong
+    assert not (tmp_path / "ran").exists()
+
+
+def test_options_after_the_command_are_its_own(rule: str) -> None:
+    done = check("--rules", rule, PYTHON, "-c", "import sys; print(sys.argv[1:])", "--format", "json", "--", "-x")
+    assert done.stdout == "['--format', 'json', '--', '-x']\n"
+
+
+def test_a_report_has_a_file_of_its_own_and_the_run_is_stored(rule: str, tmp_path: Path) -> None:
+    file, data = tmp_path / "found.jsonl", ("--data-dir", str(tmp_path / "data"))
+    options = ("--rules", rule, "--format", "json", "-o", str(file), "--experiment", "prompts", "--label", "a=b", *data)
+    done = check(*options, "--", PYTHON, "-c", AGENT, "grpc", "0", *IN_ORDER)
+    assert (done.returncode, done.stdout) == (0, "said by the agent: hello\n"), done.stderr
+    assert [json.loads(line)["outcome"] for line in file.read_text().splitlines()] == ["pass"]
+    assert "Stored as run prompts/1 of experiment prompts: 1 trace" in done.stderr
+
+
+SHOWS_ENVIRONMENT = """\
+import json, os
+print(json.dumps({name: value for name, value in os.environ.items() if name.startswith("OTEL_")}))
+"""
+
+
+def test_the_environment_of_the_command_keeps_what_is_the_users(rule: str) -> None:
+    of_user = {
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json",
+        "OTEL_RESOURCE_ATTRIBUTES": "team=a",
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://elsewhere:4318/v1/traces",
+    }
+    done = check("--rules", rule, "--", PYTHON, "-c", SHOWS_ENVIRONMENT, **of_user)
+    found = json.loads(done.stdout)
+    assert found["OTEL_EXPORTER_OTLP_ENDPOINT"].startswith("http://127.0.0.1:")
+    assert found["OTEL_EXPORTER_OTLP_PROTOCOL"] == "http/json"
+    assert found["OTEL_TRACES_EXPORTER"] == "otlp"
+    assert found["OTEL_RESOURCE_ATTRIBUTES"].startswith("team=a,")
+    assert "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" not in found
+
+
+WAITS = """\
+import signal, sys
+signal.signal(signal.Signals[sys.argv[2]], lambda number, frame: sys.exit(9))
+open(sys.argv[1], "w").close()
+while True:
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_signals_are_passed_on(rule: str, tmp_path: Path, name: str) -> None:
+    begun = tmp_path / "begun"
+    words = [PYTHON, "-m", "tracegrade", "check", "--rules", rule, "--", PYTHON, "-c", WAITS, str(begun), name]
+    # In a session of its own, so that no terminal sends signals as well.
+    with subprocess.Popen(words, start_new_session=True, stderr=subprocess.PIPE, text=True) as started:
+        eventually(begun.exists, "the command")
+        started.send_signal(signal.Signals[name])
+        assert started.wait(30) == 9
+
+
+def test_a_command_that_a_signal_ends_has_the_code_that_shells_give_it(rule: str) -> None:
+    done = check("--rules", rule, "--", PYTHON, "-c", "import os; os.kill(os.getpid(), 15)")
+    assert done.returncode == 128 + 15
