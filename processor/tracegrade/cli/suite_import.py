@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from tracegrade.cli.asking_servers import Asking, asking_options
-from tracegrade.cli.output import print_line, reports_errors
-from tracegrade.display import count
+from tracegrade.cli.output import print_line, print_lines, reports_errors
+from tracegrade.display import count, printable_json
 
 _STDOUT = "-"
 
@@ -45,7 +45,7 @@ def import_(server: str, output: str, name: str, replace: bool, asking: Asking) 
     found = suite_of(asking.listed(server), server, name)
     text = json.dumps(found.suite, indent=2, ensure_ascii=False) + "\n"
     if output == _STDOUT:
-        click.echo(text, nl=False)
+        print_lines("\n".join(map(printable_json, text.removesuffix("\n").split("\n"))))
     else:
         try:
             Path(output).write_text(text, encoding="utf-8")
