@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -160,9 +161,13 @@ def test_signals_are_passed_on(rule: str, tmp_path: Path, name: str) -> None:
     words = [PYTHON, "-m", "tracegrade", "check", "--rules", rule, "--", PYTHON, "-c", WAITS, str(begun), name]
     # In a session of its own, so that no terminal sends signals as well.
     with subprocess.Popen(words, start_new_session=True, stderr=subprocess.PIPE, text=True) as started:
-        eventually(begun.exists, "the command")
-        started.send_signal(signal.Signals[name])
-        assert started.wait(30) == 9
+        try:
+            eventually(begun.exists, "the command")
+            started.send_signal(signal.Signals[name])
+            assert started.wait(30) == 9
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)
 
 
 def test_a_command_that_a_signal_ends_has_the_code_that_shells_give_it(rule: str) -> None:
