@@ -105,3 +105,9 @@ def test_there_is_one_shape_for_each_evaluator() -> None:
     shapes = rule_schema()["properties"]["evaluate"]["items"]["oneOf"]
     assert [shape["properties"]["evaluator"]["const"] for shape in shapes] == list(EVALUATORS)
     assert all("default_evaluation_criteria" not in shape["properties"] for shape in shapes)
+
+
+def test_defaults_are_written_as_in_a_file_durations_alone_as_durations() -> None:
+    definitions = rule_schema()["$defs"]
+    assert definitions["Rise"]["properties"]["by"]["default"] == 0.3
+    assert definitions["Alert"]["properties"]["over"]["default"] == "1d"

@@ -14,11 +14,13 @@ class FileModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True, defer_build=True)
 
 
+_PATTERN = f"^{DURATION.pattern}$"
+
 Duration = Annotated[
     float,
     BeforeValidator(duration_s),
     PlainSerializer(duration_text, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": f"^{DURATION.pattern}$", "examples": ["30s", "500ms", "1h30m"]}),
+    WithJsonSchema({"type": "string", "pattern": _PATTERN, "examples": ["30s", "500ms", "1h30m"]}),
 ]
 
 
@@ -28,8 +30,8 @@ def write_durations(part: Any) -> None:
         for item in part:
             write_durations(item)
     elif isinstance(part, dict):
-        types = [option.get("type") for option in (part, *part.get("anyOf", ()))]
-        if "string" in types and isinstance(default := part.get("default"), float):
+        is_duration = any(option.get("pattern") == _PATTERN for option in (part, *part.get("anyOf", ())))
+        if is_duration and isinstance(default := part.get("default"), float):
             part["default"] = duration_text(default)
         for item in part.values():
             write_durations(item)
