@@ -10,9 +10,14 @@ import pytest
 
 from cli.stored import run, store
 from store.judged_traces import evaluation, judged, spans, trace_id
+from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.model.span import Resource
 from tracegrade.model.trace_result import TraceResult
+from tracegrade.pipeline.record_judge import attribute_filter_for
+from tracegrade.rule.load import load_rules
+from tracegrade.store.open import open_store
+from tracegrade.store.rule_texts import save_rule_texts
 
 RULE = """\
 id: order-checked
@@ -25,14 +30,17 @@ alert: [{below: 0.9, min_samples: 5}]
 SINCE = ("--since", "2020-01-01")
 
 
-def stored(number: int, release: str, calls: int = 1, outcome: str = "pass", **changes: Any) -> TraceResult:
+def stored(
+    number: int, release: str, calls: int = 1, outcome: str = "pass", kept: str = "other", **attributes: Any
+) -> TraceResult:
     """A trace whose spans call `create_order` so often, and what the rule said of it live."""
     root, call = spans(number)
     resource = Resource({"service.name": "shop", "service.version": release})
     made = [replace(call, span_id=bytes([place]) * 8, resource=resource) for place in range(1, calls + 1)]
     said = evaluation(number, outcome, rule_id="order-checked", rule_hash="b" * 16, release=release)
-    found = judged(number, evaluations=[said], release=release, **changes)
-    return replace(found, spans=encode_spans([replace(root, resource=resource), *made], [], filter_hash="other"))
+    found = judged(number, evaluations=[said], release=release)
+    root = replace(root, resource=resource, attributes={**root.attributes, **attributes})
+    return replace(found, spans=encode_spans([root, *made], [], filter_hash=kept))
 
 
 def write_rule(folder: Path, text: str = RULE) -> Path:
@@ -131,6 +139,26 @@ def test_a_rule_that_reads_what_was_not_kept_is_judged_on_nothing(data_dir: Path
     assert result.exit_code == 3
     said = "the store did not keep what the rules read of any of the 20 traces; 'tracegrade replay' reads the journal"
     assert result.stderr == f"Error: {said}\n"
+
+
+def test_what_other_rules_in_force_had_kept_is_judged(tmp_path: Path) -> None:
+    """The filter of spans is that of all rules that were in force, of which the changed one is only one."""
+    text = RULE.replace("match: {", "match: {attributes: {team: blue}, ")
+    rules = write_rule(tmp_path / "rules", text)
+    other = RULE.replace("order-checked", "other-one").replace("match: {", "match: {attributes: {shop.tier: gold}, ")
+    (rules / "other.rule.yaml").write_text(other, encoding="utf-8")
+    in_force = load_rules([rules])
+    kept = attribute_filter_for(in_force, TracesSettings()).hash
+    found = [stored(number, "1.0", kept=kept if number > 5 else "other", team="blue") for number in range(1, 11)]
+    store(tmp_path, *found)
+    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    with engine.begin() as connection:
+        save_rule_texts(connection, in_force, 1)
+    engine.dispose()
+    write_rule(rules, text.replace("'<=', 1", "'<=', 0"))
+    found_now = backtested(tmp_path, str(rules))
+    assert (found_now["traces"], found_now["not_kept"]) == (5, 5)
+    assert found_now["rules"][0]["after"]["fail"] == 5
 
 
 def test_rules_of_sessions_are_named_and_left_alone(data_dir: Path) -> None:

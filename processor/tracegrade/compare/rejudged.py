@@ -24,6 +24,7 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.kept_traces import kept_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rows import call_rows, run_rows
+from tracegrade.store.rule_texts import rule_sets_so_far
 from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
 from tracegrade.store.sides import SideSeries
@@ -106,7 +107,7 @@ def rejudge(connection: Connection, side: Side, by: Rejudging, most: int, progre
     """
     found = Rejudged()
     chosen = side.result_filter
-    enough = KeptEnough(by.rule_set, by.settings)
+    enough = KeptEnough(by.rule_set, by.settings, rule_sets_so_far(connection))
     job = ReplayJob(
         by.rule_paths,
         by.semantic_model,

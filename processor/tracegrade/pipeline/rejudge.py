@@ -19,16 +19,19 @@ class KeptEnough:
     Plain data, so that workers ask it too. What dialects read is kept whatever the rules are.
     """
 
-    def __init__(self, rule_set: RuleSet, settings: TracesSettings) -> None:
-        """Which filters keep what `rule_set` reads."""
+    def __init__(self, rule_set: RuleSet, settings: TracesSettings, so_far: Iterable[RuleSet] = ()) -> None:
+        """Which filters keep what `rule_set` reads: its own, and those of rules `so_far` in force that read as much."""
         dialects = in_force()
         read = rule_set.attributes_read - RuleSet([]).attributes_read - dialects.attributes
-        reads_more = any(not name.startswith(dialects.prefixes) for name in read)
-        self._needed = attribute_filter_for(rule_set, settings).hash if reads_more else None
+        beyond = {name for name in read if not name.startswith(dialects.prefixes)}
+        self._hashes: frozenset[str] | None = None
+        if beyond:
+            filters = (attribute_filter_for(known, settings) for known in (rule_set, *so_far))
+            self._hashes = frozenset(found.hash for found in filters if beyond <= found.attributes)
 
     def says(self, filter_hash: str) -> bool:
         """Whether what was kept by the filter with this hash is enough."""
-        return self._needed in (None, filter_hash)
+        return self._hashes is None or filter_hash in self._hashes
 
 
 def rejudged(kept: Iterable[KeptTrace], job: ReplayJob[T], rule_set: RuleSet, jobs: int) -> Iterator[T]:

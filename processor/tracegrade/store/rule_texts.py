@@ -4,9 +4,10 @@ A rule's hash changes with what it judges, the hash of its text with everything 
 corrected, several texts have the same rule hash. Results stored before version 0008 carry the hash of the text.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from pydantic import ValidationError
@@ -73,6 +74,23 @@ def rules_of(connection: Connection, hashes: Collection[str]) -> dict[str, Rule]
             rule = Rule.model_validate(parse(item.text, item.rule_id).value)
             found |= {name: rule for name in (item.text_hash, item.rule_hash) if name in hashes}
     return found
+
+
+def rule_sets_so_far(connection: Connection) -> Iterator[RuleSet]:
+    """The rules that were in force together, the latest first, as far as this version can read their texts.
+
+    When a rule was removed is not stored: it is there as if it had stayed.
+    """
+    load_plugins()
+    texts = _texts(connection, select(rule_texts).order_by(rule_texts.c.since_ns))
+    in_force: dict[str, Rule] = {}
+    found: list[RuleSet] = []
+    for _, begun in groupby(texts, key=lambda item: item.since_ns):
+        for item in begun:
+            with suppress(ValidationError):  # its evaluator is of a package that is no longer installed
+                in_force[item.rule_id] = Rule.model_validate(parse(item.text, item.rule_id).value)
+        found.append(RuleSet(in_force.values()))
+    yield from reversed(found)
 
 
 def judgements(connection: Connection) -> dict[str, tuple[str, int]]:

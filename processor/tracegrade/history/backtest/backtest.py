@@ -22,7 +22,7 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.arrivals import first_arrival
 from tracegrade.store.kept_traces import KeptTrace, kept_traces
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.rule_texts import rules_of
+from tracegrade.store.rule_texts import rule_sets_so_far, rules_of
 from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import LIVE
 
@@ -212,7 +212,8 @@ class _Run:
             ids = frozenset(rule.id for rule in self._other.rules)
             prices = tuple(asked.settings.prices.items())
             other = OtherRules(tuple(asked.other.paths), ids, asked.semantic_model, prices)
-        showing = Showing(KeptEnough(read, asked.settings), other, asked.agent, asked.release)
+        enough = KeptEnough(read, asked.settings, rule_sets_so_far(self._connection))
+        showing = Showing(enough, other, asked.agent, asked.release)
         return ReplayJob(
             asked.rules.paths,
             asked.semantic_model,
