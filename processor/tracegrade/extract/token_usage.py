@@ -11,19 +11,22 @@ from typing import TypeAlias
 from tracegrade import semconv as s
 from tracegrade.extract.extract import model_named_by
 from tracegrade.model.extraction import Extraction
-from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.usage import Tokens, Usage
 
 ModelCall: TypeAlias = tuple[Span, Tokens]
 
 _TOKEN_USAGE = frozenset(s.TOKEN_USAGE)
+_KINDS = (s.TOKENS_IN, s.TOKENS_OUT, s.TOKENS_TOTAL, s.TOKENS_CACHED, s.TOKENS_CACHE_WRITE)
+# By key: of what it is the number, and its place among the keys of that, of which the first counts.
+_TOKEN_USAGE_PLACES = {key: (kind, place) for kind, keys in enumerate(_KINDS) for place, key in enumerate(keys)}
 
 
 def model_calls(extraction: Extraction) -> dict[str | None, list[ModelCall]]:
     """The spans whose tokens count, with these, by the run (hex id) around them; None is that of no run."""
     spans = extraction.trace.spans
-    used = {span.span_id: (span, tokens) for span in spans if (tokens := _tokens_of(span)) is not None}
+    having = [span for span in spans if not span.attributes.keys().isdisjoint(_TOKEN_USAGE)]
+    used = {span.span_id: (span, tokens) for span in having if (tokens := _tokens_of(span)) is not None}
     if not used:
         return {}
     parents = {span.span_id: span.parent_span_id for span in spans}
@@ -43,13 +46,22 @@ def model_calls(extraction: Extraction) -> dict[str | None, list[ModelCall]]:
 
 def tokens_by_run(extraction: Extraction) -> dict[str | None, Tokens]:
     """The tokens of each run's model calls together, by the run (hex id); None is that of no run."""
-    found = {}
-    for run, calls in model_calls(extraction).items():
-        total = calls[0][1]
-        for _, tokens in calls[1:]:
-            total = total.plus(tokens)
-        found[run] = total
-    return found
+    return {run: _added_up(calls) for run, calls in model_calls(extraction).items()}
+
+
+def _added_up(calls: Sequence[ModelCall]) -> Tokens:
+    if len(calls) == 1:
+        return calls[0][1]
+    inputs, outputs, totals, cached, written = zip(*(tokens for _, tokens in calls), strict=True)
+    return Tokens(_sum(inputs), _sum(outputs), sum(totals), sum(cached), sum(written))
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    """The sum of those that are known; None where none is."""
+    if None not in numbers:
+        return sum(numbers)  # type: ignore[arg-type]
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
 
 
 def usage_of(call: ModelCall) -> Usage:
@@ -72,19 +84,15 @@ def run_around(span_id: bytes, parents: Mapping[bytes, bytes], run_of: dict[byte
 
 def _tokens_of(span: Span) -> Tokens | None:
     attributes = span.attributes
-    if attributes.keys().isdisjoint(_TOKEN_USAGE):
-        return None
-    taken_in, given_out = _first(attributes, s.TOKENS_IN), _first(attributes, s.TOKENS_OUT)
-    cached, written = _first(attributes, s.TOKENS_CACHED) or 0, _first(attributes, s.TOKENS_CACHE_WRITE) or 0
+    counts: list[int | None] = [None] * len(_KINDS)
+    places = [len(_TOKEN_USAGE)] * len(_KINDS)
+    for key in _TOKEN_USAGE.intersection(attributes):
+        kind, place = _TOKEN_USAGE_PLACES[key]
+        value = attributes[key]
+        is_number = value.__class__ is int or value.__class__ is float
+        if is_number and place < places[kind] and 0 <= value < inf:  # type: ignore[operator]
+            counts[kind], places[kind] = int(value), place  # type: ignore[arg-type]
+    taken_in, given_out, total, cached, written = counts
     if taken_in is None and given_out is None:
-        total = _first(attributes, s.TOKENS_TOTAL)
-        return None if total is None else Tokens(None, None, total, cached, written)
-    return Tokens(taken_in, given_out, (taken_in or 0) + (given_out or 0), cached, written)
-
-
-def _first(attributes: Mapping[str, JsonValue], keys: Sequence[str]) -> int | None:
-    for key in keys:
-        value = attributes.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf:
-            return int(value)
-    return None
+        return None if total is None else Tokens(None, None, total, cached or 0, written or 0)
+    return Tokens(taken_in, given_out, (taken_in or 0) + (given_out or 0), cached or 0, written or 0)

@@ -16,16 +16,6 @@ class Tokens(NamedTuple):
     cached: int = 0
     cache_write: int = 0
 
-    def plus(self, other: "Tokens") -> "Tokens":
-        """Those of both."""
-        return Tokens(
-            _sum(self.input, other.input),
-            _sum(self.output, other.output),
-            self.total + other.total,
-            self.cached + other.cached,
-            self.cache_write + other.cache_write,
-        )
-
 
 class Usage(NamedTuple):
     """The tokens of one model call; ``model`` is "" where the call does not say its model."""
@@ -50,7 +40,3 @@ NO_PRICES = "the setting traces.prices is empty; state there what each model cos
 def no_prices(usages: Sequence[Usage]) -> Cost:
     """The cost of model calls where no model has a price."""
     return Cost(None, NO_PRICES)
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else one + other
