@@ -104,7 +104,7 @@ def node_agent(place: Place) -> Iterator[Row]:
         assert said["result"] == "sent", said
         eventually(lambda: len(events_in(downstream)) >= 3 and len(spans_in(downstream)) >= 6, "spans and evaluations")
         compared = _compare_with_sdk(downstream, said)
-        assert failing_traces(server) == {said["trace_id"]}
+        eventually(lambda: failing_traces(server) == {said["trace_id"]}, "its failure in the store")
         yield Row(
             "Node SDK",
             "OTLP/HTTP in JSON -> us -> OTLP/gRPC",
