@@ -52,13 +52,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One experiment; ``baseline`` is the run that is pinned, None without one."""
+    """One experiment; ``baseline`` is the run that is pinned, ``suite`` the stored suite it is about; None without."""
 
     tenant: str
     name: str
     begun_ns: int
     baseline: str | None
     last_number: int
+    suite: str | None = None
+    description: str | None = None
 
 
 _KNOWN = [runs.c[field.name] for field in fields(Run)]
