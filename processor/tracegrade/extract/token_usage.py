@@ -18,6 +18,7 @@ ModelCall: TypeAlias = tuple[Span, Tokens]
 
 _TOKEN_USAGE = frozenset(s.TOKEN_USAGE)
 _KINDS = (s.TOKENS_IN, s.TOKENS_OUT, s.TOKENS_TOTAL, s.TOKENS_CACHED, s.TOKENS_CACHE_WRITE)
+_USUAL = {s.TOKENS_IN[0], s.TOKENS_OUT[0]}
 # By key: of what it is the number, and its place among the keys of that, of which the first counts.
 _TOKEN_USAGE_PLACES = {key: (kind, place) for kind, keys in enumerate(_KINDS) for place, key in enumerate(keys)}
 
@@ -40,7 +41,9 @@ def model_calls(extraction: Extraction) -> dict[str | None, list[ModelCall]]:
     found: dict[str | None, list[ModelCall]] = {}
     for span_id, call in used.items():
         if span_id not in around:
-            found.setdefault(run_around(span_id, parents, run_of), []).append(call)
+            # Nearly every call stands right below its run; the walk up is for the others.
+            known = None if span_id in run_of else run_of.get(parents[span_id])
+            found.setdefault(known or run_around(span_id, parents, run_of), []).append(call)
     return found
 
 
@@ -84,15 +87,20 @@ def run_around(span_id: bytes, parents: Mapping[bytes, bytes], run_of: dict[byte
 
 def _tokens_of(span: Span) -> Tokens | None:
     attributes = span.attributes
+    keys = _TOKEN_USAGE.intersection(attributes)
+    if keys == _USUAL:  # what nearly all senders write, in a third of the time
+        taken_in, given_out = attributes[s.TOKENS_IN[0]], attributes[s.TOKENS_OUT[0]]
+        if type(taken_in) is int and type(given_out) is int and taken_in >= 0 and given_out >= 0:
+            return Tokens(taken_in, given_out, taken_in + given_out)
     counts: list[int | None] = [None] * len(_KINDS)
     places = [len(_TOKEN_USAGE)] * len(_KINDS)
-    for key in _TOKEN_USAGE.intersection(attributes):
+    for key in keys:
         kind, place = _TOKEN_USAGE_PLACES[key]
         value = attributes[key]
         is_number = value.__class__ is int or value.__class__ is float
         if is_number and place < places[kind] and 0 <= value < inf:  # type: ignore[operator]
             counts[kind], places[kind] = int(value), place  # type: ignore[arg-type]
-    taken_in, given_out, total, cached, written = counts
-    if taken_in is None and given_out is None:
+    inputs, outputs, total, cached, written = counts
+    if inputs is None and outputs is None:
         return None if total is None else Tokens(None, None, total, cached or 0, written or 0)
-    return Tokens(taken_in, given_out, (taken_in or 0) + (given_out or 0), cached or 0, written or 0)
+    return Tokens(inputs, outputs, (inputs or 0) + (outputs or 0), cached or 0, written or 0)
