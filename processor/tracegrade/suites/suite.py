@@ -77,18 +77,34 @@ def load_suite(source: str, rule_paths: Sequence[str] = (), semantic_model: str 
         SuiteError: no suite, or a case that cannot be run.
         FileError: a rule that cannot be read.
     """
-    others = load_rules(rule_paths, semantic_model=semantic_model)
     rule, path, kept, notes = _from_json(source) if _is_json(source) else _from_rule(source, semantic_model)
+    where = f"{Path(path).with_name(SUITE_FILE)}" if path != source else source
+    return _made(rule, path, kept, source, where, load_rules(rule_paths, semantic_model=semantic_model), notes)
+
+
+def suite_of_document(
+    document: JsonValue, source: str, rule_paths: Sequence[str] = (), semantic_model: str | None = None
+) -> Suite:
+    """The suite that `document` is; `source` says where it is from. Otherwise as `load_suite`."""
+    rule, kept, notes = _imported(document, source)
+    return _made(rule, source, kept, source, source, load_rules(rule_paths, semantic_model=semantic_model), notes)
+
+
+def _made(
+    rule: Rule, path: str, kept: JsonObject, source: str, where: str, others: RuleSet, notes: Sequence[str]
+) -> Suite:
     if (other := others.rule(rule.id)) is not None:
         raise SuiteError(f"{others.paths[other.id]}: has the id of the suite, {rule.id!r}; leave it out of --rules")
     if rule.cases is None:
         raise SuiteError(f"{path}: rule {rule.id!r} has no cases; expected a suite, as 'rules import' makes one")
     if "bfcl" in kept:
         raise SuiteError(f"{path}: lists of BFCL can be imported and judged, and not run; expected a suite with tools")
-    where = f"{Path(path).with_name(SUITE_FILE)}" if path != source else source
     tools = [object_at(tool, f"{where}: tools") for tool in list_at(kept.get("tools"), f"{where}: tools")]
     beside = object_at(kept.get("cases") or {}, f"{where}: cases")
-    cases = [_case(case, object_at(beside.get(case.id) or {}, f"{where}: cases.{case.id}")) for case in rule.cases.all]
+    cases = [
+        runnable_case(case, object_at(beside.get(case.id) or {}, f"{where}: cases.{case.id}"))
+        for case in rule.cases.all
+    ]
     system_prompt = text_at(kept.get("system_prompt"), f"{where}: system_prompt")
     told: JsonValue = [system_prompt, [*tools], {case.id: [case.prompt, beside.get(case.id)] for case in cases}]
     return Suite(
@@ -109,7 +125,11 @@ def _is_json(source: str) -> bool:
 
 
 def _from_json(source: str) -> tuple[Rule, str, JsonObject, Sequence[str]]:
-    document = read_document(read_text(source))
+    rule, kept, notes = _imported(read_document(read_text(source)), source)
+    return rule, source, kept, notes
+
+
+def _imported(document: JsonValue, source: str) -> tuple[Rule, JsonObject, Sequence[str]]:
     if is_bfcl(document):
         raise SuiteError(
             f"{source}: lists of BFCL can be imported and judged, and not run; expected a suite with tools"
@@ -119,7 +139,7 @@ def _from_json(source: str) -> tuple[Rule, str, JsonObject, Sequence[str]]:
     except SuiteError as error:
         raise SuiteError(f"{source}: {error}") from None
     rule = validate(parse(dumped(imported.rule), source), Rule)
-    return rule, source, imported.kept, [f"{source}: {note}" for note in imported.notes]
+    return rule, imported.kept, [f"{source}: {note}" for note in imported.notes]
 
 
 def _from_rule(source: str, semantic_model: str | None) -> tuple[Rule, str, JsonObject, Sequence[str]]:
@@ -145,7 +165,8 @@ def _name_of(tool: JsonObject, where: str) -> str:
     return name
 
 
-def _case(case: Case, kept: JsonObject) -> SuiteCase:
+def runnable_case(case: Case, kept: JsonObject) -> SuiteCase:
+    """What a run takes of a rule's case and of what is kept beside it; raises `SuiteError` for what cannot be run."""
     written = case.spec.written
     match = written.get("match")
     prompt = match.get("prompt") if isinstance(match, Mapping) else None

@@ -29,6 +29,10 @@ _COMPARED = ("expected_params", "scoring_config", "param_scoring", "should_call_
 _CHAIN = ("valid_prerequisites", "optimal_hops")
 _RUN_ONLY = ("max_rounds", "mock_responses", "argument_source")
 _SCORING_KEYS = ("mode", "epsilon")
+CASE_FIELDS = frozenset(
+    ("id", "prompt", "expected_tool", "category", "multi_turn", "multi_turn_config", *_COMPARED, *_CHAIN, *_RUN_ONLY)
+)
+"""The fields of a test case."""
 _KEPT_OF_SUITE = ("name", "description", "system_prompt", "tools")
 
 
@@ -46,7 +50,7 @@ def import_suite(document: JsonValue, rule_id: str = "") -> Imported:
     name = text_at(suite.get("name"), "name").strip()
     if not name:
         raise SuiteError("name: expected the name of the suite, found nothing")
-    _check_tools(list_at(suite.get("tools"), "tools"))
+    check_tools(suite.get("tools"))
     cases: list[JsonValue] = []
     kept_cases: dict[str, JsonValue] = {}
     notes: list[str] = []
@@ -56,7 +60,7 @@ def import_suite(document: JsonValue, rule_id: str = "") -> Imported:
             notes.append(f"test_cases[{place}] has no prompt and is left out")
             continue
         case_id = unique_id(written.get("id"), len(cases) + 1, kept_cases)
-        case, kept_cases[case_id], said = _case(case_id, written, f"test_cases[{place}]")
+        case, kept_cases[case_id], said = read_case(case_id, written, f"test_cases[{place}]")
         cases.append(case)
         notes += said
     if not cases:
@@ -68,16 +72,20 @@ def import_suite(document: JsonValue, rule_id: str = "") -> Imported:
     return Imported(rule | {"cases": cases}, kept | {"cases": kept_cases}, notes)
 
 
-def _check_tools(tools: list[JsonValue]) -> None:
-    for place, tool in enumerate(tools):
+def check_tools(tools: JsonValue) -> list[JsonObject]:
+    """The tools of a suite; raises `SuiteError` for what is no list of functions with names."""
+    found: list[JsonObject] = []
+    for place, tool in enumerate(list_at(tools, "tools")):
         described = object_at(tool, f"tools[{place}]")
         function = described.get("function")
         if described.get("type") != "function" or not isinstance(function, dict) or not function.get("name"):
             raise SuiteError(f"tools[{place}]: expected {{type: function, function: {{name, parameters}}}}")
+        found.append(described)
+    return found
 
 
-def _case(case_id: str, written: JsonObject, where: str) -> tuple[JsonObject, JsonObject, list[str]]:
-    """The case of the rule, what is kept beside it, and what is to be said."""
+def read_case(case_id: str, written: JsonObject, where: str) -> tuple[JsonObject, JsonObject, list[str]]:
+    """The case of the rule that a test case makes, what is kept beside it, and what is to be said; not checked yet."""
     case: JsonObject = {"id": case_id, "match": {"prompt": written["prompt"]}, "matchers": False}
     kept: JsonObject = {"category": written["category"]} if written.get("category") else {}
     notes: list[str] = []
@@ -132,11 +140,12 @@ def export_suite(rule: Rule, kept: JsonObject) -> JsonObject:
     cases: list[JsonValue] = []
     for case in rule.cases.all:
         run_only = of_cases.get(case.id)
-        cases.append(_exported(case, run_only if isinstance(run_only, dict) else {}))
+        cases.append(export_case(case, run_only if isinstance(run_only, dict) else {}))
     return suite | {"tools": kept.get("tools") or [], "test_cases": cases}
 
 
-def _exported(case: Case, kept: JsonObject) -> JsonObject:
+def export_case(case: Case, kept: JsonObject) -> JsonObject:
+    """The test case that a case of a rule is; raises as `export_suite`."""
     written: JsonObject = dict(case.spec.written)
     match = written.get("match")
     if isinstance(apart := written.get("evaluate"), dict):

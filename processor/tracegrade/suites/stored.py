@@ -1,0 +1,215 @@
+"""Suites as the store holds them: read from a suite's JSON, given back as such, and made into what a run takes.
+
+A case is checked when it comes: what is stored can be run. It is stored as an export writes it, so that importing what
+was exported changes nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from tracegrade.document.document import Document
+from tracegrade.document.problem import did_you_mean
+from tracegrade.document.validate import problems
+from tracegrade.model.json_value import JsonValue, encodable
+from tracegrade.rule.rule import Rule
+from tracegrade.store.suites import StoredCase, StoredSuite
+from tracegrade.suites.imported import (
+    JsonObject,
+    SuiteError,
+    head,
+    list_at,
+    object_at,
+    rule_id_of,
+    text_at,
+    unique_id,
+)
+from tracegrade.suites.suite import Suite, runnable_case, suite_of_document
+from tracegrade.suites.tool_suite import CASE_FIELDS, check_tools, export_case, read_case
+
+MOST_CASES = 10_000
+MOST_TOOLS = 1000
+LONGEST_NAME = 200
+LONGEST_TEXT = 100_000
+SUITE_FIELDS = ("name", "description", "system_prompt", "tools", "test_cases")
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A suite that was read; ``notes`` say what was left out of it, and why."""
+
+    suite: StoredSuite
+    notes: Sequence[str] = field(default_factory=list)
+
+
+def read_suite(document: JsonValue, tenant: str, id_: str, now_ns: int) -> Read:
+    """The suite that a suite's JSON is, to be stored as `id_`. It may have no cases yet, and no tools.
+
+    What a case says beyond the fields of a case is left out, and so is a case without a prompt.
+
+    Raises:
+        SuiteError: no name, a field of a wrong type, a case that could not be run, or more than a bound.
+    """
+    written = object_at(encodable(document), "the suite")
+    notes = [f"{key!r} is not known and left out" for key in written if key not in SUITE_FIELDS]
+    suite = StoredSuite(tenant=tenant, id=id_, name="", created_ns=now_ns, updated_ns=now_ns)
+    fields = {key: written[key] for key in SUITE_FIELDS if key in written and key != "test_cases"}
+    suite = with_fields(suite, {"name": None, "tools": None, **fields}, now_ns)
+    cases: list[StoredCase] = []
+    taken: set[str] = set()
+    for place, item in enumerate(list_at(written.get("test_cases"), "test_cases")):
+        where = f"test_cases[{place}]"
+        case = object_at(item, where)
+        if not text_at(case.get("prompt"), f"{where}.prompt").strip():
+            notes.append(f"{where} has no prompt and is left out")
+            continue
+        unknown = [key for key in case if key not in CASE_FIELDS]
+        notes += [f"{where}: {key!r} is not known and left out{did_you_mean(key, CASE_FIELDS)}" for key in unknown]
+        case_id = unique_id(case.get("id"), len(cases) + 1, taken)
+        taken.add(case_id)
+        stored, said = _checked(case_id, case, where)
+        cases.append(stored)
+        notes += said
+    return Read(replace(suite, cases=_bounded(cases)), notes)
+
+
+def with_fields(suite: StoredSuite, given: JsonObject, now_ns: int) -> StoredSuite:
+    """`suite` with the fields that are `given` (name, description, system_prompt, tools) in place of its own.
+
+    Raises:
+        SuiteError: a field of a wrong type, no name, or more than a bound.
+    """
+    changed: dict[str, Any] = {}
+    if "name" in given:
+        changed["name"] = name = text_at(given["name"], "name").strip()
+        if not name:
+            raise SuiteError("name: expected the name of the suite, found nothing")
+        if len(name) > LONGEST_NAME or not name.isprintable():
+            raise SuiteError(f"name: expected at most {LONGEST_NAME} characters in one line, found {name[:60]!r}")
+    for key in ("description", "system_prompt"):
+        if key in given:
+            changed[key] = text = text_at(given[key], key)
+            if len(text) > LONGEST_TEXT or "\0" in text:
+                raise SuiteError(f"{key}: expected at most {LONGEST_TEXT} characters, none of them NUL")
+    tools = check_tools(given["tools"]) if "tools" in given else suite.tools
+    if len(tools) > MOST_TOOLS:
+        raise SuiteError(f"tools: expected at most {MOST_TOOLS}, found {len(tools)}")
+    return replace(suite, tools=tools, updated_ns=max(now_ns, suite.created_ns), **changed)
+
+
+def with_cases(suite: StoredSuite, written: Sequence[JsonValue], now_ns: int) -> StoredSuite:
+    """`suite` with further cases at its end.
+
+    Raises:
+        SuiteError: one is not a case that could be run, or says what no case says; more than a bound.
+    """
+    cases = list(suite.cases)
+    taken = {case.id for case in cases}
+    for place, item in enumerate(written):
+        where = f"cases[{place}]" if len(written) > 1 else "the case"
+        case = _known(item, where)
+        if (wanted := case.get("id")) is not None and str(wanted) in taken:
+            raise SuiteError(f"{where}: the suite has a case {wanted!r} already; leave the id out for a new one")
+        case_id = unique_id(wanted, _next_number(taken), taken)
+        taken.add(case_id)
+        cases.append(_checked(case_id, case, where)[0])
+    return replace(suite, cases=_bounded(cases), updated_ns=max(now_ns, suite.created_ns))
+
+
+def with_case(suite: StoredSuite, case_id: str, written: JsonValue, now_ns: int) -> StoredSuite:
+    """`suite` with `written` in place of the case `case_id`, which keeps its id and place.
+
+    Raises:
+        SuiteError: as of `with_cases`, or another id is written.
+    """
+    case = _known(written, "the case")
+    if case.get("id") not in (None, case_id):
+        raise SuiteError(f"the case: its id {case_id!r} cannot be changed, found {case['id']!r}")
+    changed, _ = _checked(case_id, case, "the case")
+    cases = [changed if known.id == case_id else known for known in suite.cases]
+    return replace(suite, cases=cases, updated_ns=max(now_ns, suite.created_ns))
+
+
+def case_document(case: StoredCase) -> JsonObject:
+    """A case as a suite's JSON has it."""
+    return {"id": case.id, **case.body}
+
+
+def document_of(suite: StoredSuite) -> JsonObject:
+    """The suite as JSON that can be imported."""
+    texts: JsonObject = {
+        key: text for key, text in (("description", suite.description), ("system_prompt", suite.system_prompt)) if text
+    }
+    return {
+        "name": suite.name,
+        **texts,
+        "tools": [*suite.tools],
+        "test_cases": [case_document(case) for case in suite.cases],
+    }
+
+
+def stored_source(id_: str) -> str:
+    """What a run of a stored suite names as its source."""
+    return f"suite:{id_}"
+
+
+def runnable_suite(suite: StoredSuite, rule_paths: Sequence[str] = (), semantic_model: str | None = None) -> Suite:
+    """The suite as a run takes it: the same rule, case ids and hash as of its export.
+
+    Args:
+        suite: the stored one.
+        rule_paths: further rules that judge every case.
+        semantic_model: as of `load_rules`.
+
+    Raises:
+        SuiteError: it has no cases, or what this version cannot run.
+        FileError: a rule that cannot be read.
+    """
+    return suite_of_document(document_of(suite), stored_source(suite.id), rule_paths, semantic_model)
+
+
+def _known(item: JsonValue, where: str) -> JsonObject:
+    case = object_at(encodable(item), where)
+    if (unknown := next((key for key in case if key not in CASE_FIELDS), None)) is not None:
+        raise SuiteError(f"{where}: {unknown!r} is not a field of a case{did_you_mean(unknown, CASE_FIELDS)}")
+    if not text_at(case.get("prompt"), f"{where}: prompt").strip():
+        raise SuiteError(f"{where}: prompt: expected what a user says to the model, found nothing")
+    return case
+
+
+def _checked(case_id: str, written: JsonObject, where: str) -> tuple[StoredCase, list[str]]:
+    """The case as it is stored, and what is to be said of it.
+
+    Raises:
+        SuiteError: it could not be run.
+    """
+    case, kept, notes = read_case(case_id, written, where)
+    document = head(rule_id_of(""), "a suite", "") | {"cases": [case]}
+    try:
+        rule = Rule.model_validate(document)
+    except ValidationError as error:
+        first = problems(Document(where, document, {}), error, Rule)[0].message
+        raise SuiteError(f"{where}: {first.removeprefix('cases[0]').lstrip('.: ')}") from None
+    assert rule.cases is not None, "it has one"
+    (checked,) = rule.cases.all
+    try:
+        runnable_case(checked, kept)
+        exported = export_case(checked, kept)
+    except SuiteError as error:
+        raise SuiteError(str(error).replace(f"case {case_id!r}", where, 1)) from None
+    del exported["id"]
+    return StoredCase(case_id, exported), notes
+
+
+def _bounded(cases: list[StoredCase]) -> list[StoredCase]:
+    if len(cases) > MOST_CASES:
+        raise SuiteError(f"test_cases: expected at most {MOST_CASES}, found {len(cases)}")
+    return cases
+
+
+def _next_number(taken: Iterable[str]) -> int:
+    """The number for a new case, higher than those of the others: an id that was deleted is not soon another's."""
+    numbers = [int(tail) for name in taken if (tail := name.removeprefix("case-")).isdecimal() and len(tail) < 10]
+    return max([*numbers, 0]) + 1

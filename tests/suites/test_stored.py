@@ -1,0 +1,171 @@
+"""Suites as the store holds them: the same as their file, checked when they come, stable over export and import."""
+
+from typing import Any
+
+import pytest
+
+from tracegrade.store.suites import StoredSuite
+from tracegrade.suites.imported import SuiteError
+from tracegrade.suites.stored import (
+    MOST_CASES,
+    case_document,
+    document_of,
+    read_suite,
+    runnable_suite,
+    with_case,
+    with_cases,
+    with_fields,
+)
+from tracegrade.suites.suite import suite_of_document
+
+WEATHER = {
+    "type": "function",
+    "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
+}
+PARIS = {"prompt": "Weather in Paris?", "expected_tool": "get_weather", "expected_params": {"city": "Paris"}}
+FLIGHT = {
+    "prompt": "Book a flight",
+    "expected_tool": ["book", "reserve"],
+    "multi_turn": True,
+    "max_rounds": 5,
+    "optimal_hops": 3,
+    "valid_prerequisites": ["search"],
+    "mock_responses": {"search": {"flights": []}},
+}
+NOTHING = {"id": "joke", "prompt": "Tell me a joke", "expected_tool": None, "should_call_tool": False}
+FULL = {
+    "name": " Weather API Suite",
+    "description": "of cities",
+    "system_prompt": "Use the tools.",
+    "tools": [WEATHER],
+    "test_cases": [PARIS, {"prompt": " "}, FLIGHT, NOTHING, {**PARIS, "param_scoring": "fuzzy", "category": "easy"}],
+}
+
+
+def read(document: Any) -> StoredSuite:
+    return read_suite(document, "default", "0123456789ab", 7).suite
+
+
+def test_a_stored_suite_runs_as_its_file_does() -> None:
+    stored, file = runnable_suite(read(FULL)), suite_of_document(FULL, "suite.json")
+    assert (stored.hash, stored.rule.hash, stored.name) == (file.hash, file.rule.hash, file.name)
+    assert (stored.cases, stored.tools, stored.system_prompt) == (file.cases, file.tools, file.system_prompt)
+    assert stored.source == "suite:0123456789ab"
+
+
+def test_import_export_import_changes_nothing() -> None:
+    first = read(FULL)
+    again = read(document_of(first))
+    assert again == first
+    assert [case.id for case in first.cases] == ["case-1", "case-2", "joke", "case-4"]
+    assert document_of(again)["test_cases"][1] == {"id": "case-2", **FLIGHT}  # type: ignore[index]
+
+
+def test_what_is_left_out_is_said() -> None:
+    document = {**FULL, "version": 2, "test_cases": [{"prompt": ""}, {**PARIS, "expected_parms": {}}]}
+    assert read_suite(document, "default", "a", 7).notes == [
+        "'version' is not known and left out",
+        "test_cases[0] has no prompt and is left out",
+        "test_cases[1]: 'expected_parms' is not known and left out; did you mean 'expected_params'?",
+    ]
+
+
+def test_a_suite_may_have_neither_cases_nor_tools_and_is_run_when_it_has_cases() -> None:
+    suite = read({"name": "x"})
+    assert (suite.cases, suite.tools) == ([], [])
+    with pytest.raises(SuiteError, match=r"^suite:0123456789ab: test_cases: expected at least one case"):
+        runnable_suite(suite)
+    assert runnable_suite(with_cases(suite, [PARIS], 8)).cases[0].id == "case-1"
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ([], "the suite: expected an object, found []"),
+        ({}, "name: expected the name of the suite, found nothing"),
+        ({"name": "  "}, "name: expected the name of the suite, found nothing"),
+        ({"name": 3}, "name: expected a text, found 3"),
+        ({"name": "a\nb"}, "name: expected at most 200 characters in one line, found 'a\\nb'"),
+        ({"name": "x" * 201}, f"name: expected at most 200 characters in one line, found '{'x' * 60}'"),
+        ({"name": "x", "description": "a\0"}, "description: expected at most 100000 characters, none of them NUL"),
+        ({"name": "x", "tools": [3]}, "tools[0]: expected an object, found 3"),
+        ({"name": "x", "tools": {}}, "tools: expected a list, found {}"),
+        (
+            {"name": "x", "tools": [{"type": "function", "function": {}}]},
+            "tools[0]: expected {type: function, function: {name, parameters}}",
+        ),
+        ({"name": "x", "tools": [WEATHER] * 1001}, "tools: expected at most 1000, found 1001"),
+        ({"name": "x", "test_cases": [PARIS, 3]}, "test_cases[1]: expected an object, found 3"),
+        (
+            {"name": "x", "test_cases": [PARIS, {**PARIS, "expected_params": [1]}]},
+            "test_cases[1]: expected_params: expected an object of argument names and their values, found a list",
+        ),
+        (
+            {"name": "x", "test_cases": [{**FLIGHT, "max_rounds": 101}]},
+            "test_cases[0]: max_rounds: expected a whole number from 1 to 100, found 101",
+        ),
+    ],
+)
+def test_what_is_no_suite_is_refused_in_one_sentence(document: Any, message: str) -> None:
+    with pytest.raises(SuiteError) as caught:
+        read(document)
+    assert str(caught.value) == message
+
+
+def test_too_many_cases_are_refused() -> None:
+    suite = read({"name": "x"})
+    with pytest.raises(SuiteError, match="test_cases: expected at most 10000, found 10001"):
+        with_cases(suite, [PARIS] * (MOST_CASES + 1), 8)
+
+
+def test_fields_that_are_not_given_stay() -> None:
+    suite = read(FULL)
+    changed = with_fields(suite, {"system_prompt": "Never in words."}, 9)
+    assert changed.system_prompt == "Never in words."
+    assert (changed.name, changed.tools, changed.cases, changed.updated_ns) == (suite.name, suite.tools, suite.cases, 9)
+    with pytest.raises(SuiteError, match=r"^name: expected the name"):
+        with_fields(suite, {"name": None}, 9)
+
+
+def test_new_cases_come_last_and_take_no_id_of_another() -> None:
+    suite = with_cases(read(FULL), [PARIS, {**PARIS, "id": "mine"}, PARIS], 8)
+    assert [case.id for case in suite.cases][4:] == ["case-5", "mine", "case-6"]
+    with pytest.raises(SuiteError, match=r"^the case: the suite has a case 'mine' already"):
+        with_cases(suite, [{**PARIS, "id": "mine"}], 8)
+
+
+def test_a_case_is_replaced_in_its_place() -> None:
+    suite = with_case(read(FULL), "case-2", PARIS, 9)
+    assert case_document(suite.cases[1]) == {"id": "case-2", **PARIS}
+    assert len(suite.cases) == 4
+    assert with_case(suite, "case-2", {**PARIS, "id": "case-2"}, 9) == suite
+    with pytest.raises(SuiteError, match=r"^the case: its id 'case-2' cannot be changed, found 'b'"):
+        with_case(suite, "case-2", {**PARIS, "id": "b"}, 9)
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ("a", 'the case: expected an object, found "a"'),
+        ({"expected_tool": "x"}, "the case: prompt: expected what a user says to the model, found nothing"),
+        ({"prompt": 3}, "the case: prompt: expected a text, found 3"),
+        (
+            {**PARIS, "expected_parms": {}},
+            "the case: 'expected_parms' is not a field of a case; did you mean 'expected_params'?",
+        ),
+        ({**FLIGHT, "mock_responses": [1]}, "the case: mock_responses: expected an object, found [1]"),
+        (
+            {**PARIS, "param_scoring": "x"},
+            "the case: param_scoring: expected 'exact', 'contains', 'fuzzy' or 'semantic', found 'x'",
+        ),
+    ],
+)
+def test_a_case_that_could_not_be_run_is_refused_in_one_sentence(case: Any, message: str) -> None:
+    with pytest.raises(SuiteError) as caught:
+        with_cases(read(FULL), [case], 8)
+    assert str(caught.value) == message
+
+
+def test_texts_that_no_store_can_hold_become_readable() -> None:
+    (case,) = with_cases(read({"name": "x\ud800"}), [{"prompt": "a\udfff"}], 8).cases
+    assert case.body == {"prompt": "a?"}
