@@ -1,5 +1,4 @@
 import random
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,10 +15,9 @@ def side(*traces: tuple[float, int, int, int | None], cost_of: Any = no_prices, 
     """Traces of (seconds, calls, failed calls, tokens)."""
     found = SideMeasures(cost_of)
     for number, (seconds, calls, failed, tokens) in enumerate(traces):
-        row = SimpleNamespace(start_ns=NS, end_ns=NS + round(seconds * NS))
         rows = [["look_up", "", "", 0, 0, "ok", "ok", "timeout" if place < failed else None] for place in range(calls)]
         runs = [["", "", None, None, "small", None, tokens, 0, None]] if tokens is not None else []
-        found.add(row, rows, runs, weight, number)
+        found.add(NS, NS + round(seconds * NS), rows, runs, weight, number)
     return found
 
 
@@ -47,9 +45,9 @@ def test_tokens_of_a_cache_have_their_own_price() -> None:
         ["", "", None, None, "small", None, 1000, 0, None, 700, 200],  # 100 * 10 + 700 * 1 + 200 * 12
         ["", "", None, None, "small", None, 1000, 0, None],
     ]
-    found.add(SimpleNamespace(start_ns=0, end_ns=0), [], runs, 1.0, 0)
-    assert [one.value for one in found.taken["cost"]] == [pytest.approx(0.0041 + 0.01)]
-    assert [one.value for one in found.taken["tokens"]] == [2000]
+    found.add(0, 0, [], runs, 1.0, 0)
+    assert found.taken["cost"].values == [pytest.approx(0.0041 + 0.01)]
+    assert found.taken["tokens"].values == [2000]
 
 
 def test_a_trace_of_unknown_cost_is_left_out() -> None:
@@ -58,7 +56,7 @@ def test_a_trace_of_unknown_cost_is_left_out() -> None:
 
 
 def test_a_sampled_trace_stands_for_several() -> None:
-    taken = [Taken(1.0, 10.0, 0), Taken(5.0, 1.0, 1)]
+    taken = Taken([1.0, 5.0], [10.0, 1.0], [0, 1])
     found = summary_of(taken)
     assert found is not None
     assert found.mean == pytest.approx(15 / 11)
@@ -74,7 +72,7 @@ def test_the_interval_of_the_means_holds_for_clusters_too() -> None:
             for cluster in range(40):
                 own = chance.gauss(10, 2)
                 for _ in range(5):
-                    found.taken["calls"].append(Taken(own + chance.gauss(0, 1), 1.0, cluster))
+                    found.taken["calls"].add(own + chance.gauss(0, 1), 1.0, cluster)
             sides.append(found)
         difference = measured(*sides)["calls"].difference
         assert difference is not None

@@ -54,11 +54,12 @@ UnitKey: TypeAlias = tuple[str, str, str]  # rule id, rule hash, evaluation or "
 class Collected:
     """What was read of one side; with ``more_traces`` there are older ones that were not read.
 
-    ``measures`` and ``behaviour`` are of complete traces, whose numbers in the store are ``numbers``.
+    ``measures`` and ``behaviour``, None where it is not asked for, are of complete traces, whose numbers in the store
+    are ``numbers``.
     """
 
     measures: SideMeasures
-    behaviour: SideBehaviour = field(default_factory=SideBehaviour)
+    behaviour: SideBehaviour | None = None
     tallies: dict[RuleKey, RuleTallies] = field(default_factory=dict)
     units: defaultdict[UnitKey, list[Unit]] = field(default_factory=lambda: defaultdict(list))
     numbers: list[int] = field(default_factory=list)
@@ -73,6 +74,8 @@ def collect(
     texts: RuleTexts,
     cost_of: CostOf,
     progress: Progress,
+    *,
+    behaviour: bool = False,
 ) -> Collected:
     """All results of a side, at most those of its `MOST_TRACES` newest traces.
 
@@ -83,6 +86,7 @@ def collect(
         texts: of its rules.
         cost_of: what the tokens of models cost.
         progress: shows how far it is.
+        behaviour: whether also what is called.
 
     Raises:
         CompareError: there is none.
@@ -90,7 +94,7 @@ def collect(
     rows = side_rows(connection, side.result_filter, chosen)
     looked = LookedThrough(numbers_of(connection, side.result_filter), MOST_TRACES)
     with progress(f"{side.text}: traces read", looked.total) as advance:
-        found = collected(_seen(rows, looked, advance), side, chosen, texts, cost_of)
+        found = collected(_seen(rows, looked, advance), side, chosen, texts, cost_of, behaviour=behaviour)
     if not found.tallies:
         raise nothing_in(connection, side)
     return found
@@ -102,12 +106,14 @@ def collected(
     chosen: Mapping[int, SideSeries],
     texts: RuleTexts,
     cost_of: CostOf,
+    *,
+    behaviour: bool = False,
 ) -> Collected:
-    """What these rows of ``traces`` hold of a side; otherwise as `collect`."""
-    reader = _Reader(side, chosen, texts, Collected(SideMeasures(cost_of)))
+    """What these rows of ``traces``, as `side_rows` has them, hold of a side; otherwise as `collect`."""
+    found = Collected(SideMeasures(cost_of), SideBehaviour() if behaviour else None)
+    reader = _Reader(side, chosen, texts, found)
     for some in rows:
-        for row in some:
-            reader.read(row)
+        reader.read(some)
         if reader.found.traces >= MOST_TRACES:
             reader.found.more_traces = True
             break
@@ -135,52 +141,71 @@ class _Reader:
         self._texts = texts
         self._counts: defaultdict[tuple[int, bool], list[int]] = defaultdict(lambda: [0] * len(OUTCOMES))
         self._counted_incomplete = {number for number, of in chosen.items() if texts.counts_incomplete(of.rule_hash)}
-        self._several = with_several_evaluations(chosen.values())
+        several = with_several_evaluations(chosen.values())
+        self._several = {number for number, of in chosen.items() if (of.rule_id, of.rule_hash) in several}
 
-    def read(self, row: Any) -> None:
-        """Take the results of one row."""
-        runs = orjson.loads(row.agent_runs)
-        subjects = _Subjects(runs, self._model)
-        place = Place(row.tenant, bytes(row.trace_id), row.session or bytes(row.trace_id))
-        kept = self._read_results(row, place, subjects)
-        if kept and row.members is None:
-            self.found.traces += 1
-            if row.complete:
-                calls = orjson.loads(row.tool_calls)
-                self.found.measures.add(row, calls, runs, 1 / kept, (place.tenant, place.cluster))
-                self.found.numbers.append(row.number)
-                self.found.behaviour.add(place.trace_id, calls, 1 / kept)
+    def read(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Take the results of rows that have the columns of `SideRow`."""
+        found = self.found
+        for number, trace_id, tenant, session, complete, start_ns, end_ns, members, *lists in rows:
+            evaluations, decisions, tool_calls, agent_runs = lists
+            runs = orjson.loads(agent_runs)
+            subjects = _Subjects(runs, self._model)
+            place = Place(tenant, bytes(trace_id), session or bytes(trace_id))
+            cases = self._read_evaluations(orjson.loads(evaluations), complete, place, subjects)
+            kept = self._read_decisions(orjson.loads(decisions), complete, place, subjects, cases)
+            if kept and members is None:
+                found.traces += 1
+                if complete:
+                    calls = orjson.loads(tool_calls)
+                    found.measures.add(start_ns, end_ns, calls, runs, 1 / kept, (tenant, place.cluster))
+                    found.numbers.append(number)
+                    if found.behaviour is not None:
+                        found.behaviour.add(place.trace_id, calls, 1 / kept)
 
-    def _read_results(self, row: Any, place: Place, subjects: "_Subjects") -> float:
-        """Take the results; how probable it was that one of them is kept, 0.0 where none is of this side."""
+    def _read_evaluations(
+        self, evaluations: Iterable[Any], complete: bool, place: Place, subjects: "_Subjects"
+    ) -> dict[tuple[str, str], str]:
+        """Take those of rules that have several; the first case of each rule's subject, where results have cases."""
         cases: dict[tuple[str, str], str] = {}
-        for _, series, case, kind, subject, outcome, *_ in orjson.loads(row.evaluations):
+        for _, series, case, kind, subject, outcome, *_ in evaluations:
+            if case is None and series not in self._several:
+                continue  # nearly all: what they say the whole rule says
             of = self._chosen.get(series)
             if of is None or not subjects.has(kind, subject, of.agent):
                 continue
             if case is not None:
                 cases.setdefault((of.rule_id, subject), case)
-            if (of.rule_id, of.rule_hash) in self._several:
+            if series in self._several:
                 name = f"{kind}/{subject}/{case}" if case else f"{kind}/{subject}"
-                self._add(series, row, place, name, case, subjects.prompt(kind, subject), outcome)
+                self._add(series, complete, outcome, (place, name, case, subjects.prompt(kind, subject)))
+        return cases
+
+    def _read_decisions(
+        self,
+        decisions: Iterable[Any],
+        complete: bool,
+        place: Place,
+        subjects: "_Subjects",
+        cases: Mapping[tuple[str, str], str],
+    ) -> float:
+        """Take the results; how probable it was that one of them is kept, 0.0 where none is of this side."""
         kept = 0.0
-        for series, kind, subject, _, outcome, *_ in orjson.loads(row.decisions):
+        for series, kind, subject, _, outcome, *_ in decisions:
             of = self._chosen.get(series)
             if of is None or outcome is None or not subjects.has(kind, subject, of.agent):
                 continue
-            kept = max(kept, of.probability)
+            if of.probability > kept:
+                kept = of.probability
             case = cases.get((of.rule_id, subject)) if cases else None
-            self._add(series, row, place, f"{kind}/{subject}", case, subjects.prompt(kind, subject), outcome)
+            self._add(series, complete, outcome, (place, f"{kind}/{subject}", case, subjects.prompt(kind, subject)))
         return kept
 
-    def _add(
-        self, series: int, row: Any, place: Place, subject: str, case: str | None, prompt: str | None, outcome: int
-    ) -> None:
-        complete = bool(row.complete)
-        self._counts[series, complete][outcome] += 1
+    def _add(self, series: int, complete: bool, outcome: int, about: tuple[Place, str, str | None, str | None]) -> None:
+        self._counts[series, bool(complete)][outcome] += 1
         if outcome <= _FAIL and (complete or series in self._counted_incomplete):
             of = self._chosen[series]
-            unit = Unit(place, subject, case, prompt, outcome == _PASS, of.probability)
+            unit = Unit(*about, outcome == _PASS, of.probability)
             self.found.units[of.rule_id, of.rule_hash, of.evaluation].append(unit)
 
     def count(self) -> None:

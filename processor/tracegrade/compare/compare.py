@@ -68,8 +68,10 @@ def compare(connection: Connection, a: Side, b: Side, wanted: Wanted, progress: 
             rule_paths=_paths(runs_a, runs_b),
             notes=notes,
         )
-    read_a = collect(connection, a, series_a, texts, wanted.cost_of, progress)
-    read_b = collect(connection, b, series_b, texts, wanted.cost_of, progress)
+    read_a, read_b = (
+        collect(connection, side, of, texts, wanted.cost_of, progress, behaviour=wanted.behaviour)
+        for side, of in ((a, series_a), (b, series_b))
+    )
     about = _About(_levels(series), _paths(runs_a, runs_b), notes)
     return _of_results(connection, (a, b), (read_a, read_b), wanted, about, progress)
 
@@ -95,7 +97,7 @@ def compare_rejudged(
     levels: dict[str, str] = {}
     for name, side in (("A", a), ("B", b)):
         found = rejudge(connection, side, by, MOST_TRACES, progress)
-        read = collected([found.rows], side, found.chosen, texts, wanted.cost_of)
+        read = collected([found.rows], side, found.chosen, texts, wanted.cost_of, behaviour=wanted.behaviour)
         if not read.tallies:
             raise CompareError(f"{side.text}: {_why_nothing(found)}")
         reads.append(read)
@@ -142,7 +144,7 @@ def _of_results(
         wanted.margin,
         wanted.allow_within_margin,
         measures=measured(read_a.measures, read_b.measures),
-        behaviour=_behaviour(connection, read_a, read_b, progress) if wanted.behaviour else None,
+        behaviour=_behaviour(connection, read_a, read_b, progress),
         rule_paths=about.rule_paths,
         notes=[
             *about.notes,
@@ -162,7 +164,9 @@ def _paths(*sides: Iterable[Run]) -> dict[str, str]:
     }
 
 
-def _behaviour(connection: Connection, a: Collected, b: Collected, progress: Progress) -> Behaviour:
+def _behaviour(connection: Connection, a: Collected, b: Collected, progress: Progress) -> Behaviour | None:
+    if a.behaviour is None or b.behaviour is None:
+        return None
     sides = []
     with progress("calls read: traces", len(a.numbers) + len(b.numbers)) as advance:
         for read in (a, b):

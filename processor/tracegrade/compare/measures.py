@@ -1,10 +1,13 @@
 """What runs took on both sides: time, calls, failed calls, tokens and cost of each trace."""
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import sqrt
-from typing import Any, NamedTuple, TypeAlias
+from operator import mul
+from typing import Any, TypeAlias
 
 from tracegrade.compare.shares import Z95
 from tracegrade.model.json_value import JsonValue
@@ -19,12 +22,22 @@ _MODEL, _INPUT, _OUTPUT = 4, 6, 7  # in a row of the view ``agent_runs``
 _CACHE = 9  # from here on, where a cache was used: tokens read from it, and written to it
 
 
-class Taken(NamedTuple):
-    """One trace's value; it stands for ``weight`` traces, and goes together with others of its ``cluster``."""
+@dataclass(slots=True)
+class Taken:
+    """The values of one measure, trace by trace, as columns: a million traces are then three lists.
 
-    value: float
-    weight: float
-    cluster: Hashable
+    A trace stands for as many traces as its weight says, and goes together with others of its cluster.
+    """
+
+    values: list[float] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
+    clusters: list[Hashable] = field(default_factory=list)
+
+    def add(self, value: float, weight: float, cluster: Hashable) -> None:
+        """Add one trace."""
+        self.values.append(value)
+        self.weights.append(weight)
+        self.clusters.append(cluster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +91,31 @@ class SideMeasures:
     """The values of one side, gathered trace by trace; `cost_of` says what tokens cost."""
 
     cost_of: CostOf
-    taken: defaultdict[str, list[Taken]] = field(default_factory=lambda: defaultdict(list))
+    taken: defaultdict[str, Taken] = field(default_factory=lambda: defaultdict(Taken))
 
-    def add(self, row: Any, calls: Sequence[Any], runs: Sequence[Any], weight: float, cluster: Hashable) -> None:
-        """Add one trace: its row of ``traces``, with the rows of its calls and runs."""
-        if row.start_ns:
-            self._put("duration_s", (row.end_ns - row.start_ns) / _NS, weight, cluster)
-        self._put("calls", len(calls), weight, cluster)
-        self._put("errors", sum(call[_ERROR_TYPE] is not None for call in calls), weight, cluster)
+    def add(
+        self,
+        start_ns: int,
+        end_ns: int,
+        calls: Sequence[Any],
+        runs: Sequence[Any],
+        weight: float,
+        cluster: Hashable,
+    ) -> None:
+        """Add one trace: its first start and last end, with the rows of its calls and runs."""
+        taken = self.taken
+        if start_ns:
+            taken["duration_s"].add((end_ns - start_ns) / _NS, weight, cluster)
+        taken["calls"].add(len(calls), weight, cluster)
+        taken["errors"].add(len([call for call in calls if call[_ERROR_TYPE] is not None]), weight, cluster)
         spent = [run for run in runs if run[_INPUT] is not None or run[_OUTPUT] is not None]
         if spent:
-            self._put("tokens", sum((run[_INPUT] or 0) + (run[_OUTPUT] or 0) for run in spent), weight, cluster)
+            tokens = sum([(run[_INPUT] or 0) + (run[_OUTPUT] or 0) for run in spent])
+            taken["tokens"].add(tokens, weight, cluster)
             if self.cost_of is not no_prices:
                 cost = self.cost_of([_usage(run) for run in spent]).amount
                 if cost is not None:
-                    self._put("cost", cost, weight, cluster)
-
-    def _put(self, name: str, value: float, weight: float, cluster: Hashable) -> None:
-        self.taken[name].append(Taken(value, weight, cluster))
+                    taken["cost"].add(cost, weight, cluster)
 
 
 def measured(a: SideMeasures, b: SideMeasures) -> dict[str, Measured]:
@@ -104,36 +124,34 @@ def measured(a: SideMeasures, b: SideMeasures) -> dict[str, Measured]:
     return {name: both for name, both in found.items() if both.a is not None or both.b is not None}
 
 
-def summary_of(taken: Sequence[Taken]) -> Summary | None:
+def summary_of(taken: Taken) -> Summary | None:
     """The mean and what else is said of it; None without values.
 
     The standard error is that of a mean of clusters, by linearisation.
     """
-    if not taken:
+    values, weights = taken.values, taken.weights
+    if not values:
         return None
-    total = sum(one.weight for one in taken)
-    mean = sum(one.value * one.weight for one in taken) / total
+    total = sum(weights)
+    mean = sum(map(mul, values, weights)) / total
     apart: defaultdict[Hashable, float] = defaultdict(float)
-    for one in taken:
-        apart[one.cluster] += one.weight * (one.value - mean)
+    for value, weight, cluster in zip(values, weights, taken.clusters, strict=True):
+        apart[cluster] += weight * (value - mean)
     clusters, error = len(apart), None
     if clusters > 1:
         error = sqrt(sum(value * value for value in apart.values()) * clusters / (clusters - 1)) / total
-    ordered = sorted(taken, key=lambda one: one.value)
-    quantile = _quantiles(ordered, total)
-    return Summary(len(taken), mean, quantile(0.5), quantile(0.95), error)
+    quantile = _quantiles(taken, total)
+    return Summary(len(values), mean, quantile(0.5), quantile(0.95), error)
 
 
-def _quantiles(ordered: Sequence[Taken], total: float) -> Callable[[float], float]:
+def _quantiles(taken: Taken, total: float) -> Callable[[float], float]:
     """The least value that at least a share of all weights do not exceed."""
+    order = sorted(range(len(taken.values)), key=taken.values.__getitem__)
+    reached = list(accumulate(map(taken.weights.__getitem__, order)))
 
     def of(share: float) -> float:
-        reached = 0.0
-        for one in ordered:
-            reached += one.weight
-            if reached >= share * total * (1 - 1e-12):
-                return one.value
-        return ordered[-1].value
+        place = bisect_left(reached, share * total * (1 - 1e-12))
+        return taken.values[order[min(place, len(order) - 1)]]
 
     return of
 

@@ -6,7 +6,7 @@ Results are paired where at least half of those on the smaller side have a partn
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from tracegrade.compare.bootstrap import FEWEST, Cluster, PairCluster, Side, clustered, clustered_pairs
 from tracegrade.compare.collected import Unit
@@ -89,18 +89,13 @@ class Found:
     clustered_by: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """All results of one thing on both sides."""
+class _Pair(NamedTuple):
+    """All results of one thing on both sides; ``rates`` is how often it passes on A and on B."""
 
     a: Sequence[Unit]
     b: Sequence[Unit]
     by: PairedBy
-
-    @property
-    def rates(self) -> tuple[float, float]:
-        """How often it passes on A and on B."""
-        return _rate(self.a), _rate(self.b)
+    rates: tuple[float, float]
 
     @property
     def probability(self) -> float:
@@ -153,6 +148,8 @@ def apart(a: Tally, b: Tally) -> Found:
 def _paired(
     a: Sequence[Unit], b: Sequence[Unit], by: PairedBy, key_of: Callable[[Unit], Hashable | None]
 ) -> list[_Pair]:
+    if {key_of(unit) for unit in a}.isdisjoint(map(key_of, b)):
+        return []
     on_a: defaultdict[Hashable, list[Unit]] = defaultdict(list)
     for unit in a:
         if (key := key_of(unit)) is not None:
@@ -161,7 +158,7 @@ def _paired(
     for unit in b:
         if (key := key_of(unit)) is not None and key in on_a:
             on_b[key].append(unit)
-    return [_Pair(on_a[key], units, by) for key, units in on_b.items()]
+    return [_Pair(on_a[key], units, by, (_rate(on_a[key]), _rate(units))) for key, units in on_b.items()]
 
 
 def _of_pairs(

@@ -27,7 +27,7 @@ from tracegrade.store.rows import call_rows, run_rows
 from tracegrade.store.rule_texts import rule_sets_so_far
 from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
-from tracegrade.store.sides import SideSeries
+from tracegrade.store.sides import SideRow, SideSeries
 
 _RUN = "compare"
 
@@ -43,34 +43,17 @@ class Rejudging:
     jobs: int
 
 
-class RejudgedRow(NamedTuple):
-    """A trace that was judged again, as a row of ``traces`` has it."""
-
-    number: int
-    trace_id: bytes
-    tenant: str
-    session: str | None
-    complete: bool
-    start_ns: int
-    end_ns: int
-    evaluations: str
-    decisions: str
-    tool_calls: str
-    agent_runs: str
-    members: None = None
-
-
 @dataclass(slots=True)
 class Rejudged:
     """The traces of a side, their series by number, and how many traces were left out: what rules read is not kept."""
 
-    rows: list[RejudgedRow] = field(default_factory=list)
+    rows: list[SideRow] = field(default_factory=list)
     chosen: dict[int, SideSeries] = field(default_factory=dict)
     not_kept: int = 0
 
 
 class _JudgedAgain(NamedTuple):
-    """What a worker hands back of one trace; calls and runs as `RejudgedRow` has them."""
+    """What a worker hands back of one trace; calls and runs as `SideRow` has them."""
 
     tenant: str
     trace_id: bytes
@@ -172,7 +155,7 @@ def _results(decision: Decision) -> Iterator[_Result]:
 
 def _row(
     number: int, again: _JudgedAgain, result_filter: ResultFilter, series_numbers: dict[SideSeries, int]
-) -> RejudgedRow:
+) -> SideRow:
     evaluations, decisions = [], []
     for result in _wanted(again.results, result_filter):
         series = series_numbers.setdefault(result.series, len(series_numbers) + 1)
@@ -180,7 +163,7 @@ def _row(
             evaluations.append(("", series, result.case, result.kind, result.subject, result.outcome, None, 0))
         else:
             decisions.append((series, result.kind, result.subject, 0, result.outcome))
-    return RejudgedRow(
+    return SideRow(
         number,
         again.trace_id,
         again.tenant,
@@ -188,6 +171,7 @@ def _row(
         again.complete,
         again.start_ns,
         again.end_ns,
+        None,
         rows_to_json(evaluations),
         rows_to_json(decisions),
         again.tool_calls,

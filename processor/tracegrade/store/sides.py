@@ -20,8 +20,6 @@ from tracegrade.store.series import IS_EVALUATION
 # Blocks are looked up for at most this many series; those of more series are nearly all of them.
 _MAX_SEARCHED_SERIES = 1000
 _TRACES_A_QUERY = 4096
-_READ = ("number", "trace_id", "tenant", "session", "complete", "start_ns", "end_ns", "call_count", "members")
-_LISTS = ("evaluations", "decisions", "tool_calls", "agent_runs")
 _SUMMED = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.errors)
 
 
@@ -34,6 +32,23 @@ class SideSeries(NamedTuple):
     level: str
     probability: float
     agent: str
+
+
+class SideRow(NamedTuple):
+    """What a row of ``traces`` says of one trace or session: what names it and its lists, as JSON, without values."""
+
+    number: int
+    trace_id: bytes
+    tenant: str
+    session: str | None
+    complete: bool
+    start_ns: int
+    end_ns: int
+    members: str | None
+    evaluations: str | bytes
+    decisions: str | bytes
+    tool_calls: str | bytes
+    agent_runs: str | bytes
 
 
 class SeriesCounts(NamedTuple):
@@ -84,7 +99,7 @@ def side_rows(
 ) -> Iterator[Sequence[Any]]:
     """The traces and sessions that may have a result of the `chosen` series, newest first, many at a time.
 
-    Each row of ``traces`` has the columns that name it and its lists, without values. O(traces read).
+    Each has the columns of `SideRow`, in their order. O(traces read).
     """
     bounds = numbers_of(connection, result_filter)
     if bounds is None:
@@ -92,7 +107,7 @@ def side_rows(
     searched = [number for number, found in chosen.items() if found.evaluation]
     if len(searched) > _MAX_SEARCHED_SERIES:
         searched = [EVERY_SERIES]
-    query = select(*(traces.c[name] for name in (*_READ, *_LISTS))).where(*of_traces(_without_origin(result_filter)))
+    query = select(*(traces.c[name] for name in SideRow._fields)).where(*of_traces(_without_origin(result_filter)))
     query = query.where(traces.c.number.between(bindparam("first"), bindparam("last")))
     query = query.order_by(traces.c.number.desc())
     for first, last in _joined(block_ranges(connection, searched, range(len(OUTCOMES)), *bounds)):
