@@ -126,6 +126,7 @@ VALUES = [
     "application/x-protobuf",
     "text/html;q=x",
     "none",
+    "websocket",
     "\x7f",
 ]
 METHODS = ["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "CONNECT", "TRACE", "PRI", "get", "X", ""]
@@ -209,6 +210,8 @@ ALL = ["receive", "status", "status with tokens", "page", "page with tokens"]
 @example(wire=b"POST /login HTTP/1.1\r\nHost: localhost\r\nOrigin: http://[\r\n\r\n")
 @example(wire=b"GET /login?next=http://[ HTTP/1.1\r\nHost: localhost\r\n\r\n")
 @example(wire=b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n")
+@example(wire=b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+@example(wire=b"POST /ws HTTP/1.1\r\nHost: [\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n\x81\x00")
 def test_no_bytes_are_a_mistake_of_ours(
     servers: Servers, name: str, wire: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:

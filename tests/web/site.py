@@ -72,7 +72,7 @@ def serving(folder: Path, *rules: str, config: Config | None = None) -> Iterator
         listening.bind(("127.0.0.1", 0))
         site.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         listening.listen()
-        server = HttpServer(build_app(site.sources), stop_within_s=1)
+        server = HttpServer(build_app(site.sources), stop_within_s=1, websockets=True)
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
         thread.start()
         try:

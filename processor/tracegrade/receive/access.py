@@ -1,6 +1,6 @@
 """Access to servers: checks certificates and token files, and guards servers that cannot check tokens."""
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -33,8 +33,8 @@ def guarded(app: ASGIApp, where: str, settings: ListenSettings) -> ASGIApp:
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         answer = app
-        if scope["type"] == "http":
-            headers = Request(scope).headers
+        if scope["type"] in ("http", "websocket"):
+            headers = HTTPConnection(scope).headers
             if only_here and not names_this_machine(headers.get("host", "")):
                 answer = PlainTextResponse(f"call it by localhost or 127.0.0.1, or set {where}.auth\n", 421)
             elif tokens is not None and (refused := tokens.refusal(headers.get("authorization"))):

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import httptools
@@ -105,7 +106,7 @@ class BoundedConnection(HttpToolsProtocol):
         """Read on."""
         awaited = self._timer
         super().data_received(data)
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self.transport.get_protocol() is not self:  # a WebSocket from now on
             return
         if self._awaits_headers and self._timer is awaited:  # they began before, with nothing else in these bytes
             self._header_bytes += len(data)
@@ -127,6 +128,14 @@ class BoundedConnection(HttpToolsProtocol):
             return
         self._await("body", self._among.bounds.read_timeout_s)
         super().on_headers_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        """It asked for a WebSocket: hand the connection on, which is counted until it is lost."""
+        self._stop_timer()
+        self._among.works(self)
+        super().handle_websocket_upgrade()
+        websocket: Any = self.transport.get_protocol()
+        websocket.lost = partial(self._among.lost, self)
 
     def on_message_complete(self) -> None:
         """All of it is."""
@@ -203,8 +212,8 @@ class _Http1Parser:
 
     @property
     def is_offer(self) -> bool:
-        """Whether the headers just read offer another protocol; CONNECT asks for a tunnel, which is no offer."""
-        return bool(self.should_upgrade()) and self.get_method() != b"CONNECT"
+        """Whether the headers just read offer a protocol that is not taken; CONNECT asks for a tunnel: no offer."""
+        return bool(self.should_upgrade()) and self.get_method() != b"CONNECT" and not self._protocol._should_upgrade()
 
     def feed_data(self, data: bytes) -> None:
         """Read on; raises what the parser below raises."""

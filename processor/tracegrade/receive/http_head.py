@@ -17,9 +17,9 @@ class WholeHeads:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request or handshake."""
         app = self._app
-        if scope["type"] == "http":
+        if scope["type"] in ("http", "websocket"):
             hosts = [value for name, value in scope["headers"] if name == b"host"]
             if len(hosts) > 1 or any(host_name(host.decode("latin-1")) is None for host in hosts):
                 app = PlainTextResponse("expected one header 'host' with a name or an address, and a port\n", 400)

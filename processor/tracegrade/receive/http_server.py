@@ -27,6 +27,7 @@ class HttpServer(uvicorn.Server):
         closed: Callable[[Closed], None] = lambda why: None,
         *,
         stop_within_s: int | None = None,
+        websockets: bool = False,
     ) -> None:
         """Prepare to serve.
 
@@ -36,13 +37,19 @@ class HttpServer(uvicorn.Server):
             tls: encrypt by this context.
             closed: called with the reason when the server closes a client's connection.
             stop_within_s: how long requests in work have once it ends; unset: for ever.
+            websockets: whether clients may open WebSockets; without, such a request is answered as any other.
         """
         self._bounds = bounds or Bounds()
+        of_websockets: dict[str, Any] = {"ws": "none"}
+        if websockets:
+            # Imported here: receivers take none.
+            from tracegrade.receive.websocket_connection import settings
+
+            of_websockets = settings()
         super().__init__(
             uvicorn.Config(
                 WholeHeads(app),
                 http=HttpToolsProtocol,
-                ws="none",
                 lifespan="off",
                 access_log=False,
                 log_config=None,
@@ -50,6 +57,7 @@ class HttpServer(uvicorn.Server):
                 server_header=False,
                 timeout_keep_alive=ceil(self._bounds.idle_timeout_s),
                 timeout_graceful_shutdown=stop_within_s,
+                **of_websockets,
             )
         )
         self.config.load()

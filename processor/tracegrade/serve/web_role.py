@@ -44,7 +44,7 @@ class WebRole:
             self._store, lambda: self._reload.in_force, self._folder.read_published, self._config, stop.is_set
         )
         tls = None if self._settings.tls is None else server_context("web", self._settings.tls)
-        server = HttpServer(build_app(sources), tls=tls, stop_within_s=STOP_WITHIN_S)
+        server = HttpServer(build_app(sources), tls=tls, stop_within_s=STOP_WITHIN_S, websockets=True)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         reloading = asyncio.create_task(self._reload.run(stop))
         stopping = asyncio.create_task(stop.wait())

@@ -1,19 +1,20 @@
 """Who may see the page and use the API: requests with a bearer token, and sessions of browsers that showed one once.
 
 Without ``web.auth``, only users of this machine may. If a browser takes another site for this one (DNS rebinding), it
-calls us by the name of that site, and is refused. No other site can make a browser change anything here, with or
-without a token.
+calls us by the name of that site, and is refused. No other site can make a browser change anything here, or open a
+WebSocket, with or without a token.
 """
 
 import secrets
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from urllib.parse import quote, urlsplit
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -24,7 +25,7 @@ from tracegrade.receive.settings import is_loopback, split_endpoint
 from tracegrade.web.forms import posted
 from tracegrade.web.problem import problem
 from tracegrade.web.render import page
-from tracegrade.web.rights import note_token, token_for
+from tracegrade.web.rights import Token, note_token, token_for
 
 SESSION_S = 12 * 3600.0
 FAILURES = 10
@@ -71,20 +72,23 @@ class Access:
         self._failures = _Failures(now_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] != "http":
+        """Answer one request, or the handshake of a WebSocket."""
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        request = Request(scope, receive)
-        answer = await self._answer(request)
-        note_token(scope, self._token)
+        if scope["type"] == "websocket":
+            connection: HTTPConnection = HTTPConnection(scope)
+            answer = self._answer_to_handshake(connection)
+        else:
+            connection = request = Request(scope, receive)
+            answer = await self._answer(request)
+        note_token(scope, self._caller(connection), partial(self._is_let_in, connection))
         await (self._app if answer is None else answer)(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response | None:
         """The answer instead of the app's; None to let the app answer."""
         path = request.scope["path"]
-        # Starlette's TrustedHostMiddleware takes names, but not all addresses of this machine in any spelling.
-        if self._only_here and not names_this_machine(request.headers.get("host", "")):
+        if self._is_wrong_host(request):
             return _refused(request, _WRONG_HOST)
         if request.method not in _SAFE and _is_from_another_site(request):
             return _refused(request, _OTHER_SITE)
@@ -92,28 +96,66 @@ class Access:
             return None
         if path == "/login":
             return await self._log_in(request, self._tokens)
-        session = request.cookies.get(self._cookie)
         if path == "/logout" and request.method == "POST":
-            return self._log_out(session)
-        if session is not None and self._tokens.knows(self._sessions.token_of(session)):
+            return self._log_out(request.cookies.get(self._cookie))
+        refusal = self._refusal(request)
+        if refusal is None:
             return None
-        return self._by_token(request, self._tokens)
-
-    def _by_token(self, request: Request, tokens: BearerTokens) -> Response | None:
-        authorization = request.headers.get("authorization")
-        if authorization is None:
-            if request.scope["path"].startswith("/api/") or request.method not in _SAFE:
-                return _refused(request, _no_token("it has no header 'authorization'"))
+        is_asked_to_sign_in = (
+            "authorization" not in request.headers and not path.startswith("/api/") and request.method in _SAFE
+        )
+        if is_asked_to_sign_in:
             query = request.scope["query_string"].decode("latin-1")
-            wanted = quote(request.scope["path"] + (f"?{query}" if query else ""), safe="")
+            wanted = quote(path + (f"?{query}" if query else ""), safe="")
             return RedirectResponse(f"/login?next={wanted}", 303)
-        if tokens.refusal(authorization) is None:
+        return _refused(request, refusal)
+
+    def _answer_to_handshake(self, connection: HTTPConnection) -> Response | None:
+        """The answer instead of the app's to the handshake of a WebSocket; None to let the app answer.
+
+        A browser opens a WebSocket for a page of any site, with our cookie and without asking: so where it comes from
+        is always looked at, as with requests that change something.
+        """
+        refusal = None
+        if self._is_wrong_host(connection):
+            refusal = _WRONG_HOST
+        elif _is_from_another_site(connection) or _has_other_origin(connection):
+            refusal = _OTHER_SITE
+        else:
+            refusal = self._refusal(connection)
+        return None if refusal is None else _problem(refusal)
+
+    def _is_wrong_host(self, connection: HTTPConnection) -> bool:
+        # Starlette's TrustedHostMiddleware takes names, but not all addresses of this machine in any spelling.
+        return self._only_here and not names_this_machine(connection.headers.get("host", ""))
+
+    def _refusal(self, connection: HTTPConnection) -> _Refusal | None:
+        """Why a caller is not let in by session or token; None when it is."""
+        if self._is_let_in(connection):
             return None  # even after failed attempts of others: behind a proxy, all come from one address
-        address = _address(request)
+        if "authorization" not in connection.headers:
+            return _no_token("it has no header 'authorization'")
+        address = _address(connection)
         if (wait_s := self._failures.wait_s(address)) > 0:
-            return _refused(request, _too_many(wait_s))
+            return _too_many(wait_s)
         self._failures.add(address)
-        return _refused(request, _no_token("its token is not accepted"))
+        return _no_token("its token is not accepted")
+
+    def _token_of_session(self, connection: HTTPConnection) -> str:
+        session = connection.cookies.get(self._cookie)
+        return "" if session is None else self._sessions.token_of(session)
+
+    def _is_let_in(self, connection: HTTPConnection) -> bool:
+        if (tokens := self._tokens) is None or tokens.knows(self._token_of_session(connection)):
+            return True
+        return tokens.refusal(connection.headers.get("authorization")) is None
+
+    def _caller(self, connection: HTTPConnection) -> Token:
+        """What is known of the caller by the token that it showed, now or at the beginning of its session."""
+        shown = self._token_of_session(connection) or _bearer(connection)
+        return (
+            self._token if self._tokens is None or not shown else replace(self._token, owner=_digest(shown).hex()[:16])
+        )
 
     async def _log_in(self, request: Request, tokens: BearerTokens) -> Response:
         if request.method == "GET":
@@ -231,9 +273,13 @@ def _too_many(wait_s: float) -> _Refusal:
     return _Refusal(429, "too-many-failures", "Too many wrong tokens", f"try again in {wait_s:.0f} s", headers)
 
 
+def _problem(refusal: _Refusal) -> Response:
+    return problem(refusal.status, refusal.type, refusal.title, refusal.detail, refusal.headers)
+
+
 def _refused(request: Request, refusal: _Refusal) -> Response:
     if request.scope["path"].startswith("/api/"):
-        return problem(refusal.status, refusal.type, refusal.title, refusal.detail, refusal.headers)
+        return _problem(refusal)
     answer = page(request, "error.html", status=refusal.status, title=refusal.title, message=refusal.detail)
     answer.headers.update(refusal.headers)
     return answer
@@ -257,20 +303,26 @@ def _local(wanted: str) -> str:
     return wanted if stays and not parts.scheme and not parts.netloc else "/"
 
 
-def _is_from_another_site(request: Request) -> bool:
+def _is_from_another_site(connection: HTTPConnection) -> bool:
     """Whether a browser says that the request comes from another site; other programs say nothing."""
-    site = request.headers.get("sec-fetch-site")
-    if site is not None:
-        return site not in ("same-origin", "none")
-    origin = request.headers.get("origin")
+    site = connection.headers.get("sec-fetch-site")
+    return _has_other_origin(connection) if site is None else site not in ("same-origin", "none")
+
+
+def _has_other_origin(connection: HTTPConnection) -> bool:
+    origin = connection.headers.get("origin")
     try:
-        return origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+        return origin is not None and urlsplit(origin).netloc != connection.headers.get("host")
     except ValueError:
         return True
 
 
-def _address(request: Request) -> str:
-    return request.client.host if request.client is not None else ""
+def _bearer(connection: HTTPConnection) -> str:
+    return connection.headers.get("authorization", "").strip().partition(" ")[2].strip()
+
+
+def _address(connection: HTTPConnection) -> str:
+    return connection.client.host if connection.client is not None else ""
 
 
 def _digest(secret: str) -> bytes:

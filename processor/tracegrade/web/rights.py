@@ -14,6 +14,7 @@ Tokens have no roles: who shows one that is accepted may do everything, and so m
 token is asked for. Callers on other machines of whom nothing is known may read.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -28,13 +29,18 @@ Right: TypeAlias = Literal["send", "read", "read-values", "run", "admin"]
 RIGHTS: tuple[Right, ...] = get_args(Right)
 
 _IN_SCOPE = "tracegrade.token"
+_VALID_IN_SCOPE = "tracegrade.token_is_valid"
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is known of a caller by the token that was shown, or without one by where the call came from."""
+    """What is known of a caller by the token that was shown, or without one by where the call came from.
+
+    ``owner`` stands for the token without giving it away: a hash; "" without a token.
+    """
 
     rights: frozenset[Right]
+    owner: str = ""
 
 
 KNOWN = Token(frozenset(RIGHTS))
@@ -52,15 +58,25 @@ def token_for(settings: ListenSettings) -> Token:
     return KNOWN if is_known else UNKNOWN
 
 
-def note_token(scope: Scope, token: Token) -> None:
-    """Note who makes a request; done once, where the caller is let in."""
+def note_token(scope: Scope, token: Token, is_valid: Callable[[], bool] = lambda: True) -> None:
+    """Note who makes a request; done once, where the caller is let in.
+
+    `is_valid` says whether the caller would be let in now, too: a token can be taken back, and a session ends.
+    """
     scope[_IN_SCOPE] = token
+    scope[_VALID_IN_SCOPE] = is_valid
 
 
 def token_of(request: HTTPConnection) -> Token:
     """Who makes a request."""
     token: Token = request.scope[_IN_SCOPE]
     return token
+
+
+def is_still_let_in(request: HTTPConnection) -> bool:
+    """Whether who made a request would be let in now, too; answers that go on for long ask again and again."""
+    is_valid: Callable[[], bool] = request.scope[_VALID_IN_SCOPE]
+    return is_valid()
 
 
 def check_right(request: HTTPConnection, right: Right) -> None:
