@@ -34,6 +34,7 @@ class DataFolder:
         self.results = path / "results"
         self.heartbeat = path / "judge.heartbeat"
         self.set_aside = SetAside(path)
+        self.jobs_wait = path / "jobs.wait"
 
     def position(self, consumer: str) -> Path:
         """The position file of one consumer of the journal."""
@@ -67,6 +68,10 @@ class DataFolder:
             found = uuid.uuid4().hex
             _replace(path, found.encode())
         return found
+
+    def note_jobs_wait(self) -> None:
+        """Say that there is work for a worker of jobs: ``serve`` starts one where it finds this file."""
+        self.jobs_wait.touch(mode=0o600)
 
     def write_snapshot(self, role: str, snapshot: dict[str, Any]) -> None:
         """Write a role's metrics for the other role; when the disk is full, the last one stays and its age grows."""

@@ -441,7 +441,6 @@ jobs = Table(
     Column("done", Integer, nullable=False, doc="units that are stored"),
     Column("total", Integer, nullable=False, doc="units in all; 0 until it runs"),
     Column("message", Text, nullable=False, doc="what it does now, or what ended it; may be empty"),
-    Column("cancel_asked", Boolean, nullable=False, doc="whether somebody asked to cancel it"),
     Column("worker", Text, nullable=False, doc="the worker process that runs it; empty: none"),
     Column("seen_ns", BigInteger, nullable=False, doc="when that worker was last heard of"),
     Column("created_ns", BigInteger, nullable=False, doc="when it was submitted"),

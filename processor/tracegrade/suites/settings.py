@@ -37,8 +37,21 @@ def _checked_host(entry: str) -> str:
     return entry
 
 
+class JobsSettings(FileModel):
+    """How many jobs run at a time; further ones wait."""
+
+    at_a_time: int = Field(4, ge=1, le=64, description="Most jobs that run at a time")
+    of_one_token: int = Field(2, ge=1, le=64, description="Of these, most that were submitted with the same token")
+    of_one_provider: int = Field(1, ge=1, le=64, description="Of these, most that ask the same provider of models")
+
+
 class SuitesSettings(FileModel):
-    """Suites of cases."""
+    """Suites of cases, and their runs."""
+
+    models: str = Field(
+        "models.yaml", description="The file that says which models there are, for runs as jobs; read when one begins"
+    )
+    jobs: JobsSettings = Field(default_factory=JobsSettings, description="How many of them run at a time")
 
     mcp_hosts: list[Annotated[str, AfterValidator(_checked_host)]] = Field(
         default_factory=list,

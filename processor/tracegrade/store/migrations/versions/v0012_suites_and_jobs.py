@@ -54,7 +54,6 @@ def upgrade() -> None:
         sa.Column("done", sa.Integer, nullable=False),
         sa.Column("total", sa.Integer, nullable=False),
         sa.Column("message", sa.Text, nullable=False),
-        sa.Column("cancel_asked", sa.Boolean, nullable=False),
         sa.Column("worker", sa.Text, nullable=False),
         sa.Column("seen_ns", sa.BigInteger, nullable=False),
         sa.Column("created_ns", sa.BigInteger, nullable=False),

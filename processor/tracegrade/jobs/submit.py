@@ -1,0 +1,119 @@
+"""Queue a job, cancel one, or queue one again; a worker is told that there is something to do."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from tracegrade.config import Config
+from tracegrade.history.recorded_run import check_name
+from tracegrade.jobs.suite_request import JobRefused, SuiteRequest
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.models.settings import chosen_models, load_models
+from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.store.jobs import WAITING, Job, add_job, cancel_job, new_job_id, resume_job, stored_job, stored_jobs
+from tracegrade.store.open import one_at_a_time, open_store
+from tracegrade.store.suites import stored_suite
+
+MOST_WAITING = 100
+"""Jobs of one token that wait; beyond them none is queued."""
+
+
+class NoSuchJob(TraceGradeError):
+    """No job has this id."""
+
+
+def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
+    """Queue the run of a stored suite.
+
+    Args:
+        config: the settings: the store, the file of models.
+        tenant: whose suite, and whose job.
+        owner: stands for the token that asks, for the limits; empty without one.
+        asked: what is to be run; models may be named by their ids alone, where one provider alone has them.
+
+    Returns:
+        The job as it was stored, with each model by its key.
+
+    Raises:
+        JobRefused: no such suite or one without cases, a system prompt for a model that is not asked, or too many jobs
+            wait.
+        NoSuchModel: a model is not in the file of models.
+        RunRefused: the name of the experiment cannot be one.
+        TraceGradeError: the file of models cannot be read, or the store cannot be written.
+    """
+    if asked.experiment is not None:
+        check_name("experiment", asked.experiment)
+    targets = chosen_models(load_models(Path(config.suites.models)), asked.models)
+    keys = [target.key for target in targets]
+    if isinstance(asked.system_prompt, dict) and (others := asked.system_prompt.keys() - set(keys)):
+        raise JobRefused(f"system_prompt: {min(others)!r} is not asked; expected one of {', '.join(keys)}")
+    request = asked.model_copy(update={"models": keys}).model_dump(mode="json")
+    now_ns = time.time_ns()
+    job = Job(tenant=tenant, id=new_job_id(), owner=owner, request=request, created_ns=now_ns)
+    with _changing(config) as connection:
+        suite = stored_suite(connection, tenant, asked.suite)
+        if suite is None:
+            raise JobRefused(f"there is no suite {asked.suite!r}; 'tracegrade suite list' shows which there are")
+        if not suite.cases:
+            raise JobRefused(f"the suite {suite.name!r} has no cases; add one first")
+        waiting = sum(found.owner == owner for found in stored_jobs(connection, None, WAITING))
+        if waiting >= MOST_WAITING:
+            raise JobRefused(f"{waiting} jobs wait already, the most there may be; cancel one, or wait")
+        add_job(connection, job, suite_id=suite.id, suite_name=suite.name, models=[*keys])
+    DataFolder(config.data_path).note_jobs_wait()
+    return job
+
+
+def cancel(config: Config, tenant: str, id_: str) -> Job:
+    """Cancel a job that waits or runs; its worker ends requests under way within a second.
+
+    Returns:
+        The job as it stands now; one that has ended stays as it is.
+
+    Raises:
+        NoSuchJob: there is none.
+    """
+    with _changing(config) as connection:
+        _known(connection, tenant, id_)
+        cancel_job(connection, tenant, id_, time.time_ns())
+        return _known(connection, tenant, id_)
+
+
+def resume(config: Config, tenant: str, id_: str) -> Job:
+    """Queue a job again that failed or was cancelled: it goes on with what it has not stored.
+
+    Returns:
+        The job as it stands now; one that waits, runs or was interrupted goes on by itself.
+
+    Raises:
+        NoSuchJob: there is none.
+        JobRefused: it is done.
+    """
+    with _changing(config) as connection:
+        if _known(connection, tenant, id_).state == "done":
+            raise JobRefused(f"job {id_} is done: nothing is left to do")
+        resume_job(connection, tenant, id_, time.time_ns())
+        job = _known(connection, tenant, id_)
+    DataFolder(config.data_path).note_jobs_wait()
+    return job
+
+
+def _known(connection: Connection, tenant: str, id_: str) -> Job:
+    job = stored_job(connection, tenant, id_)
+    if job is None:
+        raise NoSuchJob(f"there is no job {id_!r}; 'tracegrade jobs list' shows which there are")
+    return job
+
+
+@contextmanager
+def _changing(config: Config) -> Iterator[Connection]:
+    engine = open_store(config.store_url)
+    try:
+        with engine.begin() as connection:
+            one_at_a_time(connection)
+            yield connection
+    finally:
+        engine.dispose()
