@@ -15,6 +15,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from generator import evaluators, matchers, tables
+from generator.api import APIS
 
 from tracegrade.cli import COMMANDS, main
 from tracegrade.deliver import sinks
@@ -26,7 +27,6 @@ from tracegrade.otlp.prometheus import prometheus_name
 from tracegrade.rule.load import load_rules
 from tracegrade.store.schema import metadata
 from tracegrade.telemetry.metrics import METRICS
-from tracegrade.web.api.app import Api
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -34,7 +34,7 @@ PAGES = {
     for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 }
 README = PAGES["README.md"]
-PATHS_OF_API = Api().openapi()["paths"]
+PATHS_OF_APIS = {page: app().openapi()["paths"] for page, app in APIS.items()}
 REFERENCE = {name.removeprefix("docs/reference/"): text for name, text in PAGES.items()}
 RULES_GUIDE = PAGES["docs/guides/rules.md"]
 
@@ -108,11 +108,15 @@ def test_every_sink_is_documented(file: Path) -> None:
     assert f"| `{file.stem}` | " in REFERENCE["sinks.md"]
 
 
-@pytest.mark.parametrize("title", [f"{m.upper()} {path}" for path, by in PATHS_OF_API.items() for m in by])
-def test_every_api_operation_is_documented(title: str) -> None:
+@pytest.mark.parametrize(
+    ("page", "title"),
+    [(page, f"{m.upper()} {path}") for page, paths in PATHS_OF_APIS.items() for path, by in paths.items() for m in by],
+)
+def test_every_api_operation_is_documented(page: str, title: str) -> None:
     method, path = title.split()
-    section = REFERENCE["api.md"].partition(f"\n### {title}\n")[2].partition("\n### ")[0]
-    for parameter in PATHS_OF_API[path][method.lower()].get("parameters", ()):
+    section = REFERENCE[f"{page}.md"].partition(f"\n### {title}\n")[2].partition("\n### ")[0]
+    assert section
+    for parameter in PATHS_OF_APIS[page][path][method.lower()].get("parameters", ()):
         assert re.search(rf"^\| `{parameter['name']}` \| .+ \| .{{4,}} \|$", section, re.MULTILINE)
 
 

@@ -1,17 +1,22 @@
 """The JSON API from its OpenAPI document: operations with their parameters, and the documents that they answer."""
 
+from collections.abc import Callable
 from typing import Any
 
 from generator.fields import kind
 from tracegrade.cli.output import markdown_table
-from tracegrade.web.api.app import Api
+from tracegrade.web.api.app import Api, tool_eval_api
 
 _OK = ("200", "201", "202")
 
 
-def operations() -> str:
+APIS: dict[str, Callable[[], Api]] = {"api": Api, "tool-eval-api": tool_eval_api}
+"""By the name of their page."""
+
+
+def operations(page: str) -> str:
     """A part for each operation."""
-    document = Api().openapi()
+    document = APIS[page]().openapi()
     return "\n\n".join(
         _operation(f"{method.upper()} {path}", operation, document["components"]["schemas"])
         for path, by_method in document["paths"].items()
@@ -19,9 +24,9 @@ def operations() -> str:
     )
 
 
-def documents() -> str:
-    """A part for each kind of object that operations answer."""
-    schemas = Api().openapi()["components"]["schemas"]
+def documents(page: str) -> str:
+    """A part for each kind of object that operations take and answer."""
+    schemas = APIS[page]().openapi()["components"]["schemas"]
     return "\n\n".join(_document(name, schema, schemas) for name, schema in sorted(schemas.items()))
 
 
@@ -38,7 +43,9 @@ def _operation(title: str, operation: dict[str, Any], schemas: dict[str, Any]) -
     ]
     answer = next(operation["responses"][status] for status in _OK if status in operation["responses"])
     schema = next(iter(answer["content"].values()))["schema"]
-    parts = [f"### {title}", f"{operation['summary']}.", f"Answers {_kind(schema, schemas)}."]
+    taken = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    takes = f"Takes {_kind(taken, schemas)}. " if taken is not None else ""
+    parts = [f"### {title}", f"{operation['summary']}.", f"{takes}Answers {_kind(schema, schemas)}."]
     return "\n\n".join(
         [*parts, *([markdown_table(("parameter", "in", "takes", "default", "meaning"), rows)] * bool(rows))]
     )

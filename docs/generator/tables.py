@@ -14,6 +14,7 @@ import click
 import yaml
 from click.testing import CliRunner
 
+from generator.api import APIS
 from generator.fields import field_rows, kind
 from tracegrade.cli import main
 from tracegrade.cli.output import markdown_table
@@ -29,18 +30,17 @@ from tracegrade.rule.load import DEFAULT_RULES, load_rules
 from tracegrade.rule.schema import rule_schema
 from tracegrade.telemetry.conditions import KINDS
 from tracegrade.telemetry.metrics import METRICS
-from tracegrade.web.api.app import Api
 from tracegrade.web.problem import PREFIX, TYPES
 
 _WIDTH = 80
 _TESTS = Path(__file__).resolve().parents[2] / "tests"
 
 
-def api_table() -> str:
-    """What the JSON API has."""
+def api_table(page: str) -> str:
+    """What a JSON API has."""
     rows = [
         (method.upper(), f"`{path}`", operation["summary"])
-        for path, operations in Api().openapi()["paths"].items()
+        for path, operations in APIS[page]().openapi()["paths"].items()
         for method, operation in operations.items()
     ]
     return markdown_table(["", "path", "what"], rows)

@@ -9,24 +9,28 @@ from click.testing import CliRunner
 
 from tracegrade.cli import main
 from tracegrade.web.api.app import Api as ApiApp
+from tracegrade.web.api.app import tool_eval_api
 from tracegrade.web.app import build_app
 from tracegrade.web.problem import PREFIX
 from web.calls import Called, call
 from web.site import Site
 
 DOCUMENT = ApiApp().openapi()
+TOOL_EVAL_DOCUMENT = tool_eval_api().openapi()
 
 
 class Api:
-    """The API over a small store; what it answers is held to the document."""
+    """An API over a small store; what it answers is held to its document."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, document: dict[str, Any] = DOCUMENT) -> None:
         self.site = site
         self.app = build_app(site.sources)
+        self._document = document
+        self._prefix = document["servers"][0]["url"]
 
     def call(self, method: str, address: str, body: Any = None, **headers: str) -> Called:
         sent = b"" if body is None else json.dumps(body).encode()
-        answer = call(self.app, method, f"/api/v1{address}", sent, content_type="application/json", **headers)
+        answer = call(self.app, method, f"{self._prefix}{address}", sent, content_type="application/json", **headers)
         self._check(method, address.partition("?")[0], answer)
         return answer
 
@@ -49,7 +53,7 @@ class Api:
         described = next(
             (
                 operations[method.lower()]
-                for operations in (*_described(path, "[^/]+"), *_described(path, ".+"))
+                for operations in (*self._described(path, "[^/]+"), *self._described(path, ".+"))
                 if method.lower() in operations
             ),
             None,
@@ -59,17 +63,16 @@ class Api:
         content = described["responses"][str(answer.status)]["content"]
         (media_type,) = content
         assert answer.headers["content-type"] == media_type
-        schema = {**content[media_type]["schema"], "components": DOCUMENT["components"]}
+        schema = {**content[media_type]["schema"], "components": self._document["components"]}
         jsonschema_rs.validator_for(schema).validate(answer.json)
 
-
-def _described(path: str, part: str) -> list[dict[str, Any]]:
-    """The operations of the addresses that `path` fits, where a parameter is a `part`."""
-    return [
-        operations
-        for template, operations in DOCUMENT["paths"].items()
-        if re.fullmatch(re.sub(r"\\{\w+\\}", lambda _: part, re.escape(template)), path)
-    ]
+    def _described(self, path: str, part: str) -> list[dict[str, Any]]:
+        """The operations of the addresses that `path` fits, where a parameter is a `part`."""
+        return [
+            operations
+            for template, operations in self._document["paths"].items()
+            if re.fullmatch(re.sub(r"\\{\w+\\}", lambda _: part, re.escape(template)), path)
+        ]
 
 
 def trace_id(number: int) -> str:

@@ -11,9 +11,8 @@ from starlette.types import ASGIApp
 from tracegrade.config import Config
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.web import rights
-from tracegrade.web.api.app import Api
+from tracegrade.web.api.app import Api, tool_eval_api
 from tracegrade.web.api.parameters import NeededRight
-from tracegrade.web.api.registry import ROUTERS
 from tracegrade.web.app import build_app, routes
 from tracegrade.web.problem import PREFIX
 from tracegrade.web.rights import KNOWN, RIGHTS, UNKNOWN, Needs, Right, Token, may
@@ -21,6 +20,7 @@ from web.calls import call
 from web.site import Site
 
 API = Api()
+TOOL_EVAL = tool_eval_api()
 OPEN_TO_OTHERS = {"endpoint": "0.0.0.0:4319", "insecure": True}
 WRITES = {"POST", "PUT", "PATCH", "DELETE"}
 
@@ -35,12 +35,16 @@ def rights_of(route: BaseRoute) -> set[Right]:
 
 
 def every_route() -> list[Any]:
-    pages = [route for route in routes(API) if isinstance(route, Route)]
-    document = [route for route in API.routes if isinstance(route, Route)]
-    operations = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    found = [("", route) for route in routes(API, TOOL_EVAL) if isinstance(route, Route)]
+    for api in (API, TOOL_EVAL):
+        found += [(api.state.prefix, route) for route in api.routes if isinstance(route, Route)]
+        routers = api.state.routers
+        found += [(api.state.prefix, route) for own in routers for route in own.routes if isinstance(route, APIRoute)]
     return [
-        pytest.param(route.path, set(route.methods or ()), route, id=f"{min(route.methods or ())} {route.path}")
-        for route in (*pages, *document, *operations)
+        pytest.param(
+            prefix + route.path, set(route.methods or ()), route, id=f"{min(route.methods or ())} {prefix}{route.path}"
+        )
+        for prefix, route in found
     ]
 
 
@@ -49,19 +53,28 @@ def app_for(folder: Path, **web: object) -> ASGIApp:
     return build_app(Site(config.store_url, RuleSet([]), config).sources)
 
 
-def test_every_operation_of_the_document_is_asked() -> None:
+def test_every_operation_of_the_documents_is_asked() -> None:
     asked = {
-        (method.lower(), route.path)
-        for _, _, route in (param.values for param in every_route())
+        (method.lower(), path.replace(":path", ""))
+        for path, _, route in (param.values for param in every_route())
         if isinstance(route, APIRoute)
         for method in route.methods or ()
     }
-    named = {(method, path.replace(":path", "")) for path, found in API.openapi()["paths"].items() for method in found}
-    assert {(method, path.replace(":path", "")) for method, path in asked} == named
+    named = {
+        (method, api.state.prefix + path.replace(":path", ""))
+        for api in (API, TOOL_EVAL)
+        for path, found in api.openapi()["paths"].items()
+        for method in found
+    }
+    assert asked == named
 
 
 def test_nothing_but_static_files_is_mounted_beside_the_routes() -> None:
-    assert [route.path for route in routes(API) if isinstance(route, Mount)] == ["/static", "/api/v1"]
+    assert [route.path for route in routes(API, TOOL_EVAL) if isinstance(route, Mount)] == [
+        "/static",
+        "/api/v1",
+        "/api",
+    ]
 
 
 @pytest.mark.parametrize(("path", "methods", "route"), every_route())
@@ -87,12 +100,11 @@ def test_callers_without_a_right_get_nothing(
 ) -> None:
     monkeypatch.setattr(rights, "UNKNOWN", Token(frozenset()))
     app = app_for(tmp_path, **OPEN_TO_OTHERS)
-    of_api = isinstance(route, APIRoute) or path == "/openapi.json"
-    address = ("/api/v1" if of_api else "") + path.replace("{trace_id}", "ab" * 16)
+    address = path.replace("{trace_id}", "ab" * 16)
     for method in methods - {"HEAD"}:
         answer = call(app, method, address)
         assert answer.status == 403, (method, path, answer.body)
-        if of_api:
+        if path.startswith("/api/"):
             assert answer.json["type"] == PREFIX + "read-only"
 
 
@@ -101,8 +113,7 @@ def test_other_machines_change_nothing_without_authentication(
     tmp_path: Path, path: str, methods: set[str], route: BaseRoute
 ) -> None:
     app = app_for(tmp_path, **OPEN_TO_OTHERS)
-    of_api = isinstance(route, APIRoute)
-    address = ("/api/v1" if of_api else "") + path.replace("{trace_id}", "ab" * 16)
+    address = path.replace("{trace_id}", "ab" * 16)
     for method in methods & WRITES:
         answer = call(app, method, address)
         assert answer.status == 403, (method, path, answer.body)

@@ -1,7 +1,6 @@
 """The options by which a command asks an MCP server for its tools: what may be asked, and with which headers."""
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -16,23 +15,6 @@ if TYPE_CHECKING:
     from tracegrade.suites.mcp.client import Listed
 
 R = TypeVar("R")
-
-_HEADER_NAME = re.compile("[0-9A-Za-z_.-]+")
-_OWN_HEADERS = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "content-type",
-        "host",
-        "mcp-method",
-        "mcp-protocol-version",
-        "mcp-session-id",
-        "transfer-encoding",
-        "user-agent",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +81,22 @@ def _host(entry: str) -> str:
 def _read_headers(written: Sequence[str]) -> dict[str, str]:
     """Names and values; no message shows a value, which may be a secret."""
     from tracegrade.document.yaml_text import expand
+    from tracegrade.suites.mcp.headers import HEADER_NAME, OWN_HEADERS, is_sendable
 
     found: dict[str, str] = {}
     for number, text in enumerate(written, 1):
         name, colon, value = text.partition(":")
         name = name.strip()
-        if not colon or not _HEADER_NAME.fullmatch(name):
+        if not colon or not HEADER_NAME.fullmatch(name):
             raise click.UsageError(f"--header: expected 'NAME: VALUE' (the {number}. one, not shown: it may be a key)")
-        if name.lower() in _OWN_HEADERS:
+        if name.lower() in OWN_HEADERS:
             raise click.UsageError(f"--header: {name} is set by TraceGrade itself; leave it out")
 
         def refuse(message: str, name: str = name) -> Never:
             raise click.UsageError(f"--header {name}: {message}")
 
         value = expand(value.strip(), os.environ, refuse)[0].strip()
-        if not value or not value.isascii() or not value.isprintable():
+        if not is_sendable(value):
             refuse("expected printable ASCII, found something else, which is not shown: it may be a key")
         found[name] = value
     return found

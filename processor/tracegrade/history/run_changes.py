@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 
 from tracegrade.document.problem import did_you_mean
 from tracegrade.history.experiments import Timeline, known_experiment, known_run, timeline
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.store.open import one_at_a_time, open_store
+from tracegrade.store.open import changing_store, open_store
 from tracegrade.store.runs import delete_experiment, delete_run, pin_baseline, save_labels
 
 MOST_LABELS = 100
@@ -44,7 +44,7 @@ def pin(store_url: str, tenant: str, experiment: str, run: str | None) -> None:
         NoSuchRun: there is no such experiment.
         NotChangeable: the run is not of the experiment, not complete, or without a score.
     """
-    with _changing(store_url) as connection:
+    with changing_store(store_url) as connection:
         found = timeline(connection, known_experiment(connection, tenant, experiment))
         if run is not None:
             _check_pinnable(found, run)
@@ -66,7 +66,7 @@ def label(store_url: str, tenant: str, run: str, labels: Mapping[str, str]) -> N
             raise NotChangeable(f"expected {expected}, found {key[:LONGEST_KEY]!r}={value[:LONGEST_KEY]!r}")
         if not (key + value).isprintable():
             raise NotChangeable(f"expected a label without line breaks and the like, found {key!r}={value!r}")
-    with _changing(store_url) as connection:
+    with changing_store(store_url) as connection:
         state = known_run(connection, tenant, run).state
         if state != "complete":
             raise NotChangeable(f"{run} is {state}: only labels of a complete run can be changed")
@@ -115,10 +115,3 @@ def _opened(store_url: str) -> Iterator[Engine]:
         yield engine
     finally:
         engine.dispose()
-
-
-@contextmanager
-def _changing(store_url: str) -> Iterator[Connection]:
-    with _opened(store_url) as engine, engine.begin() as connection:
-        one_at_a_time(connection)
-        yield connection

@@ -141,6 +141,18 @@ def reading_store(url: str) -> Iterator[Connection]:
         engine.dispose()
 
 
+@contextmanager
+def changing_store(url: str) -> Iterator[Connection]:
+    """A transaction that alone changes the store, opened for it and closed after it; raises as `open_store`."""
+    engine = open_store(url)
+    try:
+        with engine.begin() as connection:
+            one_at_a_time(connection)
+            yield connection
+    finally:
+        engine.dispose()
+
+
 def one_at_a_time(connection: Connection) -> None:
     """Wait until no other process writes, and keep others waiting until this transaction ends."""
     if connection.dialect.name == "postgresql":  # SQLite's transactions do this when they begin

@@ -6,7 +6,7 @@ matter of `tracegrade.suites`.
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -51,6 +51,11 @@ class SuiteHead:
     case_count: int
     created_ns: int
     updated_ns: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented JSON object."""
+        values = asdict(self)
+        return values | {"test_case_count": values.pop("case_count")}
 
 
 def new_suite_id() -> str:

@@ -6,6 +6,7 @@ was exported changes nothing.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any
 
 from pydantic import ValidationError
@@ -33,6 +34,7 @@ MOST_CASES = 10_000
 MOST_TOOLS = 1000
 LONGEST_NAME = 200
 LONGEST_TEXT = 100_000
+_DEEPEST = 100
 SUITE_FIELDS = ("name", "description", "system_prompt", "tools", "test_cases")
 
 
@@ -44,16 +46,25 @@ class Read:
     notes: Sequence[str] = field(default_factory=list)
 
 
-def read_suite(document: JsonValue, tenant: str, id_: str, now_ns: int) -> Read:
+def read_suite(document: JsonValue, tenant: str, id_: str, now_ns: int, *, strict: bool = False) -> Read:
     """The suite that a suite's JSON is, to be stored as `id_`. It may have no cases yet, and no tools.
 
-    What a case says beyond the fields of a case is left out, and so is a case without a prompt.
+    Args:
+        document: the suite.
+        tenant: whose it will be.
+        id_: its id.
+        now_ns: when it is made.
+        strict: refuse fields that a suite or a case does not have, and cases without a prompt. Files of other systems
+            have such: without `strict`, they are left out.
 
     Raises:
         SuiteError: no name, a field of a wrong type, a case that could not be run, or more than a bound.
     """
-    written = object_at(encodable(document), "the suite")
-    notes = [f"{key!r} is not known and left out" for key in written if key not in SUITE_FIELDS]
+    written = object_at(storable(document), "the suite")
+    unknown = [key for key in written if key not in SUITE_FIELDS]
+    if strict and unknown:
+        raise SuiteError(f"{unknown[0]!r} is not a field of a suite{did_you_mean(unknown[0], SUITE_FIELDS)}")
+    notes = [f"{key!r} is not known and left out" for key in unknown]
     suite = StoredSuite(tenant=tenant, id=id_, name="", created_ns=now_ns, updated_ns=now_ns)
     fields = {key: written[key] for key in SUITE_FIELDS if key in written and key != "test_cases"}
     suite = with_fields(suite, {"name": None, "tools": None, **fields}, now_ns)
@@ -61,7 +72,7 @@ def read_suite(document: JsonValue, tenant: str, id_: str, now_ns: int) -> Read:
     taken: set[str] = set()
     for place, item in enumerate(list_at(written.get("test_cases"), "test_cases")):
         where = f"test_cases[{place}]"
-        case = object_at(item, where)
+        case = _known(item, where) if strict else object_at(item, where)
         if not text_at(case.get("prompt"), f"{where}.prompt").strip():
             notes.append(f"{where} has no prompt and is left out")
             continue
@@ -81,6 +92,7 @@ def with_fields(suite: StoredSuite, given: JsonObject, now_ns: int) -> StoredSui
     Raises:
         SuiteError: a field of a wrong type, no name, or more than a bound.
     """
+    given = object_at(storable(given), "the suite")
     changed: dict[str, Any] = {}
     if "name" in given:
         changed["name"] = name = text_at(given["name"], "name").strip()
@@ -170,8 +182,25 @@ def runnable_suite(suite: StoredSuite, rule_paths: Sequence[str] = (), semantic_
     return suite_of_document(document_of(suite), stored_source(suite.id), rule_paths, semantic_model)
 
 
+def storable(value: JsonValue, depth: int = 0) -> JsonValue:
+    """`value` as any store can hold it.
+
+    Raises:
+        SuiteError: it is nested too deeply, or has a number that is none in JSON.
+    """
+    if depth > _DEEPEST:
+        raise SuiteError(f"expected at most {_DEEPEST} objects and lists within each other, found more")
+    if isinstance(value, float) and not isfinite(value):
+        raise SuiteError(f"expected JSON, found {value}, which is not a number of JSON")
+    if isinstance(value, list):
+        return [storable(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {str(encodable(key)): storable(member, depth + 1) for key, member in value.items()}
+    return encodable(value)
+
+
 def _known(item: JsonValue, where: str) -> JsonObject:
-    case = object_at(encodable(item), where)
+    case = object_at(storable(item), where)
     if (unknown := next((key for key in case if key not in CASE_FIELDS), None)) is not None:
         raise SuiteError(f"{where}: {unknown!r} is not a field of a case{did_you_mean(unknown, CASE_FIELDS)}")
     if not text_at(case.get("prompt"), f"{where}: prompt").strip():

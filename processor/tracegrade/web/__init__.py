@@ -1,6 +1,6 @@
 """The page for people and the JSON API: reads of the store, the rules in force and the published metrics.
 
-It writes nothing except requests for deletion.
+It writes suites, what people say of runs and incidents, and requests for deletion.
 
 A Starlette app in a process of its own (`pipeline.web_role`), so that a slow view delays neither receiving nor judging.
 Pages are rendered here, with charts as SVG; they load nothing from other hosts, and work without the script, which

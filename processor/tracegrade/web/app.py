@@ -18,7 +18,7 @@ from tracegrade.history.run_changes import NotChangeable
 from tracegrade.store.open import StoreError
 from tracegrade.web import live
 from tracegrade.web.access import Access
-from tracegrade.web.api.app import Api
+from tracegrade.web.api.app import Api, tool_eval_api
 from tracegrade.web.comparing import Comparing
 from tracegrade.web.pages.registry import ACTIONS, PAGES
 from tracegrade.web.problem import Refusal, no_such_address
@@ -35,8 +35,10 @@ def build_app(sources: Sources) -> ASGIApp:
     api = Api()
     api.state.sources = sources
     api.state.comparing = comparing = Comparing()
+    tool_eval = tool_eval_api()
+    tool_eval.state.sources = sources
     app = Starlette(
-        routes=routes(api),
+        routes=routes(api, tool_eval),
         exception_handlers={
             HTTPException: _refused,
             Refusal: _not_allowed,
@@ -53,14 +55,15 @@ def build_app(sources: Sources) -> ASGIApp:
     return SecurityHeaders(Access(app, sources.config.web))
 
 
-def routes(api: Api) -> list[BaseRoute]:
-    """All addresses; each page says which right it needs, and so does each operation of `api`."""
+def routes(api: Api, tool_eval: Api) -> list[BaseRoute]:
+    """All addresses; each page says which right it needs, and so does each operation of both APIs."""
     return [
         *(_route(path, show, "read") for path, show in PAGES.items()),
         *(_route(path, act, right, "POST") for path, (act, right) in ACTIONS.items()),
         _route("/live", live.stream, "read"),
         Mount("/static", StaticFiles(directory=_STATIC), name="static"),
         Mount("/api/v1", api, name="api"),
+        Mount("/api", tool_eval, name="tool-eval"),
     ]
 
 

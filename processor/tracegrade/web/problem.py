@@ -48,6 +48,6 @@ def problem(
     return Response(orjson.dumps(content), status, dict(headers or {}), MEDIA_TYPE)
 
 
-def no_such_address() -> Response:
-    """The answer for an address that the API does not have."""
-    return problem(404, "not-found", "Not found", "there is no such address; /api/v1/openapi.json names all")
+def no_such_address(prefix: str = "/api/v1") -> Response:
+    """The answer for an address that the API does not have; `prefix` is that of its document."""
+    return problem(404, "not-found", "Not found", f"there is no such address; {prefix}/openapi.json names all")

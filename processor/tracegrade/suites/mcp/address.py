@@ -56,10 +56,14 @@ _ENDS_IN_IPV4 = [ip_network(n) for n in ("::ffff:0:0:0/96", "64:ff9b::/96", "::/
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What may be asked: ``hosts`` are those that may be private, ``listeners`` our own, as host and port."""
+    """What may be asked: ``hosts`` are those that may be private, ``listeners`` our own, as host and port.
+
+    ``has_option`` says that the caller can name further hosts itself, by ``--allow-host``.
+    """
 
     hosts: Collection[str] = ()
     listeners: Sequence[tuple[str, int]] = ()
+    has_option: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ def checked_address(url: str, allowed: Allowed) -> ServerAddress:
     found = _looked_up(host, port, shown)
     listeners = [(_own_addresses(name), number) for name, number in allowed.listeners if number]
     for _, socket_address in found:
-        _check(ip_address(socket_address[0]), host, port, allowed.hosts, listeners, shown)
+        _check(ip_address(socket_address[0]), host, port, allowed, listeners, shown)
     name = f"[{host}]" if ":" in host else host
     authority = name if port == PORTS[scheme] else f"{name}:{port}"
     return ServerAddress(shown, scheme, host, port, target, authority, found)
@@ -135,7 +139,7 @@ def _check(
     address: _Address,
     host: str,
     port: int,
-    allowed: Collection[str],
+    allowed: Allowed,
     listeners: Sequence[tuple[Collection[_Address], int]],
     shown: str,
 ) -> None:
@@ -149,12 +153,13 @@ def _check(
             raise SuiteError(f"{is_what} {never}, which is never asked")
         if any(port == number and _reaches(one, own) for own, number in listeners):
             raise SuiteError(f"{is_what} this TraceGrade itself (port {port}), which is never asked")
-    if all(map(_is_public, meant)) or any(_names(entry, host, port, meant) for entry in allowed):
+    if all(map(_is_public, meant)) or any(_names(entry, host, port, meant) for entry in allowed.hosts):
         return
     kind = "loopback" if any(one.is_loopback for one in meant) else "private"
+    option = f"--allow-host {host}, or " if allowed.has_option else ""
     raise SuiteError(
-        f"{is_what} a {kind} address, which is asked only if its host is allowed: add --allow-host {host}, or {host} "
-        "to suites.mcp_hosts in the settings"
+        f"{is_what} a {kind} address, which is asked only if its host is allowed: add {option}{host} to "
+        "suites.mcp_hosts in the settings"
     )
 
 

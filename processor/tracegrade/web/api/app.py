@@ -1,10 +1,11 @@
 """The app of the API: FastAPI with the operations of the registry, and with our form of errors."""
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
 import orjson
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -18,26 +19,36 @@ from tracegrade.compare.sides import CompareError
 from tracegrade.history.experiments import NoSuchRun
 from tracegrade.history.run_changes import NotChangeable
 from tracegrade.store.open import StoreError
+from tracegrade.suites.imported import SuiteError
+from tracegrade.suites.keeping import NoSuchSuite
 from tracegrade.web.api.documents import ExactJson
-from tracegrade.web.api.openapi import COMMON_PROBLEMS, DESCRIPTION, completed, own_version
+from tracegrade.web.api.openapi import COMMON_PROBLEMS, DESCRIPTION, TOOL_EVAL_DESCRIPTION, completed, own_version
 from tracegrade.web.api.parameters import refuse_repeated
-from tracegrade.web.api.registry import ROUTERS
+from tracegrade.web.api.registry import ROUTERS, TOOL_EVAL_ROUTERS
 from tracegrade.web.comparing import RETRY_S, Busy
 from tracegrade.web.problem import Refusal, no_such_address, problem
 from tracegrade.web.rights import Needs
-
-_MAX_BODY_BYTES = 1 << 20
+from tracegrade.web.servers import NotListed
 
 
 class Api(FastAPI):
-    """The API; ``state.sources`` is what it reads."""
+    """Operations with one document; ``state.sources`` is what they read.
 
-    def __init__(self) -> None:
+    ``prefix`` is where they are, ``longest_body`` in bytes.
+    """
+
+    def __init__(
+        self,
+        routers: Sequence[APIRouter] = ROUTERS,
+        prefix: str = "/api/v1",
+        description: str = DESCRIPTION,
+        longest_body: int = 1 << 20,
+    ) -> None:
         super().__init__(
             title="TraceGrade",
             version=own_version(),
-            description=DESCRIPTION,
-            servers=[{"url": "/api/v1"}],
+            description=description,
+            servers=[{"url": prefix}],
             # FastAPI's pages load scripts from another host; its document is served below.
             docs_url=None,
             redoc_url=None,
@@ -51,6 +62,9 @@ class Api(FastAPI):
                 RequestValidationError: _wrong,
                 Refusal: _answered,
                 NoSuchRun: _no_such_run,
+                NoSuchSuite: _no_such_suite,
+                NotListed: _not_listed,
+                SuiteError: _no_suite,
                 CompareError: _not_comparable,
                 Busy: _busy,
                 NotChangeable: _not_changeable,
@@ -59,7 +73,8 @@ class Api(FastAPI):
             },
         )
         self.router.routes.append(Route("/openapi.json", _document, middleware=[Middleware(Needs, right="read")]))
-        for router in ROUTERS:
+        self.state.prefix, self.state.routers, self.state.longest_body = prefix, routers, longest_body
+        for router in routers:
             self.include_router(router)
 
     def openapi(self) -> dict[str, Any]:
@@ -72,10 +87,15 @@ class Api(FastAPI):
         """Answer one request; HEAD is answered as GET, and the server leaves the body out."""
         if scope["type"] == "http" and scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}
-        await super().__call__(scope, _bounded(receive), send)
+        await super().__call__(scope, _bounded(receive, self.state.longest_body), send)
 
 
-def _bounded(receive: Receive) -> Receive:
+def tool_eval_api() -> Api:
+    """The operations on suites, their runs and experiments."""
+    return Api(TOOL_EVAL_ROUTERS, "/api", TOOL_EVAL_DESCRIPTION, 4 << 20)
+
+
+def _bounded(receive: Receive, longest: int) -> Receive:
     """`receive`, for bodies of the length that our operations need: FastAPI reads all of one."""
     taken = 0
 
@@ -83,8 +103,8 @@ def _bounded(receive: Receive) -> Receive:
         nonlocal taken
         message = await receive()
         taken += len(message.get("body", b""))
-        if taken > _MAX_BODY_BYTES:
-            raise ValueError(f"expected at most {_MAX_BODY_BYTES} bytes")
+        if taken > longest:
+            raise ValueError(f"expected at most {longest} bytes")
         return message
 
     return receive_bounded
@@ -112,14 +132,15 @@ async def _refused(request: Request, error: HTTPException) -> Response:
             405, "method-not-allowed", "Method not allowed", detail, {"Allow": ", ".join(_methods(request, error))}
         )
     if error.status_code == 400:
-        detail = f"body: expected JSON in UTF-8 of at most {_MAX_BODY_BYTES} bytes, found something else"
+        longest = request.app.state.longest_body
+        detail = f"body: expected JSON in UTF-8 of at most {longest} bytes, found something else"
         return problem(400, "invalid-parameter", "Wrong body", detail)
-    return no_such_address()
+    return no_such_address(request.app.state.prefix)
 
 
 def _methods(request: Request, error: HTTPException) -> list[str]:
     """All methods that the address takes; FastAPI names only those of its first operation."""
-    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    routes = [route for router in request.app.state.routers for route in router.routes if isinstance(route, APIRoute)]
     fitting = [route for route in routes if route.matches(request.scope)[0] != Match.NONE]
     found = {method for route in fitting for method in route.methods or ()}
     found.update((error.headers or {}).get("Allow", "").split(", "))
@@ -150,6 +171,18 @@ async def _answered(request: Request, error: Refusal) -> Response:
 
 async def _no_such_run(request: Request, error: NoSuchRun) -> Response:
     return problem(404, "not-found", "Not found", str(error))
+
+
+async def _no_such_suite(request: Request, error: NoSuchSuite) -> Response:
+    return problem(404, "not-found", "Not found", f"there is {error}")
+
+
+async def _not_listed(request: Request, error: NotListed) -> Response:
+    return problem(409, "not-possible", "Cannot be imported", str(error))
+
+
+async def _no_suite(request: Request, error: SuiteError) -> Response:
+    return problem(400, "invalid-parameter", "Wrong suite", str(error))
 
 
 async def _not_comparable(request: Request, error: CompareError) -> Response:

@@ -11,6 +11,7 @@ from tracegrade.web.api import (
     rules,
     sessions,
     slos,
+    suites,
     traces,
 )
 
@@ -27,3 +28,6 @@ ROUTERS = (
     health.router,
     deletions.router,
 )
+
+TOOL_EVAL_ROUTERS = (suites.router,)
+"""Those under ``/api`` itself: suites, their runs and experiments, where clients of the field look for them."""

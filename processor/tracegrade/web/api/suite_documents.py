@@ -1,0 +1,221 @@
+"""Suites and cases in the OpenAPI document, as they come and as they are answered.
+
+What comes is checked by `tracegrade.suites.stored`, which says in one sentence what is wrong. So these models describe
+fields and refuse none.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+from tracegrade.suites.stored import LONGEST_NAME, LONGEST_TEXT, MOST_CASES, MOST_TOOLS
+from tracegrade.web.api.documents import Document
+
+_TEXT = {"type": "string"}
+_OBJECT = {"type": "object", "additionalProperties": True}
+_TOOL = {
+    "type": "object",
+    "required": ["type", "function"],
+    "properties": {
+        "type": {"const": "function"},
+        "function": {
+            "type": "object",
+            "required": ["name"],
+            "properties": {
+                "name": {"type": "string", "minLength": 1},
+                "description": _TEXT,
+                "parameters": _OBJECT,
+            },
+        },
+    },
+}
+_SCORING = {
+    "type": "object",
+    "properties": {
+        "mode": {"enum": ["exact", "case_insensitive", "contains", "numeric_tolerance", "regex"]},
+        "epsilon": {"type": "number", "minimum": 0},
+    },
+}
+_CASE = {
+    "type": "object",
+    "required": ["prompt"],
+    "additionalProperties": False,
+    "properties": {
+        "id": {"type": "string", "description": "Unique within its suite; made if left out"},
+        "prompt": {"type": "string", "description": "What a user says to the model"},
+        "expected_tool": {
+            "anyOf": [_TEXT, {"type": "array", "items": _TEXT}, {"type": "null"}],
+            "description": "The tool that should be called, any of several, or null for none",
+        },
+        "expected_params": {
+            "anyOf": [_OBJECT, {"type": "null"}],
+            "description": "Its parameters; null: they are not scored",
+        },
+        "param_scoring": {
+            "enum": ["exact", "fuzzy", "contains", "semantic"],
+            "description": "How they are compared; exact unless set",
+        },
+        "scoring_config": {
+            "anyOf": [_SCORING, {"type": "null"}],
+            "description": "How they are compared, in place of param_scoring",
+        },
+        "should_call_tool": {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
+        "category": {"anyOf": [_TEXT, {"type": "null"}]},
+        "multi_turn": {"type": "boolean", "description": "Whether calls are answered, and the model is asked again"},
+        "max_rounds": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 100,
+            "description": "How often the model is asked at most; 5 unless set",
+        },
+        "optimal_hops": {"type": "integer", "minimum": 1, "description": "The calls that a good chain needs"},
+        "valid_prerequisites": {"type": "array", "items": _TEXT, "description": "Tools that may come before"},
+        "mock_responses": {**_OBJECT, "description": "What tools answer, by name"},
+        "argument_source": {**_OBJECT, "description": "Parameters that are to come from outputs of earlier calls"},
+        "multi_turn_config": {**_OBJECT, "description": "The five fields before, in one object"},
+    },
+}
+
+
+def _described(schema: Mapping[str, Any], text: str = "") -> WithJsonSchema:
+    return WithJsonSchema({**schema, **({"description": text} if text else {})})
+
+
+class Sent(BaseModel):
+    """What a caller sends; each field as it was sent."""
+
+    model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": False})
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """All that was sent."""
+        return self.model_dump(exclude_unset=True)
+
+
+_Name: TypeAlias = Annotated[Any, _described({"type": "string", "minLength": 1, "maxLength": LONGEST_NAME})]
+_Text: TypeAlias = Annotated[Any, _described({"type": "string", "maxLength": LONGEST_TEXT})]
+_Tools: TypeAlias = Annotated[Any, _described({"type": "array", "items": _TOOL, "maxItems": MOST_TOOLS})]
+
+
+class SentFields(Sent):
+    """Fields of a suite to change; those that are left out stay as they are."""
+
+    name: _Name = None
+    description: _Text = None
+    system_prompt: _Text = None
+    tools: _Tools = None
+
+
+class SentSuite(SentFields):
+    """A suite, which needs a name."""
+
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": False, "required": ["name"]})
+
+    test_cases: Annotated[Any, _described({"type": "array", "items": _CASE, "maxItems": MOST_CASES})] = None
+
+
+SentCase: TypeAlias = Annotated[Any, WithJsonSchema(_CASE)]
+SentCases: TypeAlias = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                _CASE,
+                {"type": "array", "items": _CASE, "minItems": 1},
+                {
+                    "type": "object",
+                    "required": ["cases"],
+                    "additionalProperties": False,
+                    "properties": {"cases": {"type": "array", "items": _CASE, "minItems": 1}},
+                },
+            ]
+        }
+    ),
+]
+
+
+class SentServer(Sent):
+    """An MCP server."""
+
+    url: Annotated[Any, _described(_TEXT, "Its http(s) address, of streamable HTTP or of SSE")] = None
+    name: Annotated[Any, _described(_TEXT, "The suite's name; the server's own if left out")] = None
+    headers: Annotated[
+        Any,
+        _described(
+            {"type": "object", "additionalProperties": _TEXT}, "Sent with every request to it, such as a key; not kept"
+        ),
+    ] = None
+
+
+CaseDocument: TypeAlias = Annotated[dict[str, Any], WithJsonSchema({**_CASE, "required": ["id", "prompt"]})]
+
+
+class SuiteHeadDocument(Document):
+    """A suite without its tools and cases."""
+
+    id: str
+    name: str
+    description: str
+    tool_count: int
+    test_case_count: int
+    created_ns: int
+    updated_ns: int = Field(description="When it, or a case of it, was last changed")
+
+
+class Suites(Document):
+    """The one made last comes first."""
+
+    suites: list[SuiteHeadDocument]
+
+
+class SuiteDocument(Document):
+    """A suite with its tools and test cases."""
+
+    id: str
+    tenant: str
+    name: str
+    description: str
+    system_prompt: str = Field(description="What a model is told before each prompt; may be empty")
+    tools: list[dict[str, Any]] = Field(description="In the form of OpenAI's function calling")
+    test_cases: list[CaseDocument]
+    created_ns: int
+    updated_ns: int = Field(description="When it, or a case of it, was last changed")
+
+
+class NewSuite(SuiteDocument):
+    """A suite that was made."""
+
+    suite_id: str = Field(description="Its id")
+    test_cases_created: int
+    notes: list[str] = Field(description="What was left out of it, and why")
+
+
+class ExportedSuite(Document):
+    """A suite as it is imported; `description` and `system_prompt` only where it has them."""
+
+    name: str
+    description: str = ""
+    system_prompt: str = ""
+    tools: list[dict[str, Any]]
+    test_cases: list[CaseDocument]
+
+
+class CasesDocument(Document):
+    """The cases of a suite, in order."""
+
+    cases: list[CaseDocument]
+
+
+class NewCases(CasesDocument):
+    """The cases that were added."""
+
+    created: int
+    case_id: str | None = Field(description="The id of a case that was sent alone")
+
+
+class DeletedSuite(Document):
+    """What was deleted."""
+
+    deleted: int = Field(description="How many suites, or cases where a case was deleted")
+    test_cases_deleted: int

@@ -1,0 +1,296 @@
+"""Suites that are stored, and their cases: written, imported from files and MCP servers, exported."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Body, Query
+from pydantic import Field
+
+from tracegrade.model.json_value import JsonValue
+from tracegrade.store.suites import StoredCase, StoredSuite, suite_heads
+from tracegrade.suites.imported import SuiteError, rule_id_of
+from tracegrade.suites.keeping import add_suite, case_of, change_suite, known_suite, remove_suite, without_case
+from tracegrade.suites.stored import Read, document_of, with_case, with_cases, with_fields
+from tracegrade.web.api.documents import ExactJson
+from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.parameters import ApiSources, Name, NoParameters, Parameters, PathName, needs
+from tracegrade.web.api.suite_documents import (
+    CaseDocument,
+    CasesDocument,
+    DeletedSuite,
+    ExportedSuite,
+    NewCases,
+    NewSuite,
+    SentCase,
+    SentCases,
+    SentFields,
+    SentServer,
+    SentSuite,
+    SuiteDocument,
+    Suites,
+)
+from tracegrade.web.servers import listed_suite
+from tracegrade.web.sources import Sources
+
+EXAMPLE = Path(__file__).with_name("example_suite.json")
+
+_FIELDS = frozenset(SentFields.model_fields)
+
+router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+
+
+class SuitesQuery(Parameters):
+    """Whose."""
+
+    tenant: Name = Field("default", description="Whose suites")
+
+
+OfTenant = Annotated[SuitesQuery, Query()]
+
+
+@router.get("/tool-suites", summary="Suites", response_model=Suites)
+def list_tool_suites(sources: ApiSources, query: OfTenant) -> ExactJson:
+    """Every suite without its tools and cases; the one made last comes first."""
+    with sources.store() as connection:
+        found = suite_heads(connection, query.tenant)
+    return ExactJson({"suites": [head.to_json() for head in found]})
+
+
+@router.post(
+    "/tool-suites",
+    summary="Make a suite",
+    response_model=NewSuite,
+    status_code=201,
+    dependencies=[needs("run")],
+)
+def create_tool_suite(sources: ApiSources, query: OfTenant, suite: Annotated[SentSuite, Body()]) -> ExactJson:
+    """Makes a suite. It may have no tools and no cases yet; a field that no suite or case has is refused."""
+    read = add_suite(sources.config.store_url, query.tenant, suite.given, time.time_ns(), strict=True)
+    return _new(read)
+
+
+@router.get("/tool-suites/{suite_id}", summary="One suite", response_model=SuiteDocument, responses=problems(404))
+def show_tool_suite(sources: ApiSources, suite_id: PathName, query: OfTenant) -> ExactJson:
+    """A suite with its tools and test cases."""
+    return ExactJson(_document(_known(sources, query.tenant, suite_id)))
+
+
+@router.put(
+    "/tool-suites/{suite_id}",
+    summary="Change a suite",
+    response_model=SuiteDocument,
+    responses=problems(404),
+    dependencies=[needs("run")],
+)
+def update_tool_suite(
+    sources: ApiSources, suite_id: PathName, query: OfTenant, fields: Annotated[SentFields, Body()]
+) -> ExactJson:
+    """Changes name, description, system prompt or tools; what is left out stays, and so do the cases."""
+    return _changed(sources, query.tenant, suite_id, fields)
+
+
+@router.patch(
+    "/tool-suites/{suite_id}",
+    summary="Change fields of a suite",
+    response_model=SuiteDocument,
+    responses=problems(404),
+    dependencies=[needs("run")],
+)
+def patch_tool_suite(
+    sources: ApiSources, suite_id: PathName, query: OfTenant, fields: Annotated[SentFields, Body()]
+) -> ExactJson:
+    """The same as PUT: changes the fields that are sent, such as the system prompt."""
+    return _changed(sources, query.tenant, suite_id, fields)
+
+
+@router.delete(
+    "/tool-suites/{suite_id}",
+    summary="Delete a suite with its cases",
+    response_model=DeletedSuite,
+    responses=problems(404),
+    dependencies=[needs("admin")],
+)
+def delete_tool_suite(sources: ApiSources, suite_id: PathName, query: OfTenant) -> ExactJson:
+    """Deletes a suite with its cases. Runs that were made of it stay."""
+    found = remove_suite(sources.config.store_url, query.tenant, suite_id)
+    return ExactJson({"deleted": 1, "test_cases_deleted": len(found.cases)})
+
+
+@router.get(
+    "/tool-suites/{suite_id}/export",
+    summary="A suite as JSON to import",
+    response_model=ExportedSuite,
+    responses=problems(404),
+)
+def export_tool_suite(sources: ApiSources, suite_id: PathName, query: OfTenant) -> ExactJson:
+    """A suite as a file: importing it makes the same suite again."""
+    found = _known(sources, query.tenant, suite_id)
+    return ExactJson(document_of(found), headers=_as_file(f"{rule_id_of(found.name)}.json"))
+
+
+@router.get(
+    "/tool-suites/{suite_id}/cases",
+    summary="The cases of a suite",
+    response_model=CasesDocument,
+    responses=problems(404),
+)
+def list_test_cases(sources: ApiSources, suite_id: PathName, query: OfTenant) -> ExactJson:
+    """Every case, in order."""
+    found = _known(sources, query.tenant, suite_id)
+    return ExactJson({"cases": [_case(case) for case in found.cases]})
+
+
+@router.post(
+    "/tool-suites/{suite_id}/cases",
+    summary="Add a case, or several",
+    response_model=NewCases,
+    status_code=201,
+    responses=problems(404),
+    dependencies=[needs("run")],
+)
+def create_test_cases(
+    sources: ApiSources, suite_id: PathName, query: OfTenant, cases: Annotated[SentCases, Body()]
+) -> ExactJson:
+    """Adds a case, a list of cases, or those in `cases`, at the end of the suite: all of them, or none."""
+    is_alone = isinstance(cases, dict) and "cases" not in cases
+    written = _sent_cases(cases)
+    before, after = change_suite(
+        sources.config.store_url, query.tenant, suite_id, lambda suite: with_cases(suite, written, time.time_ns())
+    )
+    new = [_case(case) for case in after.cases[len(before.cases) :]]
+    return ExactJson({"cases": new, "created": len(new), "case_id": new[0]["id"] if is_alone else None}, 201)
+
+
+@router.put(
+    "/tool-suites/{suite_id}/cases/{case_id:path}",
+    summary="Change a case",
+    response_model=CaseDocument,
+    responses=problems(404),
+    dependencies=[needs("run")],
+)
+def update_test_case(
+    sources: ApiSources, suite_id: PathName, case_id: PathName, query: OfTenant, case: Annotated[SentCase, Body()]
+) -> ExactJson:
+    """Puts a case in place of another, whose id it takes."""
+
+    def changed(suite: StoredSuite) -> StoredSuite:
+        case_of(suite, case_id)
+        return with_case(suite, case_id, case, time.time_ns())
+
+    _, after = change_suite(sources.config.store_url, query.tenant, suite_id, changed)
+    return ExactJson(_case(case_of(after, case_id)))
+
+
+@router.delete(
+    "/tool-suites/{suite_id}/cases/{case_id:path}",
+    summary="Delete a case",
+    response_model=DeletedSuite,
+    responses=problems(404),
+    dependencies=[needs("run")],
+)
+def delete_test_case(sources: ApiSources, suite_id: PathName, case_id: PathName, query: OfTenant) -> ExactJson:
+    """Takes a case out of a suite; runs that were made with it stay."""
+    url = sources.config.store_url
+    change_suite(url, query.tenant, suite_id, lambda suite: without_case(suite, case_id, time.time_ns()))
+    return ExactJson({"deleted": 1, "test_cases_deleted": 1})
+
+
+@router.post(
+    "/tool-eval/import",
+    summary="Import a suite from JSON",
+    response_model=NewSuite,
+    status_code=201,
+    dependencies=[needs("run")],
+)
+def import_tool_suite(sources: ApiSources, query: OfTenant, suite: Annotated[SentSuite, Body()]) -> ExactJson:
+    """Makes a suite of one that was exported here or elsewhere; `notes` say what of it no suite has."""
+    return _new(add_suite(sources.config.store_url, query.tenant, suite.given, time.time_ns()))
+
+
+@router.get("/tool-eval/import/example", summary="An example to import", response_model=ExportedSuite)
+def show_import_example(query: NoParameters) -> ExactJson:
+    """A suite to begin with, as it is imported."""
+    return ExactJson(orjson.loads(EXAMPLE.read_bytes()), headers=_as_file("suite-example.json"))
+
+
+@router.post(
+    "/tool-eval/import/mcp",
+    summary="Import the tools of an MCP server",
+    response_model=NewSuite,
+    status_code=201,
+    responses=problems(409),
+    dependencies=[needs("run")],
+)
+def import_mcp_suite(sources: ApiSources, query: OfTenant, server: Annotated[SentServer, Body()]) -> ExactJson:
+    """Asks a server for its tools, and makes a suite of them without cases; no tool is called.
+
+    Never asked are link-local addresses and our own listeners; private ones only if `suites.mcp_hosts` names them.
+    """
+    unknown = server.given.keys() - SentServer.model_fields.keys()
+    if unknown:
+        raise SuiteError(f"{min(unknown)!r} is not known; expected url, name or headers")
+    found = listed_suite(sources, server.url, server.name, server.headers)
+    read = add_suite(sources.config.store_url, query.tenant, found.suite, time.time_ns())
+    return _new(read, found.notes)
+
+
+def _known(sources: Sources, tenant: str, suite_id: str) -> StoredSuite:
+    with sources.store() as connection:
+        return known_suite(connection, tenant, suite_id)
+
+
+def _changed(sources: Sources, tenant: str, suite_id: str, fields: SentFields) -> ExactJson:
+    if not fields.given:
+        raise SuiteError(f"expected at least one of {', '.join(SentFields.model_fields)}, found nothing to change")
+    if unknown := fields.given.keys() - _FIELDS:
+        more = "; its cases have an address of their own, /cases" if "test_cases" in unknown else ""
+        raise SuiteError(
+            f"{min(unknown)!r} cannot be changed here; expected {', '.join(SentFields.model_fields)}{more}"
+        )
+    _, after = change_suite(
+        sources.config.store_url, tenant, suite_id, lambda suite: with_fields(suite, fields.given, time.time_ns())
+    )
+    return ExactJson(_document(after))
+
+
+def _sent_cases(sent: Any) -> list[JsonValue]:
+    if isinstance(sent, dict) and "cases" in sent:
+        if others := sent.keys() - {"cases"}:
+            raise SuiteError(f"{min(others)!r} is beside 'cases'; expected only the list of cases")
+        sent = sent["cases"]
+    elif isinstance(sent, dict):
+        return [sent]
+    if not isinstance(sent, list) or not sent:
+        raise SuiteError("expected a case, or a list of at least one")
+    return sent
+
+
+def _document(suite: StoredSuite) -> dict[str, Any]:
+    return {
+        "id": suite.id,
+        "tenant": suite.tenant,
+        "name": suite.name,
+        "description": suite.description,
+        "system_prompt": suite.system_prompt,
+        "tools": list(suite.tools),
+        "test_cases": [_case(case) for case in suite.cases],
+        "created_ns": suite.created_ns,
+        "updated_ns": suite.updated_ns,
+    }
+
+
+def _case(case: StoredCase) -> dict[str, Any]:
+    """A case with the fields that every case has, also where they are not set."""
+    unset = {"expected_tool": None, "expected_params": None, "param_scoring": "exact", "scoring_config": None}
+    return {"id": case.id, "prompt": case.body["prompt"], **unset, **case.body}
+
+
+def _new(read: Read, notes: list[str] | None = None) -> ExactJson:
+    made = {"suite_id": read.suite.id, "test_cases_created": len(read.suite.cases)}
+    return ExactJson({**_document(read.suite), **made, "notes": [*(notes or ()), *read.notes]}, 201)
+
+
+def _as_file(name: str) -> dict[str, str]:
+    return {"Content-Disposition": f'attachment; filename="{name}"'}
