@@ -415,7 +415,10 @@ CASE_ID = "tracegrade.case.id"
 SUITE_MODEL = "tracegrade.suite.model"
 SUITE_REPETITION = "tracegrade.suite.repetition"
 SUITE_NOTES = "tracegrade.suite.notes"
-SUITE_ATTRIBUTES = frozenset({CASE_ID, SUITE_MODEL, SUITE_REPETITION, SUITE_NOTES})
+SUITE_EXPECTED = "tracegrade.suite.expected"
+# Of the conventions, and read by no dialect; kept of such a trace, so that it shows all that a model was told.
+SYSTEM_INSTRUCTIONS = "gen_ai.system_instructions"
+SUITE_ATTRIBUTES = frozenset({CASE_ID, SUITE_MODEL, SUITE_REPETITION, SUITE_NOTES, SUITE_EXPECTED, SYSTEM_INSTRUCTIONS})
 
 # The alert event: one when an alert begins to fire, one when it is resolved.
 ALERT_EVENT = "tracegrade.alert"

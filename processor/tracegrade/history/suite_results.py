@@ -14,13 +14,25 @@ from sqlalchemy import Connection
 
 from tracegrade.codec.kept_spans import decode_spans
 from tracegrade.compare.bootstrap import Cluster, Side, mean_interval
+from tracegrade.extract.decode.values import parse_object
+from tracegrade.extract.messages import USER_ROLES, last_text, read_messages
 from tracegrade.model.evaluation import Outcome
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.model.usage import Tokens
 from tracegrade.models.settings import Target
-from tracegrade.semconv import CASE_ID, OPERATION_NAME, SUITE_NOTES, SUITE_REPETITION, TOKENS_CACHED
+from tracegrade.rule.prices import Price
+from tracegrade.semconv import (
+    CASE_ID,
+    INPUT_MESSAGES,
+    OPERATION_NAME,
+    SUITE_EXPECTED,
+    SUITE_NOTES,
+    SUITE_REPETITION,
+    TOKENS_CACHED,
+)
 from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.runs import Run
 from tracegrade.store.sides import side_traces
 
 CHAIN_NUMBERS = ("completion", "efficiency", "redundancy_penalty", "detour_penalty", "calls")
@@ -33,7 +45,8 @@ class CaseResult:
 
     ``score`` is the overall one, 0..1, None where nothing could be judged; ``details`` are the evaluator's.
     ``latency_s`` is the time of all requests, without waiting for their turns; ``cost`` is None where it is not known.
-    ``notes`` say what was not as asked for, such as a call that had to be repaired.
+    ``notes`` say what was not as asked for, such as a call that had to be repaired. ``expected`` is the item that
+    judged it, as the suite's rule has it; None where the trace does not say, as of one that another program wrote.
     """
 
     run: str
@@ -51,6 +64,8 @@ class CaseResult:
     cost: float | None
     latency_s: float
     notes: list[str]
+    prompt: str = ""
+    expected: dict[str, JsonValue] | None = None
 
     def number(self, name: str) -> float | None:
         """A number of the details; None where there is none."""
@@ -72,6 +87,9 @@ class CaseResult:
             "param_accuracy": self.number("param_accuracy"),
             "multi_turn": chain_numbers if self.number("completion") is not None else None,
             "explanation": self.explanation,
+            "expected": None
+            if self.expected is None
+            else {"tool": self.expected.get("expected_tool"), "params": self.expected.get("expected_params")},
             "calls": [*self.calls],
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
@@ -83,17 +101,21 @@ class CaseResult:
 
 def case_result(result: TraceResult, rule_id: str, target: Target) -> CaseResult:
     """What `result`, a stored trace of a suite's run, says; `rule_id` is that of the suite."""
+    return _case_result(result, rule_id, target.key, target.model.price)
+
+
+def _case_result(result: TraceResult, rule_id: str, model: str, price: Price | None) -> CaseResult:
     spans = decode_spans(result.spans).spans
     root = next(span for span in spans if CASE_ID in span.attributes)
     decision = next((found for found in result.decisions if found.pair.rule_id == rule_id), None)
     evaluation = decision.evaluations[-1] if decision is not None and decision.evaluations else None
     chats = [span for span in spans if span.attributes.get(OPERATION_NAME) == "chat"]
     taken = _tokens(result, sum(_whole(span.attributes.get(TOKENS_CACHED[0])) for span in chats))
-    price = target.model.price
     notes = root.attributes.get(SUITE_NOTES)
+    expected = parse_object(root.attributes.get(SUITE_EXPECTED))
     return CaseResult(
         run=result.trace.run,
-        model=target.key,
+        model=model,
         case=str(root.attributes[CASE_ID]),
         repetition=_whole(root.attributes.get(SUITE_REPETITION)),
         trace_id=result.trace.trace_id,
@@ -107,6 +129,8 @@ def case_result(result: TraceResult, rule_id: str, target: Target) -> CaseResult
         cost=price.of(taken) if price is not None and taken is not None else None,
         latency_s=sum(span.end_ns - span.start_ns for span in chats) / 1e9,
         notes=[str(note) for note in notes] if isinstance(notes, list) else [],
+        prompt=last_text(read_messages(root.attributes.get(INPUT_MESSAGES)), USER_ROLES) or "",
+        expected=expected if isinstance(expected, dict) else None,
     )
 
 
@@ -129,6 +153,14 @@ def stored_results(
     order = {case: place for place, case in enumerate(cases)}
     results = [case_result(result, rule_id, target) for _, result in found]
     return sorted(results, key=lambda item: (order.get(item.case, len(order)), item.repetition))
+
+
+def results_of_run(connection: Connection, run: Run, price: Price | None = None) -> list[CaseResult]:
+    """All that is stored of a run of a suite, in the order in which it came; `price` is that of its model."""
+    asked = run.selection
+    found = side_traces(connection, ResultFilter(tenant=run.tenant, run=run.name))
+    results = [_case_result(result, str(asked.get("suite")), str(asked.get("model")), price) for _, result in found]
+    return sorted(reversed(results), key=lambda item: item.repetition)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,7 @@ class _Conversation:
             root.set_attribute(s.CASE_ID, self._case.id)
             root.set_attribute(s.SUITE_MODEL, model.target.key)
             root.set_attribute(s.SUITE_REPETITION, repetition)
+            root.set_attribute(s.SUITE_EXPECTED, as_json(dict(self._case.criteria)))
             root.set_attribute(s.INPUT_MESSAGES, as_json([*self._shown]))
             if self._suite.tools:
                 root.set_attribute(s.TOOL_DEFINITIONS, as_json([*self._suite.tools]))
@@ -156,9 +157,7 @@ class _Conversation:
         span.set_attribute("gen_ai.request.temperature", model.temperature)
         span.set_attribute(s.INPUT_MESSAGES, as_json([*self._shown]))
         if self._system_prompt:
-            span.set_attribute(
-                "gen_ai.system_instructions", as_json([{"type": "text", "content": self._system_prompt}])
-            )
+            span.set_attribute(s.SYSTEM_INSTRUCTIONS, as_json([{"type": "text", "content": self._system_prompt}]))
 
     def _answer(self, trace: CaseTrace, call: RequestedCall, mocks: Mapping[str, JsonValue]) -> None:
         """Answer a call by its mock response."""

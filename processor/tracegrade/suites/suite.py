@@ -35,11 +35,13 @@ _MOST_ROUNDS = 100
 class SuiteCase:
     """One case: ``expected`` are the names that end a chain, ``mocks`` what tools answer in it, by name.
 
-    ``max_rounds`` is how often the model is asked at most, 1 for a case of one turn.
+    ``criteria`` is the item that judges it, as the rule has it. ``max_rounds`` is how often the model is asked at most,
+    1 for a case of one turn.
     """
 
     id: str
     prompt: str
+    criteria: Mapping[str, JsonValue]
     expected: Sequence[str] = ()
     max_rounds: int = 1
     mocks: Mapping[str, JsonValue] | None = None
@@ -174,11 +176,11 @@ def runnable_case(case: Case, kept: JsonObject) -> SuiteCase:
         raise SuiteError(f"case {case.id!r}: a run needs the exact prompt of each case, in match.prompt")
     criteria = item_of(written)
     if case.spec.evaluator.name != "multi-turn":
-        return SuiteCase(case.id, prompt)
+        return SuiteCase(case.id, prompt, criteria)
     where = f"case {case.id!r}"
     rounds = kept.get("max_rounds", DEFAULT_MAX_ROUNDS)
     if not isinstance(rounds, int) or isinstance(rounds, bool) or not 1 <= rounds <= _MOST_ROUNDS:
         raise SuiteError(f"{where}: max_rounds: expected a whole number from 1 to {_MOST_ROUNDS}, found {rounds!r}")
     expected = criteria.get("expected_tool")
     mocks = object_at(kept.get("mock_responses") or {}, f"{where}: mock_responses")
-    return SuiteCase(case.id, prompt, () if expected is None else listed_names(expected), rounds, mocks)
+    return SuiteCase(case.id, prompt, criteria, () if expected is None else listed_names(expected), rounds, mocks)

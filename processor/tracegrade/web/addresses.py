@@ -41,9 +41,9 @@ def session_address(trace_id: str, tenant: str = TENANT, run: str = LIVE) -> str
     return address(f"/sessions/{trace_id}", tenant=tenant, run=run)
 
 
-def run_address(name: str, tenant: str = TENANT) -> str:
-    """The page of a run."""
-    return address(f"/runs/{quote(name)}", tenant=tenant)
+def run_address(name: str, tenant: str = TENANT, *, case: str = "", cases: str = "", all: str = "") -> str:
+    """The page of a run; of a suite's, one case of it, or its cases of a kind, all of them if `all` is set."""
+    return address(f"/runs/{quote(name)}", tenant=tenant, case=case, cases=cases, all=all)
 
 
 def experiment_address(name: str, tenant: str = TENANT) -> str:

@@ -17,6 +17,7 @@ from tracegrade.store.trends import Sums
 from tracegrade.web.addresses import run_address
 from tracegrade.web.forms import form_of
 from tracegrade.web.pages.experiments import tenant_of
+from tracegrade.web.pages.run_cases import show_case, shown_cases
 from tracegrade.web.render import page
 from tracegrade.web.rights import may, token_of
 from tracegrade.web.sources import sources_of
@@ -42,12 +43,18 @@ class RuleRow:
 
 
 def show(request: Request) -> Response:
-    """One run: its score, every rule beside the baseline, what it was made of, and its labels."""
+    """One run: its score, its cases if it is of a suite, every rule beside the baseline, what it was made of, labels.
+
+    With ``case`` in the address, one case of a suite.
+    """
     tenant, name, sources = tenant_of(request), request.path_params["run"], sources_of(request)
+    if case := request.query_params.get("case"):
+        return show_case(request, tenant, name, case)
     with sources.store() as connection:
         run = known_run(connection, tenant, name)
         found = timeline(connection, known_experiment(connection, tenant, run.experiment))
-    standing = found.standing(name)
+        standing = found.standing(name)
+        cases = shown_cases(connection, request, run, standing.scored.traces)
     baseline = None if standing.is_baseline else found.baseline
     return page(
         request,
@@ -57,6 +64,7 @@ def show(request: Request) -> Response:
         run=run,
         standing=standing,
         baseline=baseline,
+        suite=cases,
         rows=list(_rows(standing, baseline, sources.rule_set())),
         selection=_selection(run),
         labels="\n".join(f"{key}={value}" for key, value in sorted(run.labels.items())),
