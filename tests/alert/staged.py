@@ -73,6 +73,10 @@ class Stage:
                 found[key] = inside
         return found
 
+    def backfilled(self, rule_id: str, window: Window) -> Mapping[SeriesKey, list[Bin]]:
+        """Nothing was judged afterwards."""
+        return {}
+
     def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
         return {key: total(item.outcomes for item in found) for key, found in self.bins(rule_id, window).items()}
 

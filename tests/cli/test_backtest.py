@@ -2,51 +2,19 @@
 
 import json
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cli.backtested import RULE, SINCE, stored, write_rule
 from cli.stored import run, store
-from store.judged_traces import evaluation, judged, spans, trace_id
+from store.judged_traces import trace_id
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.codec.kept_spans import encode_spans
-from tracegrade.model.span import Resource
-from tracegrade.model.trace_result import TraceResult
 from tracegrade.pipeline.record_judge import attribute_filter_for
 from tracegrade.rule.load import load_rules
 from tracegrade.store.open import open_store
 from tracegrade.store.rule_texts import save_rule_texts
-
-RULE = """\
-id: order-checked
-title: An order was made twice
-level: high
-match: {tools: [create_order]}
-evaluate: [{evaluator: tool-call-count, tool_calls_count: {create_order: ['<=', 1]}}]
-alert: [{below: 0.9, min_samples: 5}]
-"""
-SINCE = ("--since", "2020-01-01")
-
-
-def stored(
-    number: int, release: str, calls: int = 1, outcome: str = "pass", kept: str = "other", **attributes: Any
-) -> TraceResult:
-    """A trace whose spans call `create_order` so often, and what the rule said of it live."""
-    root, call = spans(number)
-    resource = Resource({"service.name": "shop", "service.version": release})
-    made = [replace(call, span_id=bytes([place]) * 8, resource=resource) for place in range(1, calls + 1)]
-    said = evaluation(number, outcome, rule_id="order-checked", rule_hash="b" * 16, release=release)
-    found = judged(number, evaluations=[said], release=release)
-    root = replace(root, resource=resource, attributes={**root.attributes, **attributes})
-    return replace(found, spans=encode_spans([root, *made], [], filter_hash=kept))
-
-
-def write_rule(folder: Path, text: str = RULE) -> Path:
-    (folder / "order-checked").mkdir(parents=True, exist_ok=True)
-    (folder / "order-checked" / "rule.yaml").write_text(text, encoding="utf-8")
-    return folder
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ The release of a key is None for all releases together, and "" for results whose
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from math import ceil, inf
@@ -96,6 +96,7 @@ class Look:
         self._fine_from = read.fine_from
         self._shown_from = (read.now_ns - int(alert.over * _NS)) // MINUTE_NS
         self._agents = read.agents(alert, self.rule.id)
+        self._backfilled = {} if alert.is_counted else read.backfilled(alert)
         reads_traces = alert.coverage is not None and alert.silent_s is None
         self._traces = read.agents(alert, EVERY_TRACE) if reads_traces else {}
         self._totals = {} if alert.slo is None else self._totals_of(alert.slo, read)
@@ -226,6 +227,7 @@ class Look:
             self.rule,
             self.alert,
             agent.parts,
+            self._backfilled[place].parts if place in self._backfilled else None,
             None if traces is None else traces.parts,
             self._until if is_to_the_minute else self._hour,
             self._firing(key),
@@ -252,7 +254,8 @@ class Look:
         if alert.slo is not None and budget is not None:
             is_firing = self.stored(key) is not None
             return look_burn(alert.slo, alert.min_samples, budget, bins, self._until, is_firing=is_firing)
-        seen = self._seen(key, bins, self._agents[all_releases(key)].together)
+        afterwards: Releases = self._backfilled.get(all_releases(key), {})
+        seen = self._seen(key, bins, self._agents[all_releases(key)].together, afterwards)
         if alert.above is not None and alert.is_of_values:
             return look_above(self.rule, alert, alert.above, seen)
         if alert.rise is not None:
@@ -263,20 +266,24 @@ class Look:
             return look_drop(self.rule, alert, alert.drop, seen)
         assert alert.coverage is not None
         traces = _together(self._traces.get(_traces_of(key)))
-        return look_coverage(alert, alert.coverage, seen, self._seen(key, traces, traces))
+        of_traces = self._seen(key, traces, traces, {})
+        if afterwards and (begins := _end_of_first(bins)) > self._split(key):
+            # Traces from before the rule judged live, of which no live result can be.
+            seen, of_traces = _from(seen, begins), _from(of_traces, begins)
+        return look_coverage(alert, alert.coverage, seen, of_traces)
 
     def _shown_until(self, bins: Sequence[Bin]) -> float:
         """The minute until which the window of what is shown may begin and still shows the same."""
         return next((end for item in bins if (end := item.minute + item.minutes) > self._shown_from), inf)
 
-    def _seen(self, key: SeriesKey, own: Sequence[Bin], of_any_release: Sequence[Bin]) -> Seen:
+    def _seen(self, key: SeriesKey, own: Sequence[Bin], of_any_release: Sequence[Bin], afterwards: Releases) -> Seen:
         firing, split = self._firing(key), self._split(key)
         # Of a fall that fires, the value is that of the time since it began.
         shown_from = firing.since if firing is not None and self.alert.drop is not None else self._shown_from
         begin = firing.minute if firing is not None else -(-self._ended_ns(key) // MINUTE_NS)
         return Seen(
             bins=starting_at(own, max(begin, split)),
-            before=[item for item in self._history_of(key, own, of_any_release) if item.minute < split],
+            before=[item for item in self._history_of(key, own, of_any_release, afterwards) if item.minute < split],
             shown=[item for item in own if item.minute + item.minutes > shown_from],
             fine_from=self._fine_from,
             until=self._hour * _HOUR,
@@ -289,17 +296,23 @@ class Look:
         of_both = self.fingerprints[key], self.fingerprints[all_releases(key)]
         return max(self._past.ended.get(fingerprint, 0) for fingerprint in of_both)
 
-    def _history_of(self, key: SeriesKey, own: Sequence[Bin], of_any_release: Sequence[Bin]) -> Sequence[Bin]:
+    def _history_of(
+        self, key: SeriesKey, own: Sequence[Bin], of_any_release: Sequence[Bin], afterwards: Releases
+    ) -> Sequence[Bin]:
         """What results are compared with, as far as it is history: without incidents, or as it was accepted.
 
-        A release with a history of its own is compared with that: releases may differ for good.
+        A release with a history of its own is compared with that: releases may differ for good. What was judged
+        `afterwards`, by release, is history too.
         """
         if (accepted := self._accepted(all_releases(key))) is not None:
             level, of_it = accepted
             until_then = [item for item in starting_at(of_it, level.since) if item.minute < level.minute]
             return [*until_then, *starting_at(of_any_release, level.minute)]
         incidents = self._past.of_place.get(_place_of(key), ())
+        if afterwards:
+            of_any_release = together([of_any_release, *afterwards.values()])
         if key.release is not None:
+            own = together([own, afterwards[key]]) if key in afterwards else own
             of_own = _without(own, incidents)
             if total_of(item for item in of_own if item.minute < self._split(key)).judged >= self.alert.min_samples:
                 return of_own
@@ -340,7 +353,8 @@ class Look:
         accepted = self._accepted(place)
         if self.alert.needs_history:
             bins = self._agents[place].together
-            first = accepted[0].since if accepted is not None else bins[0].minute if bins else self._until
+            begins = [some[0].minute for some in (bins, *self._backfilled.get(place, {}).values()) if some]
+            first = accepted[0].since if accepted is not None else min(begins, default=self._until)
             hours = min(hours, max(_LEAST_EVIDENCE_HOURS, (self._hour - first // _HOUR) // 2))
         split = (self._hour - hours) * _HOUR
         return split if accepted is None else max(split, accepted[0].minute)
@@ -369,6 +383,16 @@ class Look:
         recent = (item.outcomes for item in starting_at(bins, self._fine_from))
         whole = total([*self._totals.get(place, ()), *recent])
         return budget_of(slo, self.alert.min_samples, bins, whole, self._until)
+
+
+def _end_of_first(bins: Sequence[Bin]) -> int:
+    """The minute in which the first of `bins` has ended: it may have begun before there were results."""
+    return bins[0].minute + bins[0].minutes if bins else 0
+
+
+def _from(seen: Seen, minute: int) -> Seen:
+    """What is seen from a minute on; what is usual stays."""
+    return replace(seen, bins=starting_at(seen.bins, minute), shown=starting_at(seen.shown, minute))
 
 
 def _together(agent: Agent | None) -> Sequence[Bin]:

@@ -33,6 +33,13 @@ class History(Protocol):
         """
         ...
 
+    def backfilled(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Iterable[Bin]]:
+        """What ``rules backtest --store`` judged afterwards by the rule as it is in force, by the hour.
+
+        It tells what is usual, and nothing about what happens now.
+        """
+        ...
+
     def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
         """The sums of what `bins` gives."""
         ...
@@ -116,13 +123,25 @@ class Reading:
             self._read[about] = found
         return self._read[about]
 
+    def backfilled(self, alert: Alert) -> Mapping[SeriesKey, Agent]:
+        """What was judged afterwards of the time in which `alert` looks for what is usual, as `agents` gives it."""
+        window = self._window(alert, self._first(alert), self.fine_from)
+        about = "backfilled", window
+        if about not in self._read:
+            found: dict[SeriesKey, Agent] = {}
+            for key, bins in self._history.backfilled(self.rule.id, window).items():
+                agent = found.setdefault(all_releases(key), Agent())
+                agent.parts[key._replace(release=key.release or "")] = [bins]
+            self._read[about] = found
+        return self._read[about]
+
     def totals(self, alert: Alert, since: int) -> Mapping[SeriesKey, Outcomes]:
         """The sums of all that `alert` looks at from the minute `since` on, up to `fine_from`."""
         return self._history.totals(self.rule.id, self._window(alert, since, self.fine_from))
 
     def _windows(self, alert: Alert) -> tuple[tuple[Window, bool], ...]:
         """Evidence and history together: by the hour, and by the minute (True) where they are new."""
-        first = (self._hour - 2 * ceil(alert.evidence_s / 3600)) * _HOUR
+        first = self._first(alert)
         # Silence is told to the minute: so is the hour in which it would have begun.
         begins = self._until - ceil((alert.silent_s or 0) / 60)
         silent = min(self.fine_from, begins // _HOUR * _HOUR)
@@ -138,6 +157,9 @@ class Reading:
         # With the minute that has just begun.
         newest = window_of(self.rule, alert, self.fine_from * MINUTE_NS, self.now_ns)
         return (*windows, (newest, True))
+
+    def _first(self, alert: Alert) -> int:
+        return (self._hour - 2 * ceil(alert.evidence_s / 3600)) * _HOUR
 
     def _window(self, alert: Alert, since: int, until: int) -> Window:
         return window_of(self.rule, alert, since * MINUTE_NS, until * MINUTE_NS)

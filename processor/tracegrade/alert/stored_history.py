@@ -13,7 +13,7 @@ from tracegrade.alert.window import window_of
 from tracegrade.rule.rule import Rule
 from tracegrade.store.history import Bin, Outcomes, SeriesHistory, SeriesKey, Window, bins_of, total, weighted
 from tracegrade.store.rates import stretches
-from tracegrade.store.schema import MINUTE_NS
+from tracegrade.store.schema import BACKFILL, MINUTE_NS
 
 _COUNTED = 6  # numbers in each minute
 _HOURS_KEPT = 200  # windows: one for each rule, and for each evaluation that it watches
@@ -60,6 +60,18 @@ class StoredHistory:
         self._now_ns = now_ns
         self._settled = settled or SettledHours()
         self._by_minute: Callable[[Window], _ByRule] = cache(lambda window: self._history.bins(window, by_minute=True))
+
+    def backfilled(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Iterable[Bin]]:
+        """See `tracegrade.alert.read.History.backfilled`."""
+        about = self._hashes, window, "backfilled"
+        return self._settled.of(about, self._now_ns, lambda: self._backfill(window)).get(rule_id, {})
+
+    def _backfill(self, window: Window) -> _ByRule:
+        return self._backfill_history.bins(window) if self._backfill_history.series else {}
+
+    @cached_property
+    def _backfill_history(self) -> SeriesHistory:
+        return SeriesHistory(self._connection, self._hashes, run=BACKFILL)
 
     @cached_property
     def _history(self) -> SeriesHistory:
@@ -116,6 +128,10 @@ class ReadHistory:
         if by_minute:
             return self._found(rule_id, window, [(1, window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS)])
         return self._by_hour(rule_id, window)
+
+    def backfilled(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Sequence[Bin]]:
+        """See `tracegrade.alert.read.History.backfilled`: none, since it was not there at the time that is read."""
+        return {}
 
     def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
         """See `tracegrade.alert.read.History.totals`."""

@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 @click.option("--release", help="Only traces of this release (service.version).")
 @click.option("--tenant", help="Only this tenant.")
 @click.option(
+    "--store",
+    is_flag=True,
+    help="Keep the results in the store as run 'backfill', in place of an earlier one of these rules: charts and the "
+    "baselines of alerts have them where the rule has judged nothing live.",
+)
+@click.option(
     "--jobs",
     type=click.IntRange(min=1),
     default=cores,
@@ -58,15 +64,16 @@ def backtest(
     until: int | None,
     against: str,
     named: tuple[str, ...],
+    store: bool,
     jobs: int,
     output_format: str,
     **filters: Any,
 ) -> None:
     """Judge stored traces by the rules at PATH that changed: what would they have said?
 
-    Nothing is deployed, sent or alerted. For each rule that judges otherwise than the other side: which subjects newly
-    fail, newly pass, or are newly matched, its pass rate before and after by agent and release, and when its alerts
-    would have fired.
+    Nothing is deployed, sent or alerted, and nothing is stored without --store. For each rule that judges otherwise
+    than the other side: which subjects newly fail, newly pass, or are newly matched, its pass rate before and after by
+    agent and release, and when its alerts would have fired.
 
     Exit codes: 0 done, 2 usage, 3 there is nothing to judge.
     """
@@ -74,6 +81,7 @@ def backtest(
     from tracegrade.history.backtest.backtest import Asked, NothingStored
     from tracegrade.history.backtest.backtest import backtest as judge
     from tracegrade.history.backtest.sources import Rules, other_rules
+    from tracegrade.history.backtest.storing import store_backfill, waiting
     from tracegrade.pipeline.workers import WorkerEnded
     from tracegrade.store.open import reading_store
 
@@ -84,7 +92,7 @@ def backtest(
         raise click.UsageError(f"--since is {ends}: there is no trace between the two")
     model = config.rules.semantic_model
     rules = Rules(", ".join(paths), paths, rules_at(paths))
-    with other_rules(against, paths, model) as other, reading_store(config.store_url) as connection:
+    with waiting() as said, other_rules(against, paths, model) as other:
         asked = Asked(
             rules=rules,
             other=other,
@@ -97,10 +105,17 @@ def backtest(
             **filters,
         )
         try:
-            found = judge(connection, asked, progress)
+            with reading_store(config.store_url) as connection:
+                found = judge(connection, asked, progress, said.add if store else None)
         except (NothingStored, WorkerEnded) as error:
             print_lines(f"Error: {error}", err=True)
             sys.exit(EXIT_CANNOT_TELL)
+        if store and found.changes:
+            hashes = {change.rule.id: change.rule.hash for change in found.changes}
+            times = {"since_ns": asked.since_ns, "until_ns": asked.until_ns}
+            found.stored = store_backfill(
+                config.store_url, said, hashes, tenant=asked.tenant, **times, progress=progress
+            )
     if output_format == "json":
         print_json([found.to_json()])
     elif output_format == "markdown":

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tracegrade.compare.outcomes import Tally
     from tracegrade.history.backtest.backtest import Backtest
     from tracegrade.history.backtest.changes import BeforeAndAfter, Example, RuleChange, Way
+    from tracegrade.store.backfills import StoredBackfill
 
 _RULE_COLUMNS = ("rule", "before", "after", "newly fail", "newly pass", "newly matched", "no longer matched")
 _GROUP_COLUMNS = ("rule", "agent", "release", "before", "after", "results before", "after ")
@@ -74,8 +75,19 @@ def notes(found: "Backtest") -> Iterator[str]:
     if found.gone:
         yield f"only in {found.against}: {', '.join(found.gone)}"
     yield from found.notes
+    if found.stored is not None:
+        yield from _stored(found.stored)
     if not found.changes:
         yield "Nothing to judge: no rule changed; --rule ID names one to judge all the same."
+
+
+def _stored(stored: "StoredBackfill") -> Iterator[str]:
+    subjects = f"{count(stored.subjects, 'subject')} in {count(stored.traces, 'trace')}"
+    yield f"stored as run backfill: the results of {subjects}; charts show them, alerts take them as their baseline"
+    if stored.judged_live:
+        yield f"{count(stored.judged_live, 'subject')} not stored: the rule has judged them live as it is"
+    if stored.changed:
+        yield f"{count(stored.changed, 'trace')} not stored: deleted, replaced or damaged meanwhile"
 
 
 def _headline(found: "Backtest") -> str:

@@ -1,7 +1,7 @@
 """``tracegrade results``: stored evaluations."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -19,7 +19,7 @@ from tracegrade.cli.output import (
     styled,
 )
 from tracegrade.cli.reading import ReadSettings, reading_options
-from tracegrade.cli.run_option import LIVE, check_run, run_option
+from tracegrade.cli.run_option import BACKFILL, LIVE, check_run, run_option
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
 from tracegrade.display import json_text, printable_json, printable_lines, time_text
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tracegrade.model.evaluation import Evaluation
+    from tracegrade.model.trace_result import TraceResult
     from tracegrade.store.rates import Rate
     from tracegrade.store.result_filter import ResultFilter
     from tracegrade.store.results import Result
@@ -93,7 +94,8 @@ def list_(
 
     with reading_store(settings.store_url) as connection:
         check_run(connection, filters["run"])
-        found = results(connection, ResultFilter(since_ns=since, until_ns=until, **filters), limit + 1)
+        chosen = ResultFilter(since_ns=since, until_ns=until, with_backfilled=True, **filters)
+        found = results(connection, chosen, limit + 1)
         more, found = len(found) > limit, found[:limit]
         if by is not None:
             found.sort(key=lambda result: _group(result, by))
@@ -101,6 +103,8 @@ def list_(
             print_json(evaluation.to_json() for evaluation in full_evaluations(connection, found))
             return
     others = ["time (UTC)", "outcome", "rule", "evaluation", "score", "agent", "service", "trace"]
+    if filters["run"] == LIVE and any(result.run != LIVE for result in found):
+        others.insert(-1, "run")
     columns = [name for name in (by, *(name for name in others if name != by)) if name is not None]
     cells = [
         {
@@ -112,6 +116,7 @@ def list_(
             "agent": result.agent,
             "service": result.service,
             "release": result.release,
+            "run": result.run,
             "trace": result.trace_id,
         }
         for result in found
@@ -121,7 +126,7 @@ def list_(
         columns,
         [[row[name] for name in columns] for row in cells],
         empty="No such evaluations.",
-        whole=["time (UTC)", "outcome", "trace"],
+        whole=["time (UTC)", "outcome", "run", "trace"],
         spare=[name for name in ("service", "agent") if name != by],
     )
     if more:
@@ -223,7 +228,7 @@ def show(settings: ReadSettings, output_format: str, trace_id: bytes, rule: str 
         check_run(connection, run)
         stored = stored_traces(connection, trace_id, run=run)
         stored += [session for trace in stored for session in sessions_of(connection, trace)]
-    found = [item for trace in stored for item in trace.evaluations if rule is None or item.rule_id == rule]
+    found = [item for trace in stored for item in _shown(trace, run) if rule is None or item.rule_id == rule]
     if not found:
         what = f"of rule {rule} " if rule is not None else ""
         print_line(f"No evaluations {what}of trace {trace_id.hex()}; 'tracegrade why' says why.", err=True)
@@ -233,6 +238,11 @@ def show(settings: ReadSettings, output_format: str, trace_id: bytes, rule: str 
         return
     for item in found:
         show_evaluation(item)
+
+
+def _shown(trace: "TraceResult", run: str) -> "list[Evaluation]":
+    """Those of a run; of what was judged live, also those that were backfilled."""
+    return [item for item in trace.evaluations_of_any_run if run in (LIVE, item.subject.run)]
 
 
 def show_evaluation(item: "Evaluation") -> None:
@@ -246,6 +256,8 @@ def show_evaluation(item: "Evaluation") -> None:
     if not subject.complete:
         kind = "session" if subject.kind == "session" else "trace"
         lines.append(f"incomplete {kind}: {', '.join(subject.missing)} missing")
+    if subject.run == BACKFILL:
+        lines.append("judged afterwards, by 'rules backtest --store'")
     lines += [text for text in (item.explanation, item.reason) if text]
     lines += _detail_lines(item.details, "")
     for text in lines:
@@ -283,7 +295,8 @@ def stats(
     """Show how often rules and their evaluations pass, by service.
 
     Only complete traces count; results of incomplete traces are shown in a column of their own. The line of a whole
-    rule names no evaluation.
+    rule names no evaluation. Results that 'rules backtest --store' made afterwards count too; --run backfill is of them
+    alone.
 
     With --by, the outcomes of whole rules are added up for each rule, agent, service or release. In JSON, the key of
     that name then takes the place of tenant, rule_id, evaluation and service; and coverage, the share that could be
@@ -295,8 +308,8 @@ def stats(
     from tracegrade.store.rates import rates
     from tracegrade.store.result_filter import ResultFilter
 
-    chosen = ResultFilter(since_ns=since, until_ns=until, **filters)
-    if chosen.run != LIVE and (since is not None or until is not None):
+    chosen = ResultFilter(since_ns=since, until_ns=until, with_backfilled=True, **filters)
+    if chosen.stored_as != LIVE and (since is not None or until is not None):
         raise click.UsageError("a run is counted as a whole: leave out --since and --until; 'results list' takes them")
     if by is not None:
         _show_by(settings, chosen, by, output_format)
@@ -307,15 +320,21 @@ def stats(
     if output_format == "json":
         print_json({**asdict(rate), "pass_rate": rate.pass_rate} for rate in found)
         return
+    counted = _columns(found)
     print_table(
         "",
-        ["rule", "evaluation", "service", *_COUNTED],
-        [[rate.rule_id, rate.evaluation, rate.service, *_counted(rate)] for rate in found],
+        ["rule", "evaluation", "service", *counted],
+        [[rate.rule_id, rate.evaluation, rate.service, *_counted(rate)[: len(counted)]] for rate in found],
         empty="No evaluations.",
     )
 
 
 _COUNTED = ("pass rate", "pass", "fail", "not_evaluable", "error", "incomplete")
+
+
+def _columns(found: "Sequence[Rate | Sums]") -> tuple[str, ...]:
+    """With one more where some results were judged afterwards."""
+    return (*_COUNTED, "backfilled") if any(item.backfilled for item in found) else _COUNTED
 
 
 def _counted(found: "Rate | Sums") -> list[object]:
@@ -326,6 +345,7 @@ def _counted(found: "Rate | Sums") -> list[object]:
         found.not_evaluable or None,
         found.errors or None,
         found.incomplete or None,
+        found.backfilled or None,
     ]
 
 
@@ -345,4 +365,6 @@ def _show_by(settings: ReadSettings, chosen: "ResultFilter", by: str, output_for
             {by: name, **asdict(sums), "pass_rate": sums.pass_rate, "coverage": sums.coverage} for name, sums in rows
         )
         return
-    print_table("", [by, *_COUNTED], [[name, *_counted(sums)] for name, sums in rows], empty="No evaluations.")
+    counted = _columns([sums for _, sums in rows])
+    shown = [[name, *_counted(sums)[: len(counted)]] for name, sums in rows]
+    print_table("", [by, *counted], shown, empty="No evaluations.")

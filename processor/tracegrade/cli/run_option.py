@@ -8,12 +8,14 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 LIVE = "live"
+BACKFILL = "backfill"
 
 run_option = click.option(
     "--run",
     default=LIVE,
     metavar="NAME",
-    help="Of this run, which 'replay --experiment' stored, instead of what was judged live.",
+    help="Of this run, which 'replay --experiment' stored, instead of what was judged live; 'backfill': what 'rules "
+    "backtest --store' added.",
 )
 
 

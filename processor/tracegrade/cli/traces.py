@@ -89,7 +89,8 @@ def list_(
 
     with reading_store(settings.store_url) as connection:
         check_run(connection, filters["run"])
-        found = trace_heads(connection, ResultFilter(since_ns=since, until_ns=until, **filters), limit + 1)
+        chosen = ResultFilter(since_ns=since, until_ns=until, with_backfilled=True, **filters)
+        found = trace_heads(connection, chosen, limit + 1)
     more, found = len(found) > limit, found[:limit]
     if output_format == "json":
         print_json({key: value for key, value in asdict(head).items() if key != "number"} for head in found)
@@ -256,9 +257,9 @@ def _print_trace(stored: "TraceResult") -> None:
         _print_calls(stored.tool_calls, trace.start_ns)
     for trace_id in filter(None, trace.members or ()):
         print_line(f"  trace {trace_id.hex()}")
-    if stored.evaluations:
+    if stored.evaluations_of_any_run:
         print_line()
-    for item in stored.evaluations:
+    for item in stored.evaluations_of_any_run:
         show_evaluation(item)
 
 

@@ -5,8 +5,9 @@ A record of the results journal is a `TraceResult.packed` followed by the kept s
 the two.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields
+from itertools import groupby
 from operator import itemgetter
 from struct import Struct
 from struct import error as StructError
@@ -17,13 +18,15 @@ from tracegrade.codec.packing import pack, unpack
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Pair
 from tracegrade.model.tool_call import ToolCall, ToolError
-from tracegrade.model.trace_result import RunSummary, TraceResult, TraceSummary
+from tracegrade.model.trace_result import BACKFILL, RunSummary, TraceResult, TraceSummary
 
 _VERSION = 1
 _RECORD_HEAD = Struct(">BI")  # version, length of the packed results
 _RECORD_VERSION = 2
 
 _SHARED = ("tenant", "run", "trace_id", "revision", "close_reason", "complete", "missing", "release")
+# The place of what was backfilled, by rule id; the other parts come before it.
+_BACKFILLED = 4
 _ERROR = [field.name for field in fields(ToolCall)].index("error")
 # The fields that every stored summary has, in their order; the others come after them and are read one by one.
 _values_of = itemgetter(*[field.name for field in fields(TraceSummary)][:-2])
@@ -79,6 +82,35 @@ def new_result(trace: TraceSummary, spans: bytes, tool_calls: list[ToolCall], de
         tool_calls: in their order.
         decisions: in their order, with their evaluations; all of this one trace.
     """
+    parts = (_VERSION, trace.to_json(), _call_rows(tool_calls), *_decision_parts(decisions))
+    return TraceResult(trace, spans, tool_calls, decisions, pack(to_json(parts)))
+
+
+def with_backfilled(packed: bytes, rule_ids: Collection[str], decisions: Sequence[Decision]) -> bytes:
+    """The ``packed`` of the same result in which `decisions` are all that is backfilled of the rules of these ids.
+
+    What was backfilled of other rules stays, before them; without any, the bytes are as they were judged live.
+
+    Args:
+        packed: of the result.
+        rule_ids: of those rules.
+        decisions: theirs, in the order of their rules.
+
+    Raises:
+        ResultError: as `unpack_result`.
+    """
+    try:
+        *parts, backfilled = [*_parts(packed), {}][: _BACKFILLED + 1]
+        left = {rule_id: found for rule_id, found in backfilled.items() if rule_id not in rule_ids}
+        for rule_id, of_rule in groupby(decisions, lambda decision: decision.pair.rule_id):
+            left[rule_id] = _decision_parts(list(of_rule))
+        return pack(to_json((_VERSION, *parts, left) if left else (_VERSION, *parts)))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ResultError(f"packed results cannot be read: {error}") from None
+
+
+def _decision_parts(decisions: Sequence[Decision]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """The rows of their subjects, and their own."""
     subjects: list[JudgedSubject] = []
     rows = []
     for decision in decisions:
@@ -99,8 +131,7 @@ def new_result(trace: TraceSummary, spans: bytes, tool_calls: list[ToolCall], de
                 *((decision.measured,) if decision.measured else ()),
             )
         )
-    parts = (_VERSION, trace.to_json(), _call_rows(tool_calls), _subject_rows(subjects), rows)
-    return TraceResult(trace, spans, tool_calls, decisions, pack(to_json(parts)))
+    return _subject_rows(subjects), rows
 
 
 def unpack_result(packed: bytes, spans: bytes) -> TraceResult:
@@ -110,11 +141,12 @@ def unpack_result(packed: bytes, spans: bytes) -> TraceResult:
         ResultError: `packed` is damaged or of another version.
     """
     try:
-        summary, calls, subjects, rows = _parts(packed)
-        shared = [summary[name] for name in _SHARED]
-        judged = [JudgedSubject(*shared, *row) for row in subjects]
-        decisions = [_decision(judged, row) for row in rows]
-        return TraceResult(_summary(summary), spans, [_call(row) for row in calls], decisions, packed)
+        summary, calls, subjects, rows, *backfilled = _parts(packed)
+        decisions = _decisions(summary, subjects, rows)
+        added: list[Decision] = []
+        for of_rule in backfilled[0].values() if backfilled else ():
+            added += _decisions({**summary, "run": BACKFILL}, *of_rule)
+        return TraceResult(_summary(summary), spans, [_call(row) for row in calls], decisions, packed, added)
     except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
         raise ResultError(f"packed results cannot be read: {error}") from None
 
@@ -231,6 +263,12 @@ def _call(row: list[Any]) -> ToolCall:
     if row[_ERROR] is not None:
         row[_ERROR] = ToolError(*row[_ERROR])
     return ToolCall(*row)
+
+
+def _decisions(summary: dict[str, Any], subjects: list[list[Any]], rows: list[list[Any]]) -> list[Decision]:
+    shared = [summary[name] for name in _SHARED]
+    judged = [JudgedSubject(*shared, *row) for row in subjects]
+    return [_decision(judged, row) for row in rows]
 
 
 def _decision(subjects: list[JudgedSubject], row: list[Any]) -> Decision:

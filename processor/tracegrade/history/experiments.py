@@ -25,7 +25,7 @@ from tracegrade.store.runs import (
     stored_run,
     stored_runs,
 )
-from tracegrade.store.schema import LIVE
+from tracegrade.store.schema import BACKFILL, LIVE
 from tracegrade.store.trends import Sums, mean_scores, traffic, trends
 
 _DIGITS = 4
@@ -256,7 +256,7 @@ def check_stored(connection: Connection, run: str) -> None:
     Raises:
         NoSuchRun: none has.
     """
-    if run != LIVE and run not in (known := run_names(connection)):
+    if run not in (LIVE, BACKFILL) and run not in (known := run_names(connection)):
         raise _no_run(run, known)
 
 

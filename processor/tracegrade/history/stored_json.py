@@ -11,6 +11,8 @@ from tracegrade.model.trace_result import TraceResult
 def stored_json(stored: TraceResult) -> dict[str, Any]:
     """{trace, tool_calls, evaluations, decisions, spans}; log records are among the events of their spans.
 
+    Evaluations that were made afterwards, by ``rules backtest --store``, say so by their run.
+
     Raises:
         KeptSpansError: its spans are damaged, or were stored by another version.
     """
@@ -21,7 +23,7 @@ def stored_json(stored: TraceResult) -> dict[str, Any]:
     return {
         "trace": stored.trace.to_json(),
         "tool_calls": [call.to_json() for call in stored.tool_calls],
-        "evaluations": [evaluation.to_json() for evaluation in stored.evaluations],
+        "evaluations": [evaluation.to_json() for evaluation in stored.evaluations_of_any_run],
         "decisions": [decision.to_json() for decision in stored.decisions],
         "spans": [_span_json(span) for span in spans],
     }

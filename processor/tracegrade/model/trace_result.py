@@ -8,6 +8,9 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.tool_call import ToolCall
 
+BACKFILL = "backfill"
+"""The run of results that `rules backtest --store` keeps: they stand in the row of the live trace that they judge."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
@@ -153,7 +156,8 @@ class TraceResult:
 
     ``decisions``: one for every (subject, rule) pair that matched, with its evaluations. ``spans``: the kept spans as
     `tracegrade.codec.kept_spans` packs them, b"" of a session. ``packed``: all but the spans as bytes, made once: the
-    results journal and the store hold the same.
+    results journal and the store hold the same. ``backfilled``: the decisions that `rules backtest --store` added
+    later, in the store alone; each says so by its run.
     """
 
     trace: TraceSummary
@@ -161,8 +165,14 @@ class TraceResult:
     tool_calls: list[ToolCall]
     decisions: list[Decision]
     packed: bytes = field(compare=False, repr=False)
+    backfilled: list[Decision] = field(default_factory=list)
 
     @property
     def evaluations(self) -> list[Evaluation]:
         """The evaluations of all decisions, in their order."""
         return list(chain.from_iterable([decision.evaluations for decision in self.decisions]))
+
+    @property
+    def evaluations_of_any_run(self) -> list[Evaluation]:
+        """The evaluations, then those that were backfilled."""
+        return [*self.evaluations, *chain.from_iterable([decision.evaluations for decision in self.backfilled])]

@@ -23,7 +23,11 @@ class Blocks:
 
     def add(self, number: int, evaluations: Sequence[EvaluationRow]) -> None:
         """Note the results of the trace stored under `number`."""
-        self._held[number // BLOCK_TRACES].update([(row[1], row[5]) for row in evaluations])
+        self.note(number, [(row[1], row[5]) for row in evaluations])
+
+    def note(self, number: int, held: Sequence[tuple[int, int]]) -> None:
+        """Note that the trace stored under `number` holds results of these series and outcomes."""
+        self._held[number // BLOCK_TRACES].update(held)
 
     def write(self, connection: Connection) -> None:
         """Add the notes to those stored."""

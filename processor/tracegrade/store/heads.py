@@ -94,7 +94,7 @@ def _rows(
                 break
         parts = (query.where(traces.c.number.in_(some)) for some in in_parts(numbers))
         return [row for part in parts for row in connection.execute(part)]
-    if result_filter.run != LIVE or result_filter.since_ns is not None or result_filter.until_ns is not None:
+    if result_filter.stored_as != LIVE or result_filter.since_ns is not None or result_filter.until_ns is not None:
         bounds = numbers_of(connection, result_filter)
         if bounds is None:
             return []

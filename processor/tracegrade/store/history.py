@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, func, literal_column, select, text
 
 from tracegrade.store.rates import stretches
-from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, MINUTE_NS, counts, series
+from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, LIVE, MINUTE_NS, counts, series
 
 # A minute and the counts in it, as in `SUMMED`; the columns are no wider.
 _ROW = Struct("=iiiiidd")
@@ -121,15 +121,20 @@ class PackedBins:
 
 
 class SeriesHistory:
-    """The outcomes of chosen series, judged live, by rule id, as they are stored at one moment.
+    """The outcomes of chosen series, by rule id, as they are stored at one moment.
 
     ``EVERY_TRACE`` in place of a rule id: the number of traces that each service sent, judged or not.
     """
 
-    def __init__(self, connection: Connection, rule_hashes: Collection[str], service: str | None = None) -> None:
-        """Look up the series of the rules that have these hashes now; of one service if it is named."""
+    def __init__(
+        self, connection: Connection, rule_hashes: Collection[str], service: str | None = None, run: str = LIVE
+    ) -> None:
+        """Look up the series of the rules that have these hashes now; of one service if it is named.
+
+        `run` is the live one, or `BACKFILL`.
+        """
         self._connection = connection
-        chosen = select(series).where(series.c.run == "live", series.c.present_hash.in_({*rule_hashes, EVERY_TRACE}))
+        chosen = select(series).where(series.c.run == run, series.c.present_hash.in_({*rule_hashes, EVERY_TRACE}))
         if service is not None:
             chosen = chosen.where(series.c.service == service)
         self._numbers = chosen.with_only_columns(series.c.number)

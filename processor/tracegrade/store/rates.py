@@ -7,6 +7,7 @@ from sqlalchemy import Connection, func, or_, select
 
 from tracegrade.store.result_filter import ResultFilter, of_series
 from tracegrade.store.schema import (
+    BACKFILL,
     COUNTED_MINUTES,
     DAY_MINUTES,
     EVERY_TRACE,
@@ -20,6 +21,7 @@ from tracegrade.store.schema import (
 from tracegrade.store.series import IS_EVALUATION
 
 _HOUR = 60
+_KEY = ("tenant", "rule_id", "evaluation", "service")
 # The end of a day, so that a window without an end has no single hours and minutes.
 _END_MINUTE = 2**31 // DAY_MINUTES * DAY_MINUTES
 _SUMMED = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.errors, counts.c.score_sum)
@@ -33,6 +35,7 @@ class Rate:
     stands for 4 subjects. All other numbers count stored results.
 
     Only complete traces count, unless incomplete ones were asked for; ``incomplete`` counts the results left out.
+    ``backfilled`` of the others were judged afterwards, by ``rules backtest --store``.
     """
 
     tenant: str
@@ -47,6 +50,7 @@ class Rate:
     score_sum: float
     passes: float
     fails: float
+    backfilled: int = 0
 
     @property
     def judged(self) -> int:
@@ -82,23 +86,23 @@ def rates(
         *of_series(replace(result_filter, evaluation=evaluation)),
     )
     names = matching.with_only_columns(
-        series.c.number, series.c.probability, series.c.tenant, series.c.rule_id, series.c.evaluation, series.c.service
+        series.c.number, series.c.run, series.c.probability, *(series.c[name] for name in _KEY)
     )
     keys = {
-        number: (probability, (tenant, rule, name, service))
-        for number, probability, tenant, rule, name, service in connection.execute(names)
+        number: (run == BACKFILL, probability, tuple(key))
+        for number, run, probability, *key in connection.execute(names)
     }
     query = (
         select(counts.c.series, counts.c.complete, *map(func.sum, _SUMMED))
         .where(counts.c.series.in_(matching))
         .group_by(counts.c.series, counts.c.complete)
     )
-    found: dict[tuple[str, str, str, str], Rate] = {}
+    found: dict[tuple[str, ...], Rate] = {}
     for minutes, first, last in counted_stretches(result_filter):
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
         for number, complete, passed, failed, not_evaluable, errors, score_sum in connection.execute(stretch):
-            probability, key = keys[number]
-            so_far = found.get(key) or Rate(*key, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0)
+            is_backfilled, probability, key = keys[number]
+            so_far = found.get(key) or _nothing(*key)
             if complete or count_incomplete:
                 found[key] = replace(
                     so_far,
@@ -109,6 +113,7 @@ def rates(
                     score_sum=so_far.score_sum + score_sum,
                     passes=so_far.passes + passed / probability,
                     fails=so_far.fails + failed / probability,
+                    backfilled=so_far.backfilled + is_backfilled * (passed + failed + not_evaluable + errors),
                 )
             else:
                 left_out = passed + failed + not_evaluable + errors
@@ -116,9 +121,13 @@ def rates(
     return [found[key] for key in sorted(found)]
 
 
+def _nothing(tenant: str, rule_id: str, evaluation: str, service: str) -> Rate:
+    return Rate(tenant, rule_id, evaluation, service, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0)
+
+
 def counted_stretches(result_filter: ResultFilter, longest: int = DAY_MINUTES) -> list[tuple[int, int, int]]:
     """The rows of ``counts`` for the times of `result_filter`, as `stretches` gives them; of a run, all of it."""
-    if result_filter.run != LIVE:
+    if result_filter.stored_as != LIVE:
         return [(WHOLE_RUN, 0, 0)]
     return stretches(result_filter.since_ns, result_filter.until_ns, longest)
 

@@ -14,6 +14,7 @@ from tracegrade.model.session import TURN, session_trace_id
 from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import TraceResult, TraceSummary
 from tracegrade.store.parts import in_parts
+from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import traces
 
 
@@ -29,9 +30,10 @@ _MAX_TURN_IDS = 500
 
 def stored_traces(connection: Connection, trace_id: bytes, *, run: str = "live") -> list[TraceResult]:
     """The trace, or session, of this id with all its results: one for each tenant, [] when it is not stored."""
+    stored_as = ResultFilter(run=run).stored_as
     query = (
         select(traces.c.judged, traces.c.spans)
-        .where(traces.c.trace_id == trace_id, traces.c.run == run)
+        .where(traces.c.trace_id == trace_id, traces.c.run == stored_as)
         .order_by(traces.c.tenant)
     )
     found = []

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, func, select
 
 from tracegrade.codec.json_text import storable
-from tracegrade.store.schema import LIVE, rule_texts, series, traces
+from tracegrade.store.schema import BACKFILL, LIVE, rule_texts, series, traces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultFilter:
-    """A filter of results or traces: every field that is set must match. Times are ns since 1970 UTC, end excluded."""
+    """A filter of results or traces: every field that is set must match. Times are ns since 1970 UTC, end excluded.
+
+    ``with_backfilled``: of what was judged live, also what ``rules backtest --store`` added; that alone is the run
+    ``backfill``.
+    """
 
     rule: str | None = None
     rule_hash: str | None = None
@@ -26,18 +30,25 @@ class ResultFilter:
     until_ns: int | None = None
     tenant: str | None = None
     run: str = LIVE
+    with_backfilled: bool = False
+
+    @property
+    def stored_as(self) -> str:
+        """The run of the traces that hold the results: what was backfilled is in the traces that were judged live."""
+        return LIVE if self.run == BACKFILL else self.run
 
     @property
     def asks_for_results(self) -> bool:
         """Whether the filter selects traces by their results."""
         asked = (self.rule, self.rule_hash, self.evaluation, self.agent, self.release, self.outcome)
-        return any(value is not None for value in asked)
+        return self.run == BACKFILL or any(value is not None for value in asked)
 
 
 def of_series(result_filter: ResultFilter) -> list[ColumnElement[bool]]:
     """SQL conditions on the series that `result_filter` selects; ``outcome`` and times belong to single results."""
+    with_backfilled = result_filter.with_backfilled and result_filter.run == LIVE
     conditions = _equal(
-        (series.c.run, result_filter.run),
+        (series.c.run, None if with_backfilled else result_filter.run),
         (series.c.tenant, result_filter.tenant),
         (series.c.rule_id, result_filter.rule),
         (series.c.evaluation, result_filter.evaluation),
@@ -45,6 +56,8 @@ def of_series(result_filter: ResultFilter) -> list[ColumnElement[bool]]:
         (series.c.agent, result_filter.agent),
         (series.c.release, result_filter.release),
     )
+    if with_backfilled:
+        conditions.append(series.c.run.in_((LIVE, BACKFILL)))
     if result_filter.rule_hash is not None:  # several hashes may name one rule that judges alike
         known = select(rule_texts.c.rule_hash).where(rule_texts.c.text_hash == result_filter.rule_hash).limit(1)
         conditions.append(series.c.present_hash == func.coalesce(known.scalar_subquery(), result_filter.rule_hash))
@@ -54,7 +67,7 @@ def of_series(result_filter: ResultFilter) -> list[ColumnElement[bool]]:
 def of_traces(result_filter: ResultFilter) -> list[ColumnElement[bool]]:
     """SQL conditions on the rows of traces and sessions that `result_filter` selects, as far as these rows can tell."""
     conditions = _equal(
-        (traces.c.run, result_filter.run),
+        (traces.c.run, result_filter.stored_as),
         (traces.c.tenant, result_filter.tenant),
         (traces.c.service, result_filter.service),
         (traces.c.session, result_filter.session),

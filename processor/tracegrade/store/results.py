@@ -47,6 +47,7 @@ class Result:
     agent: str
     complete: bool
     time: int
+    run: str
 
 
 def results(
@@ -98,7 +99,7 @@ def full_evaluations(connection: Connection, found: Sequence[Result]) -> list[Ev
         for number, blob in connection.execute(
             select(traces.c.number, traces.c.judged).where(traces.c.number.in_(some))
         ):
-            judged[number] = unpack_result(blob, b"").evaluations
+            judged[number] = unpack_result(blob, b"").evaluations_of_any_run
     # A trace that a higher revision or retention removed between the two queries has no values to show.
     return [judged[result.number][result.place] for result in found if result.number in judged]
 
@@ -199,4 +200,5 @@ def _result(row: Any, place: int, item: list[Any], named: Any) -> Result:
         agent=named.agent,
         complete=row.complete,
         time=time,
+        run=named.run,
     )

@@ -1,7 +1,7 @@
 """One judged trace as its row of ``traces``, which contains the rows of the views."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection
@@ -33,56 +33,20 @@ def trace_key(trace: TraceSummary) -> Key:
     return trace.own_id, trace.tenant, trace.run
 
 
-class TraceRows:
-    """The rows made from one judged trace.
+class ResultRows:
+    """The rows made from decisions on one trace, which share an origin."""
 
-    Raises:
-        TypeError: the result holds a value that no database takes.
-    """
-
-    def __init__(self, connection: Connection, series: SeriesNumbers, judged: TraceResult) -> None:
+    def __init__(
+        self, connection: Connection, series: SeriesNumbers, origin: Origin, decisions: Iterable[Decision]
+    ) -> None:
         self._connection = connection
         self._series = series
-        self._judged = judged
-        trace = judged.trace
-        self._origin: Origin = (trace.tenant, trace.run, trace.service, trace.release, trace.tracegrade)
+        self._origin = origin
         self._known = series.known(self._origin)
         self.evaluations: list[EvaluationRow] = []
         self.decisions: list[DecisionRow] = []
-        for decision in judged.decisions:
+        for decision in decisions:
             self._add(decision)
-
-    def trace_row(self, number: int, key: Key) -> tuple[Any, ...]:
-        """The row to store under `number`, in the order of the columns."""
-        trace = self._judged.trace
-        session, members = trace.session, trace.members
-        return (
-            number,
-            *key,
-            trace.revision,
-            storable(trace.service),
-            storable(session) if session is not None else None,
-            storable(trace.root_name or ""),
-            trace.close_reason,
-            bool(trace.complete),
-            trace.cut_by,
-            trace.span_count,
-            trace.call_count,
-            min(trace.start_ns, _MAX_INTEGER),
-            min(trace.end_ns, _MAX_INTEGER),
-            trace.first_received_ns,
-            trace.last_received_ns,
-            trace.closed_ns,
-            trace.first_position,
-            trace.rule_set_hash,
-            rows_to_json(self.evaluations),
-            rows_to_json(self.decisions),
-            rows_to_json(call_rows(self._judged.tool_calls)),
-            self._judged.packed,
-            self._judged.spans,
-            None if members is None else json.dumps({other.hex(): revision for other, revision in members.items()}),
-            rows_to_json(run_rows(trace.runs)),
-        )
 
     def _add(self, decision: Decision) -> None:
         pair, kind = decision.pair, decision.kind
@@ -116,6 +80,52 @@ class TraceRows:
                 series = self._series.learn(self._connection, self._origin, rule, name)
             found.append((series, value))
         return found
+
+
+class TraceRows(ResultRows):
+    """The rows made from one judged trace.
+
+    Raises:
+        TypeError: the result holds a value that no database takes.
+    """
+
+    def __init__(self, connection: Connection, series: SeriesNumbers, judged: TraceResult) -> None:
+        self._judged = judged
+        trace = judged.trace
+        origin = (trace.tenant, trace.run, trace.service, trace.release, trace.tracegrade)
+        super().__init__(connection, series, origin, judged.decisions)
+
+    def trace_row(self, number: int, key: Key) -> tuple[Any, ...]:
+        """The row to store under `number`, in the order of the columns."""
+        trace = self._judged.trace
+        session, members = trace.session, trace.members
+        return (
+            number,
+            *key,
+            trace.revision,
+            storable(trace.service),
+            storable(session) if session is not None else None,
+            storable(trace.root_name or ""),
+            trace.close_reason,
+            bool(trace.complete),
+            trace.cut_by,
+            trace.span_count,
+            trace.call_count,
+            min(trace.start_ns, _MAX_INTEGER),
+            min(trace.end_ns, _MAX_INTEGER),
+            trace.first_received_ns,
+            trace.last_received_ns,
+            trace.closed_ns,
+            trace.first_position,
+            trace.rule_set_hash,
+            rows_to_json(self.evaluations),
+            rows_to_json(self.decisions),
+            rows_to_json(call_rows(self._judged.tool_calls)),
+            self._judged.packed,
+            self._judged.spans,
+            None if members is None else json.dumps({other.hex(): revision for other, revision in members.items()}),
+            rows_to_json(run_rows(trace.runs)),
+        )
 
 
 def run_rows(runs: Sequence[RunSummary]) -> list[tuple[Any, ...]]:

@@ -52,7 +52,7 @@ class RunNumbers:
 
 def numbers_of(connection: Connection, result_filter: ResultFilter) -> tuple[int, int] | None:
     """The lowest and highest number that a trace selected by `result_filter` may have; None when there is none."""
-    if result_filter.run == LIVE:
+    if result_filter.stored_as == LIVE:
         return number_range(connection, result_filter.since_ns, result_filter.until_ns)
     query = select(func.min(runs.c.first_number), func.max(runs.c.last_number)).where(runs.c.name == result_filter.run)
     if result_filter.tenant is not None:

@@ -31,6 +31,8 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from tracegrade.model import trace_result
+
 # Columns hold an index into a tuple: only append.
 OUTCOMES = ("pass", "fail", "not_evaluable", "error")
 DECISION_KINDS = ("evaluated", "not_matched", "sampled_out", "not_evaluable", "error")
@@ -38,10 +40,12 @@ SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
 ALERT_STATES = ("firing", "resolved")
 
 # The newest migration in migrations/versions.
-VERSION = "0012"
+VERSION = "0013"
 
-# `run` of what a judge stored as it came in; every other run has a row in `runs`.
+# `run` of what a judge stored as it came in; every other run has a row in `runs`, but for BACKFILL: its results are in
+# the rows of live traces, counted by the same minutes, with a row in `backfills`.
 LIVE = "live"
+BACKFILL = trace_result.BACKFILL
 
 # `series.evaluation` of the series that hold a rule's decisions, which combine its evaluations.
 WHOLE_RULE = ""
@@ -75,7 +79,7 @@ series = Table(
     ),
     Column("key", LargeBinary(16), nullable=False, unique=True, doc="hash of all columns up to `tracegrade`"),
     Column("tenant", Text, nullable=False, doc="whose results"),
-    Column("run", Text, nullable=False, doc="`live`, or the name of a run in `runs`"),
+    Column("run", Text, nullable=False, doc="`live`, the name of a run in `runs`, or `backfill`"),
     Column("rule_id", Text, nullable=False, doc="the rule; empty for the series that count traces, judged or not"),
     Column(
         "rule_hash", Text, nullable=False, doc="the rule's hash as results carry it: changes with what the rule judges"
@@ -402,6 +406,22 @@ runs = Table(
     info={"about": "Runs: named sets of results that `replay --experiment` stored. What judges live has no row."},
 )
 Index("runs_by_experiment", runs.c.tenant, runs.c.experiment)
+
+# The results themselves are in the rows of the live traces that they judge: what deletes or replaces a trace takes them
+# along. Here is no id of a trace.
+backfills = Table(
+    "backfills",
+    metadata,
+    Column("tenant", Text, primary_key=True, doc="whose"),
+    Column("rule_id", Text, primary_key=True, doc="the rule"),
+    Column("rule_hash", Text, nullable=False, doc="the hash of the rule that judged"),
+    Column("made_ns", BigInteger, nullable=False, doc="when it was made"),
+    Column("since_ns", BigInteger, nullable=False, doc="its traces were first received from then on"),
+    Column("until_ns", BigInteger, nullable=False, doc="and before this time"),
+    Column("subjects", Integer, nullable=False, doc="how many subjects were judged"),
+    Column("complete", Boolean, nullable=False, doc="whether all of it was stored"),
+    info={"about": "What `rules backtest --store` judged afterwards: the latest of each rule."},
+)
 
 suites = Table(
     "suites",

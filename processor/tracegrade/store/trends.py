@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, func, literal_column, select, text
+from sqlalchemy import ColumnElement, Connection, func, literal_column, or_, select, text
 
 from tracegrade.store.rates import counted_stretches
 from tracegrade.store.result_filter import ResultFilter, of_series
 from tracegrade.store.schema import (
+    BACKFILL,
     COUNTED_MINUTES,
     EVERY_TRACE,
     LIVE,
@@ -40,6 +41,7 @@ class Sums:
     """Sums of outcomes; ``passes`` and ``fails`` are estimates for all subjects if only a sample was judged.
 
     They include incomplete traces only where the rule counts those; ``incomplete`` counts the results left out.
+    ``backfilled`` of the others were judged afterwards, by ``rules backtest --store``.
     """
 
     passed: int = 0
@@ -49,6 +51,7 @@ class Sums:
     incomplete: int = 0
     passes: float = 0.0
     fails: float = 0.0
+    backfilled: int = 0
 
     def __add__(self, other: "Sums") -> "Sums":
         return Sums(
@@ -59,6 +62,7 @@ class Sums:
             self.incomplete + other.incomplete,
             self.passes + other.passes,
             self.fails + other.fails,
+            self.backfilled + other.backfilled,
         )
 
     @property
@@ -159,7 +163,9 @@ def begins_ns(connection: Connection, result_filter: ResultFilter) -> int | None
         query = select(counts.c.minute).where(counts.c.minutes == minutes, counts.c.minute > first - minutes)
         if result_filter.until_ns is not None:
             query = query.where(counts.c.minute <= (result_filter.until_ns - 1) // MINUTE_NS)
-        query = query.where(counts.c.series.in_(chosen)).order_by(counts.c.minute)
+        # What was taken back, such as an earlier backfill, leaves counts of nothing.
+        query = query.where(counts.c.series.in_(chosen), or_(*(column > 0 for column in _SUMMED)))
+        query = query.order_by(counts.c.minute)
         found = connection.execute(query.limit(1)).scalar()
         if found is None:
             return None
@@ -178,9 +184,12 @@ def _added_up(
     conditions = (rules, *of_series(replace(result_filter, evaluation=WHOLE_RULE)))
     keys = [func.coalesce(series.c[_COLUMNS.get(name, name)], "") for name in by]
     named = connection.execute(
-        select(series.c.number, series.c.rule_id, series.c.probability, *keys).where(*conditions)
+        select(series.c.number, series.c.rule_id, series.c.run, series.c.probability, *keys).where(*conditions)
     )
-    rows = {number: (rule_id in counting_incomplete, weight, tuple(key)) for number, rule_id, weight, *key in named}
+    rows = {
+        number: (rule_id in counting_incomplete, run == BACKFILL, weight, tuple(key))
+        for number, rule_id, run, weight, *key in named
+    }
     step = literal_column("0") if step_minutes is None else counts.c.minute // literal_column(str(int(step_minutes)))
     # By series here, and by name below: grouping by name in SQL takes twice as long.
     query = (
@@ -194,12 +203,14 @@ def _added_up(
     for minutes, first, last in counted_stretches(result_filter, longest):
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
         for number, start, complete, *row in connection.execute(stretch):
-            counts_all, probability, key = rows[number]
+            counts_all, is_backfilled, probability, key = rows[number]
             passed, failed, not_evaluable, errors = map(int, row)
+            whole = passed + failed + not_evaluable + errors
             if complete or counts_all:
-                some = Sums(passed, failed, not_evaluable, errors, 0, passed / probability, failed / probability)
+                weighted = passed / probability, failed / probability
+                some = Sums(passed, failed, not_evaluable, errors, 0, *weighted, whole if is_backfilled else 0)
             else:
-                some = Sums(incomplete=passed + failed + not_evaluable + errors)
+                some = Sums(incomplete=whole)
             steps = found.setdefault(key, {})
             steps[int(start)] = steps[start] + some if start in steps else some
     return found

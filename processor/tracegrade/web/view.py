@@ -104,6 +104,7 @@ class View:
             since_ns=since_ns,
             until_ns=until_ns,
             run=self.run,
+            with_backfilled=True,
         )
 
     def address(self, path: str | None = None, **changed: str | None) -> str:

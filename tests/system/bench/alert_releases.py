@@ -96,6 +96,10 @@ class History:
                     found[key] = bins[low:high]
         return found
 
+    def backfilled(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Sequence[Bin]]:
+        """See `tracegrade.alert.read.History.backfilled`."""
+        return {}
+
     def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
         """See `tracegrade.alert.look.History.totals`."""
         return {key: total(item.outcomes for item in bins) for key, bins in self.bins(rule_id, window).items()}

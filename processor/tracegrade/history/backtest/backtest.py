@@ -1,8 +1,9 @@
 """Judges stored traces by changed rules, and says what that changes."""
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TypeAlias
 
 from sqlalchemy import Connection
 
@@ -20,13 +21,15 @@ from tracegrade.pipeline.rejudge import KeptEnough, rejudged
 from tracegrade.pipeline.workers import ReplayJob
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.arrivals import first_arrival
+from tracegrade.store.backfills import JudgedAfter, StoredBackfill
 from tracegrade.store.kept_traces import KeptTrace, kept_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rule_texts import rule_sets_so_far, rules_of
 from tracegrade.store.run_numbers import numbers_of
-from tracegrade.store.schema import LIVE
+from tracegrade.store.schema import BACKFILL, LIVE
 
-_RUN = "backtest"
+Keep: TypeAlias = Callable[[JudgedAfter], None]
+"""Keeps what the changed rules said of a trace, to store it."""
 
 
 class NothingStored(BacktestError):
@@ -70,7 +73,8 @@ class Backtest:
 
     ``against`` names the other side. ``traces``: how many were judged; ``not_kept``: how many were left out, since what
     a rule reads was not kept of them. ``left_alone``: by id, why rules were not judged by. ``gone``: the rules that
-    only the other side has. ``alerts``: when alerts would have fired, None when no rule has any.
+    only the other side has. ``alerts``: when alerts would have fired, None when no rule has any. ``stored``: how much
+    was stored, None when that was not asked for.
     """
 
     against: str
@@ -84,6 +88,7 @@ class Backtest:
     gone: Sequence[str] = ()
     alerts: Preview | None = None
     notes: Sequence[str] = ()
+    stored: StoredBackfill | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object."""
@@ -105,6 +110,7 @@ class Backtest:
             "left_alone": dict(self.left_alone),
             "gone": list(self.gone),
             "notes": list(self.notes),
+            "stored": None if self.stored is None else asdict(self.stored),
         }
 
 
@@ -126,8 +132,8 @@ def _change_json(change: RuleChange) -> dict[str, JsonValue]:
     }
 
 
-def backtest(connection: Connection, asked: Asked, progress: Progress = unseen) -> Backtest:
-    """Judge the stored traces by the rules that changed; `progress` shows how far it is.
+def backtest(connection: Connection, asked: Asked, progress: Progress = unseen, keep: Keep | None = None) -> Backtest:
+    """Judge the stored traces by the rules that changed; `progress` shows how far it is, `keep` gets the decisions.
 
     Raises:
         BacktestError: a rule that is named is not there.
@@ -145,15 +151,18 @@ def backtest(connection: Connection, asked: Asked, progress: Progress = unseen) 
     found.left_alone, found.gone, found.paths = chosen.left_alone, chosen.gone, rule_set.paths
     if chosen.ids:
         began_ns = asked.since_ns if began_ns is None else max(began_ns, asked.since_ns)
-        _Run(connection, replace(asked, since_ns=began_ns), chosen, found).judge(progress)
+        _Run(connection, replace(asked, since_ns=began_ns), chosen, found, keep).judge(progress)
     return found
 
 
 class _Run:
     """One backtest while it is made."""
 
-    def __init__(self, connection: Connection, asked: Asked, chosen: Chosen, found: Backtest) -> None:
+    def __init__(
+        self, connection: Connection, asked: Asked, chosen: Chosen, found: Backtest, keep: Keep | None
+    ) -> None:
         self._connection = connection
+        self._keep = keep
         self._asked = asked
         self._found = found
         self._rules = asked.rules.rule_set.only(chosen.ids)
@@ -213,12 +222,12 @@ class _Run:
             prices = tuple(asked.settings.prices.items())
             other = OtherRules(tuple(asked.other.paths), ids, asked.semantic_model, prices)
         enough = KeptEnough(read, asked.settings, rule_sets_so_far(self._connection))
-        showing = Showing(enough, other, asked.agent, asked.release)
+        showing = Showing(enough, other, asked.agent, asked.release, whole=self._keep is not None)
         return ReplayJob(
             asked.rules.paths,
             asked.semantic_model,
             self._rules.hash,
-            _RUN,
+            BACKFILL,
             asked.settings.tool_aliases,
             asked.settings.prices,
             showing,
@@ -234,6 +243,8 @@ class _Run:
         before = shown.before if self._live is None else self._live.said(kept.decisions)
         of = TraceOfSaid(kept.number, trace.trace_id.hex(), trace.complete)
         self._found.traces += 1
+        if self._keep is not None and shown.decisions:
+            self._keep(JudgedAfter(kept.number, trace.trace_id, trace.tenant, trace.revision, shown.decisions))
         self._changes.add(of, before or (), shown.after)
         if self._minutes.rules:
             self._minutes.add(trace.tenant, trace.complete, trace.last_received_ns, shown.after)

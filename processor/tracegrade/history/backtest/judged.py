@@ -36,11 +36,15 @@ class Said(NamedTuple):
 
 
 class SaidOfTrace(NamedTuple):
-    """What the changed rules said of the trace with this number, and what the others did: None, live did."""
+    """What the changed rules said of the trace with this number, and what the others did: None, live did.
+
+    ``decisions``: those of the changed rules whole, when they are to be stored.
+    """
 
     number: int
     after: list[Said]
     before: list[Said] | None
+    decisions: Sequence[Decision] = ()
 
 
 class LeftOut(NamedTuple):
@@ -77,13 +81,14 @@ def _read(other: OtherRules) -> tuple[RuleSet, Prices]:
 class Showing:
     """Shows a judged trace: `pipeline.workers.ReplayJob.show`.
 
-    ``agent`` and ``release`` choose traces, None takes all.
+    ``agent`` and ``release`` choose traces, None takes all. ``whole``: show decisions whole, to store them.
     """
 
     enough: KeptEnough
     other: OtherRules | None
     agent: str | None
     release: str | None
+    whole: bool = False
 
     def __call__(self, judged: Judged) -> Shown:
         """What was said of a trace."""
@@ -97,7 +102,8 @@ class Showing:
         if self.other is not None:
             rule_set, prices = self.other.read()
             before = list(map(said, judge_extraction(extraction, rule_set, cost_of=prices).decisions))
-        return SaidOfTrace(judged.sequence, list(map(said, judged.decisions)), before)
+        decisions = [item for item in judged.decisions if item.kind != "sampled_out"] if self.whole else ()
+        return SaidOfTrace(judged.sequence, list(map(said, judged.decisions)), before, decisions)
 
 
 def said(decision: Decision) -> Said:

@@ -37,7 +37,13 @@ Time: TypeAlias = Annotated[
 ]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
 RunName: TypeAlias = Annotated[
-    str, Field(min_length=1, max_length=1000, description="Only of this run; without it, of what was judged live")
+    str,
+    Field(
+        min_length=1,
+        max_length=1000,
+        description="Only of this run; without it, of what was judged live, and of `backfill`: what `rules backtest "
+        "--store` judged afterwards",
+    ),
 ]
 # In a path: a route ignores everything after a line break.
 PathName: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\n]+$")]

@@ -88,6 +88,7 @@ class RateDocument(Document):
     score_sum: float
     passes: float = Field(description="Estimate for all subjects where only a sample is judged")
     fails: float
+    backfilled: int = Field(description="Results that `rules backtest --store` made afterwards")
     pass_rate: float | None
 
 
@@ -108,6 +109,7 @@ class StepDocument(Document):
     incomplete: int
     passes: float
     fails: float
+    backfilled: int = Field(description="Results that `rules backtest --store` made afterwards")
     pass_rate: float | None
 
 
@@ -137,7 +139,9 @@ def list_results(sources: ApiSources, query: Annotated[ResultsQuery, Query()]) -
     """Evaluations that all the parameters choose, in pages."""
     trace_id = None if query.trace_id is None else bytes.fromhex(query.trace_id)
     chosen = query.model_dump(include={"rule", "outcome", "service", "agent", "release", "session", "run"})
-    result_filter = ResultFilter(trace_id=trace_id, since_ns=query.since, until_ns=query.until, **chosen)
+    result_filter = ResultFilter(
+        trace_id=trace_id, since_ns=query.since, until_ns=query.until, with_backfilled=True, **chosen
+    )
     with sources.store() as connection:
         check_stored(connection, query.run)
         found = results(connection, result_filter, query.limit + 1, before=read_cursor(query.cursor))
@@ -151,7 +155,7 @@ def list_rates(sources: ApiSources, query: Annotated[RatesQuery, Query()]) -> Ex
     """Pass rates of rules and of their evaluations, as `tracegrade results stats` shows them."""
     since_ns, until_ns = _window(query)
     chosen = query.model_dump(include={"rule", "service", "agent", "release"})
-    result_filter = ResultFilter(since_ns=since_ns, until_ns=until_ns, **chosen)
+    result_filter = ResultFilter(since_ns=since_ns, until_ns=until_ns, with_backfilled=True, **chosen)
     with sources.store() as connection:
         found = rates(connection, result_filter, evaluation=None)
     return ExactJson({"items": [{**asdict(rate), "pass_rate": rate.pass_rate} for rate in found]})
@@ -169,7 +173,7 @@ def list_trends(sources: ApiSources, query: Annotated[TrendsQuery, Query()]) -> 
     with sources.store() as connection:
         found = trends(
             connection,
-            ResultFilter(since_ns=since_ns, until_ns=until_ns, **chosen),
+            ResultFilter(since_ns=since_ns, until_ns=until_ns, with_backfilled=True, **chosen),
             (DIMENSIONS[query.by],),
             step_minutes=step_minutes,
             counting_incomplete=counting,

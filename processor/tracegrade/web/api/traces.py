@@ -200,7 +200,7 @@ def list_traces(sources: ApiSources, query: Annotated[TracesQuery, Query()]) -> 
         check_stored(connection, query.run)
         found = trace_heads(
             connection,
-            ResultFilter(since_ns=query.since, until_ns=query.until, **chosen),
+            ResultFilter(since_ns=query.since, until_ns=query.until, with_backfilled=True, **chosen),
             query.limit + 1,
             before=NEWEST if after is None else after[0],
         )
