@@ -211,3 +211,34 @@ def test_waiting_ends_when_the_run_does(start: Start) -> None:
     with pytest.raises(Stopped):
         asking.model().ask(MESSAGES, [], [])
     assert asking.server.requests == []
+
+
+def test_the_end_of_a_run_breaks_off_requests_under_way(start: Start) -> None:
+    came, left = threading.Event(), threading.Event()
+
+    def hang(body: Any) -> Answer:
+        came.set()
+        assert left.wait(30)
+        return saying("late")
+
+    asking = start(hang)
+    ended: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            asking.model().ask(MESSAGES, TOOLS, ["f"])
+        except BaseException as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert came.wait(10)
+    asking.stop.set()
+    asking.client.close()
+    thread.join(5)  # of the 60 s that an answer may take
+    left.set()
+    assert not thread.is_alive()
+    assert [type(error) for error in ended] == [Stopped]
+    with pytest.raises(Stopped):  # nothing is connected any more
+        asking.model().ask(MESSAGES, TOOLS, ["f"])
+    assert len(asking.server.requests) == 1

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -139,40 +138,9 @@ def described_run(
     config: "Config",
 ) -> "Run":
     """What is known of a run before anything is judged; `selection` says what of `source` is in it, and how."""
-    import time
+    from tracegrade.history.new_run import new_run
 
-    from tracegrade.history.git_revision import git_revision
-    from tracegrade.pipeline.version import tracegrade_version
-    from tracegrade.store.runs import Run
-
-    now_ns = time.time_ns()
-    return Run(
-        tenant=TENANT,
-        name="",
-        experiment=experiment,
-        begun_ns=now_ns,
-        written_ns=now_ns,
-        labels=labels,
-        source=source,
-        selection=selection,
-        rule_set_hash=rule_set.hash,
-        judgement_hash=rule_set.judgement_hash,
-        settings_hash=config.settings_hash,
-        rules={
-            rule.id: {
-                "hash": rule.hash,
-                "level": rule.level,
-                "status": rule.status,
-                "incomplete": rule.incomplete,
-                "path": rule_set.paths[rule.id],
-                "scored_by": "overall" if rule.is_suite else "pass_rate",
-            }
-            for rule in rule_set.rules
-        },
-        tracegrade=tracegrade_version(),
-        git_revision=git_revision(Path.cwd()),
-        releases=[],
-    )
+    return new_run(TENANT, experiment, labels, source, selection, rule_set, config)
 
 
 def print_run(config: "Config", recording: "RecordedRun") -> None:

@@ -153,6 +153,11 @@ class RecordedRun:
             self.fail(error)
 
     @property
+    def tenant(self) -> str:
+        """Whose it is."""
+        return next(iter(self._begun.values())).tenant
+
+    @property
     def begun_ns(self) -> int:
         """When it was begun, also by an earlier process; ns since 1970 UTC."""
         return next(iter(self._begun.values())).begun_ns
@@ -183,13 +188,13 @@ class RecordedRun:
         if len(self._waiting) >= _BATCH_RECORDS or self._waiting_bytes >= _BATCH_BYTES:
             self._write()
 
-    def add_now(self, results: Sequence[TraceResult]) -> None:
+    def add_now(self, results: Sequence[TraceResult], also: Callable[[Connection], None] = lambda _: None) -> None:
         """Store `results` at once, in one short transaction: a process that is killed then loses none of them.
 
-        Raises as `add`.
+        What `also` writes is in the same transaction; when it raises, nothing is stored. Otherwise raises as `add`.
         """
         self._waiting += results
-        self._write()
+        self._write(also)
 
     def complete(self) -> None:
         """Store the rest, and note that this is all. Raises as `add`."""
@@ -202,16 +207,19 @@ class RecordedRun:
             for tenant in self._begun:
                 note_gate(connection, tenant, self.name, word)
 
-    def _write(self) -> None:
+    def _write(self, also: Callable[[Connection], None] = lambda _: None) -> None:
         batch, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if not batch:
             return
         self._is_new = False
         with _store_errors(self._broken_off):
-            self._writer.write_those(lambda connection: self._allowed(connection, batch))
+            self._writer.write_those(lambda connection: self._allowed(connection, batch, also))
 
-    def _allowed(self, connection: Connection, batch: Sequence[TraceResult]) -> list[TraceResult]:
+    def _allowed(
+        self, connection: Connection, batch: Sequence[TraceResult], also: Callable[[Connection], None]
+    ) -> list[TraceResult]:
         """What of `batch` is stored in this transaction, in which no deletion can come between looking and writing."""
+        also(connection)
         for tenant in {result.trace.tenant for result in batch}:
             if tenant not in self._begun:
                 asked = replace(next(iter(self._begun.values())), tenant=tenant)

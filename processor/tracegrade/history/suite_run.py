@@ -10,7 +10,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
+from typing import Protocol
 
 from sqlalchemy import Connection, select
 
@@ -85,6 +87,26 @@ def trace_id_of(run: RecordedRun, unit: Unit) -> bytes:
     return blake2b(text.encode(), digest_size=16).digest()
 
 
+class Watch(Protocol):
+    """Somebody who is told how a suite's run goes, and has a say in what is stored."""
+
+    def stored(self, connection: Connection, run: ModelRun, results: Sequence[CaseResult]) -> None:
+        """`results` of `run` are being stored, in this transaction; when this raises, they are not."""
+        ...
+
+    def ended(self, run: ModelRun) -> None:
+        """All units of `run` are stored, or it has a ``problem``."""
+        ...
+
+
+class _Nobody:
+    def stored(self, connection: Connection, run: ModelRun, results: Sequence[CaseResult]) -> None:
+        pass
+
+    def ended(self, run: ModelRun) -> None:
+        pass
+
+
 def run_suite(
     suite: Suite,
     runs: Sequence[ModelRun],
@@ -93,6 +115,7 @@ def run_suite(
     settings_hash: str,
     connect: Callable[[], AbstractContextManager[Connection]],
     stop: threading.Event,
+    watch: Watch | None = None,
 ) -> Iterator[CaseResult]:
     """Run every unit that is not stored; gives the result of each, stored.
 
@@ -103,13 +126,15 @@ def run_suite(
         settings: of ``traces``.
         settings_hash: stored with each result.
         connect: a connection to the store of `runs`.
-        stop: set to end the run at the next chance.
+        stop: set to end the run at once; runs that are not complete stay so.
+        watch: told how it goes.
 
     Raises:
         SuiteError: the environment turns the SDK off.
         StoreError: the store cannot be written.
     """
     check_sdk()
+    watch = watch or _Nobody()
     slots = threading.BoundedSemaphore(asking.max_parallel) if asking.max_parallel else None
     clients = {run.target.provider_name: ModelClient(run.target.provider, stop) for run in runs}
     plans: list[Plan] = []
@@ -122,7 +147,7 @@ def run_suite(
             )
             units = _left(connection, suite, run, asking.repeat)
             plans.append(_plan(suite, run, model, asking.system_prompt(suite, target), units))
-            by_plan[run.name] = run, CaseJudge(suite, settings, run.name, settings_hash)
+            by_plan[run.name] = run, CaseJudge(suite, settings, run.recording, settings_hash)
     try:
         for batch in run_plans(plans, stop):
             results: dict[str, list[TraceResult]] = {}
@@ -132,12 +157,14 @@ def run_suite(
                     results.setdefault(done.plan.name, []).append(judge.judged(done.ran))
             for name, found in results.items():
                 run = by_plan[name][0]
-                run.recording.add_now(found)
-                for result in found:
-                    yield case_result(result, suite.rule.id, run.target)
+                cases = [case_result(result, suite.rule.id, run.target) for result in found]
+                run.recording.add_now(found, partial(watch.stored, run=run, results=cases))
+                yield from cases
             for done in batch:
                 if isinstance(done, PlanDone):
-                    _end(by_plan[done.plan.name][0], done.problem)
+                    run = by_plan[done.plan.name][0]
+                    _end(run, done.problem)
+                    watch.ended(run)
     finally:
         stop.set()
         for client in clients.values():
@@ -156,7 +183,7 @@ def _plan(suite: Suite, run: ModelRun, model: AskedModel, system_prompt: str, un
 
 def _left(connection: Connection, suite: Suite, run: ModelRun, repeat: int) -> list[Unit]:
     """The units of a run that are not stored; all repetitions of the first case, then those of the next."""
-    query = select(traces.c.trace_id).where(traces.c.run == run.name)
+    query = select(traces.c.trace_id).where(traces.c.tenant == run.recording.tenant, traces.c.run == run.name)
     known = {bytes(trace_id) for trace_id in connection.execute(query).scalars()}
     units = [Unit(case, number) for case in suite.cases for number in range(1, repeat + 1)]
     left = [unit for unit in units if trace_id_of(run.recording, unit) not in known]
@@ -175,9 +202,10 @@ def _end(run: ModelRun, problem: ModelError | None) -> None:
 class CaseJudge:
     """Judges runs of cases, each a whole trace, with the judge's own objects."""
 
-    def __init__(self, suite: Suite, settings: TracesSettings, run: str, settings_hash: str) -> None:
+    def __init__(self, suite: Suite, settings: TracesSettings, run: RecordedRun, settings_hash: str) -> None:
         self._rule_set = suite.rule_set
-        self._run = run
+        self._run = run.name
+        self._tenant = run.tenant
         self._settings_hash = settings_hash
         self._settings = without_bounds(settings)
         self._settings.keep(settings.kept_attributes | SUITE_ATTRIBUTES)
@@ -188,6 +216,6 @@ class CaseJudge:
         judge = RecordJudge(
             self._settings, self._rule_set, ClosedTraces(), run=self._run, set_aside=aside if ran.problem else {}
         )
-        record = Record(0, 1, 0, "default", Signal.TRACES, Encoding.PROTOBUF, ran.spans, ran.payload)
+        record = Record(0, 1, 0, self._tenant, Signal.TRACES, Encoding.PROTOBUF, ran.spans, ran.payload)
         found = [*judge.read(record), *judge.end()]
         return stored_result_of(found[0], self._run, self._settings_hash)

@@ -4,24 +4,28 @@ Source: https://platform.openai.com/docs/api-reference/chat/create, and what ser
 """
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
+from weakref import WeakSet
 
 import urllib3
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError, NewConnectionError
 from urllib3.exceptions import TimeoutError as LateError
 
 from tracegrade.display import printable, without_secrets
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue, encodable
-from tracegrade.models.pace import Pace
+from tracegrade.models.pace import Pace, Stopped
 from tracegrade.models.settings import ProviderSettings
 
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
@@ -85,6 +89,7 @@ class ModelClient:
             now: a clock, in s since 1970 UTC.
         """
         self._provider = provider
+        self._stop = stop
         self._pace = pace or Pace(provider.a_minute, stop)
         self._now = now
         self._url = f"{provider.base_url}/chat/completions"
@@ -95,7 +100,8 @@ class ModelClient:
         }
         if provider.api_key is not None:
             self._headers["authorization"] = f"Bearer {provider.api_key.get_secret_value()}"
-        self._pool = _pool(provider)
+        self._sockets: WeakSet[Any] = WeakSet()
+        self._pool = _pool(provider, self._opened)
 
     def ask(self, body: dict[str, Any]) -> Answer:
         """The answer to one request, tried again where that helps.
@@ -110,7 +116,11 @@ class ModelClient:
             begun_ns = time.time_ns()
             try:
                 return Answer(self._attempt(payload), begun_ns, time.time_ns())
-            except _WorthAnotherTry as error:
+            except ModelError as error:
+                if self._stop.is_set():  # then `close` may be what broke it off
+                    raise Stopped from None
+                if not isinstance(error, _WorthAnotherTry):
+                    raise
                 self._wait_after(error, attempt)
         raise AssertionError("the last attempt raises")
 
@@ -209,15 +219,26 @@ class ModelClient:
         return value
 
     def close(self) -> None:
-        """Close idle connections; a request under way ends by its time-out, in its own thread."""
+        """Close all connections. After the run ended: what is under way is broken off, so that no model works on it."""
         self._pool.clear()
+        for opened in list(self._sockets):
+            with suppress(OSError):  # closed already
+                # As a plain socket: that of TLS would forget its state while another thread reads from it.
+                socket.socket.shutdown(opened, socket.SHUT_RDWR)
+
+    def _opened(self, opened: Any) -> None:
+        """Note a socket that was connected just now. Raises `Stopped` when the run ended meanwhile."""
+        self._sockets.add(opened)
+        if self._stop.is_set():
+            raise Stopped
 
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _pool(provider: ProviderSettings) -> urllib3.PoolManager:
+def _pool(provider: ProviderSettings, opened: Callable[[Any], None]) -> urllib3.PoolManager:
+    """Connections to the provider, or to the proxy that the environment names; `opened` is told the socket of each."""
     url = urlsplit(provider.base_url)
     options: dict[str, Any] = {
         "num_pools": 1,
@@ -226,6 +247,23 @@ def _pool(provider: ProviderSettings) -> urllib3.PoolManager:
         "timeout": urllib3.Timeout(total=provider.timeout),
     }
     proxy = getproxies().get(url.scheme)
+    found = urllib3.PoolManager(**options)
     if proxy and not proxy_bypass(url.netloc):
-        return urllib3.ProxyManager(proxy, **options)
-    return urllib3.PoolManager(**options)
+        found = urllib3.ProxyManager(proxy, **options)
+    found.pool_classes_by_scheme = {
+        "http": _telling(HTTPConnectionPool, opened),
+        "https": _telling(HTTPSConnectionPool, opened),
+    }
+    return found
+
+
+def _telling(pool: type[HTTPConnectionPool], opened: Callable[[Any], None]) -> type[HTTPConnectionPool]:
+    """A class of pools as `pool`, whose connections tell `opened` of their sockets."""
+    kind: Any = pool.ConnectionCls
+
+    class Connection(kind):  # type: ignore[misc]  # of one of two classes
+        def connect(self) -> None:
+            super().connect()
+            opened(self.sock)
+
+    return type(pool.__name__, (pool,), {"ConnectionCls": Connection})

@@ -1,11 +1,13 @@
 """Runs the cases of a suite with several models: providers beside each other, models of one provider in turn.
 
-Threads, since they mostly wait for models. They give up at once when the run is ended: what is under way is left.
+Threads, since they mostly wait for models. When the run is ended, what is done by then is still given, and what is
+under way is left.
 """
 
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
@@ -18,6 +20,7 @@ from tracegrade.suites.suite import SuiteCase
 # A kill costs what is not stored yet: for each thread the unit that it runs, and one that waits to be stored.
 _AHEAD = 2
 _MOST_THREADS = 1000
+_LOOK_EVERY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ def run_plans(plans: Sequence[Plan], stop: threading.Event) -> Iterator[list[Don
 
     Args:
         plans: at most one for each model.
-        stop: set by the caller to end it; set here when the caller goes no further.
+        stop: set by the caller, or another thread, to end it; set here when the caller goes no further.
     """
     results: _Results = queue.SimpleQueue()
     rooms = {plan.name: threading.Semaphore(_AHEAD * plan.at_a_time) for plan in plans}
@@ -86,9 +89,8 @@ def run_plans(plans: Sequence[Plan], stop: threading.Event) -> Iterator[list[Don
     left = len(plans)
     try:
         while left:
-            batch = [results.get()]
-            while not results.empty():
-                batch.append(results.get())
+            if not (batch := _next_batch(results, stop)):
+                return
             done: list[Done] = []
             for item in batch:
                 if isinstance(item, _Crashed):
@@ -103,6 +105,20 @@ def run_plans(plans: Sequence[Plan], stop: threading.Event) -> Iterator[list[Don
         stop.set()
         for room in rooms.values():  # who waits there sees that it is over
             room.release(_MOST_THREADS)
+
+
+def _next_batch(results: _Results, stop: threading.Event) -> "list[Done | _Crashed]":
+    """All that is done by now, at least one; nothing when the run is ended and all was given."""
+    batch: list[Done | _Crashed] = []
+    while not batch:
+        is_over = stop.is_set()
+        with suppress(queue.Empty):
+            batch.append(results.get(timeout=0 if is_over else _LOOK_EVERY_S))
+        if is_over:
+            break
+    while not results.empty():
+        batch.append(results.get())
+    return batch
 
 
 def _one_by_one(
@@ -153,5 +169,5 @@ class _Running:
         except Stopped:
             return
         except Exception as error:  # a bug: raised in the thread that reads results
-            self._stop.set()
             self._results.put(_Crashed(error))
+            self._stop.set()
