@@ -7,7 +7,7 @@ values of kept keys are read.
 import base64
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -111,10 +111,10 @@ class Decoder:
         self._chosen = _Choice(attribute_filter)
         self._kept_events = attribute_filter.events
 
-    def spans(self, payload: bytes) -> list[Span]:
+    def spans(self, payload: bytes, trace_ids: Container[bytes] | None = None) -> list[Span]:
         """The spans of one ExportTraceServiceRequest, in its order; spans of our own scope are counted instead.
 
-        Attributes are in order of their keys.
+        Attributes are in order of their keys. With `trace_ids`, only the spans of these traces.
 
         Raises:
             google.protobuf.message.DecodeError: not such a request. Everything journalled was parsed before.
@@ -128,7 +128,10 @@ class Decoder:
                 if scope == OWN_SCOPE:
                     self.own_spans += len(scope_spans.spans)
                     continue
-                for span in scope_spans.spans:
+                spans = scope_spans.spans
+                if trace_ids is not None:
+                    spans = [span for span in spans if span.trace_id in trace_ids]
+                for span in spans:
                     decoded.append(self._span(span, scope, resource))
         return decoded
 

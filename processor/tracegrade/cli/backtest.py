@@ -75,6 +75,8 @@ def backtest(
     than the other side: which subjects newly fail, newly pass, or are newly matched, its pass rate before and after by
     agent and release, and when its alerts would have fired.
 
+    What the store did not keep of a trace is read from the journal, where that still holds it.
+
     Exit codes: 0 done, 2 usage, 3 there is nothing to judge.
     """
     from tracegrade.cli.backtest_tables import backtest_markdown, print_backtest
@@ -101,6 +103,7 @@ def backtest(
             until_ns=until_ns,
             settings=config.traces,
             semantic_model=model,
+            data_path=config.data_path,
             jobs=jobs,
             **filters,
         )

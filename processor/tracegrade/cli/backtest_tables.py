@@ -9,6 +9,7 @@ from tracegrade.cli.reports import as_markdown, link_markdown
 from tracegrade.compare.words import rate_text
 from tracegrade.display import count, time_text
 from tracegrade.history.backtest.changes import WAYS
+from tracegrade.pipeline.rejudge import not_judged_notes
 
 if TYPE_CHECKING:
     from tracegrade.alert.notify.links import Links
@@ -68,8 +69,7 @@ def backtest_markdown(found: "Backtest", links: "Links") -> str:
 
 def notes(found: "Backtest") -> Iterator[str]:
     """What else is to be known: what was left out, and why."""
-    if found.not_kept:
-        yield f"{count(found.not_kept, 'trace')} left out: what the rules read was not kept of them"
+    yield from not_judged_notes(found.not_judged)
     for rule_id, reason in found.left_alone.items():
         yield f"{rule_id}: left alone, it {reason}"
     if found.gone:

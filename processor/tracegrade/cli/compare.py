@@ -14,7 +14,7 @@ from tracegrade.cli.reports import REPORT_FORMATS
 from tracegrade.cli.times import TIME, time_of
 
 if TYPE_CHECKING:
-    from tracegrade.compare.rejudged import Rejudging
+    from tracegrade.pipeline.rejudge import Rejudging
 
 
 @click.command()
@@ -127,7 +127,7 @@ def _without_garbage_collection() -> Iterator[None]:
 
 def _rejudging(settings: ReadSettings, rule_paths: tuple[str, ...]) -> "Rejudging":
     from tracegrade.cli.judging import cores
-    from tracegrade.compare.rejudged import Rejudging
+    from tracegrade.pipeline.rejudge import Rejudging
     from tracegrade.rule.load import load_rules
 
     config = settings.whole()
@@ -135,4 +135,4 @@ def _rejudging(settings: ReadSettings, rule_paths: tuple[str, ...]) -> "Rejudgin
     rule_set = load_rules(paths, semantic_model=config.rules.semantic_model)
     if not len(rule_set):
         raise click.UsageError("no rules to judge by: give --rules PATH, or rules.paths in the settings")
-    return Rejudging(rule_set, paths, config.rules.semantic_model, config.traces, cores())
+    return Rejudging(rule_set, paths, config.rules.semantic_model, config.traces, cores(), config.data_path)

@@ -10,19 +10,17 @@ from tracegrade.compare.behaviour import Behaviour, behaviour
 from tracegrade.compare.collected import MOST_TRACES, Collected, collect, collected
 from tracegrade.compare.comparison import Comparison, by_counts, by_results, decided
 from tracegrade.compare.measures import measured
-from tracegrade.compare.progress import Progress, unseen
-from tracegrade.compare.rejudged import Rejudged, Rejudging, rejudge
+from tracegrade.compare.rejudged import Rejudged, rejudge
 from tracegrade.compare.sides import CompareError, Side, check_different, check_sides, stored_runs_of
 from tracegrade.compare.tally import RuleTexts, counted_side, rules_on_both
 from tracegrade.compare.verdict import MARGIN
 from tracegrade.display import count
 from tracegrade.model.usage import CostOf, no_prices
+from tracegrade.pipeline.progress import Progress, unseen
+from tracegrade.pipeline.rejudge import Rejudging, not_judged_notes
 from tracegrade.store.rule_texts import rules_of
 from tracegrade.store.runs import Run
 from tracegrade.store.sides import SideSeries, side_calls, side_series
-
-_NOT_KEPT = "the store did not keep what the rules read"
-_READ_JOURNAL = "'tracegrade replay' reads the journal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,6 @@ def compare_rejudged(
 
     Raises:
         CompareError: the sides are the same, or no rule matches a trace of one.
-        KeptSpansError: the spans of a trace are damaged, or were stored by another version.
         WorkerEnded: a process that judges was killed, or crashed.
     """
     check_different(a, b)
@@ -102,8 +99,7 @@ def compare_rejudged(
             raise CompareError(f"{side.text}: {_why_nothing(found)}")
         reads.append(read)
         levels |= _levels(found.chosen.values())
-        if found.not_kept:
-            notes.append(f"{name}: {count(found.not_kept, 'trace')} left out: {_NOT_KEPT}; {_READ_JOURNAL}")
+        notes += [f"{name}: {text}" for text in not_judged_notes(found.not_judged)]
     of_sessions = [rule.id for rule in by.rule_set.rules if rule.scope == "session"]
     if of_sessions:
         notes.append(f"not judged again, since they judge sessions: {', '.join(of_sessions)}")
@@ -112,8 +108,10 @@ def compare_rejudged(
 
 
 def _why_nothing(found: Rejudged) -> str:
-    if found.not_kept and not found.rows:
-        return f"{_NOT_KEPT} of any of its {count(found.not_kept, 'trace')}; {_READ_JOURNAL}"
+    missed = found.not_judged
+    if missed.traces and not found.rows:
+        which = f"any of its {count(missed.traces, 'trace')}"
+        return f"the store did not keep what the rules read of {which}, and {missed.why}"
     return f"no rule matches any of its {count(len(found.rows), 'stored trace')}"
 
 

@@ -4,52 +4,38 @@ Traces are judged by themselves: rules of scope session, which need several, are
 store did not keep what the rules read.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.json_text import rows_to_json
-from tracegrade.compare.progress import LookedThrough, Progress
 from tracegrade.compare.sides import Side
 from tracegrade.extract.run_summaries import run_summaries
 from tracegrade.model.evaluation import Decision
 from tracegrade.pipeline.judged import Judged, JudgedTrace
-from tracegrade.pipeline.rejudge import KeptEnough, rejudged
+from tracegrade.pipeline.packed import Kept, LeftOut, NotKept, release_of
+from tracegrade.pipeline.progress import Progress
+from tracegrade.pipeline.rejudge import KeptEnough, NotJudged, Rejudge, Rejudging
 from tracegrade.pipeline.workers import ReplayJob
-from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.kept_traces import kept_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rows import call_rows, run_rows
 from tracegrade.store.rule_texts import rule_sets_so_far
-from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
 from tracegrade.store.sides import SideRow, SideSeries
 
 _RUN = "compare"
 
 
-@dataclass(frozen=True, slots=True)
-class Rejudging:
-    """The rules that judge again, where they are, the settings that judging reads, and how many processes judge."""
-
-    rule_set: RuleSet
-    rule_paths: Sequence[str]
-    semantic_model: str | None
-    settings: TracesSettings
-    jobs: int
-
-
 @dataclass(slots=True)
 class Rejudged:
-    """The traces of a side, their series by number, and how many traces were left out: what rules read is not kept."""
+    """The traces of a side, their series by number, and what was left out: what rules read is not kept of it."""
 
     rows: list[SideRow] = field(default_factory=list)
     chosen: dict[int, SideSeries] = field(default_factory=dict)
-    not_kept: int = 0
+    not_judged: NotJudged = field(default_factory=NotJudged)
 
 
 class _JudgedAgain(NamedTuple):
@@ -64,10 +50,6 @@ class _JudgedAgain(NamedTuple):
     results: list["_Result"]
     tool_calls: str
     agent_runs: str
-
-
-# The number of a trace; None when what rules read was not kept of it.
-_Shown: TypeAlias = tuple[int, _JudgedAgain | None]
 
 
 class _Result(NamedTuple):
@@ -85,47 +67,37 @@ def rejudge(connection: Connection, side: Side, by: Rejudging, most: int, progre
     """Judge the newest traces of a side again, at most `most`; `progress` shows how far it is.
 
     Raises:
-        KeptSpansError: the spans of one are damaged, or were stored by another version.
         WorkerEnded: a process that judges was killed, or crashed.
     """
     found = Rejudged()
     chosen = side.result_filter
     enough = KeptEnough(by.rule_set, by.settings, rule_sets_so_far(connection))
-    job = ReplayJob(
+    job: ReplayJob[_JudgedAgain | LeftOut] = ReplayJob(
         by.rule_paths,
         by.semantic_model,
         by.rule_set.hash,
         _RUN,
         by.settings.tool_aliases,
         by.settings.prices,
-        partial(_shown, enough, chosen.release),
+        partial(_shown, chosen.release),
+        kept=Kept(enough.says, partial(_left_out, chosen.release)),
     )
     series_numbers: dict[SideSeries, int] = {}
-    traces = kept_traces(connection, replace(chosen, service=None))
-    looked = LookedThrough(numbers_of(connection, chosen), most)
-    with progress(f"{side.text}: traces judged", looked.total) as advance:
-        for number, again in rejudged(traces, job, by.rule_set, by.jobs):
-            if again is None:
-                found.not_kept += 1
-                continue
-            found.rows.append(_row(number, again, chosen, series_numbers))
-            advance(looked.steps_to(number, len(found.rows)))
-            if len(found.rows) >= most:
-                break
+    again = Rejudge(connection, replace(chosen, service=None), by, job, by.rule_set)
+    for kept, judged in again.traces(f"{side.text}: traces judged", progress, most):
+        found.rows.append(_row(kept.number, judged, chosen, series_numbers))
     found.chosen = {number: series for series, number in series_numbers.items()}
+    found.not_judged = again.not_judged
     return found
 
 
-def _shown(enough: KeptEnough, release: str | None, judged: Judged) -> _Shown | None:
+def _shown(release: str | None, judged: Judged) -> _JudgedAgain | LeftOut:
     """What is needed of a trace that was judged again: plain values, which a worker hands back."""
-    if not isinstance(judged, JudgedTrace):
-        return None
+    assert isinstance(judged, JudgedTrace)
     trace, extraction = judged.trace, judged.judgement.extraction
     if release is not None and extraction.release != release:
-        return None
-    if not enough.says(trace.filter_hash):
-        return judged.sequence, None
-    return judged.sequence, _JudgedAgain(
+        return LeftOut(chosen=False)
+    return _JudgedAgain(
         trace.tenant,
         trace.trace_id,
         extraction.session,
@@ -136,6 +108,12 @@ def _shown(enough: KeptEnough, release: str | None, judged: Judged) -> _Shown | 
         rows_to_json(call_rows(extraction.calls)),
         rows_to_json(run_rows(run_summaries(extraction))),
     )
+
+
+def _left_out(release: str | None, found: NotKept) -> LeftOut:
+    """What is said of a trace that cannot be judged."""
+    chosen = release is None or found.of is None or release_of(found.of) == release
+    return LeftOut(chosen, found.lacking, found.problems)
 
 
 def _results(decision: Decision) -> Iterator[_Result]:

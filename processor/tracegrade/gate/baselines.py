@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tracegrade.compare.progress import Progress, unseen
 from tracegrade.compare.sides import CompareError, Side, named_side
 from tracegrade.document.problem import did_you_mean
 from tracegrade.gate.against import Baseline
@@ -13,6 +12,7 @@ from tracegrade.gate.baseline_file import OtherVersion, SavedBaseline, baseline_
 from tracegrade.gate.bounds import Bounds
 from tracegrade.gate.results import Results, results_of
 from tracegrade.model.errors import TraceGradeError
+from tracegrade.pipeline.progress import Progress, unseen
 from tracegrade.rule.gate import ANY_BASELINE, BASELINE_NAME, LONGEST_NAME
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import StoreError, reading_store

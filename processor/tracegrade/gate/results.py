@@ -9,12 +9,12 @@ from sqlalchemy import Connection
 
 from tracegrade.compare.collected import Place, Unit, UnitKey, collect
 from tracegrade.compare.outcomes import Tally
-from tracegrade.compare.progress import Progress, unseen
 from tracegrade.compare.sides import Side, check_side, stored_runs_of
 from tracegrade.compare.tally import RuleKey, RuleTallies, RuleTexts
 from tracegrade.model.evaluation import Outcome
 from tracegrade.model.usage import no_prices
 from tracegrade.pipeline.judged import Judged, JudgedTrace
+from tracegrade.pipeline.progress import Progress, unseen
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.rule_texts import rules_of
 from tracegrade.store.schema import SUBJECT_KINDS, WHOLE_RULE

@@ -26,6 +26,19 @@ class ExtractedTrace:
     ends_session: bool
     span_count: int
 
+    @classmethod
+    def of(cls, extraction: Extraction, session_end_attribute: str | None = None) -> "ExtractedTrace":
+        """What its sessions need of an extraction; a span with that attribute set to true ends its session."""
+        trace, ends = extraction.trace, session_end_attribute
+        return cls(
+            trace.revision,
+            {name: part for name in session_ids(extraction) if (part := part_of(extraction, name)) is not None},
+            (trace.first_received_ns, trace.first_position),
+            trace.rule_set,
+            ends is not None and any(span.attributes.get(ends) is True for span in trace.spans),
+            len(trace.spans) or 1,  # a deleted trace counts too
+        )
+
 
 class ExtractedTraces:
     """Extracted traces by (tenant, trace id), up to a bound; others are extracted again when needed.
@@ -59,16 +72,7 @@ class ExtractedTraces:
 
     def add(self, key: TraceKey, extraction: Extraction) -> ExtractedTrace:
         """Remember the extraction of a trace that closed, in place of that of a lower revision."""
-        trace = extraction.trace
-        ends = self._session_end_attribute
-        extracted = ExtractedTrace(
-            trace.revision,
-            {name: part for name in session_ids(extraction) if (part := part_of(extraction, name)) is not None},
-            (trace.first_received_ns, trace.first_position),
-            trace.rule_set,
-            ends is not None and any(span.attributes.get(ends) is True for span in trace.spans),
-            len(trace.spans) or 1,  # a deleted trace counts too
-        )
+        extracted = ExtractedTrace.of(extraction, self._session_end_attribute)
         self.forget(key)
         self._remembered[key] = extracted
         self._spans += extracted.span_count

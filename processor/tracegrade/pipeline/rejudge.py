@@ -1,16 +1,44 @@
-"""Judges stored traces again, from the spans that the store kept: what `compare --rejudge` and backtests share."""
+"""Judges stored traces again: what `compare --rejudge` and backtests share.
 
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+A trace is judged from the spans that the store kept. Where these are damaged, or too few attributes were kept for the
+rules, the trace is read again from the journal, if that still holds it; else it is counted as not kept.
+"""
+
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from sqlalchemy import Connection
 
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.display import count
 from tracegrade.extract.registry import in_force
+from tracegrade.journal.errors import JournalNotFound
+from tracegrade.pipeline.journal_traces import JournalTraces, WantedTrace
+from tracegrade.pipeline.packed import LeftOut, PackedTrace
+from tracegrade.pipeline.progress import LookedThrough, Progress
 from tracegrade.pipeline.record_judge import attribute_filter_for
-from tracegrade.pipeline.workers import PackedTrace, ReplayJob, shown_by_workers, shown_here
+from tracegrade.pipeline.workers import Packed, ReplayJob, shown_by_workers, shown_here
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.kept_traces import KeptTrace
+from tracegrade.store.kept_traces import KeptTrace, kept_heads, kept_traces
+from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.run_numbers import numbers_of
+from tracegrade.store.runs import sources_of
+from tracegrade.store.schema import LIVE
 
 T = TypeVar("T")
+Item = TypeVar("Item")
+
+# Of so many traces at a time, it is in memory where they are in the journal, and what was said of them before.
+_TOGETHER = 10_000
+MOST_NAMED = 3
+"""So many damaged traces are named for people."""
+
+_FROM_JOURNAL = "journal"  # `Run.source` of a run that was judged from it
 
 
 class KeptEnough:
@@ -34,14 +62,175 @@ class KeptEnough:
         return self._hashes is None or filter_hash in self._hashes
 
 
-def rejudged(kept: Iterable[KeptTrace], job: ReplayJob[T], rule_set: RuleSet, jobs: int) -> Iterator[T]:
-    """What `job` shows of stored traces, in their order, judged in `jobs` processes; with 1 in this one.
+@dataclass(frozen=True, slots=True)
+class Rejudging:
+    """The rules that judge again, where they are, the settings that judging reads, and how many processes judge.
 
-    The number of a trace is the ``sequence`` of its `JudgedTrace`.
-
-    Raises:
-        KeptSpansError: the spans of one are damaged, or were stored by another version.
-        WorkerEnded: as `shown_by_workers`.
+    ``data_path`` is the folder whose journal may hold what the store did not keep.
     """
-    packed = (PackedTrace(found.number, found.trace, found.spans, found.span_count) for found in kept)
-    return shown_here(packed, job, rule_set) if jobs == 1 else shown_by_workers(packed, job, rule_set, jobs)
+
+    rule_set: RuleSet
+    rule_paths: Sequence[str]
+    semantic_model: str | None
+    settings: TracesSettings
+    jobs: int
+    data_path: Path
+
+
+@dataclass(slots=True)
+class NotJudged:
+    """How many traces were not judged, since what rules read was not kept of them, and why.
+
+    ``why`` says it of the journal, for people. ``damaged``: in which of them stored spans are damaged, and how.
+    ``from_journal``: how many others could be judged, since the journal still held them.
+    """
+
+    traces: int = 0
+    why: str = ""
+    damaged: list[str] = field(default_factory=list)
+    from_journal: int = 0
+
+
+def not_judged_notes(missed: NotJudged) -> Iterator[str]:
+    """What people have to know about traces that were not judged, or only from the journal."""
+    if missed.from_journal:
+        yield f"{count(missed.from_journal, 'trace')} read from the journal: the store did not keep what the rules read"
+    if missed.traces:
+        yield (
+            f"{count(missed.traces, 'trace')} left out: the store did not keep what the rules read, and {missed.why}"
+        )
+    for text in missed.damaged[:MOST_NAMED]:
+        yield f"damaged in the store, left out: {text}"
+    if (more := len(missed.damaged) - MOST_NAMED) > 0:
+        yield f"and {more:,} more that are damaged"
+
+
+class Rejudge(Generic[T]):
+    """Judges the stored traces of a run again. ``not_judged`` says which could not be, once all are done."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        chosen: ResultFilter,
+        by: Rejudging,
+        job: ReplayJob[T | LeftOut],
+        read: RuleSet,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            connection: on the store.
+            chosen: which traces to read; `job` may leave out more.
+            by: by what.
+            job: shows what was judged; its ``kept`` gives `LeftOut`.
+            read: all rules whose attributes must have been kept.
+        """
+        self.not_judged = NotJudged()
+        self._connection = connection
+        self._chosen = chosen
+        self._by = by
+        self._job = job
+        self._filter = attribute_filter_for(read, by.settings)
+        self._lacking = array("q")
+        self._problems: dict[int, Sequence[str]] = {}
+
+    def traces(self, label: str, progress: Progress, most: int = 2**62) -> Iterator[tuple[KeptTrace, T]]:
+        """Each trace that is chosen, with what was shown of it: newest first, then those read from the journal.
+
+        Args:
+            label: of the progress bar.
+            progress: shows how far it is.
+            most: so many traces are judged at most.
+
+        Raises:
+            WorkerEnded: as `shown_by_workers`.
+        """
+        looked = LookedThrough(numbers_of(self._connection, self._chosen), most)
+        done = 0
+        kept = ((kept._replace(spans=b""), _packed(kept)) for kept in kept_traces(self._connection, self._chosen))
+        with progress(label, looked.total) as advance:
+            for trace, shown in self._shown(kept):
+                advance(looked.steps_to(trace.number, done))
+                if not isinstance(shown, LeftOut):
+                    done += 1
+                    yield trace, shown
+                elif shown.chosen:
+                    self._note(trace.number, shown)
+                if done >= most:
+                    return
+        for trace, shown in self._read_from_journal(progress):
+            self.not_judged.from_journal += 1
+            yield trace, shown
+            done += 1
+            if done >= most:
+                return
+
+    def _note(self, number: int, shown: LeftOut) -> None:
+        """Note that a trace cannot be judged from what the store kept."""
+        self._lacking.append(number)
+        if shown.problems:
+            self._problems[number] = shown.problems
+
+    def _read_from_journal(self, progress: Progress) -> Iterator[tuple[KeptTrace, T]]:
+        """What was shown of the noted traces that the journal still holds; the others are counted."""
+        lacking = self._lacking
+        if not lacking:
+            return
+        missed = self.not_judged
+        missed.traces = len(lacking)
+        journal, missed.why = self._journal()
+        if journal is not None:
+            with closing(journal):
+                for trace, shown in self._shown(self._of_journal(journal, progress)):
+                    if not isinstance(shown, LeftOut):
+                        yield trace, shown
+                    elif shown.chosen:
+                        continue
+                    missed.traces -= 1  # or it is not of the chosen agent or release, which was not known before
+                    self._problems.pop(trace.number, None)
+        missed.damaged = [text for texts in self._problems.values() for text in texts]
+
+    def _of_journal(self, journal: JournalTraces, progress: Progress) -> Iterator[tuple[KeptTrace, PackedTrace]]:
+        """The noted traces, as the journal still holds them."""
+        for begin in range(0, len(self._lacking), _TOGETHER):
+            found = kept_heads(self._connection, self._lacking[begin : begin + _TOGETHER])
+            heads = {head.kept.number: head for head in found}
+            wanted = [
+                WantedTrace(number, head.kept.trace, head.last_position)
+                for number, head in heads.items()
+                if head.last_position is not None
+            ]
+            with progress("journal read: bytes", journal.bytes_of(wanted)) as advance:
+                for packed in journal.read(wanted, advance):
+                    yield heads[packed.number].kept, packed
+
+    def _journal(self) -> tuple[JournalTraces | None, str]:
+        """The journal, or why there is none."""
+        folder, run = self._by.data_path, self._chosen.run
+        if run != LIVE and sources_of(self._connection, run) != {_FROM_JOURNAL}:
+            return None, f"run {run} was not judged from a journal"
+        try:
+            return JournalTraces(folder, self._by.settings, self._filter), "the journal no longer holds them"
+        except JournalNotFound:
+            return None, f"there is no journal in {folder}"
+
+    def _shown(self, items: Iterable[tuple[Item, Packed]]) -> Iterator[tuple[Item, T | LeftOut]]:
+        """Each item with what was shown of it."""
+        under_way: deque[Item] = deque()
+
+        def handed_over() -> Iterator[Packed]:
+            for item, packed in items:
+                under_way.append(item)
+                yield packed
+
+        by = self._by
+        if by.jobs == 1:
+            found = shown_here(handed_over(), self._job, by.rule_set)
+        else:
+            found = shown_by_workers(handed_over(), self._job, by.rule_set, by.jobs)
+        # In the order in which they were handed over.
+        return ((under_way.popleft(), shown) for shown in found)
+
+
+def _packed(kept: KeptTrace) -> PackedTrace:
+    return PackedTrace(kept.number, kept.trace, kept.spans, kept.span_count)

@@ -11,7 +11,7 @@ A turn extracts one trace; extractions of earlier ones are remembered (`Extracte
 evaluated again. A late span of B closes B again: only B is extracted again, and the session has a higher revision.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
 from tracegrade.assemble.sessions import MAX_CALLS, MAX_TRACES, KnownSession, LookupSession, Sessions
@@ -113,32 +113,44 @@ class SessionJudge:
             return  # judged before a restart, or as ended
         first = min(extracted.values(), key=lambda trace: trace.began, default=None)
         rule_set = self._rule_sets.of(first.rule_set if first is not None else "")
-        session = self._session(known, reason, list(extracted.values()), rule_set.hash)
+        session = session_of(known, reason, list(extracted.values()), rule_set.hash, self._max_calls)
         decisions = self._judge.judge_session(session, rule_set)
         sequence = self._numbers.next()
         self._sessions.judged(known, ended=ended, token=sequence)
         yield JudgedSession(sequence, session, decisions)
 
-    def _session(self, known: KnownSession, reason: str, extracted: list[ExtractedTrace], rule_set: str) -> Session:
-        parts, calls = joined(trace.parts[known.id] for trace in extracted if known.id in trace.parts)
-        missing = ["end"] if reason == TURN else []
-        lacking = {part.trace.trace_id for part in parts if not part.trace.complete}
-        lacking.update(trace_id for _, trace_id in known.traces if not known.members[trace_id])
-        missing += [f"trace:{trace_id.hex()}" for trace_id in sorted(lacking)]
-        cut_by = MAX_TRACES if known.cut else None
-        if len(calls) > self._max_calls:
-            calls, cut_by = calls[: self._max_calls], cut_by or MAX_CALLS
-        return Session(
-            id=known.id,
-            tenant=known.tenant,
-            parts=parts,
-            calls=calls,
-            members=dict(known.members),
-            close_reason=reason,
-            missing=missing if cut_by is None else [*missing, cut_by],
-            cut_by=cut_by,
-            supersedes=known.revision,
-            rule_set=rule_set,
-            first_received_ns=max((trace.began[0] for trace in extracted), default=0),
-            closed_ns=known.closed_ns,
-        )
+
+def session_of(
+    known: KnownSession, reason: str, extracted: Collection[ExtractedTrace], rule_set: str, max_calls: int
+) -> Session:
+    """The session that is known, as it is judged.
+
+    Args:
+        known: its traces, and which of them are not to be found.
+        reason: why it closed.
+        extracted: those of its traces that were found.
+        rule_set: the hash of the rules that judge it.
+        max_calls: as ``max_calls_per_session``; the calls that come later are left out.
+    """
+    parts, calls = joined(trace.parts[known.id] for trace in extracted if known.id in trace.parts)
+    missing = ["end"] if reason == TURN else []
+    lacking = {part.trace.trace_id for part in parts if not part.trace.complete}
+    lacking.update(trace_id for _, trace_id in known.traces if not known.members[trace_id])
+    missing += [f"trace:{trace_id.hex()}" for trace_id in sorted(lacking)]
+    cut_by = MAX_TRACES if known.cut else None
+    if len(calls) > max_calls:
+        calls, cut_by = calls[:max_calls], cut_by or MAX_CALLS
+    return Session(
+        id=known.id,
+        tenant=known.tenant,
+        parts=parts,
+        calls=calls,
+        members=dict(known.members),
+        close_reason=reason,
+        missing=missing if cut_by is None else [*missing, cut_by],
+        cut_by=cut_by,
+        supersedes=known.revision,
+        rule_set=rule_set,
+        first_received_ns=max((trace.began[0] for trace in extracted), default=0),
+        closed_ns=known.closed_ns,
+    )

@@ -19,40 +19,33 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from threading import Thread
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from tracegrade.codec.kept_spans import decode_spans, encode_spans
-from tracegrade.judge import Judgement, judge
+from tracegrade.codec.kept_spans import KeptSpansError
+from tracegrade.extract.extract import extract
+from tracegrade.judge import judge_extraction, judge_session
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.model.trace import Trace
+from tracegrade.model.extraction import Extraction
+from tracegrade.pipeline.extracted_traces import ExtractedTrace
 from tracegrade.pipeline.judged import Judged, JudgedSession, JudgedTrace
+from tracegrade.pipeline.packed import Kept, NotKept, PackedSession, PackedTrace, packed_trace
+from tracegrade.pipeline.session_judge import session_of
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.prices import Price, Prices
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.tool_aliases import ToolAliases
 
 T = TypeVar("T")
+Packed: TypeAlias = PackedTrace | PackedSession
 
 # A worker takes a second to start, in which this process judges this many.
 SPANS_HERE = 30_000
 SPANS_A_BATCH = 1_000
 _BATCHES_A_WORKER = 2  # one being judged, one waiting
 _BATCHES_IN_ORDER = 16  # for each worker; results wait for those of traces that closed before
-
-
-class PackedTrace(NamedTuple):
-    """A trace that is not judged yet, without its spans, and these as bytes; ``number`` goes into its `JudgedTrace`.
-
-    It is unpacked where it is judged. ``span_count`` is about how much work that is.
-    """
-
-    number: int
-    trace: Trace
-    blob: bytes
-    span_count: int
 
 
 class WorkerEnded(TraceGradeError):
@@ -65,7 +58,8 @@ class ReplayJob(Generic[T]):
 
     ``rules`` is the hash that the rules at ``rule_paths`` must have when they are read again; of those with
     ``rule_ids`` alone, where these are given. ``show`` turns a judged item into its output, None for nothing; it is a
-    function of a module, so that a worker finds it too.
+    function of a module, so that a worker finds it too. ``kept`` says which packed traces can be judged; without it all
+    can be.
     """
 
     rule_paths: Sequence[str]
@@ -76,15 +70,14 @@ class ReplayJob(Generic[T]):
     prices: Mapping[str, Price]
     show: Callable[[Judged], T | None]
     rule_ids: Collection[str] | None = None
+    kept: Kept[T] | None = None
 
 
-def shown_by_workers(
-    judged: Iterable[Judged | PackedTrace], job: ReplayJob[T], rule_set: RuleSet, jobs: int
-) -> Iterator[T]:
+def shown_by_workers(judged: Iterable[Judged | Packed], job: ReplayJob[T], rule_set: RuleSet, jobs: int) -> Iterator[T]:
     """The results of ``job.show`` for `judged`, in its order.
 
     Args:
-        judged: sessions, and traces that are not judged yet (`RecordJudge` without ``judges_traces``, or packed).
+        judged: sessions, and traces that are not judged yet (`RecordJudge` without ``judges_traces``), or both packed.
         job: how they are judged and shown.
         rule_set: the rules at ``job.rule_paths``.
         jobs: how many workers there may be.
@@ -106,9 +99,9 @@ def shown_by_workers(
                     yield shown
                 continue
             if isinstance(item, JudgedTrace):
-                batch.add_trace(_packed(item))
-            elif isinstance(item, PackedTrace):
-                batch.add_trace(item)
+                batch.add(packed_trace(item))
+            elif isinstance(item, Packed):
+                batch.add(item)
             else:
                 batch.shown.append(job.show(item))
             if batch.is_full:
@@ -119,7 +112,7 @@ def shown_by_workers(
             yield from workers.rest()
 
 
-def shown_here(judged: Iterable[Judged | PackedTrace], job: ReplayJob[T], rule_set: RuleSet) -> Iterator[T]:
+def shown_here(judged: Iterable[Judged | Packed], job: ReplayJob[T], rule_set: RuleSet) -> Iterator[T]:
     """As `shown_by_workers`, judged in this process."""
     judge_here = _TraceJudge(job, rule_set)
     return (shown for item in judged if (shown := judge_here.shown(item)) is not None)
@@ -134,41 +127,69 @@ class _TraceJudge(Generic[T]):
         self._tool_name = ToolAliases(job.tool_aliases) if job.tool_aliases else None
         self._cost_of = Prices(job.prices)
 
-    def shown(self, item: Judged | PackedTrace) -> T | None:
-        """The output for `item`; judges it first when it is a trace."""
+    def shown(self, item: Judged | Packed) -> T | None:
+        """The output for `item`; judges it first, unless it is a judged session.
+
+        Raises:
+            KeptSpansError: the spans of a packed trace are damaged, and the job does not say what then.
+        """
         if isinstance(item, JudgedSession):
             return self._job.show(item)
-        number, trace = (item.sequence, item.trace) if isinstance(item, JudgedTrace) else _unpacked(item)
-        return self._job.show(JudgedTrace(number, trace, self._judged(trace)))
+        if isinstance(item, PackedSession):
+            return self._shown_session(item)
+        if isinstance(item, PackedTrace):
+            return self._shown_packed(item)
+        return self._shown(item.sequence, extract(item.trace, self._tool_name))
 
-    def _judged(self, trace: Trace) -> Judgement:
-        return judge(trace, self._rule_set, run=self._job.run, tool_name=self._tool_name, cost_of=self._cost_of)
+    def _shown(self, number: int, extraction: Extraction) -> T | None:
+        judgement = judge_extraction(extraction, self._rule_set, run=self._job.run, cost_of=self._cost_of)
+        return self._job.show(JudgedTrace(number, extraction.trace, judgement))
+
+    def _shown_packed(self, packed: PackedTrace) -> T | None:
+        kept = self._job.kept
+        found = self._read(packed)
+        if isinstance(found, str):
+            assert kept is not None
+            return kept.left_out(NotKept(packed.number, (packed.trace_id,), (found,), None))
+        if kept is not None and not kept.is_enough(found.trace.filter_hash):
+            return kept.left_out(NotKept(packed.number, (packed.trace_id,), (), found))
+        return self._shown(packed.number, found)
+
+    def _shown_session(self, packed: PackedSession) -> T | None:
+        kept, lacking = self._job.kept, list(packed.gone)
+        extracted, problems = [], []
+        for member in packed.traces:
+            found = self._read(member)
+            if isinstance(found, str):
+                problems.append(found)
+                lacking.append(member.trace_id)
+                continue
+            extracted.append(ExtractedTrace.of(found))
+            if kept is not None and not kept.is_enough(found.trace.filter_hash):
+                lacking.append(member.trace_id)
+        session = session_of(packed.known, packed.close_reason, extracted, self._rule_set.hash, packed.max_calls)
+        if kept is not None and (lacking or not session.parts):
+            of = session if session.parts else None
+            return kept.left_out(NotKept(packed.number, tuple(lacking), tuple(problems), of))
+        decisions = judge_session(session, self._rule_set, run=self._job.run, cost_of=self._cost_of)
+        return self._job.show(JudgedSession(packed.number, session, decisions))
+
+    def _read(self, packed: PackedTrace) -> Extraction | str:
+        """What is read of a trace, or in which way its spans are damaged."""
+        try:
+            trace = packed.unpacked()
+        except KeptSpansError as error:
+            if self._job.kept is None:
+                raise
+            return f"trace {packed.trace_id.hex()}: {error}"
+        return extract(trace, self._tool_name)
 
 
-def _span_count(item: Judged | PackedTrace) -> int:
+def _span_count(item: Judged | Packed) -> int:
     """How much work it is to judge `item`."""
     if isinstance(item, JudgedTrace):
         return len(item.trace.spans)
-    return item.span_count if isinstance(item, PackedTrace) else 0
-
-
-def _packed(judged: JudgedTrace) -> PackedTrace:
-    trace = judged.trace
-    blob = encode_spans(trace.spans, trace.replaced, trace.log_records)
-    without_spans = replace(trace, spans=[], replaced=[], log_records=[])
-    return PackedTrace(judged.sequence, without_spans, blob, len(trace.spans))
-
-
-def _unpacked(packed: PackedTrace) -> tuple[int, Trace]:
-    kept = decode_spans(packed.blob)
-    trace = replace(
-        packed.trace,
-        spans=kept.spans,
-        replaced=kept.replaced,
-        log_records=kept.log_records,
-        filter_hash=packed.trace.filter_hash or kept.filter_hash,
-    )
-    return packed.number, trace
+    return item.span_count if isinstance(item, Packed) else 0
 
 
 @dataclass(slots=True)
@@ -176,8 +197,8 @@ class _Batch(Generic[T]):
     """Some traces and sessions, in their order."""
 
     shown: list[T | None] = field(default_factory=list)  # also None for traces until a worker answers
-    places: list[int] = field(default_factory=list)  # of the traces in it
-    traces: list[PackedTrace] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)  # of what a worker judges
+    packed: list[Packed] = field(default_factory=list)
     spans: int = 0
     answers: "Future[list[T | None]] | None" = None  # of a worker, after the batch was handed over
 
@@ -191,17 +212,17 @@ class _Batch(Generic[T]):
         """Whether the outputs are known."""
         return self.answers is None or self.answers.done()
 
-    def add_trace(self, packed: PackedTrace) -> None:
-        """Add a trace to be judged."""
+    def add(self, packed: Packed) -> None:
+        """Add what is to be judged."""
         self.spans += packed.span_count
         self.places.append(len(self.shown))
-        self.traces.append(packed)
+        self.packed.append(packed)
         self.shown.append(None)
 
     def hand_over(self, answers: "Future[list[T | None]]") -> None:
-        """Let a worker answer; then the traces are no longer needed."""
+        """Let a worker answer; then what was handed over is no longer needed."""
         self.answers = answers
-        answers.add_done_callback(lambda done: None if _failed(done) else self.traces.clear())
+        answers.add_done_callback(lambda done: None if _failed(done) else self.packed.clear())
 
     def all_shown(self) -> Iterator[T]:
         """The outputs; waits for the worker."""
@@ -243,10 +264,10 @@ class _Workers(Generic[T]):
 
     def judge(self, batch: _Batch[T]) -> Iterator[T]:
         """Hand `batch` over when a worker has time; gives outputs that are ready by then, in order."""
-        if batch.traces:
+        if batch.packed:
             self._wait_for_time()
             try:
-                batch.hand_over(self._pool.submit(_judge, batch.traces))
+                batch.hand_over(self._pool.submit(_judge, batch.packed))
             except BrokenProcessPool:
                 raise self._ended() from None
         self._in_order.append(batch)
@@ -282,7 +303,7 @@ class _Workers(Generic[T]):
         code = next((code for code in codes if code != -signal.SIGTERM), -signal.SIGTERM)
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         failed = [batch for batch in self._in_order if batch.answers is not None and _failed(batch.answers)]
-        traces = [packed.trace for batch in failed for packed in batch.traces]
+        traces = [packed for batch in failed for packed in batch.packed]
         when = "while it started"
         if traces:
             first, last = traces[0].trace_id.hex(), traces[-1].trace_id.hex()
@@ -328,7 +349,7 @@ def _ready() -> None:
     """Returns when the worker is ready."""
 
 
-def _judge(traces: list[PackedTrace]) -> list[Any]:
+def _judge(traces: list[Packed]) -> list[Any]:
     if isinstance(_trace_judge, TraceGradeError):
         raise _trace_judge
     return [_trace_judge.shown(packed) for packed in traces]

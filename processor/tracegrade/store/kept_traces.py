@@ -1,12 +1,13 @@
 """Stored traces with what judging them again needs: their kept spans, and the decisions on them so far."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, case, null, select
+from sqlalchemy import Connection, bindparam, case, literal, null, select
 
-from tracegrade.codec.results import unpack_summary
+from tracegrade.codec.results import ResultError, unpack_summary
 from tracegrade.model.trace import Trace
+from tracegrade.store.parts import in_parts
 from tracegrade.store.result_filter import ResultFilter, of_traces
 from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import traces
@@ -28,8 +29,10 @@ _COLUMNS = (
     "rule_set_hash",
     "span_count",
     "decisions",
-    "spans",
 )
+UNKNOWN = "unknown"
+"""What an incomplete trace lacks whose summary is damaged."""
+_KNOWN = [traces.c[name] for name in _COLUMNS]
 
 
 class KeptTrace(NamedTuple):
@@ -52,7 +55,7 @@ def kept_traces(connection: Connection, result_filter: ResultFilter) -> Iterator
         return
     # What an incomplete trace lacks is known to its summary alone.
     summary = case((traces.c.complete, null()), else_=traces.c.judged).label("summary")
-    query = select(*(traces.c[name] for name in _COLUMNS), summary).where(*of_traces(result_filter))
+    query = select(*_KNOWN, traces.c.spans, summary).where(*of_traces(result_filter))
     query = query.where(traces.c.members.is_(None), traces.c.number.between(bounds[0], bindparam("last")))
     query = query.order_by(traces.c.number.desc()).limit(_TOGETHER)
     last = bounds[1]
@@ -62,13 +65,32 @@ def kept_traces(connection: Connection, result_filter: ResultFilter) -> Iterator
         last = rows[-1].number - 1
 
 
+class KeptHead(NamedTuple):
+    """A stored trace without its spans, and where in the journal its last record ends; None where that is damaged."""
+
+    kept: KeptTrace
+    last_position: int | None
+
+
+def kept_heads(connection: Connection, numbers: Iterable[int]) -> Iterator[KeptHead]:
+    """The stored traces with these numbers, in no order."""
+    query = select(*_KNOWN, traces.c.judged.label("summary"), literal(b"").label("spans"))
+    for some in in_parts(list(numbers)):
+        for row in connection.execute(query.where(traces.c.number.in_(some))):
+            try:
+                last_position = unpack_summary(row.summary).last_position
+            except ResultError:
+                last_position = None
+            yield KeptHead(_kept(row), last_position)
+
+
 def _kept(row: Any) -> KeptTrace:
     trace = Trace(
         trace_id=bytes(row.trace_id),
         tenant=row.tenant,
         spans=[],
         close_reason=row.close_reason,
-        missing=[] if row.summary is None else unpack_summary(row.summary).missing,
+        missing=_missing(row),
         revision=row.revision,
         first_received_ns=row.first_received_ns,
         last_received_ns=row.last_received_ns,
@@ -78,3 +100,12 @@ def _kept(row: Any) -> KeptTrace:
         closed_ns=row.closed_ns,
     )
     return KeptTrace(row.number, trace, bytes(row.spans), row.span_count, row.decisions)
+
+
+def _missing(row: Any) -> list[str]:
+    if row.complete:
+        return []
+    try:
+        return list(unpack_summary(row.summary).missing)
+    except ResultError:
+        return [UNKNOWN]

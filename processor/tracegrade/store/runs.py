@@ -72,6 +72,11 @@ def stored_run(connection: Connection, tenant: str, name: str) -> Run | None:
     return None if row is None else Run(**row._mapping)
 
 
+def sources_of(connection: Connection, name: str) -> set[str]:
+    """What the runs of this name were judged from, of all tenants."""
+    return set(connection.execute(select(runs.c.source).where(runs.c.name == name)).scalars())
+
+
 def stored_runs(connection: Connection, tenant: str, experiment: str | None = None) -> list[Run]:
     """The runs of an experiment, or all runs, in the order in which they were begun."""
     query = select(*_KNOWN).where(runs.c.tenant == tenant).order_by(runs.c.begun_ns, runs.c.name)

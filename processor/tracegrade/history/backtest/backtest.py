@@ -1,31 +1,31 @@
 """Judges stored traces by changed rules, and says what that changes."""
 
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TypeAlias
 
 from sqlalchemy import Connection
 
 from tracegrade.alert.preview import Preview
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.compare.progress import LookedThrough, Progress, unseen
 from tracegrade.display import count, time_text
 from tracegrade.history.backtest.alerts import EVERY_NS, CountedMinutes
 from tracegrade.history.backtest.changes import Changes, Counting, RuleChange, TraceOfSaid, counting, explain_before
-from tracegrade.history.backtest.judged import LeftOut, OtherRules, Showing, Shown
+from tracegrade.history.backtest.judged import OtherRules, SaidOfTrace, Showing
 from tracegrade.history.backtest.live import LiveResults
 from tracegrade.history.backtest.sources import BacktestError, Chosen, Rules, chosen_rules, judged_alike_live
 from tracegrade.model.json_value import JsonValue
-from tracegrade.pipeline.rejudge import KeptEnough, rejudged
+from tracegrade.pipeline.packed import Kept, LeftOut
+from tracegrade.pipeline.progress import Progress, unseen
+from tracegrade.pipeline.rejudge import KeptEnough, NotJudged, Rejudge, Rejudging
 from tracegrade.pipeline.workers import ReplayJob
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.arrivals import first_arrival
 from tracegrade.store.backfills import JudgedAfter, StoredBackfill
-from tracegrade.store.kept_traces import KeptTrace, kept_traces
+from tracegrade.store.kept_traces import KeptTrace
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rule_texts import rule_sets_so_far, rules_of
-from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import BACKFILL, LIVE
 
 Keep: TypeAlias = Callable[[JudgedAfter], None]
@@ -43,7 +43,7 @@ class Asked:
     ``rules`` are the changed ones, ``other`` those of the other side, None: what was judged live. ``named``: ids of
     rules that are judged by even if they did not change, and then no others. Traces: those first received from
     ``since_ns`` on, before ``until_ns`` (since 1970 UTC), with that service, agent, release and tenant where given.
-    ``jobs``: how many processes judge.
+    ``data_path``: the folder whose journal may hold what the store did not keep. ``jobs``: how many processes judge.
     """
 
     rules: Rules
@@ -57,6 +57,7 @@ class Asked:
     tenant: str | None = None
     settings: TracesSettings
     semantic_model: str | None = None
+    data_path: Path
     jobs: int = 1
 
     @property
@@ -71,17 +72,17 @@ class Asked:
 class Backtest:
     """What a backtest found.
 
-    ``against`` names the other side. ``traces``: how many were judged; ``not_kept``: how many were left out, since what
-    a rule reads was not kept of them. ``left_alone``: by id, why rules were not judged by. ``gone``: the rules that
-    only the other side has. ``alerts``: when alerts would have fired, None when no rule has any. ``stored``: how much
-    was stored, None when that was not asked for.
+    ``against`` names the other side. ``traces``: how many were judged; ``not_judged``: how many were left out, since
+    what a rule reads was not kept of them. ``left_alone``: by id, why rules were not judged by. ``gone``: the rules
+    that only the other side has. ``alerts``: when alerts would have fired, None when no rule has any. ``stored``:
+    how much was stored, None when that was not asked for.
     """
 
     against: str
     since_ns: int
     until_ns: int
     traces: int = 0
-    not_kept: int = 0
+    not_judged: NotJudged = field(default_factory=NotJudged)
     changes: Sequence[RuleChange] = ()
     paths: Mapping[str, str] = field(default_factory=dict)
     left_alone: Mapping[str, str] = field(default_factory=dict)
@@ -98,7 +99,9 @@ class Backtest:
             "since_ns": self.since_ns,
             "until_ns": self.until_ns,
             "traces": self.traces,
-            "not_kept": self.not_kept,
+            "from_journal": self.not_judged.from_journal,
+            "not_kept": self.not_judged.traces,
+            "damaged": list(self.not_judged.damaged),
             "rules": [
                 {
                     **_change_json(change),
@@ -138,7 +141,6 @@ def backtest(connection: Connection, asked: Asked, progress: Progress = unseen, 
     Raises:
         BacktestError: a rule that is named is not there.
         NothingStored: there is no trace to judge, or none of which the store kept what the rules read.
-        KeptSpansError: the spans of one are damaged, or were stored by another version.
         WorkerEnded: a process that judges was killed, or crashed.
     """
     rule_set, other = asked.rules.rule_set, asked.other
@@ -184,12 +186,10 @@ class _Run:
     def judge(self, progress: Progress) -> None:
         """Judge all traces, and add up."""
         asked, found = self._asked, self._found
-        bounds = numbers_of(self._connection, asked.result_filter)
-        looked = LookedThrough(bounds, 2**62)
-        with progress("traces judged", looked.total) as advance:
-            for kept, shown in self._shown():
-                advance(looked.steps_to(kept.number, 0))
-                self._take(kept, shown)
+        again = self._rejudge()
+        for kept, said_of in again.traces("traces judged", progress):
+            self._take(kept, said_of)
+        found.not_judged = again.not_judged
         if not found.traces:
             raise NothingStored(self._why_nothing())
         found.changes = [self._changes.of(rule) for rule in self._rules.rules]
@@ -200,20 +200,7 @@ class _Run:
             with progress("looks of alerts", looks) as advance:
                 found.alerts = self._minutes.preview(self._connection, asked.since_ns, asked.until_ns, advance)
 
-    def _shown(self) -> Iterator[tuple[KeptTrace, Shown]]:
-        """What was said of each trace, with the trace."""
-        under_way: deque[KeptTrace] = deque()
-
-        def handed_over() -> Iterator[KeptTrace]:
-            for kept in kept_traces(self._connection, self._asked.result_filter):
-                under_way.append(kept._replace(spans=b""))
-                yield kept
-
-        # In the order in which they were handed over.
-        for shown in rejudged(handed_over(), self._job(), self._rules, self._asked.jobs):
-            yield under_way.popleft(), shown
-
-    def _job(self) -> ReplayJob[Shown]:
+    def _rejudge(self) -> Rejudge[SaidOfTrace]:
         asked = self._asked
         read = self._rules if self._other is None else RuleSet([*self._rules.rules, *self._other.rules])
         other = None
@@ -222,8 +209,8 @@ class _Run:
             prices = tuple(asked.settings.prices.items())
             other = OtherRules(tuple(asked.other.paths), ids, asked.semantic_model, prices)
         enough = KeptEnough(read, asked.settings, rule_sets_so_far(self._connection))
-        showing = Showing(enough, other, asked.agent, asked.release, whole=self._keep is not None)
-        return ReplayJob(
+        showing = Showing(other, asked.agent, asked.release, whole=self._keep is not None)
+        job: ReplayJob[SaidOfTrace | LeftOut] = ReplayJob(
             asked.rules.paths,
             asked.semantic_model,
             self._rules.hash,
@@ -232,13 +219,15 @@ class _Run:
             asked.settings.prices,
             showing,
             [rule.id for rule in self._rules.rules],
+            Kept(enough.says, showing.left_out),
         )
+        by = Rejudging(
+            self._rules, asked.rules.paths, asked.semantic_model, asked.settings, asked.jobs, asked.data_path
+        )
+        return Rejudge(self._connection, asked.result_filter, by, job, read)
 
-    def _take(self, kept: KeptTrace, shown: Shown) -> None:
+    def _take(self, kept: KeptTrace, shown: SaidOfTrace) -> None:
         """Add up what was said of one trace."""
-        if isinstance(shown, LeftOut):
-            self._found.not_kept += shown.chosen
-            return
         trace = kept.trace
         before = shown.before if self._live is None else self._live.said(kept.decisions)
         of = TraceOfSaid(kept.number, trace.trace_id.hex(), trace.complete)
@@ -250,11 +239,11 @@ class _Run:
             self._minutes.add(trace.tenant, trace.complete, trace.last_received_ns, shown.after)
 
     def _why_nothing(self) -> str:
-        asked, not_kept = self._asked, self._found.not_kept
-        if not_kept:
+        asked, missed = self._asked, self._found.not_judged
+        if missed.traces:
             return (
-                f"the store did not keep what the rules read of any of the {count(not_kept, 'trace')}; "
-                "'tracegrade replay' reads the journal"
+                f"the store did not keep what the rules read of any of the {count(missed.traces, 'trace')}, and "
+                f"{missed.why}"
             )
         filters = {"service": asked.service, "agent": asked.agent, "release": asked.release, "tenant": asked.tenant}
         of = ", ".join(f"{name} {value!r}" for name, value in filters.items() if value is not None)

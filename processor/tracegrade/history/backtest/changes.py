@@ -162,8 +162,16 @@ class Changes:
         for (rule_id, kind, subject), (was, now) in known.items():
             key = (rule_id, was.word if was else "", now.word if now else "")
             self._subjects[key] += 1
-            if was != now and len(self._examples[key]) < MOST_EXAMPLES and way_of(*key[1:]) is not None:
-                self._examples[key].append(_example(Subject(trace, kind, subject), was, now))
+            if was != now and way_of(*key[1:]) is not None:
+                self._add_example(key, Subject(trace, kind, subject), was, now)
+
+    def _add_example(self, key: tuple[str, str, str], subject: Subject, was: Said | None, now: Said | None) -> None:
+        """Keep the newest; nearly all come newest first."""
+        found = self._examples[key]
+        if len(found) < MOST_EXAMPLES or found[-1].subject.trace.number < subject.trace.number:
+            found.append(_example(subject, was, now))
+            found.sort(key=lambda example: -example.subject.trace.number)
+            del found[MOST_EXAMPLES:]
 
     def of(self, rule: Rule) -> RuleChange:
         """What changes for `rule`."""

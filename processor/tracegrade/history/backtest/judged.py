@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from tracegrade.judge import judge_extraction
 from tracegrade.model.evaluation import Decision
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.session import Session
 from tracegrade.pipeline.judged import Judged, JudgedTrace
-from tracegrade.pipeline.rejudge import KeptEnough
+from tracegrade.pipeline.packed import LeftOut, NotKept, release_of
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.prices import Price, Prices
 from tracegrade.rule.rule_set import RuleSet
@@ -36,25 +38,14 @@ class Said(NamedTuple):
 
 
 class SaidOfTrace(NamedTuple):
-    """What the changed rules said of the trace with this number, and what the others did: None, live did.
+    """What the changed rules said of a trace, and what the others did: None, live did.
 
     ``decisions``: those of the changed rules whole, when they are to be stored.
     """
 
-    number: int
     after: list[Said]
     before: list[Said] | None
     decisions: Sequence[Decision] = ()
-
-
-class LeftOut(NamedTuple):
-    """The trace with this number is left out: it is not ``chosen``, or what the rules read was not kept of it."""
-
-    number: int
-    chosen: bool
-
-
-Shown: TypeAlias = SaidOfTrace | LeftOut
 
 
 @dataclass(frozen=True)
@@ -84,26 +75,31 @@ class Showing:
     ``agent`` and ``release`` choose traces, None takes all. ``whole``: show decisions whole, to store them.
     """
 
-    enough: KeptEnough
     other: OtherRules | None
     agent: str | None
     release: str | None
     whole: bool = False
 
-    def __call__(self, judged: Judged) -> Shown:
+    def __call__(self, judged: Judged) -> SaidOfTrace | LeftOut:
         """What was said of a trace."""
         assert isinstance(judged, JudgedTrace)
         extraction = judged.judgement.extraction
-        of_agent = self.agent is None or any(run.agent == self.agent for run in extraction.runs)
-        chosen = of_agent and (self.release is None or extraction.release == self.release)
-        if not chosen or not self.enough.says(judged.trace.filter_hash):
-            return LeftOut(judged.sequence, chosen)
+        if not self._chooses(extraction):
+            return LeftOut(chosen=False)
         before = None
         if self.other is not None:
             rule_set, prices = self.other.read()
             before = list(map(said, judge_extraction(extraction, rule_set, cost_of=prices).decisions))
         decisions = [item for item in judged.decisions if item.kind != "sampled_out"] if self.whole else ()
-        return SaidOfTrace(judged.sequence, list(map(said, judged.decisions)), before, decisions)
+        return SaidOfTrace(list(map(said, judged.decisions)), before, decisions)
+
+    def left_out(self, found: NotKept) -> LeftOut:
+        """What is said of a trace that cannot be judged."""
+        return LeftOut(found.of is None or self._chooses(found.of), found.lacking, found.problems)
+
+    def _chooses(self, found: Extraction | Session) -> bool:
+        of_agent = self.agent is None or any(run.agent == self.agent for run in found.runs)
+        return of_agent and (self.release is None or release_of(found) == self.release)
 
 
 def said(decision: Decision) -> Said:

@@ -12,7 +12,7 @@ from itertools import islice
 from tempfile import TemporaryFile
 from typing import IO
 
-from tracegrade.compare.progress import Progress, unseen
+from tracegrade.pipeline.progress import Progress, unseen
 from tracegrade.pipeline.version import tracegrade_version
 from tracegrade.store.backfills import BackfillWriter, JudgedAfter, StoredBackfill
 from tracegrade.store.open import open_store

@@ -1,4 +1,4 @@
-"""How far a comparison is: a bar for each thing that takes long."""
+"""How far work over stored traces is: a bar for each thing that takes long."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -17,9 +17,9 @@ def unseen(label: str, total: int | None) -> Iterator[Advance]:
 
 
 class LookedThrough:
-    """How much of a side is looked through, newest first, in traces.
+    """How much of the stored traces is looked through, newest first, in traces.
 
-    How many traces of a side there are is known only when all are read. The numbers that they may have are known, and
+    How many of them are asked for is known only when all are read. The numbers that they may have are known, and
     so is how many are read at most: what is further along of the two is told.
     """
 

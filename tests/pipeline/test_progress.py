@@ -5,8 +5,8 @@ from pathlib import Path
 from cli.stored import store
 from compare.releases import traces
 from tracegrade.compare.compare import Wanted, compare
-from tracegrade.compare.progress import Advance, LookedThrough
 from tracegrade.compare.sides import side_of
+from tracegrade.pipeline.progress import Advance, LookedThrough
 from tracegrade.store.open import reading_store
 from tracegrade.store.result_filter import ResultFilter
 

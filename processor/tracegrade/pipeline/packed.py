@@ -1,0 +1,117 @@
+"""Traces and sessions as they are handed to the process that judges them, and what of them cannot be judged."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, NamedTuple, TypeVar
+
+from tracegrade.assemble.sessions import KnownSession
+from tracegrade.codec.kept_spans import decode_spans, encode_spans
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.session import Session
+from tracegrade.model.trace import Trace
+from tracegrade.pipeline.judged import JudgedTrace
+
+T = TypeVar("T")
+
+
+class PackedTrace(NamedTuple):
+    """A trace that is not judged yet, without its spans, and these as bytes; ``number`` goes into its `JudgedTrace`.
+
+    It is unpacked where it is judged. ``span_count`` is about how much work that is.
+    """
+
+    number: int
+    trace: Trace
+    blob: bytes
+    span_count: int
+
+    @property
+    def trace_id(self) -> bytes:
+        """The id by which people find it."""
+        return self.trace.trace_id
+
+    def unpacked(self) -> Trace:
+        """The trace with its spans.
+
+        Raises:
+            KeptSpansError: they are damaged, or were stored by another version.
+        """
+        kept = decode_spans(self.blob)
+        return replace(
+            self.trace,
+            spans=kept.spans,
+            replaced=kept.replaced,
+            log_records=kept.log_records,
+            filter_hash=self.trace.filter_hash or kept.filter_hash,
+        )
+
+
+class PackedSession(NamedTuple):
+    """A session that is not judged yet: what is known of it, why it closed, and its traces.
+
+    ``gone`` are traces that it has and that are not to be found. ``max_calls`` as in ``max_calls_per_session``.
+    """
+
+    number: int
+    known: KnownSession
+    close_reason: str
+    traces: Sequence[PackedTrace]
+    gone: Sequence[bytes]
+    max_calls: int
+
+    @property
+    def trace_id(self) -> bytes:
+        """The id of its first trace."""
+        return next(iter(self.known.members), b"")
+
+    @property
+    def span_count(self) -> int:
+        """How many spans its traces have."""
+        return sum(packed.span_count for packed in self.traces)
+
+
+@dataclass(frozen=True, slots=True)
+class NotKept:
+    """A trace or session that cannot be judged: of ``lacking`` traces, the spans are not there as they are read.
+
+    ``problems`` say of which traces the spans are damaged, and how; of others, too few attributes were kept. ``of`` is
+    what can be read all the same, None for nothing.
+    """
+
+    number: int
+    lacking: tuple[bytes, ...]
+    problems: tuple[str, ...]
+    of: Extraction | Session | None
+
+
+class LeftOut(NamedTuple):
+    """What is handed back of a trace or session that is not judged, as it is not ``chosen``, or as `NotKept` says."""
+
+    chosen: bool
+    lacking: tuple[bytes, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Kept(Generic[T]):
+    """What must have been kept of a packed trace to judge it.
+
+    ``is_enough`` is asked with the hash of the attribute filter of its spans; ``left_out`` turns what cannot be judged
+    into output. Both are functions, or methods of plain data, that a worker finds too.
+    """
+
+    is_enough: Callable[[str], bool]
+    left_out: Callable[[NotKept], T]
+
+
+def packed_trace(judged: JudgedTrace) -> PackedTrace:
+    """A trace that closed and is to be judged elsewhere."""
+    trace = judged.trace
+    blob = encode_spans(trace.spans, trace.replaced, trace.log_records)
+    without_spans = replace(trace, spans=[], replaced=[], log_records=[])
+    return PackedTrace(judged.sequence, without_spans, blob, len(trace.spans))
+
+
+def release_of(found: Extraction | Session) -> str | None:
+    """The release of a trace; of a session, that of its first trace."""
+    return found.release if isinstance(found, Extraction) else found.parts[0].release
