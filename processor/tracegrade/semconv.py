@@ -416,9 +416,27 @@ SUITE_MODEL = "tracegrade.suite.model"
 SUITE_REPETITION = "tracegrade.suite.repetition"
 SUITE_NOTES = "tracegrade.suite.notes"
 SUITE_EXPECTED = "tracegrade.suite.expected"
+# Of a run of a case by one's own agent: how its command ended, and the trace ids under which its spans came.
+SUITE_EXIT_CODE = "tracegrade.suite.exit_code"
+SUITE_STDERR = "tracegrade.suite.stderr"
+SUITE_TRACE_IDS = "tracegrade.suite.trace_ids"
 # Of the conventions, and read by no dialect; kept of such a trace, so that it shows all that a model was told.
 SYSTEM_INSTRUCTIONS = "gen_ai.system_instructions"
-SUITE_ATTRIBUTES = frozenset({CASE_ID, SUITE_MODEL, SUITE_REPETITION, SUITE_NOTES, SUITE_EXPECTED, SYSTEM_INSTRUCTIONS})
+SUITE_ATTRIBUTES = frozenset(
+    {
+        CASE_ID,
+        SUITE_MODEL,
+        SUITE_REPETITION,
+        SUITE_NOTES,
+        SUITE_EXPECTED,
+        SUITE_EXIT_CODE,
+        SUITE_STDERR,
+        SUITE_TRACE_IDS,
+        SYSTEM_INSTRUCTIONS,
+    }
+)
+# What an agent's resource says of the run of a case that it is in, as its environment told it.
+SUITE_UNIT = "tracegrade.suite.unit"
 
 # The alert event: one when an alert begins to fire, one when it is resolved.
 ALERT_EVENT = "tracegrade.alert"

@@ -66,4 +66,4 @@ def test_a_server_with_a_wrong_certificate_does_not_start(
 
 def test_an_address_of_another_machine_cannot_be_had() -> None:
     with pytest.raises(ReceiverStartError, match=r"http\.endpoint: cannot listen on '192.0.2.1:0'"):
-        bound_socket(WHERE, "192.0.2.1:0")
+        bound_socket(f"{WHERE}.endpoint", "192.0.2.1:0")

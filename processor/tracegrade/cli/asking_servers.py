@@ -1,14 +1,14 @@
 """The options by which a command asks an MCP server for its tools: what may be asked, and with which headers."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tracegrade.cli.header_option import read_headers
 from tracegrade.cli.settings_option import config_option, data_dir_option
 
 if TYPE_CHECKING:
@@ -62,7 +62,10 @@ def asking_options(function: Callable[..., R]) -> Callable[..., R]:
     def wrapper(
         hosts: Sequence[str], headers: Sequence[str], config_path: Path | None, data_dir: str | None, **arguments: Any
     ) -> R:
-        asking = Asking([_host(entry) for entry in hosts], _read_headers(headers), config_path, data_dir)
+        from tracegrade.suites.mcp.headers import OWN_HEADERS
+
+        sent = read_headers("--header", headers, OWN_HEADERS)
+        asking = Asking([_host(entry) for entry in hosts], sent, config_path, data_dir)
         return function(asking=asking, **arguments)
 
     return wrapper
@@ -76,27 +79,3 @@ def _host(entry: str) -> str:
     except ValueError as error:
         raise click.UsageError(f"--allow-host: {error}") from None
     return entry
-
-
-def _read_headers(written: Sequence[str]) -> dict[str, str]:
-    """Names and values; no message shows a value, which may be a secret."""
-    from tracegrade.document.yaml_text import expand
-    from tracegrade.suites.mcp.headers import HEADER_NAME, OWN_HEADERS, is_sendable
-
-    found: dict[str, str] = {}
-    for number, text in enumerate(written, 1):
-        name, colon, value = text.partition(":")
-        name = name.strip()
-        if not colon or not HEADER_NAME.fullmatch(name):
-            raise click.UsageError(f"--header: expected 'NAME: VALUE' (the {number}. one, not shown: it may be a key)")
-        if name.lower() in OWN_HEADERS:
-            raise click.UsageError(f"--header: {name} is set by TraceGrade itself; leave it out")
-
-        def refuse(message: str, name: str = name) -> Never:
-            raise click.UsageError(f"--header {name}: {message}")
-
-        value = expand(value.strip(), os.environ, refuse)[0].strip()
-        if not is_sendable(value):
-            refuse("expected printable ASCII, found something else, which is not shown: it may be a key")
-        found[name] = value
-    return found

@@ -112,7 +112,9 @@ def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int
         raise TraceGradeError("web: null turns the page off; give it an endpoint, or leave the key out")
     check_access("web", settings)
     role = WebRole(config, settings)
-    listening = bound_socket("web", settings.endpoint) if listens_on is None else socket.socket(fileno=listens_on)
+    listening = (
+        bound_socket("web.endpoint", settings.endpoint) if listens_on is None else socket.socket(fileno=listens_on)
+    )
 
     async def main(stop: "asyncio.Event") -> int:
         if not ends_with_stdin:

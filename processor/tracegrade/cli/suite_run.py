@@ -1,4 +1,4 @@
-"""``tracegrade suite run``: the cases of a suite, run with models."""
+"""``tracegrade suite run``: the cases of a suite, run with models or with an agent of one's own."""
 
 import re
 import sys
@@ -14,14 +14,16 @@ from tracegrade.cli.output import EXIT_CANNOT_TELL, print_line, print_lines, pro
 from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.replay_run import TENANT, described_run, print_run, read_labels, recorded
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.suite_agents import agent_options
 from tracegrade.display import count
 from tracegrade.models.asking import TOOL_CHOICES, ToolChoice
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
-    from tracegrade.history.suite_results import CaseResult
-    from tracegrade.history.suite_run import Asking, ModelRun
+    from tracegrade.history.suite_results import AnyTarget, CaseResult
+    from tracegrade.history.suite_run import Asking, TargetRun
     from tracegrade.models.settings import Target
+    from tracegrade.suites.agents.target import AgentTarget
     from tracegrade.suites.suite import Suite
 
 EXIT_INTERRUPTED = 130
@@ -72,7 +74,12 @@ _NOT_IN_NAMES = re.compile(r"[^\w.+-]+")
 )
 @click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Runs of each case.")
 @click.option("--rules", "rule_paths", multiple=True, metavar="PATH", help="Judge every case by these rules, too.")
-@click.option("--max-parallel", type=click.IntRange(min=1), help="Most requests under way, all providers together.")
+@agent_options
+@click.option(
+    "--max-parallel",
+    type=click.IntRange(min=1, max=256),
+    help="Most requests under way, all providers together; of an agent, most runs at once (1 if not set).",
+)
 @click.option(
     "--format",
     "output_format",
@@ -95,17 +102,19 @@ def run(
     system_prompts: tuple[str, ...],
     repeat: int,
     rule_paths: tuple[str, ...],
+    agent: "AgentTarget | None",
     max_parallel: int | None,
     config: "Config",
     output_format: str,
 ) -> None:
-    """Ask models the prompts of a suite, and judge what they call.
+    """Ask models, or an agent of your own, the prompts of a suite, and judge what they call.
 
-    SUITE is a rule folder with suite.json, as 'rules import' writes it, or a suite as JSON. Each model gets a run of
-    its own in the experiment. A run that was interrupted goes on when the same command is given again: what is stored
-    is not asked again.
+    SUITE is a rule folder with suite.json, as 'rules import' writes it, or a suite as JSON. Each model, and the agent,
+    gets a run of its own in the experiment. A run that was interrupted goes on when the same command is given again:
+    what is stored is not asked again.
 
-    Exit codes: 0 every case was run, whatever came of it; 2 wrong usage; 3 a model could not be asked; 130 interrupted.
+    Exit codes: 0 every case was run, whatever came of it; 2 wrong usage; 3 a model or the agent could not be asked; 130
+    interrupted.
     """
     from tracegrade.cli.suite_tables import print_suite_run
     from tracegrade.history.suite_results import stored_results, summary_of
@@ -114,15 +123,20 @@ def run(
     from tracegrade.store.open import reading_store
     from tracegrade.suites.suite import load_suite
 
-    known = load_models(models_path)
-    if not model_names:
-        keys = ", ".join(target.key for target in known)
-        raise click.UsageError(f"--model: expected at least one of {keys}")
-    targets = chosen_models(known, model_names)
+    models = []
+    if model_names or agent is None:
+        known = load_models(models_path)
+        if not model_names:
+            keys = ", ".join(target.key for target in known)
+            raise click.UsageError(f"--model: expected at least one of {keys}; or --agent-command, or --agent-url")
+        models = chosen_models(known, model_names)
+    else:
+        _refuse_what_is_of_models()
+    targets: list[AnyTarget] = [*models, *([agent] if agent is not None else [])]
     suite = load_suite(suite_path, rule_paths, config.rules.semantic_model)
     for note in suite.notes:
         print_line(f"Note: {note}.", err=True)
-    asking = Asking(temperature, tool_choice, repeat, max_parallel, _system_prompts(system_prompts, targets))
+    asking = Asking(temperature, tool_choice, repeat, max_parallel, _system_prompts(system_prompts, models))
     with ExitStack() as stack:
         runs = _begun(stack, config, suite, targets, asking, experiment or suite.name, run_name, read_labels(labels))
         is_whole = _run_all(suite, runs, asking, config)
@@ -138,6 +152,15 @@ def run(
         sys.exit(EXIT_INTERRUPTED)
     if any(item.problem is not None for item in runs):
         sys.exit(EXIT_CANNOT_TELL)
+
+
+def _refuse_what_is_of_models() -> None:
+    """Raise for an option that has no say over an agent."""
+    context = click.get_current_context()
+    for name in ("temperature", "tool_choice", "system_prompts", "models_path"):
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            option = next(param.opts[0] for param in context.command.params if param.name == name)
+            raise click.UsageError(f"{option} is for models: an agent has its own; leave it out, or add --model")
 
 
 def _system_prompts(written: Sequence[str], targets: "Sequence[Target]") -> dict[str, str]:
@@ -179,15 +202,15 @@ def _begun(
     stack: ExitStack,
     config: "Config",
     suite: "Suite",
-    targets: "Sequence[Target]",
+    targets: "Sequence[AnyTarget]",
     asking: "Asking",
     experiment: str,
     run_name: str | None,
     labels: dict[str, str],
-) -> "list[ModelRun]":
-    """A run for each model, begun or gone on with, in the store; they end with `stack`."""
+) -> "list[TargetRun]":
+    """A run for each target, begun or gone on with, in the store; they end with `stack`."""
     from tracegrade.history.recorded_run import broken_off
-    from tracegrade.history.suite_run import ModelRun
+    from tracegrade.history.suite_run import TargetRun
     from tracegrade.store.open import open_store
 
     make_files_private()
@@ -208,18 +231,25 @@ def _begun(
                 print_line(f"Going on with run {name} of {target.key}, which is not complete.", err=True)
         recording = stack.enter_context(recorded(config, asked, name))
         assert recording is not None, "a run was asked for"
-        runs.append(ModelRun(target, recording))
+        runs.append(TargetRun(target, recording))
     return runs
 
 
-def _run_all(suite: "Suite", runs: "Sequence[ModelRun]", asking: "Asking", config: "Config") -> bool:
+def _run_all(suite: "Suite", runs: "Sequence[TargetRun]", asking: "Asking", config: "Config") -> bool:
     """Run all that is not stored; False when Ctrl-C ended it before."""
     from tracegrade.history.suite_run import run_suite
     from tracegrade.store.open import reading_store
 
     stop = threading.Event()
     results = run_suite(
-        suite, runs, asking, config.traces, config.settings_hash, lambda: reading_store(config.store_url), stop
+        suite,
+        runs,
+        asking,
+        config.traces,
+        config.settings_hash,
+        lambda: reading_store(config.store_url),
+        stop,
+        says=lambda text: print_line(text, err=True),
     )
     try:
         with progress("cases", len(suite.cases) * asking.repeat * len(runs)) as advance:
@@ -242,7 +272,7 @@ def _say_result(item: "CaseResult") -> None:
     print_line(f"{item.outcome} {where}{score} {item.latency_s:.2f} s{why}", err=True)
 
 
-def _say_what_became(runs: "Sequence[ModelRun]", config: "Config", is_whole: bool) -> None:
+def _say_what_became(runs: "Sequence[TargetRun]", config: "Config", is_whole: bool) -> None:
     for item in runs:
         if item.problem is not None:
             print_lines(f"Error: {item.target.key}: {item.problem}", err=True)

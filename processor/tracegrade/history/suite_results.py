@@ -1,4 +1,4 @@
-"""What came of a suite that was run with a model: each run of a case, and the averages.
+"""What came of a suite that was run with a model or an agent: each run of a case, and the averages.
 
 All is read from stored traces and evaluations, so that a run that went on after an interruption shows all of it.
 """
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection
 
@@ -26,14 +26,21 @@ from tracegrade.semconv import (
     CASE_ID,
     INPUT_MESSAGES,
     OPERATION_NAME,
+    SUITE_EXIT_CODE,
     SUITE_EXPECTED,
     SUITE_NOTES,
     SUITE_REPETITION,
+    SUITE_SCOPE,
+    SUITE_STDERR,
     TOKENS_CACHED,
 )
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import Run
 from tracegrade.store.sides import side_traces
+from tracegrade.suites.agents.target import AgentTarget
+
+AnyTarget: TypeAlias = Target | AgentTarget
+"""What a suite is run with: a model, or an agent of one's own."""
 
 CHAIN_NUMBERS = ("completion", "efficiency", "redundancy_penalty", "detour_penalty", "calls")
 """What a case of several turns has beside its score, in the details of `multi-turn`."""
@@ -44,9 +51,11 @@ class CaseResult:
     """One run of one case with one model.
 
     ``score`` is the overall one, 0..1, None where nothing could be judged; ``details`` are the evaluator's.
-    ``latency_s`` is the time of all requests, without waiting for their turns; ``cost`` is None where it is not known.
-    ``notes`` say what was not as asked for, such as a call that had to be repaired. ``expected`` is the item that
-    judged it, as the suite's rule has it; None where the trace does not say, as of one that another program wrote.
+    ``latency_s`` is the time of all requests to a model, without waiting for their turns, or from the begin to the end
+    of an agent's work; ``cost`` is None where it is not known. ``notes`` say what was not as asked for, such as a call
+    that had to be repaired. ``expected`` is the item that judged it, as the suite's rule has it; None where the trace
+    does not say, as of one that another program wrote. ``exit_code`` and ``stderr`` (its end) are those of an agent's
+    command.
     """
 
     run: str
@@ -66,6 +75,8 @@ class CaseResult:
     notes: list[str]
     prompt: str = ""
     expected: dict[str, JsonValue] | None = None
+    exit_code: int | None = None
+    stderr: str = ""
 
     def number(self, name: str) -> float | None:
         """A number of the details; None where there is none."""
@@ -96,23 +107,30 @@ class CaseResult:
             "cost": self.cost,
             "latency_s": round(self.latency_s, 3),
             "notes": [*self.notes],
+            "exit_code": self.exit_code,
+            "stderr": self.stderr,
         }
 
 
-def case_result(result: TraceResult, rule_id: str, target: Target) -> CaseResult:
+def case_result(result: TraceResult, rule_id: str, target: AnyTarget) -> CaseResult:
     """What `result`, a stored trace of a suite's run, says; `rule_id` is that of the suite."""
-    return _case_result(result, rule_id, target.key, target.model.price)
+    return _case_result(result, rule_id, target.key, target.price)
 
 
 def _case_result(result: TraceResult, rule_id: str, model: str, price: Price | None) -> CaseResult:
     spans = decode_spans(result.spans).spans
-    root = next(span for span in spans if CASE_ID in span.attributes)
+    said = [span for span in spans if CASE_ID in span.attributes]
+    root = min(said, key=lambda span: span.scope != SUITE_SCOPE)  # an agent's own spans may say it, too
     decision = next((found for found in result.decisions if found.pair.rule_id == rule_id), None)
     evaluation = decision.evaluations[-1] if decision is not None and decision.evaluations else None
     chats = [span for span in spans if span.attributes.get(OPERATION_NAME) == "chat"]
     taken = _tokens(result, sum(_whole(span.attributes.get(TOKENS_CACHED[0])) for span in chats))
+    # An agent's own model calls may run beside each other, and are not all that it takes time for.
+    is_agent = root.scope == SUITE_SCOPE and not any(span.scope == SUITE_SCOPE for span in chats)
+    timed = [root] if is_agent else chats
     notes = root.attributes.get(SUITE_NOTES)
     expected = parse_object(root.attributes.get(SUITE_EXPECTED))
+    exit_code, stderr = root.attributes.get(SUITE_EXIT_CODE), root.attributes.get(SUITE_STDERR)
     return CaseResult(
         run=result.trace.run,
         model=model,
@@ -127,18 +145,20 @@ def _case_result(result: TraceResult, rule_id: str, model: str, price: Price | N
         input_tokens=taken.input if taken is not None else None,
         output_tokens=taken.output if taken is not None else None,
         cost=price.of(taken) if price is not None and taken is not None else None,
-        latency_s=sum(span.end_ns - span.start_ns for span in chats) / 1e9,
+        latency_s=sum(span.end_ns - span.start_ns for span in timed) / 1e9,
         notes=[str(note) for note in notes] if isinstance(notes, list) else [],
         prompt=last_text(read_messages(root.attributes.get(INPUT_MESSAGES)), USER_ROLES) or "",
         expected=expected if isinstance(expected, dict) else None,
+        exit_code=exit_code if isinstance(exit_code, int) else None,
+        stderr=stderr if isinstance(stderr, str) else "",
     )
 
 
 def _tokens(result: TraceResult, cached: int) -> Tokens | None:
-    run = result.trace.runs[0] if result.trace.runs else None
-    if run is None or (run.input_tokens is None and run.output_tokens is None):
-        return None
-    return Tokens(run.input_tokens, run.output_tokens, (run.input_tokens or 0) + (run.output_tokens or 0), cached)
+    runs = result.trace.runs  # several where an agent has others work for it
+    taken = [[run.input_tokens for run in runs], [run.output_tokens for run in runs]]
+    into, out = (sum(filter(None, found)) if any(n is not None for n in found) else None for found in taken)
+    return None if into is None and out is None else Tokens(into, out, (into or 0) + (out or 0), cached)
 
 
 def _whole(value: JsonValue) -> int:
@@ -146,7 +166,7 @@ def _whole(value: JsonValue) -> int:
 
 
 def stored_results(
-    connection: Connection, tenant: str, run: str, rule_id: str, target: Target, cases: Sequence[str]
+    connection: Connection, tenant: str, run: str, rule_id: str, target: AnyTarget, cases: Sequence[str]
 ) -> list[CaseResult]:
     """All that is stored of a run: in the order of `cases`, the suite's, then by repetition."""
     found = side_traces(connection, ResultFilter(tenant=tenant, run=run))

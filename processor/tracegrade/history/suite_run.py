@@ -1,17 +1,18 @@
-"""A suite run with models: every run of a case is judged as a trace, and stored as part of its model's run.
+"""A suite run with models and agents: every run of a case is judged as a trace, and stored in the run of its target.
 
-One run of an experiment for each model, so that a timeline has one score a model and `compare` takes two of them. What
-was stored is not asked again: the trace id of a unit follows from its run, its case and its repetition. The traces go
-from the suite to the judge in this process, and never through receivers: they are not live, not sent on, and raise no
-alert.
+A *target* is a model, or an agent of one's own. One run of an experiment for each, so that a timeline has one score a
+target and `compare` takes two of them. What was stored is not asked again: the trace id of a unit follows from its run,
+its case and its repetition. The traces go from the suite to the judge in this process, and never through the receivers
+of `serve`: they are not live, not sent on, and raise no alert.
 """
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
+from itertools import chain
 from typing import Protocol
 
 from sqlalchemy import Connection, select
@@ -19,17 +20,20 @@ from sqlalchemy import Connection, select
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.history.recorded_run import RecordedRun, stored_result_of
-from tracegrade.history.suite_results import CaseResult, case_result
+from tracegrade.history.suite_results import AnyTarget, CaseResult, case_result
 from tracegrade.journal.record import Encoding, Record
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.models.asking import AskedModel, ToolChoice
-from tracegrade.models.client import ModelClient, ModelError
+from tracegrade.models.client import ModelClient
 from tracegrade.models.settings import Target
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.replay import without_bounds
 from tracegrade.semconv import SUITE_ATTRIBUTES
 from tracegrade.store.schema import traces
+from tracegrade.suites.agents.agent import Agent
+from tracegrade.suites.agents.target import AgentTarget
 from tracegrade.suites.conversation import Ran, run_case
 from tracegrade.suites.recording import check_sdk
 from tracegrade.suites.running import Plan, PlanDone, Unit, UnitDone, run_plans
@@ -38,7 +42,10 @@ from tracegrade.suites.suite import Suite
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How all models of a run are asked. ``system_prompts`` are by the model's key, in place of the suite's own."""
+    """How all targets of a run are asked; of agents, only ``repeat`` counts.
+
+    ``system_prompts`` are by the model's key, in place of the suite's own.
+    """
 
     temperature: float = 0.0
     tool_choice: ToolChoice = "required"
@@ -50,8 +57,10 @@ class Asking:
         """What this model is told before each prompt."""
         return self.system_prompts.get(target.key, suite.system_prompt)
 
-    def selection(self, suite: Suite, target: Target) -> dict[str, object]:
+    def selection(self, suite: Suite, target: AnyTarget) -> dict[str, object]:
         """What has to be the same for a run to go on."""
+        if isinstance(target, AgentTarget):
+            return {"suite": suite.name, "suite_hash": suite.hash, **target.asked_by, "repeat": self.repeat}
         prompt = self.system_prompt(suite, target)
         return {
             "suite": suite.name,
@@ -65,14 +74,14 @@ class Asking:
 
 
 @dataclass(slots=True)
-class ModelRun:
-    """The run of one model: the ``total`` of its units, those ``stored`` before, and its ``problem`` at the end."""
+class TargetRun:
+    """The run of one target: the ``total`` of its units, those ``stored`` before, and its ``problem`` at the end."""
 
-    target: Target
+    target: AnyTarget
     recording: RecordedRun
     stored: int = 0
     total: int = 0
-    problem: ModelError | None = None
+    problem: TraceGradeError | None = None
 
     @property
     def name(self) -> str:
@@ -90,65 +99,60 @@ def trace_id_of(run: RecordedRun, unit: Unit) -> bytes:
 class Watch(Protocol):
     """Somebody who is told how a suite's run goes, and has a say in what is stored."""
 
-    def stored(self, connection: Connection, run: ModelRun, results: Sequence[CaseResult]) -> None:
+    def stored(self, connection: Connection, run: TargetRun, results: Sequence[CaseResult]) -> None:
         """`results` of `run` are being stored, in this transaction; when this raises, they are not."""
         ...
 
-    def ended(self, run: ModelRun) -> None:
+    def ended(self, run: TargetRun) -> None:
         """All units of `run` are stored, or it has a ``problem``."""
         ...
 
 
 class _Nobody:
-    def stored(self, connection: Connection, run: ModelRun, results: Sequence[CaseResult]) -> None:
+    def stored(self, connection: Connection, run: TargetRun, results: Sequence[CaseResult]) -> None:
         pass
 
-    def ended(self, run: ModelRun) -> None:
+    def ended(self, run: TargetRun) -> None:
         pass
 
 
 def run_suite(
     suite: Suite,
-    runs: Sequence[ModelRun],
+    runs: Sequence[TargetRun],
     asking: Asking,
     settings: TracesSettings,
     settings_hash: str,
     connect: Callable[[], AbstractContextManager[Connection]],
     stop: threading.Event,
     watch: Watch | None = None,
+    says: Callable[[str], object] = lambda text: None,
 ) -> Iterator[CaseResult]:
     """Run every unit that is not stored; gives the result of each, stored.
 
     Args:
         suite: what is run, and the rules that judge it.
-        runs: begun, one a model; each is complete at the end, or failed with its ``problem``.
-        asking: how models are asked.
+        runs: begun, one a target; each is complete at the end, or failed with its ``problem``.
+        asking: how targets are asked.
         settings: of ``traces``.
         settings_hash: stored with each result.
         connect: a connection to the store of `runs`.
         stop: set to end the run at once; runs that are not complete stay so.
         watch: told how it goes.
+        says: told what people have to know meanwhile, such as where spans of an agent are received.
 
     Raises:
+        ReceiverStartError: the spans of an agent cannot be received where they should be.
         SuiteError: the environment turns the SDK off.
         StoreError: the store cannot be written.
     """
     check_sdk()
     watch = watch or _Nobody()
-    slots = threading.BoundedSemaphore(asking.max_parallel) if asking.max_parallel else None
-    clients = {run.target.provider_name: ModelClient(run.target.provider, stop) for run in runs}
-    plans: list[Plan] = []
-    by_plan: dict[str, tuple[ModelRun, CaseJudge]] = {}
-    with connect() as connection:
-        for run in runs:
-            target = run.target
-            model = AskedModel(
-                target, clients[target.provider_name], asking.tool_choice, asking.temperature, lambda: slots or _FREE
-            )
-            units = _left(connection, suite, run, asking.repeat)
-            plans.append(_plan(suite, run, model, asking.system_prompt(suite, target), units))
-            by_plan[run.name] = run, CaseJudge(suite, settings, run.recording, settings_hash)
-    try:
+    by_plan = {run.name: (run, CaseJudge(suite, settings, run.recording, settings_hash)) for run in runs}
+    with ExitStack() as stack:
+        lanes = _Lanes(suite, asking, stop, says, stack)
+        with connect() as connection:
+            plans = [lanes.plan(run, _left(connection, suite, run, asking.repeat)) for run in runs]
+        stack.callback(stop.set)  # before all else is closed
         for batch in run_plans(plans, stop):
             results: dict[str, list[TraceResult]] = {}
             for done in batch:
@@ -165,23 +169,56 @@ def run_suite(
                     run = by_plan[done.plan.name][0]
                     _end(run, done.problem)
                     watch.ended(run)
-    finally:
-        stop.set()
-        for client in clients.values():
-            client.close()
 
 
 _FREE = nullcontext()
 
 
-def _plan(suite: Suite, run: ModelRun, model: AskedModel, system_prompt: str, units: Sequence[Unit]) -> Plan:
-    def run_unit(unit: Unit) -> Ran:
-        return run_case(suite, unit.case, model, system_prompt, trace_id_of(run.recording, unit), unit.repetition)
+class _Lanes:
+    """How the units of each target are run; models of one provider share what asks it."""
 
-    return Plan(run.name, run.target.provider_name, run.target.provider.at_a_time, units, run_unit)
+    def __init__(
+        self, suite: Suite, asking: Asking, stop: threading.Event, says: Callable[[str], object], stack: ExitStack
+    ) -> None:
+        self._suite = suite
+        self._asking = asking
+        self._stop = stop
+        self._says = says
+        self._stack = stack
+        self._slots = threading.BoundedSemaphore(asking.max_parallel) if asking.max_parallel else None
+        self._clients: dict[str, ModelClient] = {}
+
+    def plan(self, run: TargetRun, units: Sequence[Unit]) -> Plan:
+        """What is to be done for `run`; what it needs is closed with the stack."""
+        target = run.target
+        if isinstance(target, AgentTarget):
+            return self._of_agent(run, target, units)
+        return self._of_model(run, target, units)
+
+    def _of_agent(self, run: TargetRun, target: AgentTarget, units: Sequence[Unit]) -> Plan:
+        def run_unit(unit: Unit) -> Ran:
+            return agent.run(unit, run.name, trace_id_of(run.recording, unit))
+
+        agent = Agent(target, self._stop, says=self._says)
+        if units:
+            self._stack.enter_context(agent)
+        return Plan(run.name, f"agent {target.key}", target.at_a_time, units, run_unit)
+
+    def _of_model(self, run: TargetRun, target: Target, units: Sequence[Unit]) -> Plan:
+        if (client := self._clients.get(target.provider_name)) is None:
+            client = self._clients[target.provider_name] = ModelClient(target.provider, self._stop)
+            self._stack.callback(client.close)
+        asking, suite = self._asking, self._suite
+        system_prompt = asking.system_prompt(suite, target)
+        model = AskedModel(target, client, asking.tool_choice, asking.temperature, lambda: self._slots or _FREE)
+
+        def run_unit(unit: Unit) -> Ran:
+            return run_case(suite, unit.case, model, system_prompt, trace_id_of(run.recording, unit), unit.repetition)
+
+        return Plan(run.name, target.provider_name, target.provider.at_a_time, units, run_unit)
 
 
-def _left(connection: Connection, suite: Suite, run: ModelRun, repeat: int) -> list[Unit]:
+def _left(connection: Connection, suite: Suite, run: TargetRun, repeat: int) -> list[Unit]:
     """The units of a run that are not stored; all repetitions of the first case, then those of the next."""
     query = select(traces.c.trace_id).where(traces.c.tenant == run.recording.tenant, traces.c.run == run.name)
     known = {bytes(trace_id) for trace_id in connection.execute(query).scalars()}
@@ -191,7 +228,7 @@ def _left(connection: Connection, suite: Suite, run: ModelRun, repeat: int) -> l
     return left
 
 
-def _end(run: ModelRun, problem: ModelError | None) -> None:
+def _end(run: TargetRun, problem: TraceGradeError | None) -> None:
     run.problem = problem
     if problem is None:
         run.recording.complete()
@@ -216,6 +253,8 @@ class CaseJudge:
         judge = RecordJudge(
             self._settings, self._rule_set, ClosedTraces(), run=self._run, set_aside=aside if ran.problem else {}
         )
-        record = Record(0, 1, 0, self._tenant, Signal.TRACES, Encoding.PROTOBUF, ran.spans, ran.payload)
-        found = [*judge.read(record), *judge.end()]
+        records = [Record(0, 1, 0, self._tenant, Signal.TRACES, Encoding.PROTOBUF, ran.spans, ran.payload)]
+        if ran.log_records:
+            records.append(Record(1, 2, 0, self._tenant, Signal.LOGS, Encoding.PROTOBUF, ran.log_records, ran.logs))
+        found = [*chain.from_iterable(map(judge.read, records)), *judge.end()]
         return stored_result_of(found[0], self._run, self._settings_hash)

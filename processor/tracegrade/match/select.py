@@ -9,11 +9,14 @@ from tracegrade.match.index import Index, indexes
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session
+from tracegrade.model.span import Span
 from tracegrade.model.subject import Subject
+from tracegrade.model.trace import Trace, TraceOutline
 from tracegrade.rule.case import Case
 from tracegrade.rule.cel import CelExpression
 from tracegrade.rule.rule import Rule, RuleScope, TraceScope
 from tracegrade.rule.rule_set import RuleSet
+from tracegrade.semconv import SUITE_SCOPE
 
 UNREADABLE_PROMPT = "the prompt cannot be read, and a clause asks for it"
 
@@ -123,13 +126,26 @@ def _met(rule: Rule, facts: Facts) -> _Met:
     clause, not_evaluable = unmatched(rule, facts)
     if clause is not None or rule.cases is None:
         return _Met(clause, not_evaluable)
-    case, unreadable = choose(rule.cases, facts)
+    case, unreadable = (None, False) if _is_within_case(facts.subject) else choose(rule.cases, facts)
     no_case = UNREADABLE_PROMPT if unreadable else None
     if not rule.evaluate and case is None:
         if not unreadable:
             return _Met("cases")
         not_evaluable = not_evaluable or no_case
     return _Met(None, not_evaluable, case, no_case)
+
+
+def _case_root(trace: Trace | TraceOutline) -> Span | None:
+    """The root of a run of a case of a suite, which stands for the agent as a whole: all calls are its; else None."""
+    root = trace.root
+    return root if root is not None and root.scope == SUITE_SCOPE else None
+
+
+def _is_within_case(subject: Subject) -> bool:
+    """Whether it is an agent that worked for the one which was asked, and is no second answer to the case."""
+    if subject.kind != "agent" or (root := _case_root(subject.trace)) is None:
+        return False
+    return subject.span_id != root.span_id.hex()
 
 
 def unmatched(rule: Rule, facts: Facts) -> tuple[str | None, str | None]:
@@ -169,13 +185,15 @@ def _excluded(rule: Rule, cel: CelExpression | None, facts: Facts) -> bool | str
 
 
 def _agent_subjects(extraction: Extraction) -> list[Subject]:
+    root = _case_root(extraction.trace)
+    whole = root.span_id.hex() if root is not None else None
     return [
         Subject(
             kind="agent",
             id=run.span_id,
             trace=extraction.trace,
             run=run,
-            calls=run.calls,
+            calls=run.calls if run.span_id != whole else extraction.calls,
             agent=run.agent,
             span_id=run.span_id,
             session=run.session or extraction.session,

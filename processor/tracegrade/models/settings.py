@@ -142,6 +142,11 @@ class Target:
         """Its name here."""
         return f"{self.provider_name}{SEPARATOR}{self.model_id}"
 
+    @property
+    def price(self) -> Price | None:
+        """Of its tokens."""
+        return self.model.price
+
 
 def load_models(path: Path) -> list[Target]:
     """All models of the file, in its order.

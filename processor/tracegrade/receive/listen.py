@@ -16,9 +16,9 @@ class AddressTaken(ReceiverStartError):
 
 
 def cannot_listen(where: str, endpoint: str, why: object, *, is_taken: bool = False) -> ReceiverStartError:
-    """The error for an address that cannot be bound; `where` is the protocol's path in the settings."""
+    """The error for an address that cannot be bound; `where` names the option, or the setting by its path."""
     return (AddressTaken if is_taken else ReceiverStartError)(
-        f"{where}.endpoint: cannot listen on {endpoint!r}: {why}; stop what listens there, or choose another endpoint"
+        f"{where}: cannot listen on {endpoint!r}: {why}; stop what listens there, or choose another address"
     )
 
 

@@ -1,4 +1,4 @@
-"""A receiver for one program under test: OTLP on a free port of loopback, in a thread of its own, without a journal."""
+"""A receiver for one program under test: OTLP on one port, in a thread of its own, without a journal."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,15 +14,14 @@ from tracegrade.model.signal import Signal
 from tracegrade.receive.ingest import Ingest
 from tracegrade.receive.otlp_grpc import OtlpGrpcServer
 from tracegrade.receive.otlp_http import OtlpHttpServer
-from tracegrade.receive.settings import GrpcSettings, HttpSettings, OtlpReceiverSettings
-from tracegrade.receive.shared_port import SharedPort
+from tracegrade.receive.settings import GrpcSettings, HttpSettings, OtlpReceiverSettings, split_endpoint
+from tracegrade.receive.shared_port import FREE_PORT, SharedPort
 from tracegrade.telemetry.metrics import Telemetry
 
 Take = Callable[[Signal, bytes], None]
 
 _REQUESTS = "tracegrade.receiver.requests"
 _REJECTED = "tracegrade.receiver.rejected_spans"
-_FREE = "127.0.0.1:0"
 _GRACE_S = 2.0
 _STOPPED_WITHIN_S = 10.0
 
@@ -34,8 +33,10 @@ class Listener:
     of `take` refuses the request, and its sender tries again.
     """
 
-    def __init__(self, take: Take) -> None:
+    def __init__(self, take: Take, listen: str = FREE_PORT) -> None:
+        """Listen on nothing yet; `listen` is HOST:PORT, and 0 a free port."""
         self.port = 0
+        self._listen = listen
         self._take = take
         self._telemetry = Telemetry("receive")
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -46,7 +47,8 @@ class Listener:
     @property
     def endpoint(self) -> str:
         """What ``OTEL_EXPORTER_OTLP_ENDPOINT`` takes."""
-        return f"http://127.0.0.1:{self.port}"
+        host, _ = split_endpoint(self._listen)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def refused(self) -> dict[str, int]:
         """How many requests were refused and spans rejected since the start, by reason."""
@@ -58,6 +60,7 @@ class Listener:
         return {item["labels"]["reason"]: int(item["value"]) for item in found}
 
     def __enter__(self) -> Self:
+        """Raises `ReceiverStartError` when nothing can listen there."""
         self._thread.start()
         self._started.result()
         return self
@@ -83,13 +86,13 @@ class Listener:
         otlp = OtlpReceiverSettings()
         ingest = Ingest(self, self._telemetry, "", otlp.max_in_flight_bytes, otlp.max_request_messages)
         async with AsyncExitStack() as stack:
-            grpc_server = OtlpGrpcServer(GrpcSettings(endpoint=_FREE), ingest, otlp.max_compression_ratio)
+            grpc_server = OtlpGrpcServer(GrpcSettings(endpoint=FREE_PORT), ingest, otlp.max_compression_ratio)
             await grpc_server.start()
             stack.push_async_callback(grpc_server.stop, _GRACE_S)
-            http_server = OtlpHttpServer(HttpSettings(endpoint=_FREE), ingest, otlp.max_compression_ratio)
+            http_server = OtlpHttpServer(HttpSettings(endpoint=FREE_PORT), ingest, otlp.max_compression_ratio)
             await http_server.start()
             stack.push_async_callback(http_server.stop, _GRACE_S)
-            shared = SharedPort()
+            shared = SharedPort(self._listen)
             await shared.start(grpc_server.port, http_server.port)
             stack.push_async_callback(shared.stop, _GRACE_S)
             self.port = shared.port

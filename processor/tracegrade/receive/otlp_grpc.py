@@ -93,14 +93,14 @@ class OtlpGrpcServer:
         self._server.add_generic_rpc_handlers(
             (_Handlers(self._ingest, tokens, self._bounds, self._settings.read_timeout, self._connections),)
         )
-        bound_socket(_WHERE, endpoint).close()  # raises with the reason; gRPC would only log it
+        bound_socket(f"{_WHERE}.endpoint", endpoint).close()  # raises with the reason; gRPC would only log it
         try:
             if certificate is None:
                 self.port = self._server.add_insecure_port(address)
             else:
                 self.port = self._server.add_secure_port(address, _credentials(certificate))
         except RuntimeError as error:
-            raise cannot_listen(_WHERE, endpoint, "in use, or not an address of this machine") from error
+            raise cannot_listen(f"{_WHERE}.endpoint", endpoint, "in use, or not an address of this machine") from error
         self._connections.port = self.port
         await self._server.start()
         self._making_room = asyncio.create_task(self._connections.run(), name="otlp-grpc-connections")

@@ -82,7 +82,7 @@ class OtlpHttpServer:
         settings = self._settings
         tokens = None if settings.auth is None else BearerTokens(f"{_WHERE}.auth", settings.auth)
         tls = None if settings.tls is None else server_context(_WHERE, settings.tls)
-        listener = bound_socket(_WHERE, settings.endpoint)
+        listener = bound_socket(f"{_WHERE}.endpoint", settings.endpoint)
         self.port = listener.getsockname()[1]
         bounds = Bounds(
             settings.max_connections,

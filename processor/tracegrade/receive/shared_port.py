@@ -13,18 +13,22 @@ from tracegrade.receive.listen import bound_socket
 _PREFACE = b"PRI"  # "PRI * HTTP/2.0"
 _CHUNK_BYTES = 64 * 1024
 _LOOPBACK = "127.0.0.1"
+FREE_PORT = f"{_LOOPBACK}:0"
+"""A port of loopback that nobody else has."""
 
 
 class SharedPort:
     """Passes each connection on to the gRPC or the HTTP server, both on loopback; runs in the loop that starts it."""
 
-    def __init__(self) -> None:
+    def __init__(self, listen: str = FREE_PORT) -> None:
+        """Listen on nothing yet; `listen` is HOST:PORT, and 0 a free port."""
         self.port = 0
+        self._listen = listen
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
     async def start(self, grpc_port: int, http_port: int) -> None:
-        """Listen on a free port of loopback, for the servers on these two ports."""
+        """Listen, for the servers on these two ports. Raises `ReceiverStartError` when nothing can listen there."""
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
@@ -34,7 +38,7 @@ class SharedPort:
             with suppress(OSError, asyncio.CancelledError):  # a peer that hung up, or `stop`
                 await _pass_on(reader, writer, grpc_port, http_port)
 
-        listening = bound_socket("the shared port", f"{_LOOPBACK}:0")
+        listening = bound_socket("--listen", self._listen)
         self.port = listening.getsockname()[1]
         self._server = await asyncio.start_server(connected, sock=listening)
 

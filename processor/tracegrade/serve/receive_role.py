@@ -156,7 +156,7 @@ class ReceiveRole:
         endpoint = settings.endpoint
         tls = None if settings.tls is None else server_context("telemetry", settings.tls)
         app = guarded(status_app(self._progress.snapshots, self._instance), "telemetry", settings)
-        listening = bound_socket("telemetry", endpoint)
+        listening = bound_socket("telemetry.endpoint", endpoint)
         listening.listen()  # now, before the server has started: a reader of the endpoint may call at once
         server = HttpServer(app, Bounds(max_connections=100), tls)
         task = asyncio.create_task(server.serve(sockets=[listening]))

@@ -35,7 +35,7 @@ class WebProcess:
         """
         if self._listening is None:
             try:
-                self._listening = bound_socket("web", self._endpoint)
+                self._listening = bound_socket("web.endpoint", self._endpoint)
                 self._listening.listen()
             except AddressTaken as error:
                 self._conditions.begin("web_port_taken", str(error))

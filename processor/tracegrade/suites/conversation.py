@@ -41,12 +41,17 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One run of a case, its spans as an OTLP request; ``problem`` says why the model gave no answer, "" if it did."""
+    """One run of a case, its spans as an OTLP request; ``problem`` says why there was no answer, "" if there was one.
+
+    ``logs`` are the log records of the trace as another, with ``log_records`` in it.
+    """
 
     trace_id: bytes
     payload: bytes
     spans: int
     problem: str = ""
+    logs: bytes = b""
+    log_records: int = 0
 
 
 def run_case(suite: Suite, case: SuiteCase, model: Model, system_prompt: str, trace_id: bytes, repetition: int) -> Ran:

@@ -50,28 +50,31 @@ def check_sdk() -> None:
 
 
 class _OneTrace(IdGenerator):
-    """The trace id that is given, and span ids by chance."""
+    """The trace id that is given, and span ids by chance; the root's may be given, too."""
 
-    def __init__(self, trace_id: int) -> None:
+    def __init__(self, trace_id: int, root_id: int | None) -> None:
         self._trace_id = trace_id
+        self._root_id = root_id
         self._random = RandomIdGenerator()
 
     def generate_trace_id(self) -> int:
         return self._trace_id
 
     def generate_span_id(self) -> int:
-        return self._random.generate_span_id()
+        found, self._root_id = self._root_id, None
+        return self._random.generate_span_id() if found is None else found
 
 
 class CaseTrace:
     """The spans of one run of a case while it goes on; used by one thread."""
 
-    def __init__(self, trace_id: bytes, service: str) -> None:
+    def __init__(self, trace_id: bytes, service: str, root_id: bytes | None = None) -> None:
+        """Without spans yet; the root's id is `root_id` where somebody was told it before."""
         self._exporter = InMemorySpanExporter()
         self._provider = TracerProvider(
             sampler=ALWAYS_ON,
             resource=_resource(service),
-            id_generator=_OneTrace(int.from_bytes(trace_id)),
+            id_generator=_OneTrace(int.from_bytes(trace_id), None if root_id is None else int.from_bytes(root_id)),
             span_limits=_NO_LIMITS,
             shutdown_on_exit=False,
         )
@@ -84,6 +87,14 @@ class CaseTrace:
         with self._tracer.start_as_current_span(f"{operation} {name}") as span:
             span.set_attribute(s.OPERATION_NAME, operation)
             yield span
+
+    @contextmanager
+    def invoke_agent(self, name: str, begun_ns: int, ended_ns: int) -> Iterator[Span]:
+        """The span of an agent that was asked, afterwards."""
+        span = self._tracer.start_span(f"invoke_agent {name}", start_time=begun_ns)
+        span.set_attribute(s.OPERATION_NAME, "invoke_agent")
+        yield span
+        span.end(ended_ns)
 
     @contextmanager
     def chat(self, model: str, begun_ns: int, ended_ns: int) -> Iterator[Span]:

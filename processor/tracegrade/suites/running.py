@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
 
-from tracegrade.models.client import ModelError
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.models.pace import Stopped
 from tracegrade.suites.conversation import Ran
 from tracegrade.suites.suite import SuiteCase
@@ -35,7 +35,7 @@ class Unit:
 class Plan:
     """What one model is asked.
 
-    ``run`` runs one unit, and raises `ModelError` where no unit can be run; ``at_a_time`` units run at once.
+    ``run`` runs one unit, and raises `TraceGradeError` where no unit can be run; ``at_a_time`` units run at once.
     """
 
     name: str
@@ -59,7 +59,7 @@ class PlanDone:
     """All units of a plan were run; with a ``problem`` it was given up."""
 
     plan: Plan
-    problem: ModelError | None
+    problem: TraceGradeError | None
 
 
 class _Crashed:
@@ -146,7 +146,7 @@ class _Running:
 
     def __init__(self, plan: Plan, room: threading.Semaphore, stop: threading.Event, results: _Results) -> None:
         self._room = room
-        self.problem: ModelError | None = None
+        self.problem: TraceGradeError | None = None
         self._plan = plan
         self._stop = stop
         self._results = results
@@ -164,7 +164,7 @@ class _Running:
                     self._room.release()
                     return
                 self._results.put(UnitDone(self._plan, unit, self._plan.run(unit)))
-        except ModelError as error:
+        except TraceGradeError as error:
             self.problem = self.problem or error
         except Stopped:
             return
