@@ -329,6 +329,8 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, gated: bool) -> Evaluatio
     except (Exception, SystemExit) as bug:  # in one evaluator: the others go on, and the result names it
         return pair.unscored(spec, "error", f"{type(bug).__name__}: {bug}".removesuffix(": "))
     outcome = score.outcome(spec.threshold)
+    if outcome == "not_evaluable" and score.doubt:
+        return pair.unscored(spec, outcome, score.doubt)
     return pair.evaluation(spec, outcome, score.explanation if outcome == "not_evaluable" else "", score)
 
 

@@ -94,7 +94,10 @@ def _judge(case_id: JsonValue, case: Mapping[str, Any]) -> CaseResult:
     score = formula(case["actual"]) if formula is not None else _evaluate(hyphened, case)
     if isinstance(score, str):
         return CaseResult(case_id, "not_evaluable", explanation=score)
-    return CaseResult(case_id, score.outcome(threshold), score.score, score.details, score.explanation)
+    outcome = score.outcome(threshold)
+    if outcome == "not_evaluable" and score.doubt:
+        return CaseResult(case_id, outcome, explanation=score.doubt)
+    return CaseResult(case_id, outcome, score.score, score.details, score.explanation)
 
 
 def _in_our_words(case: Mapping[str, Any]) -> dict[str, Any]:

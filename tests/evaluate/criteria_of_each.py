@@ -25,4 +25,5 @@ CRITERIA: dict[str, Any] = {
     "tool-permission": {},
     "args-schema": {"schemas": {"a": {"required": ["x"]}}},
     "budget": {"max_calls": 1},
+    "constraints": {"constraints": [{"before": "a", "comes": "b"}]},
 }

@@ -1,6 +1,6 @@
 """What an evaluator is: a pure function of what happened and what was expected, and the schema of its parameters."""
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -61,6 +61,7 @@ class Evaluator(Generic[C, S]):
             which that is said is refused.
         expected_calls: the calls that these criteria expect, which the page shows beside the calls made; None for an
             evaluator that expects no particular calls.
+        sentences: the criteria as a person would say them, a sentence each, where the JSON of them says it worse.
         attributes: span attributes that it needs beyond those that extraction reads.
     """
 
@@ -73,6 +74,7 @@ class Evaluator(Generic[C, S]):
     compared: Callable[[Evidence, C, S, CallPart], Iterable[int]] = every_call
     never_scores: Callable[[C, S], str | None] = lambda criteria, settings: None
     expected_calls: Callable[[C, S], ExpectedCalls | None] = lambda criteria, settings: None
+    sentences: Callable[[C, S], Sequence[str]] = lambda criteria, settings: ()
     attributes: frozenset[str] = frozenset()
 
     def evaluate(self, evidence: Evidence, criteria: C | None, settings: S) -> Score:

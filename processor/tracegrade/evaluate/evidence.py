@@ -97,9 +97,12 @@ class Score:
 
     Either both are given, or ``justify``, which gives both when one is read: writing them often takes longer than
     judging. It must not raise. Several subjects may share a score, so its details must not be changed.
+
+    Where something that cannot be read makes a difference, ``score`` is the least that it may be, ``at_best`` the most,
+    and ``doubt`` one sentence that says what cannot be read; ``at_best`` is None where all is known.
     """
 
-    __slots__ = ("_details", "_explanation", "_justify", "score")
+    __slots__ = ("_details", "_explanation", "_justify", "at_best", "doubt", "score")
 
     def __init__(
         self,
@@ -108,17 +111,24 @@ class Score:
         explanation: str = "",
         *,
         justify: Callable[[], Justification] | None = None,
+        at_best: float | None = None,
+        doubt: str = "",
     ) -> None:
         self.score = score
+        self.at_best = at_best
+        self.doubt = doubt
         self._details: dict[str, JsonValue] = {} if details is None else details
         self._explanation = explanation
         self._justify = justify
 
     def outcome(self, threshold: float) -> Outcome:
-        """Pass from `threshold` on, else fail; not_evaluable without a score."""
+        """Pass from `threshold` on, else fail; not_evaluable without a score, or where it may be on either side."""
         if self.score is None:
             return "not_evaluable"
-        return "pass" if self.score >= threshold - _PASS_TOLERANCE else "fail"
+        passes = self.score >= threshold - _PASS_TOLERANCE
+        if self.at_best is not None and passes is not (self.at_best >= threshold - _PASS_TOLERANCE):
+            return "not_evaluable"
+        return "pass" if passes else "fail"
 
     @property
     def details(self) -> dict[str, JsonValue]:

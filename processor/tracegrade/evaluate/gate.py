@@ -62,6 +62,12 @@ def gate(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence:
     return None
 
 
+def what_lacks(evidence: Evidence, position: int) -> str | None:
+    """What cannot be read of the call at `position`, in words; None where all can."""
+    lacks = (*evidence.once(_lacking_arguments), *evidence.once(_lacking_output))
+    return next((why for place, _, why in lacks if place == position), None)
+
+
 def doubt(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence: Evidence) -> str | None:
     """Why a value that is expected from elsewhere may stand in what cannot be read, None when all can be read.
 

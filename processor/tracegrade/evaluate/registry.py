@@ -8,6 +8,7 @@ from tracegrade.evaluate.evaluators import (
     abstention,
     args_schema,
     budget,
+    constraints,
     contains,
     exact_match,
     json_similarity,
@@ -52,6 +53,7 @@ EVALUATORS: dict[str, Evaluator[Any, Any]] = {
     "tool-permission": tool_permission.EVALUATOR,
     "args-schema": args_schema.EVALUATOR,
     "budget": budget.EVALUATOR,
+    "constraints": constraints.EVALUATOR,
 }
 
 

@@ -68,7 +68,7 @@ def _mistake(evaluator: Evaluator[Any, Any], name: str, taken: Collection[str]) 
     attributes = evaluator.attributes
     if not isinstance(attributes, frozenset) or not all(isinstance(key, str) and key for key in attributes):
         return f"attributes: expected a frozenset of non-empty texts, found {attributes!r}"
-    for function in ("score", "compared", "never_scores", "expected_calls"):
+    for function in ("score", "compared", "never_scores", "expected_calls", "sentences"):
         if not callable(getattr(evaluator, function)):
             return f"{function}: expected a function, found {getattr(evaluator, function)!r}"
     return None
@@ -93,6 +93,11 @@ def _kept(given: Score) -> Score:
     number = given.score
     if number is not None and (not isinstance(number, int | float) or not 0 <= number <= 1):
         raise ScoreError(f"score: expected a number from 0 to 1, or None, found {number!r}")
+    at_best = given.at_best
+    if at_best is not None and (number is None or not isinstance(at_best, int | float) or not number <= at_best <= 1):
+        raise ScoreError(f"at_best: expected a number from the score to 1, or None, found {at_best!r}")
+    if not isinstance(given.doubt, str):
+        raise ScoreError(f"doubt: expected a text, found {type(given.doubt).__name__}")
     if not isinstance(given.details, dict):
         raise ScoreError(f"details: expected an object, found {type(given.details).__name__}")
     if not isinstance(given.explanation, str):
@@ -105,4 +110,5 @@ def _kept(given: Score) -> Score:
     if len(text) > MAX_DETAILS:
         raise ScoreError(f"expected at most {MAX_DETAILS} characters of details, found {len(text)}")
     details, explanation = json.loads(text)
-    return Score(None if number is None else float(number), details, explanation)
+    score = None if number is None else float(number)
+    return Score(score, details, explanation, at_best=at_best, doubt=given.doubt)

@@ -45,7 +45,7 @@ def explained(rule: Rule, path: str, since: str = "", expected: Sequence[str] = 
 
 
 def _wrapped(paragraph: str) -> list[str]:
-    indent = "    " if paragraph.startswith("  - ") else ""
+    indent = " " * (paragraph.index("-") + 2) if paragraph.lstrip().startswith("- ") else ""
     return textwrap.wrap(
         paragraph, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     ) or [""]
@@ -111,7 +111,9 @@ def _alternatives(written: JsonValue) -> str:
 def _passes(rule: Rule) -> Iterator[str]:
     if rule.evaluate:
         yield "It passes when all of these pass:" if len(rule.evaluate) > 1 else "It passes when this passes:"
-        yield from (f"  - {_evaluation(spec)}" for spec in rule.evaluate)
+        for spec in rule.evaluate:
+            yield f"  - {_evaluation(spec)}"
+            yield from (f"    - {sentence}" for sentence in _sentences(spec))
     if rule.cases is not None:
         cases = rule.cases.all
         also = "also has" if rule.evaluate else "has"
@@ -122,8 +124,18 @@ def _passes(rule: Rule) -> Iterator[str]:
 def _evaluation(spec: EvaluationSpec) -> str:
     named = spec.name if spec.name == spec.evaluator.name else f"{spec.name} ({spec.evaluator.name})"
     least = "only the whole score, 1, passes" if spec.threshold == 1 else f"a score from {spec.threshold:g} on passes"
-    expected = ", ".join(f"{key}: {_shown(value)}" for key, value in spec.written.items() if key not in _HEAD_KEYS)
+    said = spec.evaluator.Criteria.model_fields.keys() if _sentences(spec) else ()
+    expected = ", ".join(
+        f"{key}: {_shown(value)}" for key, value in spec.written.items() if key not in _HEAD_KEYS and key not in said
+    )
+    if said and not expected:
+        return f"{named}: {spec.evaluator.summary} {least[0].upper()}{least[1:]}."
     return f"{named}: {spec.evaluator.summary} With {expected or 'its defaults'}; {least}."
+
+
+def _sentences(spec: EvaluationSpec) -> Sequence[str]:
+    """What is expected as its evaluator says it; none where the criteria say it best."""
+    return spec.evaluator.sentences(spec.criteria, spec.settings)
 
 
 def _case(case: Case) -> str:

@@ -1,0 +1,120 @@
+"""``same: order_id``: the two calls of a constraint agree on a value.
+
+A path is the name of an argument, or ``args.PATH`` or ``output.PATH``, with members joined by dots and items as
+``[0]``. Both calls must have a value there, and the two must be equal as JSON values; a number and its text are equal,
+since models write either. Null, and a value that is not there, agree with nothing.
+"""
+
+import re
+from collections.abc import Hashable, Sequence
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import AfterValidator, Field
+
+from tracegrade.evaluate.compare.outputs import ActualOutputs
+from tracegrade.evaluate.constraints.sides import is_readable
+from tracegrade.evaluate.criteria.text_matchers import text_of
+from tracegrade.evaluate.evidence import CallPart, Evidence
+from tracegrade.evaluate.json_values import Identities
+from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
+
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_PATH = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+|\[\d+\])*")
+
+UNKNOWN: Final = "unknown"
+"""The key of a call whose value cannot be read."""
+
+Key: TypeAlias = Hashable | Literal["unknown"]
+Steps: TypeAlias = tuple[CallPart, tuple[str | int, ...]]
+
+
+def _checked_path(path: str) -> str:
+    if not _PATH.fullmatch(path) or path in ("args", "output"):
+        raise ValueError(f"expected an argument's name, args.PATH or output.PATH, found {path!r}")
+    return path
+
+
+Path: TypeAlias = Annotated[str, AfterValidator(_checked_path)]
+Same: TypeAlias = Path | Annotated[list[Path], Field(min_length=1)] | Annotated[dict[Path, Path], Field(min_length=1)]
+
+
+def pairs_of(same: Same) -> list[tuple[str, str]]:
+    """For each value the path in the call of the first word, and that in the other call."""
+    if isinstance(same, dict):
+        return list(same.items())
+    return [(path, path) for path in ([same] if isinstance(same, str) else same)]
+
+
+def words_of_same(same: Same) -> str:
+    """It as a person would say it."""
+    texts = [one if one == other else f"{one} as its {other}" for one, other in pairs_of(same)]
+    return "the same " + " and ".join(texts)
+
+
+class Keys:
+    """The values on which calls agree, by position, as what is equal when they do.
+
+    None: the call has no such value, and agrees with none. `UNKNOWN`: it cannot be read.
+    """
+
+    def __init__(self, same: Same | None, evidence: Evidence, work: Work) -> None:
+        """Read the values of all calls, for each of the two sides.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        self._evidence = evidence
+        self._work = work
+        self._identities = Identities()
+        pairs = [] if same is None else pairs_of(same)
+        positions = range(len(evidence.calls))
+        self.of_first: list[Key | None] = self._all([_steps(first) for first, _ in pairs], positions)
+        self.of_other: list[Key | None] = (
+            self.of_first
+            if all(first == other for first, other in pairs)
+            else self._all([_steps(other) for _, other in pairs], positions)
+        )
+
+    def _all(self, paths: Sequence[Steps], positions: Sequence[int]) -> list[Key | None]:
+        return [self._key(paths, position) for position in positions] if paths else [()] * len(positions)
+
+    def _key(self, paths: Sequence[Steps], position: int) -> Key | None:
+        call = self._evidence.calls[position]
+        found: list[Hashable] = []
+        is_known = True
+        for part, steps in paths:
+            self._work.spend(1 + len(steps))
+            if not is_readable(call, part):
+                is_known = False
+                continue
+            whole: Any = call.arguments
+            if part == "output":
+                whole = self._evidence.once(ActualOutputs)[position].decoded(self._work)
+            value = _at(whole, steps)
+            if value is None:
+                return None
+            text = text_of(value)
+            found.append(self._identities.of(value, self._work) if text is None else text)
+        return tuple(found) if is_known else UNKNOWN
+
+
+def _steps(path: str) -> Steps:
+    steps = tuple(int(index) if index else name for name, index in _STEP.findall(path))
+    if len(steps) > 1 and steps[0] in ("args", "output"):
+        return "arguments" if steps[0] == "args" else "output", steps[1:]
+    return "arguments", steps
+
+
+def _at(value: JsonValue, steps: Sequence[str | int]) -> JsonValue:
+    """What stands at a path; None where it leads nowhere."""
+    for step in steps:
+        if isinstance(step, int):
+            if not isinstance(value, list) or step >= len(value):
+                return None
+            value = value[step]
+        elif isinstance(value, dict):
+            value = value.get(step)
+        else:
+            return None
+    return value

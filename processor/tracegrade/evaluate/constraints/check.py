@@ -1,0 +1,214 @@
+"""Whether one constraint holds for the calls of a run: its activations, and which of them are satisfied.
+
+What cannot be read is taken both ways: an activation has the verdict for the worst and for the best of all that may be.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tracegrade.evaluate.call_order import batches, ties
+from tracegrade.evaluate.constraints.agreement import UNKNOWN, Key, Keys
+from tracegrade.evaluate.constraints.forms import (
+    After,
+    AtMost,
+    Before,
+    BetweenTwo,
+    Counted,
+    First,
+    Form,
+    If,
+    Last,
+    Never,
+    NotBoth,
+    Paired,
+    RightAfter,
+    RightBefore,
+)
+from tracegrade.evaluate.constraints.order import (
+    Groups,
+    Roles,
+    adjacent,
+    each_with_its_own,
+    followed,
+    preceded,
+)
+from tracegrade.evaluate.constraints.sides import Meant
+from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """One time that a constraint applies.
+
+    Attributes:
+        calls: the positions of the calls that it is about: the one that needs another, or those that break it.
+        certain: whether it applies for sure; else that cannot be read.
+        at_worst: whether it is satisfied, if what cannot be read is against it.
+        at_best: whether it is, if that is in its favour.
+    """
+
+    calls: Sequence[int]
+    certain: bool
+    at_worst: bool
+    at_best: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A constraint and its activations; none: it was never triggered.
+
+    ``meant`` are the calls that its sides mean, and ``keys`` the values on which they agree, if any have to.
+    """
+
+    form: Form
+    activations: Sequence[Activation]
+    meant: Sequence[Meant] = ()
+    keys: Keys | None = None
+
+    @property
+    def unknown(self) -> Iterator[int]:
+        """The positions of the calls of which something cannot be read."""
+        for side, meant in enumerate(self.meant):
+            keys = () if self.keys is None else self.keys.of_other if side else self.keys.of_first
+            for place, may_be in enumerate(meant.possible):
+                if may_be and (not meant.certain[place] or (keys and keys[place] == UNKNOWN)):
+                    yield place
+
+
+def check(form: Form, evidence: Evidence, work: Work, *, sequential: bool = False) -> Checked:
+    """Find the activations of a constraint.
+
+    Args:
+        form: the constraint.
+        evidence: the calls.
+        work: counts the steps.
+        sequential: whether calls made together have the order of their starts, too.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
+    groups: Groups = evidence.once(ties if sequential else batches)
+    if isinstance(form, Paired):
+        return _paired(form, evidence, groups, work)
+    if isinstance(form, Counted):
+        return _counted(form, evidence, work)
+    if isinstance(form, NotBoth):
+        return _not_both(form, evidence, work)
+    if isinstance(form, Never):
+        meant = form.tables[0].meant(evidence, work)
+        calls = meant.places
+        return Checked(form, [Activation(calls, True, not calls, True not in meant.certain)], [meant])
+    assert isinstance(form, First | Last), "the words are all known"
+    group = (groups[0] if isinstance(form, First) else groups[-1]) if groups else ()
+    meant = form.tables[0].meant(evidence, work)
+    certain, possible = meant.count(group)
+    return Checked(form, [Activation([*group[:1]], True, certain > 0, possible > 0)], [meant])
+
+
+def _paired(form: Paired, evidence: Evidence, groups: Groups, work: Work) -> Checked:
+    needing = form.tables[0].meant(evidence, work)
+    if True not in needing.possible:
+        return Checked(form, [])
+    others = form.tables[1].meant(evidence, work)
+    keys = Keys(form.same, evidence, work)
+    within_ns = None if form.within is None else round(form.within * 1e9)
+    satisfied: list[list[bool]] = []
+    is_known = _is_known(form, needing, others, keys)
+    for hopeful in (False,) if is_known else (False, True):
+        meant = others.possible if hopeful else others.certain
+        roles = Roles(needing.possible, meant, keys.of_first, keys.of_other, within_ns, evidence.calls, hopeful)
+        satisfied.append(_CHECKS[type(form)](groups, roles, needing.certain if hopeful else needing.possible, work))
+    at_worst, at_best = satisfied[0], satisfied[-1]
+    return Checked(
+        form,
+        [
+            Activation([place], needing.certain[place], at_worst[place] and at_best[place], at_best[place])
+            for place, may_need in enumerate(needing.possible)
+            if may_need
+        ],
+        [needing, others],
+        keys,
+    )
+
+
+def _is_known(form: Paired, needing: Meant, others: Meant, keys: Keys) -> bool:
+    """Whether nothing that decides is unknown, so that the worst and the best are one."""
+    if form.within is not None or needing.certain != needing.possible or others.certain != others.possible:
+        return False
+    return form.same is None or not (UNKNOWN in keys.of_first or UNKNOWN in keys.of_other)
+
+
+_Check = Callable[[Groups, Roles, Sequence[bool], Work], list[bool]]
+
+
+def _either(groups: Groups, roles: Roles, taking: Sequence[bool], work: Work) -> list[bool]:
+    before, after = preceded(groups, roles, work), followed(groups, roles, work)
+    return [one or other for one, other in zip(before, after, strict=True)]
+
+
+_CHECKS: dict[type[Paired], _Check] = {
+    Before: lambda groups, roles, _, work: preceded(groups, roles, work),
+    After: lambda groups, roles, _, work: followed(groups, roles, work),
+    RightAfter: lambda groups, roles, _, work: adjacent(groups, roles, work, backwards=False),
+    RightBefore: lambda groups, roles, _, work: adjacent(groups, roles, work, backwards=True),
+    BetweenTwo: each_with_its_own,
+    If: _either,
+}
+
+
+def _counted(form: Counted, evidence: Evidence, work: Work) -> Checked:
+    meant = form.tables[0].meant(evidence, work)
+    least, most = form.bounds
+    calls, keys = meant.places, None
+    if isinstance(form, AtMost) and form.same is not None:
+        keys = Keys(form.same, evidence, work)
+        fewest, highest, calls = _most_of_one_value(meant, calls, keys.of_first, form.at_most)
+    else:
+        fewest, highest = meant.count(calls)
+    at_worst = fewest >= least and (most is None or highest <= most)
+    at_best = highest >= least and (most is None or fewest <= most)
+    return Checked(form, [Activation(calls, True, at_worst, at_best)], [meant], keys)
+
+
+def _most_of_one_value(
+    meant: Meant, calls: Sequence[int], keys: Sequence[Key | None], most: int
+) -> tuple[int, int, list[int]]:
+    """How many calls have one and the same value, at least and at most, and the calls of values that too many have."""
+    certain = Counter(keys[place] for place in calls if meant.certain[place] and keys[place] is not None)
+    possible = Counter(keys[place] for place in calls if keys[place] is not None)
+    unknown = possible.pop(UNKNOWN, 0)
+    certain.pop(UNKNOWN, 0)
+    too_many = [place for place in calls if possible.get(keys[place], 0) + unknown > most or keys[place] == UNKNOWN]
+    return max(certain.values(), default=0), max(possible.values(), default=0) + unknown, too_many
+
+
+def _not_both(form: NotBoth, evidence: Evidence, work: Work) -> Checked:
+    one, other = (table.meant(evidence, work) for table in form.tables)
+    keys = Keys(form.same, evidence, work)
+    sure, _ = _meet(one.certain, other.certain, keys, hopeful=False)
+    may, calls = _meet(one.possible, other.possible, keys, hopeful=True)
+    return Checked(form, [Activation(calls, True, not may, not sure)], [one, other], keys)
+
+
+def _meet(one: Sequence[bool], other: Sequence[bool], keys: Keys, *, hopeful: bool) -> tuple[bool, list[int]]:
+    """Whether calls of both kinds agree, two different ones, and which do."""
+    first, second = _by_key(one, keys.of_first), _by_key(other, keys.of_other)
+    found: dict[int, None] = {}
+    for key, places in first.items():
+        if key == UNKNOWN:
+            partners = [place for some in second.values() for place in some] if hopeful else []
+        else:
+            partners = [*second.get(key, ()), *(second.get(UNKNOWN, ()) if hopeful else ())]
+        if len({*places, *partners}) > 1 and partners:
+            found.update(dict.fromkeys([places[0], next((p for p in partners if p != places[0]), places[-1])]))
+    return bool(found), sorted(found)
+
+
+def _by_key(meant: Sequence[bool], keys: Sequence[Key | None]) -> dict[Key, list[int]]:
+    places: dict[Key, list[int]] = {}
+    for place, is_meant in enumerate(meant):
+        if is_meant and (key := keys[place]) is not None:
+            places.setdefault(key, []).append(place)
+    return places

@@ -1,0 +1,292 @@
+"""The words of constraints: one class for each, with the template of Declare that it has the meaning of.
+
+A constraint is an object whose first word says what it is: ``{before: create_order, comes: validate_user}``. The names
+of Declare's templates are taken for the words.
+
+Source: Pesic, Schonenberg, van der Aalst, DECLARE: Full support for loosely-structured processes (EDOC 2007), for the
+templates; what their activations are, and when they are vacuous: Maggi et al., Efficient discovery of understandable
+declarative process models from event logs (CAiSE 2012).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+from pydantic import Field, GetJsonSchemaHandler, PlainSerializer, ValidationError, ValidationInfo
+from pydantic_core import InitErrorDetails
+
+from tracegrade.document.duration import duration_text
+from tracegrade.document.file_model import Duration
+from tracegrade.document.problem import did_you_mean
+from tracegrade.document.validate import message_of
+from tracegrade.evaluate.constraints.agreement import Same, words_of_same
+from tracegrade.evaluate.constraints.sides import KINDS_OF_SIDES, Side, SideTable, rule_of, words_of
+from tracegrade.evaluate.criteria.field_types import Compiler
+from tracegrade.evaluate.criteria.parameters import ParameterModel
+from tracegrade.evaluate.wording import counted
+
+_Same: TypeAlias = Annotated[
+    Same | None,
+    Field(
+        description="On which values the calls agree: an argument of both, several, or pairs of paths, "
+        "{args.id: output.order.id}: in the call of the first word, and in the other one."
+    ),
+]
+
+
+class Form(ParameterModel):
+    """One constraint.
+
+    ``word`` is its first, ``template`` what Declare calls it, ``says`` the sentence with the sides in their places, and
+    ``side_fields`` are the fields that hold these.
+    """
+
+    word: ClassVar[str]
+    template: ClassVar[str]
+    says: ClassVar[str]
+    side_fields: ClassVar[tuple[str, ...]]
+
+    @property
+    def sides(self) -> Sequence[Side]:
+        """The calls that it speaks of."""
+        return [getattr(self, name) for name in self.side_fields]
+
+    @cached_property
+    def tables(self) -> Sequence[SideTable]:
+        """Its sides, ready to be looked for."""
+        return [SideTable(side) for side in self.sides]
+
+    @cached_property
+    def by_name(self) -> bool:
+        """Whether the names of calls, and their order, are all that decides."""
+        conditions = (getattr(self, "same", None), getattr(self, "within", None))
+        return conditions == (None, None) and all(table.by_name for table in self.tables)
+
+    @property
+    def sentence(self) -> str:
+        """It as a person would say it, without values."""
+        return self._said(words_of)
+
+    @property
+    def rule(self) -> str:
+        """It as a person would say it, with the values that it names."""
+        return self._said(rule_of)
+
+    def _said(self, shown: Callable[[Side], str]) -> str:
+        return self.says.format(*map(shown, self.sides))
+
+
+class Paired(Form):
+    """A constraint on each call of the first side: another one belongs to it."""
+
+    same: _Same = None
+    within: Annotated[
+        Duration | None,
+        Field(gt=0, description="So long at most from the end of the earlier call to the start of the later one."),
+    ] = None
+
+    def _said(self, shown: Callable[[Side], str]) -> str:
+        same = "" if self.same is None else f" with {words_of_same(self.same)}"
+        within = "" if self.within is None else f" within {duration_text(self.within)}"
+        return f"{super()._said(shown)}{same}{within}"
+
+
+_Needing: TypeAlias = Annotated[Side, Field(description="The calls that need another one.")]
+_Comes: TypeAlias = Annotated[Side, Field(description="The calls of which one has to come.")]
+
+
+class Before(Paired):
+    """Before each such call comes one of the others."""
+
+    word, template, says = "before", "precedence", "before every {} comes {}"
+    side_fields = ("before", "comes")
+    before: _Needing
+    comes: _Comes
+
+
+class After(Paired):
+    """After each such call comes one of the others."""
+
+    word, template, says = "after", "response", "after every {} comes {}"
+    side_fields = ("after", "comes")
+    after: _Needing
+    comes: _Comes
+
+
+class RightAfter(Paired):
+    """The call right after each such call is one of the others."""
+
+    word, template, says = "right_after", "chain_response", "right after every {} comes {}"
+    side_fields = ("right_after", "comes")
+    right_after: _Needing
+    comes: _Comes
+
+
+class RightBefore(Paired):
+    """The call right before each such call is one of the others."""
+
+    word, template, says = "right_before", "chain_precedence", "right before every {} comes {}"
+    side_fields = ("right_before", "comes")
+    right_before: _Needing
+    comes: _Comes
+
+
+class BetweenTwo(Paired):
+    """Before each such call comes one of the others that is its own: since the last such call before it."""
+
+    word, template = "between_two", "alternate_precedence"
+    says = "before every {} comes {}, each time a new one"
+    side_fields = ("between_two", "comes")
+    between_two: _Needing
+    comes: _Comes
+
+
+class If(Paired):
+    """Where such a call is made, one of the others is made too, before or after it."""
+
+    word, template, says = "if", "responded_existence", "beside every {} there is {}"
+    side_fields = ("if_", "also")
+    if_: Annotated[_Needing, Field(validation_alias="if", serialization_alias="if")]
+    also: Annotated[Side, Field(description="The calls of which one has to be made, too, before or after.")]
+
+
+class Never(Form):
+    """No such call is made."""
+
+    word, template, says = "never", "absence", "{} is never called"
+    side_fields = ("never",)
+    never: Annotated[Side, Field(description="The calls that must not be made.")]
+
+
+class Counted(Form):
+    """A constraint on the number of calls."""
+
+    side_fields = ("of",)
+    of: Annotated[Side, Field(description="The calls that are counted.")]
+
+    @property
+    def bounds(self) -> tuple[int, int | None]:
+        """How many calls at least, and at most."""
+        number = self._number
+        return (0 if self.word == "at_most" else number), (None if self.word == "at_least" else number)
+
+    def _said(self, shown: Callable[[Side], str]) -> str:
+        return self.says.format(of=shown(self.of), times=counted(self._number, "time"))
+
+    @property
+    def _number(self) -> int:
+        number: int = getattr(self, self.word)
+        return number
+
+
+class AtMost(Counted):
+    """No more such calls are made."""
+
+    word, template, says = "at_most", "absence_n", "{of} is called at most {times}"
+    same: _Same = None
+    at_most: Annotated[int, Field(ge=0, description="How many at most; with `same`, with one value.")]
+
+    def _said(self, shown: Callable[[Side], str]) -> str:
+        return super()._said(shown) + ("" if self.same is None else f" with {words_of_same(self.same)}")
+
+
+class AtLeast(Counted):
+    """So many such calls are made, or more."""
+
+    word, template, says = "at_least", "existence", "{of} is called at least {times}"
+    at_least: Annotated[int, Field(ge=1, description="How many at least.")]
+
+
+class Exactly(Counted):
+    """So many such calls are made."""
+
+    word, template, says = "exactly", "exactly_n", "{of} is called exactly {times}"
+    exactly: Annotated[int, Field(ge=0, description="How many.")]
+
+
+class NotBoth(Form):
+    """Calls of one of the two sides are made, or of none."""
+
+    word, template, says = "not_both", "not_coexistence", "{} and {} are not both called"
+    same: _Same = None
+    not_both: Annotated[list[Side], Field(min_length=2, max_length=2, description="The two sides.")]
+
+    @property
+    def sides(self) -> Sequence[Side]:
+        """As of every `Form`."""
+        return self.not_both
+
+    def _said(self, shown: Callable[[Side], str]) -> str:
+        return super()._said(shown) + ("" if self.same is None else f" with {words_of_same(self.same)}")
+
+
+class First(Form):
+    """The first call is such a one."""
+
+    word, template, says = "first", "init", "the first call is {}"
+    side_fields = ("first",)
+    first: Annotated[Side, Field(description="What the first call is.")]
+
+
+class Last(Form):
+    """The last call is such a one."""
+
+    word, template, says = "last", "end", "the last call is {}"
+    side_fields = ("last",)
+    last: Annotated[Side, Field(description="What the last call is.")]
+
+
+FORMS: tuple[type[Form], ...] = (
+    Before, After, RightAfter, RightBefore, BetweenTwo, Never, AtMost, AtLeast, Exactly, NotBoth, If, First, Last,
+)  # fmt: skip
+_BY_WORD = {form.word: form for form in FORMS}
+_WORD_OF_TEMPLATE = {form.template: form.word for form in FORMS}
+
+
+def _read(value: Any, info: ValidationInfo) -> Form:
+    if isinstance(value, Form):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError(f"expected an object such as {{before: create_order, comes: validate_user}}, found {value!r}")
+    named = {_WORD_OF_TEMPLATE.get(key, key): member for key, member in value.items()}
+    words = [word for word in named if word in _BY_WORD]
+    if len(words) != 1:
+        raise ValueError(_not_one_word(words, list(named)))
+    form = _BY_WORD[words[0]]
+    try:
+        return form.model_validate(named, context=info.context)
+    except ValidationError as error:
+        found = [
+            InitErrorDetails(
+                type="value_error",
+                loc=_where(item["loc"]),
+                input=None,
+                ctx={"error": ValueError(message_of(item, form))},
+            )
+            for item in error.errors(include_url=False)
+        ]
+        raise ValidationError.from_exception_data("criteria", found) from None
+
+
+def _where(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    return tuple(step for step in location if step not in KINDS_OF_SIDES)
+
+
+def _not_one_word(words: list[str], keys: list[Any]) -> str:
+    if words:
+        return f"found {' and '.join(repr(word) for word in words)} in one constraint; write a constraint for each"
+    known = ", ".join(_BY_WORD)
+    hint = next((hint for key in keys if (hint := did_you_mean(key, [*_BY_WORD, *_WORD_OF_TEMPLATE]))), "")
+    return f"no word of a constraint among {', '.join(map(repr, keys)) or 'no keys'}{hint}; expected one of {known}"
+
+
+class _Shapes:
+    """Writes the JSON Schema of a constraint for editors: one shape for each word."""
+
+    def __get_pydantic_json_schema__(self, _: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"oneOf": [handler(form.__pydantic_core_schema__) for form in FORMS]}
+
+
+Constraint: TypeAlias = Annotated[
+    Form, Compiler(_read), PlainSerializer(lambda form: form.model_dump(by_alias=True, exclude_none=True)), _Shapes()
+]

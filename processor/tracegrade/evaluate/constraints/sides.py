@@ -1,0 +1,190 @@
+"""The calls that a constraint speaks of: by tool, and by what they were given and gave.
+
+A side is a tool's name, a glob, ``{tool: refund, where: {args: {amount: {$gte: 100}}}}``, or a list of these, any of
+which counts. Whether a call is meant may be unknown: its name, its arguments or its output cannot be read.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, TypeAlias
+
+from pydantic import Discriminator, Field, Tag
+
+from tracegrade.display import json_text
+from tracegrade.evaluate.compare.outputs import ActualOutput, ActualOutputs, Output
+from tracegrade.evaluate.criteria.expected import ExpectedObject
+from tracegrade.evaluate.criteria.field_types import ExpectedArguments
+from tracegrade.evaluate.criteria.parameters import ParameterModel
+from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNames, listed_names
+from tracegrade.evaluate.evidence import CallPart, Evidence
+from tracegrade.evaluate.work import Work
+from tracegrade.model.tool_call import ToolCall
+
+_UNREADABLE = frozenset({"absent", "truncated", "redacted"})
+
+
+def is_readable(call: ToolCall, part: CallPart) -> bool:
+    """Whether a part of a call is known; a failed call without an output gave none, and that is known."""
+    if part == "arguments":
+        return call.arguments_status not in _UNREADABLE and call.arguments_status != "text"
+    return call.output_status not in _UNREADABLE or (call.failed and call.output_status == "absent")
+
+
+class Where(ParameterModel):
+    """What a call must also be, beside its name."""
+
+    args: Annotated[
+        ExpectedArguments | None, Field(description="Arguments that it has at least: values or matchers, by name.")
+    ] = None
+    output: Annotated[
+        Output | None, Field(description="Its output; an object is met by one that has these members at least.")
+    ] = None
+    error: Annotated[bool | None, Field(description="Whether it failed.")] = None
+    agent: Annotated[ToolNames | None, Field(description="The agent that made it: a name, a glob, or several.")] = None
+
+    @cached_property
+    def _agents(self) -> NameTable:
+        return NameTable([] if self.agent is None else [listed_names(self.agent)], "glob")
+
+    @property
+    def paths(self) -> list[str]:
+        """What it looks at, in words: paths, no values."""
+        paths = [f"args.{name}" for name in (self.args.members if self.args is not None else ())]
+        return paths + [name for name in ("output", "error", "agent") if getattr(self, name) is not None]
+
+    def met_by(self, call: ToolCall, output: ActualOutput, work: Work) -> bool | None:
+        """Whether `call` is so; None where that cannot be read.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        if self.error is not None and call.failed is not self.error:
+            return False
+        if self.agent is not None and not self._agents.met_by(call.agent):
+            return False
+        verdicts = (self._args_met(call, work), self._output_met(call, output, work))
+        return False if False in verdicts else None if None in verdicts else True
+
+    def _args_met(self, call: ToolCall, work: Work) -> bool | None:
+        if self.args is None:
+            return True
+        if not is_readable(call, "arguments"):
+            return None
+        return self.args.matches_within(call.arguments if isinstance(call.arguments, dict) else {}, work)
+
+    def _output_met(self, call: ToolCall, output: ActualOutput, work: Work) -> bool | None:
+        if self.output is None:
+            return True
+        if not is_readable(call, "output"):
+            return None
+        wanted = self.output.as_value()
+        if wanted is not None and isinstance(members := wanted.opened(), ExpectedObject):
+            value = output.decoded(work)
+            return isinstance(value, dict) and members.matches_within(value, work)
+        return self.output.equals(output, work)
+
+
+class ToolWhere(ParameterModel):
+    """Calls of a tool that are so."""
+
+    tool: Annotated[ToolNames, Field(description="The tool: a name, a glob, or several.")] = "*"
+    where: Annotated[Where, Field(description="What such a call must also be.")]
+
+
+def _kind_of(value: object) -> str:
+    return KINDS_OF_SIDES[0 if isinstance(value, list) else 1 if isinstance(value, dict | ToolWhere) else 2]
+
+
+# As pydantic names them where a mistake is; no key of a file is called so.
+KINDS_OF_SIDES = ("(a list)", "(an object)", "(a text)")
+_Tool: TypeAlias = Annotated[
+    Annotated[ToolWhere, Tag(KINDS_OF_SIDES[1])] | Annotated[ToolName, Tag(KINDS_OF_SIDES[2])], Discriminator(_kind_of)
+]
+Side: TypeAlias = Annotated[
+    Annotated[list[_Tool], Field(min_length=1), Tag(KINDS_OF_SIDES[0])]
+    | Annotated[ToolWhere, Tag(KINDS_OF_SIDES[1])]
+    | Annotated[ToolName, Tag(KINDS_OF_SIDES[2])],
+    Discriminator(_kind_of),
+]
+
+
+def words_of(side: Side) -> str:
+    """A side as a person would say it, without values."""
+    return _said(side, lambda where: f"{', '.join(where.paths)} as given" if where.paths else "")
+
+
+def rule_of(side: Side) -> str:
+    """A side as a person would say it, with what the rule says of it."""
+    return _said(side, lambda where: json_text(where.model_dump(exclude_none=True)))
+
+
+def _said(side: Side, shown: Callable[[Where], str]) -> str:
+    parts = []
+    for item in side if isinstance(side, list) else [side]:
+        names = item if isinstance(item, str) else " or ".join(listed_names(item.tool))
+        conditions = "" if isinstance(item, str) else shown(item.where)
+        parts.append(f"{names} ({conditions})" if conditions else names)
+    return " or ".join(parts)
+
+
+class SideTable:
+    """A side, ready to be looked for in any run; ``by_name`` says that names alone decide which calls it means."""
+
+    __slots__ = ("_items", "_table", "by_name")
+
+    def __init__(self, side: Side) -> None:
+        self._items = side if isinstance(side, list) else [side]
+        names = [listed_names(item if isinstance(item, str) else item.tool) for item in self._items]
+        self._table = NameTable(names, "glob")
+        self.by_name = all(isinstance(item, str) for item in self._items)
+
+    def meant(self, evidence: Evidence, work: Work) -> "Meant":
+        """Which calls it means.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        work.spend(len(evidence.calls))
+        certain: list[bool] = []
+        possible: list[bool] = []
+        for position, call in enumerate(evidence.calls):
+            named = self._table.met_by(call.name) if call.name else range(len(self._items))
+            if not named:
+                met: bool | None = False
+            elif self.by_name:
+                met = True
+            else:
+                verdicts = [self._met(self._items[index], evidence, position, work) for index in named]
+                met = True if True in verdicts else None if None in verdicts else False
+            certain.append(met is True and call.name != "")
+            possible.append(met is not False)
+        return Meant(certain, possible)
+
+    def _met(self, item: ToolName | ToolWhere, evidence: Evidence, position: int, work: Work) -> bool | None:
+        if isinstance(item, str):
+            return True
+        work.evidence, work.position = evidence, position
+        call, output = evidence.calls[position], evidence.once(ActualOutputs)[position]
+        met = item.where.met_by(call, output, work)
+        if met is False and item.where.flows:  # a value that may have come from what cannot be read
+            work.evidence = evidence.given_doubt()
+            met = None if item.where.met_by(call, output, work) is not False else False
+        return met
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """Which calls a side means: certainly, or possibly, by position."""
+
+    certain: Sequence[bool]
+    possible: Sequence[bool]
+
+    @property
+    def places(self) -> list[int]:
+        """The positions of the calls that are meant, certainly or possibly."""
+        return [place for place, may_be in enumerate(self.possible) if may_be]
+
+    def count(self, positions: Sequence[int]) -> tuple[int, int]:
+        """Of some positions, how many are meant certainly, and possibly."""
+        return sum(self.certain[p] for p in positions), sum(self.possible[p] for p in positions)

@@ -1,0 +1,308 @@
+"""constraints: do the calls keep to what was said of their order and number?
+
+Each constraint is one sentence: ``{before: create_order, comes: validate_user}``. It is checked each time that it
+applies: once for each ``create_order``. The score is the share of these times, of all constraints together, at which it
+held; a rule with the usual threshold of 1 passes when all did.
+
+| constraint | holds when | in Declare |
+| --- | --- | --- |
+| ``{before: A, comes: B}`` | before every A there is a B | precedence |
+| ``{after: A, comes: B}`` | after every A there is a B | response |
+| ``{right_after: A, comes: B}`` | the call right after every A is a B | chain_response |
+| ``{right_before: A, comes: B}`` | the call right before every A is a B | chain_precedence |
+| ``{between_two: A, comes: B}`` | before every A there is a B since the A before it | alternate_precedence |
+| ``{if: A, also: B}`` | with every A there is a B, before or after it | responded_existence |
+| ``{never: A}`` | there is no A | absence |
+| ``{at_most: 1, of: A}`` | there are so many A, or fewer | absence_n |
+| ``{at_least: 1, of: A}`` | there are so many A, or more | existence |
+| ``{exactly: 1, of: A}`` | there are so many A | exactly_n |
+| ``{not_both: [A, B]}`` | there is no A, or no B | not_coexistence |
+| ``{first: A}`` | the first call is an A | init |
+| ``{last: A}`` | the last call is an A | end |
+
+A and B are a tool, a glob, a list of which any counts, or a tool with conditions:
+``{tool: refund, where: {args: {amount: {$gte: 100}}, output: {status: ok}, error: false, agent: billing}}``. The two
+calls of a sentence can have to agree, ``same: order_id`` (an argument of both) or ``same: {args.id: output.order.id}``
+(first the path in A, then that in B), and to come ``within: 30s``, from the end of the earlier one to the start of the
+later one; with ``at_most``, ``same`` counts the calls of each value by themselves. The names of Declare's templates may
+be written for the first words.
+
+Calls made together count in the best order for each constraint by itself, unless ``concurrency: sequential``. A
+constraint that nothing triggered, as no A was called, is named and left out; where that is so of all, there is no
+score, or it is 1 with ``vacuous: pass``. The last seven always apply; without any call, ``first`` and ``last`` do not
+hold.
+
+What cannot be read where a condition needs it leaves the evaluation without a score only if that could change whether
+it passes.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from functools import cached_property
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field
+
+from tracegrade.evaluate.call_facts import REMEMBERED, NamesMade
+from tracegrade.evaluate.call_order import any_tied, any_together, batches, ties
+from tracegrade.evaluate.constraints.agreement import words_of_same
+from tracegrade.evaluate.constraints.check import Activation, Checked, check
+from tracegrade.evaluate.constraints.forms import (
+    AtMost,
+    BetweenTwo,
+    Constraint,
+    Counted,
+    First,
+    Last,
+    Never,
+    NotBoth,
+    Paired,
+)
+from tracegrade.evaluate.constraints.sides import words_of
+from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evidence import Evidence, Justification, Score
+from tracegrade.evaluate.gate import what_lacks
+from tracegrade.evaluate.wording import all_of, counted, listed
+from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
+
+_MAX_SHOWN = 20  # violations of one constraint in the details
+_MAX_SAID = 3  # violations in the explanation
+
+
+class Criteria(ParameterModel):
+    """What has to hold."""
+
+    constraints: Annotated[
+        list[Constraint], Field(min_length=1, description="The sentences, each as in the table above.")
+    ]
+
+    @cached_property
+    def by_name(self) -> bool:
+        """Whether the names of calls, and their order, are all that decides."""
+        return all(form.by_name for form in self.constraints)
+
+    @cached_property
+    def identity(self) -> object:
+        """What stands for these criteria, and for no others."""
+        return object()
+
+
+class Settings(NotedSettings):
+    """How it is judged."""
+
+    vacuous: Annotated[
+        Literal["not_evaluable", "pass"], Field(description="What comes of it when no constraint was triggered.")
+    ] = "not_evaluable"
+    concurrency: Annotated[
+        Literal["batches", "sequential"],
+        Field(description="Calls made together take their best order, or the order of their starts."),
+    ] = "batches"
+    default_evaluation_criteria: DefaultCriteria[Criteria] = None
+
+
+class _Found(NamedTuple):
+    """What was found of all constraints, and the least and the most that the score may be; None: not triggered."""
+
+    checked: Sequence[Checked]
+    at_worst: float | None
+    at_best: float | None
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    checked, at_worst, at_best = _find(evidence, criteria, settings.concurrency == "sequential")
+    if at_worst is None:
+        return _untriggered(checked, evidence, settings)
+
+    def justify() -> Justification:
+        return _details(checked, evidence), _explanation(checked, evidence)
+
+    if at_worst == at_best:
+        return Score(at_worst, justify=justify)
+    return Score(at_worst, justify=justify, at_best=at_best, doubt=_doubt(checked, evidence))
+
+
+# Where names alone decide, agents repeat themselves: looking up what was found takes a tenth of finding it.
+_known: dict[Hashable, _Found] = {}
+
+
+def _find(evidence: Evidence, criteria: Criteria, sequential: bool) -> _Found:
+    key: Hashable = None
+    if criteria.by_name and (names := evidence.once(NamesMade).key) is not None:
+        tied = evidence.once(any_tied if sequential else any_together)
+        groups = evidence.once(ties if sequential else batches) if tied else ()
+        key = criteria.identity, names, sequential, tuple(map(tuple, groups))
+        if (found := _known.get(key)) is not None:
+            return found
+    work = Work()
+    checked = [check(form, evidence, work, sequential=sequential) for form in criteria.constraints]
+    activations = [activation for each in checked for activation in each.activations]
+    if any(activation.certain for activation in activations):
+        found = _Found(checked, _share_at_worst(activations), _share_at_best(activations))
+    else:
+        found = _Found(checked, None, None)
+    if key is not None:
+        if len(_known) >= REMEMBERED:
+            _known.clear()
+        _known[key] = found
+    return found
+
+
+def _share_at_worst(activations: Sequence[Activation]) -> float:
+    """Of those that apply, and of those that may and would not be satisfied, the share that is."""
+    counting = [each for each in activations if each.certain or not each.at_worst]
+    return sum(each.at_worst for each in counting) / len(counting) if counting else 1.0
+
+
+def _share_at_best(activations: Sequence[Activation]) -> float:
+    counting = [each for each in activations if each.certain or each.at_best]
+    return sum(each.at_best for each in counting) / len(counting) if counting else 1.0
+
+
+def _untriggered(checked: Sequence[Checked], evidence: Evidence, settings: Settings) -> Score:
+    activations = [activation for each in checked for activation in each.activations]
+    details = _details(checked, evidence)
+    if not activations:
+        text = f"No constraint was triggered: {_never_triggered(checked)}."
+        return Score(1.0 if settings.vacuous == "pass" else None, details, text)
+    doubt = _doubt(checked, evidence)
+    if settings.vacuous == "pass":
+        return Score(_share_at_worst(activations), details, doubt, at_best=1.0, doubt=doubt)
+    return Score(None, details, doubt)
+
+
+def _never_triggered(checked: Sequence[Checked]) -> str:
+    needing = [
+        words_of(each.form.sides[0]) for each in checked if isinstance(each.form, Paired) and not each.activations
+    ]
+    return f"{listed(needing)} was not called"
+
+
+def _doubt(checked: Sequence[Checked], evidence: Evidence) -> str:
+    """What cannot be read."""
+    for each in checked:
+        if all(activation.certain and activation.at_worst is activation.at_best for activation in each.activations):
+            continue
+        for place in each.unknown:
+            call = evidence.calls[place]
+            why = what_lacks(evidence, place) or "what a constraint needs to know of a call cannot be read"
+            return f"{why} ({listed([call.name])}, span {call.span_id})"
+    return "a constraint has a bound in time, and the times of calls were not recorded"
+
+
+def _explanation(checked: Sequence[Checked], evidence: Evidence) -> str:
+    broken = list(_violations(checked))
+    total = sum(len(each.activations) for each in checked)
+    unheld = _untouched(checked)
+    if not broken:
+        text = f"{all_of(len(checked) - len(unheld), 'constraint')} kept"
+        return f"{text}; {counted(len(unheld), 'constraint')} never triggered." if unheld else f"{text}."
+    said = [_why(each, activation, evidence) for each, activation in broken[:_MAX_SAID]]
+    more = f"; and {len(broken) - _MAX_SAID} more" if len(broken) > _MAX_SAID else ""
+    return f"Kept {total - len(broken)} of {counted(total, 'time')}: {'; '.join(said)}{more}."
+
+
+def _untouched(checked: Sequence[Checked]) -> list[str]:
+    return [each.form.sentence for each in checked if not each.activations]
+
+
+def _violations(checked: Sequence[Checked]) -> Iterator[tuple[Checked, Activation]]:
+    for each in checked:
+        for activation in each.activations:
+            if not activation.at_worst:
+                yield each, activation
+
+
+def _why(checked: Checked, activation: Activation, evidence: Evidence) -> str:
+    """What is wrong, in words that name tools."""
+    form = checked.form
+    names = [evidence.calls[place].name for place in activation.calls]
+    if isinstance(form, Paired):
+        found = _nearest_miss(checked, activation.calls[0], evidence)
+        return f"{form.sentence}, and {listed(names)} had none{found}"
+    if isinstance(form, Never):
+        return f"{form.sentence}, and {listed(names)} was"
+    if isinstance(form, NotBoth):
+        return f"{form.sentence}, and {' and '.join(names)} were"
+    if isinstance(form, AtMost) and form.same is not None:
+        return f"{form.sentence}, and {listed(names)} was called more often"
+    if isinstance(form, Counted):
+        return f"{form.sentence}, and it was {counted(len(names), 'time')}"
+    assert isinstance(form, First | Last), "the words are all known"
+    return f"{form.sentence}, and it was {listed(names)}" if names else f"{form.sentence}, and none was made"
+
+
+def _nearest_miss(checked: Checked, position: int, evidence: Evidence) -> str:
+    """What came nearest to what was needed; "" where nothing came near."""
+    place = _counterpart(checked, position)
+    if place is None:
+        return ""
+    form, keys = checked.form, checked.keys
+    assert isinstance(form, Paired)
+    assert keys is not None
+    name = listed([evidence.calls[place].name])
+    if keys.of_first[position] != keys.of_other[place]:
+        assert form.same is not None, "without it all agree"
+        return f": the nearest {name} does not have {words_of_same(form.same)}"
+    if isinstance(form, BetweenTwo) and place < position:
+        return f": the {name} before it was that of another call"
+    if form.within is not None and (place < position) is (form.word not in ("after", "right_after")):
+        return f": the nearest {name} was not so near in time"
+    return f": {name} came {'before' if place < position else 'after'} it"
+
+
+def _counterpart(checked: Checked, position: int) -> int | None:
+    """The other call that came nearest to what was needed: one that agrees before one that does not, the nearest."""
+    keys = checked.keys
+    assert keys is not None
+    places = [place for place, is_meant in enumerate(checked.meant[1].certain) if is_meant and place != position]
+    return min(
+        places,
+        key=lambda place: (keys.of_first[position] != keys.of_other[place], abs(place - position), place),
+        default=None,
+    )
+
+
+def _details(checked: Sequence[Checked], evidence: Evidence) -> dict[str, JsonValue]:
+    constraints: list[JsonValue] = []
+    for each in checked:
+        violated = [activation for activation in each.activations if not activation.at_worst]
+        shown: list[JsonValue] = [_violation(each, activation, evidence) for activation in violated[:_MAX_SHOWN]]
+        constraints.append(
+            {
+                "constraint": each.form.sentence,
+                "template": each.form.template,
+                "triggered": len(each.activations),
+                "satisfied": len(each.activations) - len(violated),
+                "violations": shown,
+            }
+        )
+    return {"constraints": constraints, "never_triggered": [*_untouched(checked)]}
+
+
+def _violation(checked: Checked, activation: Activation, evidence: Evidence) -> dict[str, JsonValue]:
+    calls: list[JsonValue] = [_call(place, evidence) for place in activation.calls[:_MAX_SHOWN]]
+    found: dict[str, JsonValue] = {"calls": calls}
+    if isinstance(checked.form, Paired) and (near := _counterpart(checked, activation.calls[0])) is not None:
+        found["nearest"] = _call(near, evidence)
+    if activation.at_best or not activation.certain:
+        found["unknown"] = True
+    return found
+
+
+def _call(place: int, evidence: Evidence) -> dict[str, JsonValue]:
+    call = evidence.calls[place]
+    return {"name": call.name, "call": place + 1, "span_id": call.span_id}
+
+
+EVALUATOR = Evaluator(
+    name="constraints",
+    summary="Do the calls keep to what was said of their order and number?",
+    Criteria=Criteria,
+    Settings=Settings,
+    reads=frozenset({"arguments", "output"}),
+    # What cannot be read is taken both ways, and decides only where it makes a difference.
+    compared=lambda evidence, criteria, settings, part: (),
+    score=_score,
+    sentences=lambda criteria, settings: [f"{form.rule} ({form.template})" for form in criteria.constraints],
+)

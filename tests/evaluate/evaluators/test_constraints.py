@@ -1,0 +1,173 @@
+from typing import Any
+
+import pytest
+
+from tracegrade.evaluate.evaluators.constraints import EVALUATOR
+from tracegrade.judge_case import judge_case
+from tracegrade.model.json_value import JsonValue
+
+
+def call(name: str, **arguments: JsonValue) -> dict[str, Any]:
+    return {"name": name, "args": arguments}
+
+
+def judged(constraints: list[Any], calls: list[dict[str, Any]], **case: Any) -> dict[str, Any]:
+    settings = case.pop("config", {})
+    return judge_case(
+        {
+            "evaluator": "constraints",
+            "criteria": {"constraints": constraints},
+            "config": {**settings, "matchers": True},
+            "calls": calls,
+            "gate": True,
+            **case,
+        }
+    ).to_json()
+
+
+BIG_REFUND = {"tool": "refund", "where": {"args": {"amount": {"$gte": 100}}}}
+
+
+@pytest.mark.parametrize(
+    ("constraint", "calls", "outcome", "score", "says"),
+    [
+        (
+            {"before": "create", "comes": "validate"},
+            [call("create"), call("validate")],
+            "fail",
+            0.0,
+            "Kept 0 of 1 time: before every create comes validate, and create had none: validate came after it.",
+        ),
+        (
+            {"precedence": "create", "comes": "validate", "same": "id"},
+            [call("validate", id=1), call("create", id="1"), call("create", id=2)],
+            "fail",
+            0.5,
+            "the nearest validate does not have the same id",
+        ),
+        (
+            {"after": "reserve", "comes": ["charge", "release"]},
+            [call("reserve"), call("release")],
+            "pass",
+            1.0,
+            "The constraint was kept.",
+        ),
+        ({"never": "delete_*"}, [call("delete_user")], "fail", 0.0, "delete_* is never called, and delete_user was"),
+        ({"never": BIG_REFUND}, [call("refund", amount=99)], "pass", 1.0, "kept"),
+        ({"never": BIG_REFUND}, [call("refund", amount=100)], "fail", 0.0, "refund (args.amount as given) is never"),
+        ({"never": {"tool": "pay", "where": {"error": True}}}, [{"name": "pay", "error": "x"}], "fail", 0.0, "pay"),
+        ({"never": {"where": {"agent": "bill*"}}}, [call("pay")], "pass", 1.0, "kept"),
+        ({"at_most": 1, "of": "pay"}, [call("pay"), call("pay")], "fail", 0.0, "at most 1 time, and it was 2 times"),
+        ({"at_most": 1, "of": "pay", "same": "id"}, [call("pay", id=1), call("pay", id=2)], "pass", 1.0, "kept"),
+        ({"at_most": 1, "of": "pay", "same": "id"}, [call("pay", id=1), call("pay", id=1)], "fail", 0.0, "more often"),
+        ({"at_least": 2, "of": "search"}, [call("search")], "fail", 0.0, "at least 2 times, and it was 1 time"),
+        ({"exactly": 0, "of": "search"}, [], "pass", 1.0, "kept"),
+        ({"not_both": ["refund", "ship"]}, [call("refund"), call("ship")], "fail", 0.0, "refund and ship were"),
+        ({"not_both": ["refund", "ship"], "same": "id"}, [call("refund", id=1), call("ship", id=2)], "pass", 1.0, ""),
+        ({"not_both": ["*", "*_it"]}, [call("do_it")], "pass", 1.0, "kept"),
+        ({"if": "lookup", "also": "reply"}, [call("reply"), call("lookup")], "pass", 1.0, "kept"),
+        ({"first": "log_in"}, [call("pay"), call("log_in")], "fail", 0.0, "the first call is log_in, and it was pay"),
+        ({"last": "log_out"}, [], "fail", 0.0, "the last call is log_out, and none was made"),
+        (
+            {"between_two": "refund", "comes": "ok"},
+            [call("ok"), call("refund"), call("refund")],
+            "fail",
+            0.5,
+            "of anoth",
+        ),
+    ],
+)
+def test_a_constraint_is_one_sentence(
+    constraint: dict[str, Any], calls: list[dict[str, Any]], outcome: str, score: float, says: str
+) -> None:
+    found = judged([constraint], calls)
+    assert (found["outcome"], found["score"]) == (outcome, score), found
+    assert says in found["explanation"]
+
+
+def test_paths_differ_where_the_calls_name_the_value_differently() -> None:
+    constraint = {"before": "refund", "comes": "find", "same": {"order.id": "output.orders[1].id"}}
+    calls = [{"name": "find", "output": '{"orders": [{"id": 1}, {"id": 2}]}'}, call("refund", order={"id": "2"})]
+    assert judged([constraint], calls)["outcome"] == "pass"
+    calls[1]["args"]["order"]["id"] = 1
+    assert judged([constraint], calls)["outcome"] == "fail"
+
+
+def test_a_value_may_have_to_come_from_an_earlier_call() -> None:
+    looked_up = {"tool": "refund", "where": {"args": {"amount": {"$from": "find.output.total"}}}}
+    constraint = {"after": "find", "comes": looked_up}
+    found = {"name": "find", "output": {"total": 20}}
+    assert judged([constraint], [found, call("refund", amount=20)])["outcome"] == "pass"
+    assert judged([constraint], [found, call("refund", amount=21)])["outcome"] == "fail"
+    cut = {"name": "find", "output": "x", "output_status": "truncated"}
+    assert judged([constraint], [cut, call("refund", amount=21)])["outcome"] == "not_evaluable"
+
+
+def test_what_cannot_be_read_matters_only_where_it_could_change_the_outcome() -> None:
+    same = {"before": "refund", "comes": "find", "same": "id"}
+    unread = {"name": "refund"}
+    open_ = judged([same], [call("find", id=1), unread])
+    assert (open_["outcome"], open_["score"]) == ("not_evaluable", None)
+    assert open_["explanation"] == "the arguments of a call were not recorded (refund, span 0000000000000002)"
+    assert judged([same], [unread])["outcome"] == "fail", "no find came before it, whatever its id"
+    assert judged([same, {"never": "find"}], [call("find", id=1), unread])["outcome"] == "fail"
+    assert judged([same, {"never": "find"}], [call("find", id=1), unread], threshold=0.5)["outcome"] == "not_evaluable"
+    assert judged([{"never": BIG_REFUND}], [unread])["outcome"] == "not_evaluable"
+    assert judged([{"never": BIG_REFUND}], [unread, call("refund", amount=100)])["outcome"] == "fail"
+    nameless = {"name": "", "args": {}}
+    assert judged([{"never": "refund"}], [nameless])["outcome"] == "not_evaluable"
+
+
+def test_a_bound_in_time_needs_times() -> None:
+    constraint = {"before": "b", "comes": "a", "within": "1s"}
+    assert judged([constraint], [call("a"), call("b")])["explanation"] == (
+        "a constraint has a bound in time, and the times of calls were not recorded"
+    )
+
+
+def test_what_was_never_triggered_is_named_and_left_out() -> None:
+    untouched = {"after": "reserve", "comes": "charge"}
+    found = judged([untouched], [call("x")])
+    assert (found["outcome"], found["explanation"]) == (
+        "not_evaluable",
+        "No constraint was triggered: reserve was not called.",
+    )
+    assert judged([untouched], [call("x")], config={"vacuous": "pass"})["score"] == 1.0
+    both = judged([untouched, {"never": "delete_*"}], [call("delete_x")])
+    assert both["score"] == 0.0
+    assert both["details"]["never_triggered"] == ["after every reserve comes charge"]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "says"),
+    [
+        ({"before": "a", "never": "b"}, "found 'before' and 'never' in one constraint; write a constraint for each"),
+        ({"befor": "a", "comes": "b"}, "did you mean 'before'?"),
+        ({"before": "a"}, "constraints[0]: key 'comes' is missing"),
+        ({"before": "a", "comes": "b", "same": "args"}, "constraints[0].same: expected an argument's name"),
+        ({"before": "a", "comes": "b", "within": "3"}, "constraints[0].within: expected a duration"),
+        ({"before": ["a", {"tool": "b", "where": {"arg": {}}}], "comes": "c"}, "constraints[0].before[1].where.arg"),
+        ({"never": "a", "same": "id"}, "constraints[0].same: unknown key 'same'"),
+        ({"at_least": 0, "of": "a"}, "expected a number of at least 1, found 0"),
+        ("never delete", "expected an object such as {before: create_order, comes: validate_user}"),
+        ({"before": "a", "comes": {"tool": "b", "where": {"args": {"x": {"$more": 1}}}}}, "no matcher '$more'"),
+    ],
+)
+def test_a_mistake_is_said_in_one_sentence(constraint: Any, says: str) -> None:
+    found = judged([constraint], [])
+    assert found["error"]["type"] == "invalid_criteria"
+    assert says in found["error"]["message"]
+
+
+def test_a_constraint_on_very_many_calls_made_together_ends_at_the_bound_on_work() -> None:
+    calls = [{"name": "ab"[number % 2], "args": {"id": number}, "batch": 1} for number in range(6000)]
+    found = judged([{"right_after": "a", "comes": "b", "within": "1s"}], calls)
+    assert found["error"]["type"] == "work_bound"
+
+
+def test_each_is_said_with_the_name_that_declare_has_for_it() -> None:
+    criteria = EVALUATOR.read_criteria({"constraints": [{"never": BIG_REFUND}, {"chain_response": "a", "comes": "b"}]})
+    assert EVALUATOR.sentences(criteria, EVALUATOR.read_settings({})) == [
+        'refund ({"args":{"amount":{"$gte":100}}}) is never called (absence)',
+        "right after every a comes b (chain_response)",
+    ]
