@@ -10,8 +10,9 @@ import pytest
 from tracegrade.compare.shares import Difference
 from tracegrade.web import rights
 from tracegrade.web.app import build_app
-from tracegrade.web.comparing import Busy, Comparing
+from tracegrade.web.comparing import Comparing
 from tracegrade.web.interval_chart import IntervalScale, interval_chart
+from tracegrade.web.own_process import Busy
 from tracegrade.web.rights import Token
 from web.api_calls import trace_id
 from web.calls import call

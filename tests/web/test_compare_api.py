@@ -14,7 +14,8 @@ from tracegrade.compare.sides import CompareError
 from tracegrade.config import Config
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.web import rights
-from tracegrade.web.comparing import Asked, Busy, Comparing
+from tracegrade.web.comparing import Asked, Comparing
+from tracegrade.web.own_process import Busy
 from tracegrade.web.problem import PREFIX
 from tracegrade.web.rights import KNOWN, Token
 from web.api_calls import Api

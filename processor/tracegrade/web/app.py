@@ -19,6 +19,7 @@ from tracegrade.store.open import StoreError
 from tracegrade.web import live
 from tracegrade.web.access import Access
 from tracegrade.web.api.app import Api, tool_eval_api
+from tracegrade.web.backtesting import Backtesting
 from tracegrade.web.comparing import Comparing
 from tracegrade.web.pages.registry import ACTIONS, PAGES
 from tracegrade.web.problem import Refusal, no_such_address
@@ -37,6 +38,7 @@ def build_app(sources: Sources) -> ASGIApp:
     api.state.comparing = comparing = Comparing()
     tool_eval = tool_eval_api()
     tool_eval.state.sources = sources
+    api.state.backtesting = backtesting = Backtesting()
     app = Starlette(
         routes=routes(api, tool_eval),
         exception_handlers={
@@ -50,6 +52,7 @@ def build_app(sources: Sources) -> ASGIApp:
     )
     app.state.sources = sources
     app.state.comparing = comparing
+    app.state.backtesting = backtesting
     app.state.newest = live.Newest(sources)
     # Around everything: as middleware, they would not be added to the answer after a crash.
     return SecurityHeaders(Access(app, sources.config.web))

@@ -6,7 +6,7 @@ right           allows
 ``send``        to send spans
 ``read``        to see what is stored
 ``read-values`` to see the arguments and outputs of calls too
-``run``         to pin baselines, change the labels of runs, and write suites
+``run``         to pin baselines, change the labels of runs, write suites, and backtest rules
 ``admin``       to delete, and to accept alerts
 =============== ====================================================================
 

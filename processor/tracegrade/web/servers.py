@@ -12,7 +12,7 @@ from tracegrade.suites.mcp.address import Allowed, checked_address
 from tracegrade.suites.mcp.client import list_tools_at
 from tracegrade.suites.mcp.headers import HEADER_NAME, OWN_HEADERS, is_sendable
 from tracegrade.suites.mcp.tools import ToolSuite, suite_of
-from tracegrade.web.comparing import Busy
+from tracegrade.web.own_process import Busy
 from tracegrade.web.sources import Sources
 
 _MOST_HEADERS = 20

@@ -25,7 +25,8 @@ from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.openapi import COMMON_PROBLEMS, DESCRIPTION, TOOL_EVAL_DESCRIPTION, completed, own_version
 from tracegrade.web.api.parameters import refuse_repeated
 from tracegrade.web.api.registry import ROUTERS, TOOL_EVAL_ROUTERS
-from tracegrade.web.comparing import RETRY_S, Busy
+from tracegrade.web.backtesting import NotBacktested, WrongRule
+from tracegrade.web.own_process import RETRY_S, Busy
 from tracegrade.web.problem import Refusal, no_such_address, problem
 from tracegrade.web.rights import Needs
 from tracegrade.web.servers import NotListed
@@ -66,6 +67,8 @@ class Api(FastAPI):
                 NotListed: _not_listed,
                 SuiteError: _no_suite,
                 CompareError: _not_comparable,
+                WrongRule: _wrong_rule,
+                NotBacktested: _not_backtested,
                 Busy: _busy,
                 NotChangeable: _not_changeable,
                 StoreError: _no_store,
@@ -162,7 +165,8 @@ def _place(loc: tuple[int | str, ...]) -> str:
     where, *path = loc
     if where != "body":
         return str(path[0])
-    return ".".join(part for part in path if isinstance(part, str)) or "body"
+    # Of what has several types, FastAPI adds which one it tried, such as function-before[time_of(), int].
+    return ".".join(part for part in path if isinstance(part, str) and "[" not in part) or "body"
 
 
 async def _answered(request: Request, error: Refusal) -> Response:
@@ -187,6 +191,14 @@ async def _no_suite(request: Request, error: SuiteError) -> Response:
 
 async def _not_comparable(request: Request, error: CompareError) -> Response:
     return problem(409, "not-possible", "Cannot be compared", str(error))
+
+
+async def _wrong_rule(request: Request, error: WrongRule) -> Response:
+    return problem(400, "invalid-parameter", "Wrong parameter", str(error))
+
+
+async def _not_backtested(request: Request, error: NotBacktested) -> Response:
+    return problem(409, "not-possible", "Not possible", str(error))
 
 
 async def _busy(request: Request, error: Busy) -> Response:

@@ -2,6 +2,7 @@
 
 from tracegrade.web.api import (
     alerts,
+    backtests,
     compare,
     deletions,
     experiments,
@@ -22,6 +23,7 @@ ROUTERS = (
     sessions.router,
     experiments.router,
     compare.router,
+    backtests.router,
     incidents.router,
     alerts.router,
     slos.router,

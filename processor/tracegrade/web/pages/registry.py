@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from tracegrade.web.pages import (
     alerts,
+    backtest,
     compare,
     compare_traces,
     experiments,
@@ -48,6 +49,7 @@ PAGES: dict[str, Callable[[Request], Response]] = {
 ACTIONS: dict[str, tuple[Callable[[Request], Response | Awaitable[Response]], Right]] = {
     "/experiments/{experiment:path}": (experiments.change, "run"),
     "/runs/{run:path}": (runs.change, "run"),
+    "/rules/{rule_id}/backtest": (backtest.act, "run"),
     "/incidents/{incident_id}/accept": (incidents.accept_level, "admin"),
 }
 """What forms of pages do: address -> the function that does it when it is posted, and the right that it needs."""

@@ -24,12 +24,14 @@ from tracegrade.store.alerts import stored_silences
 from tracegrade.store.incidents import recent_incidents
 from tracegrade.store.rule_texts import RuleText, judgements, rule_versions
 from tracegrade.store.trends import Sums, begins_ns, trends
+from tracegrade.web.backtesting import SINCE
 from tracegrade.web.budgets import shown_budgets
 from tracegrade.web.charts import interval, trend
 from tracegrade.web.failures import failures
 from tracegrade.web.filter_choices import filter_choices
 from tracegrade.web.incidents import shown_incidents
 from tracegrade.web.render import page
+from tracegrade.web.rights import may, token_of
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import FILTERS, View, view_of
 
@@ -110,6 +112,8 @@ def show(request: Request) -> Response:
         failures=failed,
         budgets=budgets,
         incidents=shown_incidents(incidents, silences, time.time_ns()),
+        since=SINCE,
+        may_backtest=may(token_of(request), "run"),
     )
 
 

@@ -1,0 +1,75 @@
+"""What a changed rule would have said of stored traces, as `tracegrade rules backtest` says it."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import Field
+
+from tracegrade.web.api.documents import Document, ExactJson
+from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.parameters import ApiSources, Name, NoParameters, Null, Time, needs
+from tracegrade.web.backtesting import SINCE, AskedRule, Backtesting
+from tracegrade.web.rights import token_of
+from tracegrade.web.times import time_of
+
+router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+
+
+class BacktestRequest(Document):
+    """Which rule, and which traces it is to judge."""
+
+    rule: str = Field(min_length=1, max_length=200_000, description="The text of its file, YAML")
+    since: Time | Null = Field(None, description="Only traces first received at this time or later; without it, 30d")
+    until: Time | Null = Field(None, description="Only traces first received before this time")
+    service: Name | Null = Field(None, description="Only traces of this service")
+    agent: Name | Null = Field(None, description="Only traces in which this agent ran")
+    release: Name | Null = Field(None, description="Only traces of this release")
+    tenant: Name | Null = Field(None, description="Only this tenant")
+
+
+class BacktestDocument(Document):
+    """As `tracegrade rules backtest --format json` prints it."""
+
+    against: str
+    since_ns: int
+    until_ns: int
+    traces: int = Field(description="How many were judged")
+    from_journal: int = Field(description="How many of them were read from the journal")
+    not_kept: int = Field(description="How many were left out: what the rule reads was not kept of them")
+    damaged: list[str] = Field(description="Which were left out, since they are damaged in the store, and why")
+    rules: list[dict[str, Any]] = Field(
+        description="The rule, as the guide on backtests says; none when it was left alone"
+    )
+    left_alone: dict[str, str] = Field(description="Why the rule was not judged by, by its id")
+    gone: list[str]
+    notes: list[str]
+    stored: None = Field(description="Always null here: nothing is stored")
+
+
+async def _backtesting(request: Request) -> Backtesting:
+    found: Backtesting = request.app.state.backtesting
+    return found
+
+
+@router.post(
+    "/backtests",
+    summary="What would a changed rule have said?",
+    response_model=BacktestDocument,
+    responses=problems(409),
+    dependencies=[needs("run")],
+)
+def backtest_rule(
+    request: Request,
+    sources: ApiSources,
+    backtesting: Annotated[Backtesting, Depends(_backtesting)],
+    query: NoParameters,
+    asked: BacktestRequest,
+) -> ExactJson:
+    """Judges stored traces by the rule, against what was judged live: what newly fails or passes, and the pass rates.
+
+    Nothing is stored, sent or alerted. Takes seconds, at most two minutes; one at a time.
+    """
+    since_ns = time_of(SINCE) if asked.since is None else asked.since
+    chosen = asked.model_dump(include={"service", "agent", "release", "tenant"})
+    wanted = AskedRule(text=asked.rule, since_ns=since_ns, until_ns=asked.until, **chosen)
+    return ExactJson(backtesting.backtest(sources, wanted, token_of(request)).document)

@@ -1,0 +1,154 @@
+"""Backtests for the page and the API: what a changed rule would have said of stored traces, by a process of its own."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from tracegrade.alert.preview import Preview
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.document.problem import FileError, Problem
+from tracegrade.history.backtest.backtest import Asked, backtest
+from tracegrade.history.backtest.sources import Rules
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.pipeline.rejudge import not_judged_notes
+from tracegrade.rule.load import load_rules
+from tracegrade.store.open import reading_store
+from tracegrade.web.own_process import LONGEST_S, OwnProcess, Refused, TookTooLong
+from tracegrade.web.rights import Token, may
+from tracegrade.web.sources import Sources
+
+SINCE = "30d"
+"""Which traces are judged, unless another time is asked for."""
+
+_NAME = "rule.yaml"
+
+
+class NotBacktested(TraceGradeError):
+    """A backtest that cannot be made; the message says why."""
+
+
+class WrongRule(NotBacktested):
+    """The text is no rule; ``problems`` say where and why."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(map(str, problems)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedRule:
+    """A rule as the text of its file, and which traces it is to judge; times since 1970 UTC."""
+
+    text: str
+    since_ns: int
+    until_ns: int | None = None
+    service: str | None = None
+    agent: str | None = None
+    release: str | None = None
+    tenant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Backtested:
+    """What it would have said.
+
+    ``document`` is the documented JSON object. ``alerts``: when alerts would have fired, None without any. ``notes``:
+    what else is to be known, such as what was left out.
+    """
+
+    document: Mapping[str, Any]
+    alerts: Preview | None
+    notes: Sequence[str]
+
+
+class Backtesting:
+    """Backtests rules, one at a time."""
+
+    def __init__(self, longest_s: float = LONGEST_S) -> None:
+        self._process = OwnProcess("backtest", longest_s)
+
+    def backtest(self, sources: Sources, asked: AskedRule, token: Token) -> Backtested:
+        """What the rule would have said; without explanations, which quote values, for callers who may not see those.
+
+        Raises:
+            WrongRule: the text is no rule.
+            NotBacktested: there is nothing to judge, or that takes too long.
+            Busy: another backtest is being made.
+            StoreError: there is no store, or it cannot be read.
+        """
+        now_ns = time.time_ns()
+        until_ns = now_ns if asked.until_ns is None else min(asked.until_ns, now_ns)
+        if asked.since_ns >= until_ns:
+            raise NotBacktested("there is no trace between the two times: the first is not before the second, or now")
+        with sources.store():  # else the other process would say that there is none
+            pass
+        config = sources.config
+        # Made here, so that it goes also when the process is killed.
+        with TemporaryDirectory(prefix="tracegrade-") as folder:
+            path = Path(folder, _NAME)
+            path.write_text(asked.text.replace("\r\n", "\n"), "utf-8")
+            place = _Place(config.store_url, config.data_path, config.traces, config.rules.semantic_model)
+            wanted = replace(asked, text="", until_ns=until_ns)
+            try:
+                found = self._process.call(_work, path, wanted, place, is_stopping=sources.is_stopping)
+            except TookTooLong as error:
+                raise NotBacktested(f"{error}: choose a shorter time, or call 'tracegrade rules backtest'") from None
+            except Refused as error:
+                raise NotBacktested(str(error)) from None
+        if isinstance(found, list):
+            raise WrongRule(found)
+        return found if may(token, "read-values") else replace(found, document=_without_values(found.document))
+
+
+class _Place(NamedTuple):
+    """Where traces are, and the settings that judging reads."""
+
+    store_url: str
+    data_path: Path
+    settings: TracesSettings
+    semantic_model: str | None
+
+
+def _work(path: Path, asked: AskedRule, place: _Place) -> Backtested | list[Problem]:
+    """What the other process does; what is wrong with the text, if anything is."""
+    try:
+        rule_set = load_rules([path], semantic_model=place.semantic_model)
+    except FileError as error:
+        return [replace(problem, path="rule") for problem in error.problems]
+    assert asked.until_ns is not None
+    wanted = Asked(
+        rules=Rules("the text", [path.as_posix()], rule_set),
+        other=None,
+        # Also where only its text changed: its alerts may be others.
+        named=[rule.id for rule in rule_set.rules],
+        since_ns=asked.since_ns,
+        until_ns=asked.until_ns,
+        service=asked.service,
+        agent=asked.agent,
+        release=asked.release,
+        tenant=asked.tenant,
+        settings=place.settings,
+        semantic_model=place.semantic_model,
+        data_path=place.data_path,
+    )
+    with reading_store(place.store_url) as connection:
+        found = backtest(connection, wanted)
+    found.paths = {}  # nobody knows that folder
+    left_alone = [f"{rule_id}: not judged by, it {reason}" for rule_id, reason in found.left_alone.items()]
+    notes = [*not_judged_notes(found.not_judged), *left_alone, *found.notes]
+    return Backtested(found.to_json(), found.alerts, notes)
+
+
+def _without_values(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**document, "rules": [{**rule, "changes": _unexplained(rule["changes"])} for rule in document["rules"]]}
+
+
+def _unexplained(changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    without = {"explanation": "", "explanation_before": ""}
+    return {
+        way: {**found, "examples": [example | without for example in found["examples"]]}
+        for way, found in changes.items()
+    }
