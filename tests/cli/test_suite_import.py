@@ -49,13 +49,25 @@ def test_a_suite_is_written_its_cases_added_and_a_rule_made_of_it(tmp_path: Path
     assert [rule.id for rule in load_rules([tmp_path]).rules] == ["weather"]
 
 
-def test_without_a_file_the_suite_alone_is_on_standard_output() -> None:
+def test_a_dash_gives_the_suite_alone_on_standard_output() -> None:
     script = Script()
     script.results["tools/list"] = [{"tools": [TOOL, {"name": "b"}]}]
     with scripted(script) as base:
-        made = run("suite", "import", "--mcp", f"{base}/mcp", "--allow-host", "127.0.0.1", "--name", "Mine")
+        made = run(
+            "suite", "import", "--mcp", f"{base}/mcp", "--allow-host", "127.0.0.1", "--name", "Mine", "--to", "-"
+        )
     assert json.loads(made.stdout)["name"] == "Mine"
     assert made.stderr == "Note: tool 'b' is left out: expected an inputSchema, which is an object.\n"
+
+
+def test_a_folder_gets_a_file_named_as_the_suite(tmp_path: Path) -> None:
+    with scripted(Script()) as base:
+        asked = ["suite", "import", "--mcp", f"{base}/mcp", "--allow-host", "127.0.0.1", "--name", "My Shop"]
+        made = run(*asked, "--to", tmp_path)
+        assert made.stdout.startswith(f"wrote {tmp_path / 'my-shop.json'}: 1 tool, no cases yet\n")
+        again = run(*asked, "--to", tmp_path)
+    assert again.stderr.startswith(f"Error: {tmp_path / 'my-shop.json'}: exists already")
+    assert json.loads((tmp_path / "my-shop.json").read_text())["name"] == "My Shop"
 
 
 def test_a_file_with_cases_is_not_overwritten_unasked(tmp_path: Path) -> None:
@@ -77,7 +89,7 @@ def test_a_file_with_cases_is_not_overwritten_unasked(tmp_path: Path) -> None:
 def test_the_settings_name_hosts_and_own_listeners(tmp_path: Path) -> None:
     with scripted(Script()) as base:
         port = base.rpartition(":")[2]
-        asked = ["suite", "import", "--mcp", f"{base}/mcp", "-c"]
+        asked = ["suite", "import", "--mcp", f"{base}/mcp", "--to", "-", "-c"]
         allowed = settings(tmp_path, f"suites: {{mcp_hosts: ['127.0.0.1:{port}']}}")
         assert run(*asked, allowed).exit_code == 0
         other = run(*asked, settings(tmp_path, "suites: {mcp_hosts: ['127.0.0.1:1']}"))
@@ -97,7 +109,7 @@ def test_a_header_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("MCP_KEY", SECRET)
     script = Script()
     with scripted(script) as base:
-        asked = ["suite", "import", "--mcp", f"{base}/mcp", "--allow-host", "127.0.0.1"]
+        asked = ["suite", "import", "--mcp", f"{base}/mcp", "--allow-host", "127.0.0.1", "--to", "-"]
         made = run(*asked, "--header", "Authorization: Bearer ${env:MCP_KEY}", "--header", "X-Team: a:b")
         script.answers["POST /mcp"] = lambda handler: handler.say(401, SECRET)
         refused = run(*asked, "--header", "Authorization: Bearer ${env:MCP_KEY}")
@@ -131,7 +143,10 @@ def test_a_wrong_header_is_refused_without_its_value(header: str, said: str, mon
     [
         (["--mcp", "weather.json"], "--mcp: expected http://..., https://... or stdio:COMMAND, found 'weather.json'"),
         (["--mcp", "http://h/", "--allow-host", "http://h/"], "--allow-host: expected HOST or HOST:PORT, found"),
-        ([], "Missing option '--mcp'"),
+        ([], "expected a file, or --mcp ADDRESS, and not both"),
+        (["a.json", "--mcp", "http://h/"], "expected a file, or --mcp ADDRESS, and not both"),
+        (["a.json", "--to", "b.json"], "--to and --replace write what a server lists; FILE is stored"),
+        (["a.json", "--replace"], "--to and --replace write what a server lists; FILE is stored"),
     ],
 )
 def test_wrong_usage_is_said(arguments: list[str], said: str) -> None:

@@ -81,7 +81,11 @@ def test_a_suite_may_have_neither_cases_nor_tools_and_is_run_when_it_has_cases()
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ([], "the suite: expected an object, found []"),
+        (3, "the suite: expected an object, found 3"),
+        (
+            [{"function": []}],
+            "a list of BFCL cannot be run; 'tracegrade rules import' makes a rule of it; expected a suite with tools",
+        ),
         ({}, "name: expected the name of the suite, found nothing"),
         ({"name": "  "}, "name: expected the name of the suite, found nothing"),
         ({"name": 3}, "name: expected a text, found 3"),

@@ -17,7 +17,7 @@ COMMANDS = {
     "extract": ("extract", "Show the tool calls read from traces."),
     "evaluate": ("evaluate", "Judge calls given on the command line, one set or a batch."),
     "rules": ("rules", "Check, test and list rule files."),
-    "suite": ("suite", "Make suites of cases for models, and run them."),
+    "suite": ("suite", "Keep suites of cases for models, and run them."),
     "results": ("results", "Show stored evaluations."),
     "compare": ("compare", "Is one release, agent, model or run worse than another?"),
     "gate": ("gate", "May this release go out? Pass rates against bounds and a baseline."),

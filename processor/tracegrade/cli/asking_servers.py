@@ -12,6 +12,7 @@ from tracegrade.cli.header_option import read_headers
 from tracegrade.cli.settings_option import config_option, data_dir_option
 
 if TYPE_CHECKING:
+    from tracegrade.config import Config
     from tracegrade.suites.mcp.client import Listed
 
 R = TypeVar("R")
@@ -26,13 +27,18 @@ class Asking:
     config_path: Path | None
     data_dir: str | None
 
+    def config(self) -> "Config":
+        """All settings; raises `FileError` for wrong ones."""
+        from tracegrade.config import load_config
+
+        return load_config(self.config_path, data_dir=self.data_dir)
+
     def listed(self, server: str) -> "Listed":
         """The tools of `server`; raises as `list_tools`, and `FileError` for wrong settings."""
-        from tracegrade.config import load_config
         from tracegrade.suites.mcp.address import Allowed
         from tracegrade.suites.mcp.tools import list_tools
 
-        config = load_config(self.config_path, data_dir=self.data_dir)
+        config = self.config()
         allowed = Allowed([*config.suites.mcp_hosts, *self.allowed_hosts], config.listeners)
         return list_tools(server, allowed, self.headers)
 

@@ -2,14 +2,15 @@
 
 import click
 
+from tracegrade.cli.stored_suites import export, list_, show
 from tracegrade.cli.suite_import import import_
 from tracegrade.cli.suite_run import run
 
 
 @click.group()
 def command() -> None:
-    """Make suites of cases for models, and run them."""
+    """Keep suites of cases for models, and run them."""
 
 
-command.add_command(import_)
-command.add_command(run)
+for one in (import_, list_, show, export, run):
+    command.add_command(one)

@@ -1,60 +1,132 @@
-"""``tracegrade suite import``: a new suite from the tools of an MCP server."""
+"""``tracegrade suite import``: a new suite, from a file or from the tools of an MCP server."""
 
 import json
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tracegrade.cli.asking_servers import Asking, asking_options
-from tracegrade.cli.output import print_line, print_lines, reports_errors
-from tracegrade.display import count, printable_json
+from tracegrade.cli.output import print_line, reports_errors
+from tracegrade.cli.private_files import make_files_private
+from tracegrade.cli.stored_suites import STDOUT, tenant_option, write_suite
+from tracegrade.display import count
 
-_STDOUT = "-"
+if TYPE_CHECKING:
+    from tracegrade.model.json_value import JsonValue
+    from tracegrade.store.suites import StoredSuite
+    from tracegrade.suites.mcp.tools import ToolSuite
 
 
 @click.command(name="import")
+@click.argument("file", required=False, metavar="[FILE]")
 @click.option(
     "--mcp",
     "server",
-    required=True,
     metavar="ADDRESS",
     help="The MCP server: its http(s) address, of streamable HTTP or of SSE; or 'stdio:COMMAND' for a program, which "
     "needs the extra tracegrade[mcp].",
 )
-@click.option("-o", "--output", default=_STDOUT, metavar="FILE", help="Write to this file instead of standard output.")
-@click.option("--name", default="", help="The suite's name; without it, the server's own.")
-@click.option("--replace", is_flag=True, help="Overwrite FILE, with the cases that it has.")
+@click.option(
+    "--to",
+    "-o",
+    "--output",
+    "to",
+    metavar="PATH",
+    help="Of a server: write the suite to this file, or into this folder, instead of storing it; '-' is standard "
+    "output.",
+)
+@click.option("--name", default="", help="The suite's name; without it, the file's or the server's own.")
+@click.option("--replace", is_flag=True, help="Overwrite the file of --to, with the cases that it has.")
+@tenant_option
 @asking_options
 @reports_errors
-def import_(server: str, output: str, name: str, replace: bool, asking: Asking) -> None:
-    """Make a suite of the tools of an MCP server, to write cases for.
+def import_(
+    file: str | None, server: str | None, to: str | None, name: str, replace: bool, tenant: str, asking: Asking
+) -> None:
+    """Store a suite: of FILE ('-' is standard input), or of the tools of an MCP server, to write cases for.
 
-    The server is asked for its tools; no tool is called. What is written is the suite as JSON, with its tools and no
-    cases: add them to test_cases, then make a rule of it with 'rules import'.
+    A stored suite is on the page and in the API, and 'suite run' takes its id or its name. Each import makes a new one.
 
-    Redirects are not followed, and no proxy is used. Link-local addresses and the listeners in the settings are never
-    asked; private and loopback ones only if --allow-host or suites.mcp_hosts names their host.
+    A server is asked for its tools; no tool is called. Redirects are not followed, and no proxy is used. Link-local
+    addresses and the listeners in the settings are never asked; private and loopback ones only if --allow-host or
+    suites.mcp_hosts names their host.
     """
-    from tracegrade.suites.imported import SuiteError
+    if (file is None) == (server is None):
+        raise click.UsageError("expected a file, or --mcp ADDRESS, and not both")
+    if file is not None:
+        if to is not None or replace:
+            raise click.UsageError("--to and --replace write what a server lists; FILE is stored")
+        _import_file(file, name, tenant, asking)
+    elif server is not None:
+        _import_server(server, to, name, replace, tenant, asking)
+
+
+def _import_file(file: str, name: str, tenant: str, asking: Asking) -> None:
+    from tracegrade.suites.imported import SuiteError, read_document, read_text
+
+    try:
+        document = read_document(read_text(file))
+        if name and isinstance(document, dict):
+            document["name"] = name
+        stored = _stored(document, tenant, asking)
+    except SuiteError as error:
+        raise SuiteError(str(error) if str(error).startswith(f"{file}: ") else f"{file}: {error}") from None
+    if stored.cases:
+        print_line(f"Next, run it with a model: tracegrade suite run {stored.id} --model PROVIDER::MODEL")
+
+
+def _import_server(server: str, to: str | None, name: str, replace: bool, tenant: str, asking: Asking) -> None:
+    from tracegrade.suites.imported import SuiteError, rule_id_of
     from tracegrade.suites.mcp.tools import is_server, suite_of
 
     if not is_server(server):
         raise click.UsageError(f"--mcp: expected http://..., https://... or stdio:COMMAND, found {server!r}")
-    if output != _STDOUT and Path(output).exists() and not replace:
-        raise SuiteError(f"{output}: exists already; --replace overwrites it, with the cases that it has")
+    is_folder = to is not None and to != STDOUT and (to.endswith("/") or Path(to).is_dir())
+    if to not in (None, STDOUT) and not is_folder and Path(to).exists() and not replace:
+        raise SuiteError(f"{to}: exists already; --replace overwrites it, with the cases that it has")
     found = suite_of(asking.listed(server), server, name)
-    text = json.dumps(found.suite, indent=2, ensure_ascii=False) + "\n"
-    if output == _STDOUT:
-        print_lines("\n".join(map(printable_json, text.removesuffix("\n").split("\n"))))
-    else:
-        try:
-            Path(output).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise SuiteError(f"{output}: cannot be written: {error.strerror}") from None
     for note in found.notes:
-        print_line(f"Note: {note}.", err=True)
-    if output != _STDOUT:
+        _say(note)
+    if to is None:
+        _stored(found.suite, tenant, asking)
+        print_line(f"Next, add cases on the page, or by the API, such as {_example(found)}")
+        return
+    if is_folder:
+        to = str(Path(to) / f"{rule_id_of(str(found.suite['name']))}.json")
+    write_suite(found.suite, to, replace)
+    if to != STDOUT:
         tools = found.suite["tools"]
-        print_line(f"wrote {output}: {count(len(tools) if isinstance(tools, list) else 0, 'tool')}, no cases yet")
-        example = json.dumps(found.example, ensure_ascii=False)
-        print_line(f'Next, add cases to "test_cases", such as {example}')
+        print_line(f"wrote {to}: {count(len(tools) if isinstance(tools, list) else 0, 'tool')}, no cases yet")
+        print_line(f'Next, add cases to "test_cases", such as {_example(found)}')
+
+
+def _stored(document: "JsonValue", tenant: str, asking: Asking) -> "StoredSuite":
+    """Store a suite, and say what was stored."""
+    from tracegrade.store.open import reading_store
+    from tracegrade.store.suites import suites_called
+    from tracegrade.suites.keeping import add_suite
+
+    make_files_private()
+    store_url = asking.config().store_url
+    read = add_suite(store_url, tenant, document, time.time_ns())
+    for note in read.notes:
+        _say(note)
+    suite = read.suite
+    print_line(
+        f"stored {suite.name} as {suite.id}: {count(len(suite.tools), 'tool')}, {count(len(suite.cases), 'case')}"
+    )
+    with reading_store(store_url) as connection:
+        same = suites_called(connection, tenant, suite.name)
+    if len(same) > 1:
+        print_line(f"Note: {len(same)} suites are called {suite.name!r} now: name them by their ids.", err=True)
+    return suite
+
+
+def _say(note: str) -> None:
+    print_line(f"Note: {note}" if note.endswith("?") else f"Note: {note}.", err=True)
+
+
+def _example(found: "ToolSuite") -> str:
+    return json.dumps(found.example, ensure_ascii=False)

@@ -14,6 +14,7 @@ from tracegrade.cli.output import EXIT_CANNOT_TELL, print_line, print_lines, pro
 from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.replay_run import TENANT, described_run, print_run, read_labels, recorded
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.stored_suites import named_suite
 from tracegrade.cli.suite_agents import agent_options
 from tracegrade.display import count
 from tracegrade.models.asking import TOOL_CHOICES, ToolChoice
@@ -109,9 +110,9 @@ def run(
 ) -> None:
     """Ask models, or an agent of your own, the prompts of a suite, and judge what they call.
 
-    SUITE is a rule folder with suite.json, as 'rules import' writes it, or a suite as JSON. Each model, and the agent,
-    gets a run of its own in the experiment. A run that was interrupted goes on when the same command is given again:
-    what is stored is not asked again.
+    SUITE is a rule folder with suite.json, as 'rules import' writes it, a suite as JSON, or the id or the name of one
+    in the store. Each model, and the agent, gets a run of its own in the experiment. A run that was interrupted goes on
+    when the same command is given again: what is stored is not asked again.
 
     Exit codes: 0 every case was run, whatever came of it; 2 wrong usage; 3 a model or the agent could not be asked; 130
     interrupted.
@@ -121,7 +122,6 @@ def run(
     from tracegrade.history.suite_run import Asking
     from tracegrade.models.settings import chosen_models, load_models
     from tracegrade.store.open import reading_store
-    from tracegrade.suites.suite import load_suite
 
     models = []
     if model_names or agent is None:
@@ -133,7 +133,7 @@ def run(
     else:
         _refuse_what_is_of_models()
     targets: list[AnyTarget] = [*models, *([agent] if agent is not None else [])]
-    suite = load_suite(suite_path, rule_paths, config.rules.semantic_model)
+    suite = named_suite(suite_path, rule_paths, config)
     for note in suite.notes:
         print_line(f"Note: {note}.", err=True)
     asking = Asking(temperature, tool_choice, repeat, max_parallel, _system_prompts(system_prompts, models))

@@ -41,7 +41,7 @@ def suite_called(connection: Connection, tenant: str, id_or_name: str) -> Stored
     """
     ids = suites_called(connection, tenant, id_or_name)
     if not ids:
-        raise NoSuchSuite(f"no suite {id_or_name[:200]!r} is stored")
+        raise NoSuchSuite(f"no suite {id_or_name[:200]!r} is stored; 'tracegrade suite list' shows those that are")
     if len(ids) > 1:
         raise SuiteError(f"{len(ids)} suites are called {id_or_name!r}; name one by its id: {', '.join(ids[:10])}")
     return known_suite(connection, tenant, ids[0])

@@ -17,6 +17,7 @@ from tracegrade.document.validate import problems
 from tracegrade.model.json_value import JsonValue, encodable
 from tracegrade.rule.rule import Rule
 from tracegrade.store.suites import StoredCase, StoredSuite
+from tracegrade.suites.bfcl import is_bfcl
 from tracegrade.suites.imported import (
     JsonObject,
     SuiteError,
@@ -60,6 +61,10 @@ def read_suite(document: JsonValue, tenant: str, id_: str, now_ns: int, *, stric
     Raises:
         SuiteError: no name, a field of a wrong type, a case that could not be run, or more than a bound.
     """
+    if is_bfcl(document):
+        raise SuiteError(
+            "a list of BFCL cannot be run; 'tracegrade rules import' makes a rule of it; expected a suite with tools"
+        )
     written = object_at(storable(document), "the suite")
     unknown = [key for key in written if key not in SUITE_FIELDS]
     if strict and unknown:
