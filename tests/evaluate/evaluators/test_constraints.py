@@ -93,6 +93,17 @@ def test_paths_differ_where_the_calls_name_the_value_differently() -> None:
     assert judged([constraint], calls)["outcome"] == "fail"
 
 
+def test_a_call_without_the_value_agrees_with_none() -> None:
+    constraint = {"before": "refund", "comes": "find", "same": {"order_id": "id"}}
+    said = [
+        judged([constraint], [call("find", **one), call("refund", **other)])["explanation"]
+        for one, other in (({"id": 1}, {}), ({}, {"order_id": 1}), ({"id": None}, {"order_id": None}))
+    ]
+    assert said[0].endswith("and refund had none: it has no order_id itself.")
+    assert said[1].endswith("and refund had none: the nearest find has no id.")
+    assert said[2] == said[0]
+
+
 def test_a_value_may_have_to_come_from_an_earlier_call() -> None:
     looked_up = {"tool": "refund", "where": {"args": {"amount": {"$from": "find.output.total"}}}}
     constraint = {"after": "find", "comes": looked_up}

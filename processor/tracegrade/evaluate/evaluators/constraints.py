@@ -44,7 +44,7 @@ from pydantic import Field
 
 from tracegrade.evaluate.call_facts import REMEMBERED, NamesMade
 from tracegrade.evaluate.call_order import any_tied, any_together, batches, ties
-from tracegrade.evaluate.constraints.agreement import words_of_same
+from tracegrade.evaluate.constraints.agreement import pairs_of, words_of_same
 from tracegrade.evaluate.constraints.check import Activation, Checked, check
 from tracegrade.evaluate.constraints.forms import (
     AtMost,
@@ -234,13 +234,17 @@ def _why(checked: Checked, activation: Activation, evidence: Evidence) -> str:
 
 def _nearest_miss(checked: Checked, position: int, evidence: Evidence) -> str:
     """What came nearest to what was needed; "" where nothing came near."""
-    place = _counterpart(checked, position)
-    if place is None:
-        return ""
     form, keys = checked.form, checked.keys
     assert isinstance(form, Paired)
     assert keys is not None
+    if form.same is not None and keys.of_first[position] is None:
+        return f": it has no {listed(first for first, _ in pairs_of(form.same))} itself"
+    place = _counterpart(checked, position)
+    if place is None:
+        return ""
     name = listed([evidence.calls[place].name])
+    if form.same is not None and keys.of_other[place] is None:
+        return f": the nearest {name} has no {listed(other for _, other in pairs_of(form.same))}"
     if keys.of_first[position] != keys.of_other[place]:
         assert form.same is not None, "without it all agree"
         return f": the nearest {name} does not have {words_of_same(form.same)}"
