@@ -1,4 +1,4 @@
-"""``tracegrade serve``: the three roles."""
+"""``tracegrade serve``: the roles."""
 
 import gc
 import sys
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 @data_dir_option
 @click.option(
     "--role",
-    type=click.Choice(["all", "receive", "judge", "web"]),
+    type=click.Choice(["all", "receive", "judge", "web", "jobs"]),
     default="all",
     show_default=True,
-    help="The part to run. all: the three of them.",
+    help="The part to run. all: each of them, as it is needed.",
 )
 @click.option("--no-watchdog", is_flag=True, help="Do not restart a judge that hangs, so that it can be examined.")
-@click.option("--ends-with-stdin", is_flag=True, hidden=True)  # how the receive role keeps the other two
+@click.option("--ends-with-stdin", is_flag=True, hidden=True)  # how the receive role keeps the others
 @click.option("--listens-on", type=int, hidden=True)  # the descriptor of a socket that the receive role has bound
 @reports_errors
 def command(
@@ -61,6 +61,8 @@ def command(
         exit_code = _judge(config, ends_with_stdin)
     elif role == "web":
         exit_code = _web(config, ends_with_stdin, listens_on)
+    elif role == "jobs":
+        exit_code = _jobs(config, ends_with_stdin)
     else:
         exit_code = _receive(config, config_path, with_judge=role == "all")
     # All is closed. The interpreter would look several times for garbage among what ends with it, some 0.4 s of CPU.
@@ -94,6 +96,26 @@ def _judge(config: "Config", ends_with_stdin: bool) -> int:
         role.run()
     except StoreUnavailable as error:
         say_that_the_store_is_away(folder, str(error))
+        return EXIT_NOT_YET
+    return 0
+
+
+def _jobs(config: "Config", ends_with_stdin: bool) -> int:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from tracegrade.jobs.worker import Worker
+    from tracegrade.serve.judge_process import EXIT_NOT_YET
+    from tracegrade.serve.process import explains_folder_errors, log_to_stderr, stop_on_signals
+    from tracegrade.store.open import StoreError
+
+    log_to_stderr("jobs")
+    try:
+        with explains_folder_errors(config):
+            worker = Worker(config, ends_when_idle=ends_with_stdin)
+        stop_on_signals(worker.stop, ends_with_stdin=ends_with_stdin)
+        worker.run()
+    except (StoreError, SQLAlchemyError) as error:
+        print_lines(f"Error: {error}", err=True)
         return EXIT_NOT_YET
     return 0
 

@@ -276,7 +276,7 @@ class RecordedRun:
 def broken_off(connection: Connection, asked: Run) -> str | None:
     """The name of a run of the experiment that is not complete, and that `asked` would go on with; None without one."""
     found = stored_runs(connection, asked.tenant, asked.experiment)
-    goes_on = (run for run in found if run.state in _GOES_ON and not run.emptied and not _others(run, asked))
+    goes_on = (run for run in found if run.state in _GOES_ON and not run.emptied and not what_differs(run, asked))
     return next((run.name for run in goes_on), None)
 
 
@@ -332,13 +332,13 @@ def _check_goes_on(earlier: Run, asked: Run) -> None:
         raise RunRefused(f"--run: {earlier.name!r} is {how}, and a run is written once; {instead}")
     if earlier.emptied:
         raise RunRefused(f"--run: {earlier.name!r} is incomplete, and retention has deleted its traces; {instead}")
-    if other := _others(earlier, asked):
+    if other := what_differs(earlier, asked):
         raise RunRefused(
             f"--run: {earlier.name!r} is incomplete, and this command would not go on with it, since these are others: "
             f"{', '.join(other)}; {instead}"
         )
 
 
-def _others(earlier: Run, asked: Run) -> list[str]:
-    """What is not the same of both, in words."""
+def what_differs(earlier: Run, asked: Run) -> list[str]:
+    """What has to be the same of a run that goes on and is not, in words; nothing where `asked` can go on with it."""
     return [name for field, name in _SAME.items() if getattr(earlier, field) != getattr(asked, field)]

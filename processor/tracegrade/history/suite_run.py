@@ -36,7 +36,7 @@ from tracegrade.suites.agents.agent import Agent
 from tracegrade.suites.agents.target import AgentTarget
 from tracegrade.suites.conversation import Ran, run_case
 from tracegrade.suites.recording import check_sdk
-from tracegrade.suites.running import Plan, PlanDone, Unit, UnitDone, run_plans
+from tracegrade.suites.running import Done, Plan, PlanDone, Unit, UnitDone, run_plans
 from tracegrade.suites.suite import Suite
 
 
@@ -154,20 +154,18 @@ def run_suite(
             plans = [lanes.plan(run, _left(connection, suite, run, asking.repeat)) for run in runs]
         stack.callback(stop.set)  # before all else is closed
         for batch in run_plans(plans, stop):
-            results: dict[str, list[TraceResult]] = {}
+            of_runs: dict[str, list[Done]] = {}
             for done in batch:
-                if isinstance(done, UnitDone):
-                    _, judge = by_plan[done.plan.name]
-                    results.setdefault(done.plan.name, []).append(judge.judged(done.ran))
-            for name, found in results.items():
-                run = by_plan[name][0]
-                cases = [case_result(result, suite.rule.id, run.target) for result in found]
-                run.recording.add_now(found, partial(watch.stored, run=run, results=cases))
-                yield from cases
-            for done in batch:
-                if isinstance(done, PlanDone):
-                    run = by_plan[done.plan.name][0]
-                    _end(run, done.problem)
+                of_runs.setdefault(done.plan.name, []).append(done)
+            for name, of_run in of_runs.items():
+                run, judge = by_plan[name]
+                found = [judge.judged(done.ran) for done in of_run if isinstance(done, UnitDone)]
+                if found:
+                    cases = [case_result(result, suite.rule.id, run.target) for result in found]
+                    run.recording.add_now(found, partial(watch.stored, run=run, results=cases))
+                    yield from cases
+                if isinstance(of_run[-1], PlanDone):
+                    _end(run, of_run[-1].problem)
                     watch.ended(run)
 
 

@@ -1,8 +1,6 @@
 """Queue a job, cancel one, or queue one again; a worker is told that there is something to do."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection
@@ -14,7 +12,7 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.models.settings import chosen_models, load_models
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.store.jobs import WAITING, Job, add_job, cancel_job, new_job_id, resume_job, stored_job, stored_jobs
-from tracegrade.store.open import one_at_a_time, open_store
+from tracegrade.store.open import changing_store
 from tracegrade.store.suites import stored_suite
 
 MOST_WAITING = 100
@@ -53,7 +51,7 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
     request = asked.model_copy(update={"models": keys}).model_dump(mode="json")
     now_ns = time.time_ns()
     job = Job(tenant=tenant, id=new_job_id(), owner=owner, request=request, created_ns=now_ns)
-    with _changing(config) as connection:
+    with changing_store(config.store_url) as connection:
         suite = stored_suite(connection, tenant, asked.suite)
         if suite is None:
             raise JobRefused(f"there is no suite {asked.suite!r}; 'tracegrade suite list' shows which there are")
@@ -76,7 +74,7 @@ def cancel(config: Config, tenant: str, id_: str) -> Job:
     Raises:
         NoSuchJob: there is none.
     """
-    with _changing(config) as connection:
+    with changing_store(config.store_url) as connection:
         _known(connection, tenant, id_)
         cancel_job(connection, tenant, id_, time.time_ns())
         return _known(connection, tenant, id_)
@@ -92,7 +90,7 @@ def resume(config: Config, tenant: str, id_: str) -> Job:
         NoSuchJob: there is none.
         JobRefused: it is done.
     """
-    with _changing(config) as connection:
+    with changing_store(config.store_url) as connection:
         if _known(connection, tenant, id_).state == "done":
             raise JobRefused(f"job {id_} is done: nothing is left to do")
         resume_job(connection, tenant, id_, time.time_ns())
@@ -106,14 +104,3 @@ def _known(connection: Connection, tenant: str, id_: str) -> Job:
     if job is None:
         raise NoSuchJob(f"there is no job {id_!r}; 'tracegrade jobs list' shows which there are")
     return job
-
-
-@contextmanager
-def _changing(config: Config) -> Iterator[Connection]:
-    engine = open_store(config.store_url)
-    try:
-        with engine.begin() as connection:
-            one_at_a_time(connection)
-            yield connection
-    finally:
-        engine.dispose()

@@ -1,4 +1,4 @@
-"""The receive process of ``serve``: receive -> journal -> forward, and the supervisor of the judge and the web process.
+"""The receive process of ``serve``: receive -> journal -> forward, and the supervisor of the other processes.
 
 It answers senders once their bytes are durable, forwards originals from the journal, deletes records that are no longer
 needed, and shows both roles' metrics. It never waits for the judge.
@@ -34,6 +34,7 @@ from tracegrade.receive.ingest import Ingest
 from tracegrade.receive.listen import bound_socket
 from tracegrade.receive.otlp_grpc import OtlpGrpcServer
 from tracegrade.receive.otlp_http import OtlpHttpServer
+from tracegrade.serve.jobs_process import JobsProcess
 from tracegrade.serve.judge_process import JudgeProcess
 from tracegrade.serve.judge_progress import JudgeProgress
 from tracegrade.serve.metrics_export import MetricsExport
@@ -61,7 +62,8 @@ class ReceiveRole:
         Args:
             config: the settings.
             config_path: their file, for the judge's command line.
-            with_judge: keep a judge process running beside us, and a web process when the settings have one.
+            with_judge: keep a judge process running beside us, a worker of jobs while there are some, and a web process
+                when the settings have one.
 
         Raises:
             JournalLocked: another process receives into this data folder.
@@ -89,6 +91,7 @@ class ReceiveRole:
         self._with_judge = with_judge
         self._web_command = _role_command("web", config, config_path)
         self._web: WebProcess | None = None
+        self._jobs = JobsProcess(_role_command("jobs", config, config_path), self._folder.jobs_wait)
 
     async def run(self, stop: asyncio.Event, ready: Callable[[dict[str, str]], None]) -> int:
         """Serve until `stop` is set.
@@ -191,6 +194,7 @@ class ReceiveRole:
             tasks.append(asyncio.create_task(_stopped_with(forwarder, stop)))
         if self._with_judge:
             tasks.append(asyncio.create_task(supervise(self._judge, stop)))
+            tasks.append(asyncio.create_task(supervise(self._jobs, stop)))
         tasks.append(asyncio.create_task(_every(PUBLISH_EVERY_S, self._publish, stop)))
         if self._web is not None:
             tasks.append(asyncio.create_task(supervise(self._web, stop)))

@@ -10,6 +10,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from tracegrade.deliver.consumer import wait
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.serve.rule_reload import RuleReload
+from tracegrade.store.jobs import delete_old_events
+from tracegrade.store.open import one_at_a_time
 from tracegrade.store.retention import delete_older
 from tracegrade.store.rule_texts import save_rule_texts
 
@@ -34,12 +36,22 @@ async def keep_rule_texts(store: Engine, rules: RuleReload, stop: asyncio.Event)
 
 
 async def delete_old_traces(store: Engine, retention_s: float, stop: asyncio.Event) -> None:
-    """Until `stop` is set, delete old traces, a thousand at a time, so that the writer never waits long."""
+    """Until `stop` is set, delete old traces, a thousand at a time, so that the writer never waits long.
+
+    And what happened in jobs that ended long ago.
+    """
     retention_ns = round(retention_s * 1e9)
     while not await wait(stop, RETENTION_EVERY_S):
         before_ns = time.time_ns() - retention_ns
         while not stop.is_set() and await asyncio.to_thread(delete_older, store, before_ns) > 0:
             await asyncio.sleep(0.1)
+        await asyncio.to_thread(_delete_old_events, store)
+
+
+def _delete_old_events(store: Engine) -> None:
+    with store.begin() as connection:
+        one_at_a_time(connection)
+        delete_old_events(connection, time.time_ns())
 
 
 def _save_rule_texts(store: Engine, rule_set: RuleSet) -> None:

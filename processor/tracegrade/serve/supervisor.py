@@ -44,10 +44,14 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Start the child again: after the shortest pause if it ``got_further`` than those before it."""
+    """Start the child again: after the shortest pause if it ``got_further`` than those before it.
+
+    ``is_done``: it ended because it had nothing left to do, of which nobody has to be told.
+    """
 
     reason: str
     got_further: bool = False
+    is_done: bool = False
 
 
 class Child(Protocol):
@@ -85,6 +89,9 @@ async def supervise(child: Child, stop: asyncio.Event) -> None:
         restart = await child.after(Ended(process.returncode, reason, started_ns))
         if restart is None:
             return
+        if restart.is_done:
+            pause_s = SHORTEST_PAUSE_S
+            continue
         lived_s = (time.monotonic_ns() - started_ns) / 1e9
         is_well = lived_s > SHORT_LIFE_S or restart.got_further
         pause_s = SHORTEST_PAUSE_S if is_well else min(pause_s * 2, LONGEST_PAUSE_S)

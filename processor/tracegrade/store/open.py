@@ -53,6 +53,7 @@ _UNREADABLE = {
 # An arbitrary number that only we use.
 _WRITE_LOCK = 0x7472_6163_6567
 _ALONE_LOCK = _WRITE_LOCK + 1
+JOBS_LOCK = _WRITE_LOCK + 2
 
 
 class StoreError(TraceGradeError):
@@ -160,19 +161,19 @@ def one_at_a_time(connection: Connection) -> None:
 
 
 @contextmanager
-def alone(engine: Engine) -> Iterator[bool]:
-    """Whether no other process is in here with the same store; for SQLite, the data folder's lock ensures it."""
+def alone(engine: Engine, lock: int = _ALONE_LOCK) -> Iterator[bool]:
+    """Whether no other process is in here with the same store and lock; for SQLite, a lock on a file ensures it."""
     if engine.dialect.name != "postgresql":
         yield True
         return
     # Outside of a transaction: the lock may be held for long, and ends with its connection.
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        held = bool(connection.execute(text(f"SELECT pg_try_advisory_lock({_ALONE_LOCK})")).scalar())
+        held = bool(connection.execute(text(f"SELECT pg_try_advisory_lock({lock})")).scalar())
         try:
             yield held
         finally:
             if held:
-                connection.execute(text(f"SELECT pg_advisory_unlock({_ALONE_LOCK})"))
+                connection.execute(text(f"SELECT pg_advisory_unlock({lock})"))
 
 
 def checkpoint(engine: Engine) -> None:

@@ -1,0 +1,292 @@
+"""The run of a stored suite as a job: a run of an experiment for each model, and events of all that happens.
+
+What a case gave, its events and the job's progress are stored in one transaction, and only while the job is still that
+of this claim: no case is told of twice, and none that is stored is left out.
+"""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from sqlalchemy import Connection, Engine
+
+from tracegrade.config import Config
+from tracegrade.deletion.request import Deletions
+from tracegrade.history.experiments import known_experiment, timeline
+from tracegrade.history.new_run import new_run
+from tracegrade.history.recorded_run import RecordedRun, broken_off, what_differs
+from tracegrade.history.suite_results import CHAIN_NUMBERS, CaseResult, stored_results, summary_of
+from tracegrade.history.suite_run import Asking, TargetRun, run_suite
+from tracegrade.jobs.suite_request import suite_request
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.json_value import JsonValue
+from tracegrade.models.settings import Target, load_models
+from tracegrade.store.jobs import Job, State, add_events, note
+from tracegrade.store.open import one_at_a_time, reading
+from tracegrade.store.runs import Run, stored_run
+from tracegrade.store.suites import stored_suite
+from tracegrade.suites.stored import runnable_suite
+from tracegrade.suites.suite import Suite
+
+Told: TypeAlias = tuple[str, Mapping[str, JsonValue]]
+"""The name of an event, and its fields."""
+
+_DIGITS = 4
+
+
+class JobLost(Exception):
+    """The job was cancelled or deleted, or another claim has it."""
+
+
+class JobFailed(TraceGradeError):
+    """The job cannot be done; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """The run of one model: as it would be begun, and what is stored of it."""
+
+    target: Target
+    asked: Run
+    name: str | None
+    is_complete: bool
+
+
+class SuiteJob:
+    """One claimed job, run by one thread."""
+
+    def __init__(self, job: Job, claim_name: str, engine: Engine, config: Config) -> None:
+        """Nothing is read yet.
+
+        Args:
+            job: as it was claimed.
+            claim_name: who has it.
+            engine: opened for writing.
+            config: the settings.
+        """
+        self.job = job
+        self._claim = claim_name
+        self._engine = engine
+        self._config = config
+        self._stopped = threading.Event()
+        self._stop_run = threading.Event()  # the run sets it itself when it ends
+        self._suite_name = ""
+        self._runs = list(job.runs)
+        self._results: dict[str, list[CaseResult]] = {}
+        self._cases: list[str] = []
+        self._rule_id = ""
+        self._done = 0
+        self._total = 0
+        self._percentage = -1
+
+    def run(self) -> None:
+        """Run it to its end, which is stored; or until it is stopped.
+
+        Raises:
+            JobLost: it is no longer this claim's.
+            JobFailed: it cannot be done, or a model could not be asked.
+            RunClosed: what it had stored was deleted meanwhile.
+            TraceGradeError: the models or the suite cannot be read, or the store cannot be written.
+        """
+        self._request = suite_request(self.job.request)
+        targets = self._targets()
+        suite = self._suite()
+        self._cases, self._rule_id = [case.id for case in suite.cases], suite.rule.id
+        asking = self._asking(targets)
+        planned = [self._planned(suite, target, asking) for target in targets]
+        self._total = len(suite.cases) * asking.repeat * len(targets)
+        self._done = sum(item.is_complete for item in planned) * len(suite.cases) * asking.repeat
+        self._tell(
+            [
+                (
+                    "tool_eval_init",
+                    {
+                        "eval_id": self.job.id,
+                        "targets": [target.key for target in targets],
+                        "total": self._total,
+                        "current": self.job.done,
+                        "suite_id": self._request.suite,
+                        "suite_name": self._suite_name,
+                    },
+                )
+            ],
+            total=self._total,
+        )
+        problems = self._run_those_left(suite, asking, planned)
+        if self._stopped.is_set():
+            return
+        if problems:
+            raise JobFailed("; ".join(problems))
+        self._complete(planned[0].asked.experiment)
+
+    def stop(self) -> None:
+        """End it at once, because it was cancelled, or the worker ends; called from any thread."""
+        self._stopped.set()
+        self._stop_run.set()
+
+    def end(self, state: State, message: str = "") -> None:
+        """Note that it ended this way, or was interrupted; raises `JobLost`."""
+        events: list[Told] = [("job_failed", {"error": message})] if state == "failed" else []
+        ended_ns = None if state == "interrupted" else time.time_ns()
+        self._tell(events, state=state, message=message, worker="", ended_ns=ended_ns)
+
+    def stored(self, connection: Connection, run: TargetRun, results: Sequence[CaseResult]) -> None:
+        """Note with what is stored of `run` what came of it; raises `JobLost`."""
+        if run.name not in self._results:
+            self._results[run.name] = []
+            self._done += run.stored
+        events: list[Told] = []
+        for result in results:
+            self._done += 1
+            where: dict[str, JsonValue] = {"model": run.target.key, "current": self._done, "total": self._total}
+            events.append(("tool_eval_progress", {**where, "case_id": result.case}))
+            events.append(("tool_eval_result", {**where, **_scores(result)}))
+        percentage = 100 * self._done // self._total
+        if percentage != self._percentage:
+            self._percentage = percentage
+            detail = f"{run.target.key}: {self._done} of {self._total}"
+            events.append(("job_progress", {"percentage": percentage, "detail": detail}))
+        self._results[run.name] += results
+        self._runs += [run.name] if run.name not in self._runs else []
+        self._write(connection, events, done=self._done, runs=self._runs)
+
+    def ended(self, run: TargetRun) -> None:
+        """Tell the averages of a model; raises `JobLost`."""
+        if run.problem is not None:
+            return
+        results = self._results.get(run.name, [])
+        if len(results) < run.total:  # some were stored before
+            with reading(self._engine) as connection:
+                results = stored_results(connection, self.job.tenant, run.name, self._rule_id, run.target, self._cases)
+        summary = summary_of(run.name, run.target.key, results).to_json()
+        del summary["notes"]  # they quote what a model said
+        self._tell([("tool_eval_summary", {**summary, "avg_score": summary["overall"]})])
+
+    def _targets(self) -> list[Target]:
+        path = self._config.suites.models
+        known = {target.key: target for target in load_models(Path(path))}
+        for key in self._request.models:
+            if key not in known:
+                raise JobFailed(f"the model {key} is no longer in {path}")
+        return [known[key] for key in self._request.models]
+
+    def _suite(self) -> Suite:
+        with reading(self._engine) as connection:
+            stored = stored_suite(connection, self.job.tenant, self._request.suite)
+        if stored is None:
+            raise JobFailed(f"its suite {self._request.suite} was deleted")
+        self._suite_name = stored.name
+        return runnable_suite(stored, (), self._config.rules.semantic_model)
+
+    def _asking(self, targets: Sequence[Target]) -> Asking:
+        request = self._request
+        prompts = request.system_prompts([target.key for target in targets])
+        return Asking(request.temperature, request.tool_choice, request.repeat, request.max_parallel, prompts)
+
+    def _planned(self, suite: Suite, target: Target, asking: Asking) -> _Planned:
+        """The run of one model.
+
+        Raises:
+            JobFailed: it has stored something that was deleted, or is not of this suite any more.
+        """
+        request, tenant = self._request, self.job.tenant
+        selection = {**asking.selection(suite, target), "job": self.job.id}
+        labels = {"model": target.key, **request.labels}
+        experiment = request.experiment or suite.name
+        asked = new_run(tenant, experiment, labels, suite.source, selection, suite.rule_set, self._config)
+        with reading(self._engine) as connection:
+            for name in self._runs:
+                begun = stored_run(connection, tenant, name)
+                if begun is None or begun.state == "deleting" or begun.emptied:
+                    raise JobFailed(f"what it had stored, run {name}, was deleted")
+                if begun.selection.get("model") != target.key:
+                    continue
+                if others := what_differs(begun, asked):
+                    changed = ", ".join(others)
+                    raise JobFailed(f"run {name} cannot go on, since these changed after it began: {changed}")
+                return _Planned(target, asked, name, begun.state == "complete")
+            return _Planned(target, asked, broken_off(connection, asked), is_complete=False)
+
+    def _run_those_left(self, suite: Suite, asking: Asking, planned: Sequence[_Planned]) -> list[str]:
+        """Run what is not complete; gives what went wrong with models."""
+        tombstones = Deletions(self._config.data_path).tombstones
+        with ExitStack() as stack:
+            runs = []
+            for item in planned:
+                if not item.is_complete:
+                    recording = RecordedRun(self._engine, item.asked, item.name, deleted=tombstones)
+                    runs.append(TargetRun(item.target, stack.enter_context(recording)))
+            if not runs:
+                return []
+            try:
+                for _ in run_suite(
+                    suite,
+                    runs,
+                    asking,
+                    self._config.traces,
+                    self._config.settings_hash,
+                    lambda: reading(self._engine),
+                    self._stop_run,
+                    self,
+                ):
+                    pass
+            finally:
+                if self._stopped.is_set():
+                    for run in runs:
+                        run.recording.forget_if_empty()
+        return [f"{run.target.key}: {run.problem}" for run in runs if run.problem is not None]
+
+    def _complete(self, experiment: str) -> None:
+        """Note that all is stored, with how it stands in its experiment."""
+        with reading(self._engine) as connection:
+            found = timeline(connection, known_experiment(connection, self.job.tenant, experiment))
+        own = [item.scored for item in found.standings if item.scored.run.name in self._runs]
+        known = [scored.score for scored in own if scored.score is not None]
+        average = round(sum(known) / len(known), _DIGITS) if known else None
+        baseline = found.baseline
+        is_own = baseline is not None and baseline.scored.run.name in self._runs
+        score = None if baseline is None or is_own else baseline.scored.score
+        delta = None if score is None or average is None else round(average - score, _DIGITS)
+        standing: dict[str, JsonValue] = {"avg_score": average, "baseline_score": score, "delta": delta}
+        done: Told = (
+            "tool_eval_complete",
+            {
+                "eval_id": self.job.id,
+                "experiment": experiment,
+                "runs": [*self._runs],
+                **standing,
+            },
+        )
+        completed: Told = "job_completed", {"result_ref": self.job.id}
+        self._tell([done, completed], state="done", worker="", ended_ns=time.time_ns(), done=self._total)
+
+    def _tell(self, events: Sequence[Told], **changed: object) -> None:
+        """Store events and change the job, in a transaction of its own; raises `JobLost`."""
+        with self._engine.begin() as connection:
+            one_at_a_time(connection)
+            self._write(connection, events, **changed)
+
+    def _write(self, connection: Connection, events: Sequence[Told], **changed: object) -> None:
+        now_ns = time.time_ns()
+        if not note(connection, self.job, self._claim, now_ns, **changed):
+            raise JobLost
+        add_events(connection, self.job.tenant, self.job.id, events, now_ns)
+
+
+def _scores(result: CaseResult) -> dict[str, JsonValue]:
+    """What an event says of a result: scores, and nothing that the model said."""
+    turns: dict[str, JsonValue] = {name: result.number(name) for name in CHAIN_NUMBERS}
+    return {
+        "run": result.run,
+        "case_id": result.case,
+        "repetition": result.repetition,
+        "outcome": result.outcome,
+        "tool_selection_score": result.number("tool_selection"),
+        "param_accuracy": result.number("param_accuracy"),
+        "overall_score": result.score,
+        "multi_turn": turns if result.number("completion") is not None else None,
+    }

@@ -1,0 +1,17 @@
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from jobs.place import Placed, placed
+from store.engines import empty_store, engine, postgresql, sqlite
+
+__all__ = ["empty_store", "engine", "postgresql", "sqlite"]
+
+
+@pytest.fixture
+def place(tmp_path: Path, engine: Engine) -> Iterator[Placed]:
+    with ExitStack() as stack:
+        yield lambda script, **more: stack.enter_context(placed(tmp_path, engine, script, **more))
