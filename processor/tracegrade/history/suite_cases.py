@@ -101,13 +101,13 @@ def suite_run_of(connection: Connection, run: Run, price: Price | None) -> Suite
         by_case.setdefault(item.case, []).append(item)
     groups = [
         CaseGroup(case, found, summary_of(run.name, found[0].model, found))
-        for case, found in sorted(by_case.items(), key=lambda pair: _in_order(pair[0]))
+        for case, found in sorted(by_case.items(), key=lambda pair: in_order(pair[0]))
     ]
     summary = summary_of(run.name, results[0].model, results)
     return SuiteRun(groups, summary, list(_hints(results, summary, run.selection.get("tool_choice"))))
 
 
-def _in_order(case: str) -> list[tuple[int, str]]:
+def in_order(case: str) -> list[tuple[int, str]]:
     """Sorts ``case-10`` after ``case-9``."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBERS.split(case)]
 

@@ -46,6 +46,21 @@ def run_address(name: str, tenant: str = TENANT, *, case: str = "", cases: str =
     return address(f"/runs/{quote(name)}", tenant=tenant, case=case, cases=cases, all=all)
 
 
+def eval_address(id_: str, tenant: str = TENANT, *, all: str = "") -> str:
+    """The page of an eval: a job that runs a suite."""
+    return address(f"/evals/{quote(id_)}", tenant=tenant, all=all)
+
+
+def job_events_address(id_: str, tenant: str = TENANT) -> str:
+    """The stream of what happens in a job."""
+    return address(f"/api/v1/jobs/{quote(id_)}/events", tenant=tenant)
+
+
+def run_eval_address(tenant: str = TENANT, *, suite: str = "", experiment: str = "", again: str = "") -> str:
+    """The form that runs a suite: with this suite and experiment chosen, or filled in as that eval was."""
+    return address("/evals/new", tenant=tenant, suite=suite, experiment=experiment, again=again)
+
+
 def experiment_address(name: str, tenant: str = TENANT) -> str:
     """The page of an experiment."""
     return address(f"/experiments/{quote(name)}", tenant=tenant)

@@ -15,6 +15,8 @@ from starlette.types import ASGIApp
 
 from tracegrade.history.experiments import NoSuchRun
 from tracegrade.history.run_changes import NotChangeable
+from tracegrade.jobs.submit import NoSuchJob
+from tracegrade.jobs.suite_request import JobRefused
 from tracegrade.store.open import StoreError
 from tracegrade.web import live
 from tracegrade.web.access import Access
@@ -46,6 +48,8 @@ def build_app(sources: Sources) -> ASGIApp:
             Refusal: _not_allowed,
             NoSuchRun: _no_such_run,
             NotChangeable: _not_changeable,
+            JobRefused: _not_changeable,
+            NoSuchJob: _no_such_run,
             StoreError: _no_store,
             Exception: _broken,
         },
@@ -88,7 +92,13 @@ def _refused(request: Request, error: Exception) -> Response:
 
 
 def _no_such_run(request: Request, error: Exception) -> Response:
-    return page(request, "error.html", status=404, title="Not found", message=f"There is {error}.")
+    return page(
+        request,
+        "error.html",
+        status=404,
+        title="Not found",
+        message=f"There is {str(error).removeprefix('there is ')}.",
+    )
 
 
 def _not_changeable(request: Request, error: Exception) -> Response:

@@ -156,8 +156,10 @@ def view_of(request: Request, filters: Collection[str] = ()) -> View:
     return View(request.scope["path"], window, chosen)
 
 
-def number_of(request: Request, name: str, otherwise: int) -> int:
-    """The number of a trace that parameter `name` of the address gives.
+def number_of(request: Request, name: str, otherwise: int, most: int | None = None) -> int:
+    """The number that parameter `name` of the address gives, such as that of a trace; `otherwise` without it.
+
+    It is `most` at most, and without that `otherwise`.
 
     Raises:
         HTTPException: 400, it is not a number.
@@ -167,7 +169,7 @@ def number_of(request: Request, name: str, otherwise: int) -> int:
         return otherwise
     if not (text.isascii() and text.isdecimal() and len(text) < 20):
         raise HTTPException(400, f"{name}: expected a number, found {text[:100]!r}")
-    return min(int(text), otherwise)
+    return min(int(text), otherwise if most is None else most)
 
 
 def _window(name: str, since: str | None, until: str | None) -> Window:

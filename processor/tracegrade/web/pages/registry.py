@@ -13,11 +13,13 @@ from tracegrade.web.pages import (
     backtest,
     compare,
     compare_traces,
+    evals,
     experiments,
     incidents,
     ingest,
     overview,
     rules,
+    run_eval,
     runs,
     sessions,
     test_files,
@@ -34,6 +36,9 @@ PAGES: dict[str, Callable[[Request], Response]] = {
     "/traces/{trace_id}/tests/{rule_id}.zip": test_files.download,
     "/rules": rules.show_all,
     "/rules/{rule_id}": rules.show,
+    "/evals": evals.show_all,
+    "/evals/new": run_eval.show,
+    "/evals/{id}": evals.show,
     "/experiments": experiments.show_all,
     "/experiments/{experiment:path}": experiments.show,
     "/runs/{run:path}": runs.show,
@@ -47,6 +52,8 @@ PAGES: dict[str, Callable[[Request], Response]] = {
 }
 
 ACTIONS: dict[str, tuple[Callable[[Request], Response | Awaitable[Response]], Right]] = {
+    "/evals": (run_eval.run, "run"),
+    "/evals/{id}": (evals.change, "run"),
     "/experiments/{experiment:path}": (experiments.change, "run"),
     "/runs/{run:path}": (runs.change, "run"),
     "/rules/{rule_id}/backtest": (backtest.act, "run"),

@@ -17,9 +17,9 @@ from tracegrade.store.trends import Sums
 from tracegrade.web.addresses import run_address
 from tracegrade.web.forms import form_of
 from tracegrade.web.pages.experiments import tenant_of
-from tracegrade.web.pages.run_cases import show_case, shown_cases
 from tracegrade.web.render import page
 from tracegrade.web.rights import may, token_of
+from tracegrade.web.run_cases import show_case, shown_cases
 from tracegrade.web.sources import sources_of
 
 

@@ -1,6 +1,13 @@
 // Brings in new results without a reload. The page works without it: this only asks for the same address again when
-// the server says that there is something new, and puts in place the parts that differ.
+// the server says that there is something new, and puts in place the parts that differ. What it listens to is /live, or
+// the events of one job, which the page names; a page that names none any more is of a job that has ended.
 "use strict";
+
+const JOB_EVENTS = [
+  "job_created", "job_progress", "job_completed", "job_failed", "job_cancelled",
+  "tool_eval_init", "tool_eval_progress", "tool_eval_result", "tool_eval_summary", "tool_eval_complete",
+];
+const UNHEARD_MS = 3000; // without a stream, a job's page is asked for so often
 
 const main = document.querySelector("main[data-live]");
 const moves = !new URLSearchParams(location.search).has("until"); // fixed times show the same for ever
@@ -21,6 +28,11 @@ if (main && moves && "EventSource" in window) {
 
   // Parts are paired by their place; where their number differs, all of them are replaced.
   const update = (page) => {
+    if (!page.querySelector("main[data-live]")) {
+      main.replaceChildren(...page.querySelector("main").childNodes);
+      end();
+      return;
+    }
     const now = parts(document);
     const next = parts(page);
     if (now.length !== next.length) {
@@ -70,19 +82,29 @@ if (main && moves && "EventSource" in window) {
   });
   document.addEventListener("visibilitychange", refresh);
 
-  const events = new EventSource("/live");
+  const events = new EventSource(main.dataset.live || "/live");
+  let asking = null;
+  const look = () => {
+    due = true;
+    refresh();
+  };
+  const end = () => {
+    on = false;
+    events.close();
+    clearInterval(asking);
+    box.hidden = true;
+  };
   events.addEventListener("results", (event) => {
-    if (seen !== null && event.data !== seen) {
-      due = true;
-      refresh();
-    }
+    if (seen !== null && event.data !== seen) look();
     seen = event.data;
   });
+  if (main.dataset.live) JOB_EVENTS.forEach((name) => events.addEventListener(name, look));
   events.addEventListener("open", () => {
     if (state.textContent === "not reachable") state.textContent = "";
   });
   events.addEventListener("error", () => {
     if (on) state.textContent = "not reachable";
+    if (main.dataset.live && events.readyState === EventSource.CLOSED) asking ??= setInterval(look, UNHEARD_MS);
   });
   addEventListener("pagehide", () => events.close());
   box.hidden = false;

@@ -1,0 +1,90 @@
+"""``/evals``: runs of suites as jobs. ``/evals/{id}``: one, its progress, and its results as they come."""
+
+import time
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from tracegrade.jobs.submit import cancel, resume
+from tracegrade.store.jobs import UNFINISHED, stored_job, stored_jobs
+from tracegrade.web.addresses import address, eval_address, job_events_address
+from tracegrade.web.evals import evals_of, known_models, results_of
+from tracegrade.web.forms import form_of
+from tracegrade.web.pages.experiments import tenant_of
+from tracegrade.web.render import page
+from tracegrade.web.rights import may, token_of
+from tracegrade.web.sources import sources_of
+from tracegrade.web.view import number_of
+
+_A_PAGE = 50
+_MOST_PAGES = 10_000
+_MOST_CASES = 200
+
+
+def show_all(request: Request) -> Response:
+    """Evals with their state and scores, the newest first."""
+    tenant, number = tenant_of(request), max(1, number_of(request, "page", 1, _MOST_PAGES))
+    with sources_of(request).store() as connection:
+        found = stored_jobs(connection, tenant, limit=_A_PAGE + 1, offset=(number - 1) * _A_PAGE)
+        shown = evals_of(connection, tenant, found[:_A_PAGE], time.time_ns())
+    return page(
+        request,
+        "evals.html",
+        title="Evals",
+        tenant=tenant,
+        evals=shown,
+        older=address("/evals", tenant=tenant, page=str(number + 1)) if len(found) > _A_PAGE else "",
+        newest=address("/evals", tenant=tenant) if number > 1 else "",
+        may_run=may(token_of(request), "run"),
+        may_delete=may(token_of(request), "admin"),
+        unfinished=UNFINISHED,
+    )
+
+
+def show(request: Request) -> Response:
+    """One eval: how far it is, what came of each model and of each case so far, and what can be done with it."""
+    tenant, id_, sources = tenant_of(request), request.path_params["id"], sources_of(request)
+    models = known_models(sources.config)
+    with sources.store() as connection:
+        job = stored_job(connection, tenant, id_)
+        if job is None:
+            raise HTTPException(404, f"There is no eval {id_!r}.")
+        (found,) = evals_of(connection, tenant, [job], time.time_ns())
+        results = results_of(connection, found, models.prices)
+    goes_on = job.state in UNFINISHED
+    cases = results.cases if "all" in request.query_params else results.cases[:_MOST_CASES]
+    return page(
+        request,
+        "eval.html",
+        title=f"Eval of {found.suite_name}",
+        tenant=tenant,
+        item=found,
+        job=job,
+        results=results,
+        cases=cases,
+        hidden=len(results.cases) - len(cases),
+        goes_on=goes_on,
+        live=job_events_address(id_, tenant) if goes_on else "",
+        may_run=may(token_of(request), "run"),
+        may_delete=may(token_of(request), "admin"),
+        shows_values=may(token_of(request), "read-values"),
+    )
+
+
+async def change(request: Request) -> Response:
+    """Cancel the eval, or let it go on, as the form says.
+
+    Raises:
+        HTTPException: 400, the form says something else.
+        NoSuchJob: there is none.
+        JobRefused: it is done already.
+    """
+    tenant, id_ = tenant_of(request), request.path_params["id"]
+    action = (await form_of(request)).get("action", "")
+    act = {"cancel": cancel, "resume": resume}.get(action)
+    if act is None:
+        raise HTTPException(400, f"action: expected cancel or resume, found {action[:100]!r}")
+    await run_in_threadpool(act, sources_of(request).config, tenant, id_)
+    return RedirectResponse(eval_address(id_, tenant), 303)
