@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from processes import processes_with
 from tracegrade.cli import main
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading_store
@@ -170,7 +171,7 @@ def test_a_command_that_hangs_is_ended_and_the_others_count(place: Place) -> Non
     results = place.results(*place.command("http", "hang"), "--agent-timeout", "3s", "--max-parallel", "3")
     assert [item["outcome"] for item in results] == ["pass", "error", "pass"]
     assert results[1]["explanation"].endswith("the agent took longer than 3 s and was ended")
-    assert not _processes(str(place.agent))
+    assert not processes_with(str(place.agent))
 
 
 def test_no_span_is_an_error_that_says_what_to_set(place: Place) -> None:
@@ -292,11 +293,11 @@ def test_ctrl_c_ends_agents_and_the_same_command_goes_on(place: Place) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert {process.stderr.readline()[:20] for _ in range(2)} == {"pass agent.py case-1", "pass agent.py case-3"}
-        assert _processes(str(place.agent))
+        assert processes_with(str(place.agent))
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=20)
     assert (process.returncode, said[:12]) == (130, "Interrupted:")
-    assert not _processes(f"{place.agent}")
+    assert not processes_with(f"{place.agent}")
     place.agent.write_text(AGENT.replace("time.sleep(600)", "pass"))
     done = place.run(*options)
     assert "Going on with run own/1 of agent.py" in done.stderr
@@ -487,16 +488,3 @@ def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     return port
-
-
-def _processes(word: str) -> list[str]:
-    """The commands under way in which `word` is an argument, besides this program's own."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().decode(errors="replace").split("\0")
-        except OSError:
-            continue  # it has ended
-        if word in words:
-            found.append(" ".join(words))
-    return found

@@ -8,6 +8,7 @@ from hashlib import blake2b
 from threading import Event
 from typing import Any, Self
 
+from tracegrade.display import count
 from tracegrade.receive.listener import Listener
 from tracegrade.suites.agents.arrivals import Arrivals
 from tracegrade.suites.agents.command import Commands, Ended, environment_of, traceparent
@@ -64,6 +65,11 @@ class Agent:
 
     def __exit__(self, *raised: object) -> None:
         self._open.close()
+        if number := self.arrivals.late_spans:
+            self._says(
+                f"{count(number, 'span')} of {self.target.key} came after their case had ended, and were left out: a "
+                "longer --agent-spans-within waits for them, or the agent sends too late."
+            )
 
     @property
     def address(self) -> str:

@@ -25,11 +25,15 @@ from tracegrade.suites.agents.target import PROMPT, AgentError
 _TAIL_BYTES = 2000
 _LOOK_S = 0.05
 _GRACE_S = 2.0
+_ENDED_BY_SIGNAL = 128  # as shells number it
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended; ``exit_code`` is None where it was not started, or did not end in time."""
+    """How a command ended; ``exit_code`` is None where it was not started, or did not end in time.
+
+    Of one that a signal ended, it is 128 and the signal's number.
+    """
 
     problem: str = ""
     error_type: str = ""
@@ -105,7 +109,8 @@ class Commands:
         if code is None:
             return Ended(f"the agent took longer than {self._timeout_s:g} s and was ended", "timeout", None, tail)
         if code < 0:
-            return Ended(f"the agent was ended by {_signal_name(-code)}{said}", "exit_code", code, tail)
+            why = f"the agent was ended by {_signal_name(-code)}{said}"
+            return Ended(why, "exit_code", _ENDED_BY_SIGNAL - code, tail)
         return Ended(f"the agent ended with exit code {code}{said}" if code else "", "exit_code", code, tail)
 
     def close(self) -> None:
