@@ -35,6 +35,7 @@ from tracegrade.web.addresses import session_address, trace_address
 from tracegrade.web.alignment import Alignment, aligned
 from tracegrade.web.render import page
 from tracegrade.web.sources import Sources, sources_of
+from tracegrade.web.violations import Sentence, named_spans, sentences
 from tracegrade.web.waterfall import waterfall
 
 _MAX_LINES = 250
@@ -58,12 +59,13 @@ CLOSED = {
 
 @dataclass(frozen=True, slots=True)
 class ShownEvaluation:
-    """One evaluation, its item of the rule if that is known, and the calls beside the expected ones."""
+    """One evaluation, its item of the rule if that is known, and the calls beside the expected ones, or constraints."""
 
     evaluation: Evaluation
     spec: EvaluationSpec | None
     alignment: Alignment | None
     turns: list[str]  # sentences on calls in earlier turns of its session
+    constraints: list[Sentence]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,7 @@ def _shown_decision(
         alignment = None
         if spec is not None and evidence is not None and evaluation.score is not None:
             alignment = aligned(spec, evidence)
-        shown.append(ShownEvaluation(evaluation, spec, alignment, turns.that_called(evaluation)))
+        shown.append(ShownEvaluation(evaluation, spec, alignment, turns.that_called(evaluation), sentences(evaluation)))
     return ShownDecision(decision, rule, _outcome(decision), shown, rule in in_force)
 
 
@@ -244,11 +246,13 @@ def _chosen(decisions: Sequence[Decision]) -> tuple[list[Decision], list[tuple[s
 
 
 def _failing(decisions: Sequence[Decision]) -> dict[str, list[str]]:
-    """The rules that fail on the subject of a span, by the span's hex id."""
-    found: dict[str, list[str]] = {}
+    """The rules that fail on the subject of a span, or name its call as wrong, by the span's hex id."""
+    found = named_spans(decisions)
     for decision in decisions:
         if decision.outcome == "fail":
-            found.setdefault(decision.pair.subject.span_id, []).append(decision.pair.rule_id)
+            rules = found.setdefault(decision.pair.subject.span_id, [])
+            if decision.pair.rule_id not in rules:
+                rules.append(decision.pair.rule_id)
     return found
 
 

@@ -1,0 +1,70 @@
+"""The calls that a result of `constraints` names, for the trace's page: in words with links, and on the timeline."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tracegrade.evaluate.evaluators import constraints
+from tracegrade.model.evaluation import Decision, Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCall:
+    """A call that a violation names: its tool, its number within the subject from 1, and its span."""
+
+    name: str
+    number: int
+    span_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One constraint: how often it was triggered and kept, and of each violation the calls, and the nearest miss."""
+
+    text: str
+    template: str
+    triggered: int
+    kept: int
+    violations: list[tuple[list[NamedCall], NamedCall | None]]
+
+
+def sentences(evaluation: Evaluation) -> list[Sentence]:
+    """The constraints of an evaluation, as its details have them; none of another evaluator."""
+    if evaluation.evaluator != constraints.EVALUATOR.name:
+        return []
+    found: Any = evaluation.details.get("constraints", [])
+    return [
+        Sentence(
+            item["constraint"],
+            item["template"],
+            item["triggered"],
+            item["satisfied"],
+            [
+                (
+                    [_call(call) for call in violation["calls"]],
+                    _call(near) if (near := violation.get("nearest")) else None,
+                )
+                for violation in item["violations"]
+            ],
+        )
+        for item in found
+    ]
+
+
+def named_spans(decisions: Iterable[Decision]) -> dict[str, list[str]]:
+    """The rules of which a violated constraint names the call of a span, by the span's hex id."""
+    found: dict[str, list[str]] = {}
+    for decision in decisions:
+        for evaluation in decision.evaluations:
+            if evaluation.outcome != "fail":
+                continue
+            calls = [call for item in sentences(evaluation) for some, _ in item.violations for call in some]
+            for call in calls:
+                rules = found.setdefault(call.span_id, [])
+                if decision.pair.rule_id not in rules:
+                    rules.append(decision.pair.rule_id)
+    return found
+
+
+def _call(written: Any) -> NamedCall:
+    return NamedCall(written["name"], written["call"], written["span_id"])

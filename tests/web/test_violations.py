@@ -1,0 +1,41 @@
+import re
+import time
+from pathlib import Path
+
+from tracegrade.rule.load import load_rules
+from web.shop import SECOND, WRONG_ORDER, fill, order
+from web.site import serving, text_of
+
+RULE = """\
+id: checked-first
+title: The stock is checked before the order is created
+level: high
+scope: agent
+evaluate:
+  - evaluator: constraints
+    constraints:
+      - {before: create_order, comes: check_inventory, same: sku}
+      - {after: reserve, comes: release}
+      - {never: "delete_*"}
+"""
+
+
+def test_a_violated_constraint_names_its_calls_with_links_and_on_the_timeline(tmp_path: Path) -> None:
+    rule = tmp_path / "checked.rule.yaml"
+    rule.write_text(RULE)
+    made = order(1, time.time_ns() - 60 * SECOND, "1.5.0", WRONG_ORDER)
+    fill(tmp_path, iter([(made, None)]), load_rules([str(rule)]))
+    with serving(tmp_path, str(rule)) as site:
+        html = site.get(f"/traces/a1{1:030x}").text
+    page = text_of(html)
+    assert (
+        "✗ fail before every create_order comes check_inventory with the same sku kept 0 of 1 time 1 create_order"
+        in page
+    )
+    assert "nearest: 3 check_inventory" in page
+    assert "– not evaluable after every reserve comes release never triggered" in page
+    assert "✓ pass delete_* is never called kept 1 of 1 time" in page
+    marked = re.findall(r'<th scope="row".*?</th>', html, re.DOTALL)
+    assert [text_of(line) for line in marked if "checked-first" in line and "tool" in line] == [
+        "tool: execute_tool create_order ✗ checked-first"
+    ]
