@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ from click.testing import CliRunner
 
 from cli.stored import run, run_json, store
 from extract.spans import make_trace
+from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.cli import main
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace import Trace
 from tracegrade.otlp.file import SourceRequest
 from tracegrade.otlp.from_spans import requests_of
-from tracegrade.pipeline.replay import replay_sources
+from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.replay import records_of, without_bounds
 from tracegrade.pipeline.rule_tests import run_tests
 from tracegrade.pipeline.trace_result import result_of
 from tracegrade.rule.load import load_rules
@@ -82,7 +85,7 @@ def trace_id(number: int) -> str:
     return f"{number:032x}"
 
 
-def record(data_dir: Path, rules: Path, *traces: Trace) -> None:
+def record(data_dir: Path, rules: Path, *traces: Trace, tenant: str = "default") -> None:
     """Store `traces` as a judge with these rules would."""
     requests = [
         SourceRequest(Signal.TRACES if place == 0 else Signal.LOGS, request.SerializeToString(), "")
@@ -91,7 +94,9 @@ def record(data_dir: Path, rules: Path, *traces: Trace) -> None:
     ]
     settings = TracesSettings()
     settings.keep(["tenant.tier", "http.route"])
-    judged = replay_sources(requests, settings, load_rules([rules]), "live")
+    judge = RecordJudge(without_bounds(settings), load_rules([rules]), ClosedTraces(), run="live")
+    judged = [one for item in records_of(requests) for one in judge.read(replace(item, tenant=tenant))]
+    judged += judge.end()
     store(data_dir, *(result_of(one, "live", "") for one in judged))
 
 
@@ -295,6 +300,25 @@ def test_a_trace_that_must_not_match_can_be_a_test(tmp_path: Path, rule: Path) -
     assert holds(rule)
 
 
+def test_only_traces_of_the_tenant_that_is_named_become_tests(tmp_path: Path, rule: Path) -> None:
+    for tenant, right in (("mine", 1), ("yours", 2)):
+        traces = [conversation(number, ANN if number == right else "else@acme.io") for number in (1, 2)]
+        record(tmp_path, rule, *traces, tenant=tenant)
+    asked = ("--failing", "mailed-before-looked-up")
+    shown = promote(rule, "--tenant", "mine", "--dry-run", "--format", "json", chosen=asked)
+    found = json.loads(shown.stdout.splitlines()[0])
+    assert (found["trace_id"], found["expect"]) == (trace_id(2), {"tool-call-args": "fail"})
+    result = promote(rule, trace_id(1), "--tenant", "yours")
+    assert result.exit_code == 0, result.output
+    assert "tool-call-args: fail" in result.output
+    # The passing one beside it is theirs, too: of mine, this trace passes.
+    assert f"{trace_id(2)}  tool-call-args: pass" in result.output
+    missing = promote(rule, trace_id(1), "--tenant", "hers")
+    assert (missing.exit_code, missing.output.count("is not in the store for tenant 'hers'")) == (2, 1)
+    cases = promote(rule, trace_id(1), "--tenant", "hers", "--suite", "mails", chosen=())
+    assert (cases.exit_code, cases.output.count("is not in the store for tenant 'hers'")) == (2, 1)
+
+
 def test_a_session_becomes_a_test_of_all_its_traces(tmp_path: Path, rule: Path) -> None:
     rule.write_text(RULE.replace("match: {agent: support}", "scope: session"))
     turns = [conversation(number, **{"gen_ai.conversation.id": "c-1"}) for number in (1, 2)]
@@ -303,6 +327,16 @@ def test_a_session_becomes_a_test_of_all_its_traces(tmp_path: Path, rule: Path) 
     assert result.exit_code == 0, result.output
     assert len(list((rule.parent / "traces").iterdir())) == 2
     assert "is a test already" in promote(rule, trace_id(2)).output
+
+
+def test_the_newest_failing_sessions_are_found(tmp_path: Path, rule: Path) -> None:
+    rule.write_text(RULE.replace("match: {agent: support}", "scope: session"))
+    turns = [conversation(number, "else@acme.io", **{"gen_ai.conversation.id": "c-1"}) for number in (1, 2)]
+    record(tmp_path, rule, *turns)
+    result = promote(rule, chosen=("--failing", "mailed-before-looked-up"))
+    assert result.exit_code == 0, result.output
+    assert len(list((rule.parent / "traces").iterdir())) == 2
+    assert "tool-call-args: fail" in result.output
 
 
 BAD = [

@@ -1,6 +1,7 @@
 """A trace on the page becomes a test: the command, and the files to download."""
 
 import io
+import re
 import zipfile
 from pathlib import Path
 from urllib.request import urlopen
@@ -29,6 +30,21 @@ def test_the_files_of_the_download_are_a_test_that_holds(shop: Site, tmp_path: P
         packed = answer.read()
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         assert archive.namelist() == [f"{rule_id}/traces/{TRACE}.json", f"{rule_id}/tests.yaml"]
+        archive.extractall(tmp_path)
+    (rule,) = [one for one in shop.rules.rules if one.id == rule_id]
+    (result,) = [one for one in run_tests(rule, tmp_path / rule_id / "rule.yaml", TracesSettings()) if one.test]
+    assert result.failure == ""
+
+
+def test_a_session_becomes_a_test_of_all_its_traces(shop: Site, tmp_path: Path) -> None:
+    (session,) = set(re.findall(r'href="/sessions/([0-9a-f]{32})"', shop.get("/sessions").text))
+    html = shop.get(f"/sessions/{session}").text
+    rule_id = "conversation-orders-too-often"
+    assert f"tracegrade promote {session} --rule {rule_id}" in text_of(html)
+    address = f"/traces/{session}/tests/{rule_id}.zip"
+    assert f'href="{address}"' in html
+    with urlopen(f"{shop.url}{address}", timeout=20) as answer, zipfile.ZipFile(io.BytesIO(answer.read())) as archive:
+        assert len([name for name in archive.namelist() if "/traces/" in name]) == 2
         archive.extractall(tmp_path)
     (rule,) = [one for one in shop.rules.rules if one.id == rule_id]
     (result,) = [one for one in run_tests(rule, tmp_path / rule_id / "rule.yaml", TracesSettings()) if one.test]

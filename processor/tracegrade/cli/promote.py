@@ -18,6 +18,8 @@ from tracegrade.cli.trace_id_argument import TRACE_ID
 from tracegrade.display import count
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from tracegrade.config import Config
     from tracegrade.history.promote.beside_rule import Item
     from tracegrade.history.promote.promotion import How, Promotion
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
 @click.option("--keep", multiple=True, metavar="PATH", help="Do not redact what stands there; * is any text.")
 @click.option("--no-redact", is_flag=True, help="Write values as they are: for data that was made up.")
 @click.option("--dry-run", is_flag=True, help="Write nothing; show what would be written.")
+@click.option("--tenant", help="Only traces of this tenant.")
 @run_option
 @settings_options
 @format_option
@@ -79,6 +82,7 @@ def command(
     keep: tuple[str, ...],
     no_redact: bool,
     dry_run: bool,
+    tenant: str | None,
     run: str,
 ) -> None:
     """Make recorded traces tests of a rule, or cases of a suite.
@@ -98,7 +102,7 @@ def command(
     from tracegrade.history.promote.test_files import write
     from tracegrade.rule.load import load_rules
 
-    search = _Search(trace_ids, since, limit, distinct is not None)
+    search = _Search(trace_ids, since, limit, distinct is not None, tenant)
     if suite is not None and (expect or keep):
         raise click.UsageError("--expect and --keep are for tests of a rule; leave them out with --suite")
     chosen = "" if suite is not None and not failing and not rule_id else _rule_asked_for(trace_ids, rule_id, failing)
@@ -125,12 +129,23 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Which traces: those named, or the newest that fail."""
+    """Which traces: those named, or the newest that fail; of one tenant, or of any."""
 
     trace_ids: Sequence[bytes]
     since_ns: int | None
     limit: int
     distinct: bool
+    tenant: str | None
+
+    def of(self, connection: "Connection", run: str, rule: "Rule | None") -> Sequence[bytes]:
+        """The ids of the traces that are named; else of those of the run that the rule fails."""
+        from tracegrade.history.promote.chosen import failing_traces
+        from tracegrade.store.result_filter import ResultFilter
+
+        if self.trace_ids or rule is None:
+            return self.trace_ids
+        chosen = ResultFilter(rule=rule.id, run=run, since_ns=self.since_ns, tenant=self.tenant)
+        return failing_traces(connection, chosen, self.limit, distinct=self.distinct)
 
 
 def _rule_asked_for(trace_ids: Sequence[bytes], rule_id: str | None, failing: str | None) -> str:
@@ -153,7 +168,6 @@ def _promote(
     config: "Config", rule: "Rule", path: Path, named: Sequence[str], run: str, search: _Search, how: "How"
 ) -> "tuple[list[Item], RuleTestFiles]":
     from tracegrade.history.promote.beside_rule import Promoter
-    from tracegrade.history.promote.chosen import failing_traces
     from tracegrade.history.promote.test_files import RuleTestFiles, check_place
     from tracegrade.store.open import reading_store
 
@@ -161,11 +175,8 @@ def _promote(
     files = RuleTestFiles.beside(path)
     with reading_store(config.store_url) as connection:
         check_run(connection, run)
-        promoter = Promoter(connection, run, rule, config.traces, how)
-        trace_ids = search.trace_ids or failing_traces(
-            connection, rule.id, run, search.since_ns, search.limit, distinct=search.distinct
-        )
-        items = promoter.add(files, trace_ids, lenient=not search.trace_ids)
+        promoter = Promoter(connection, run, rule, config.traces, how, search.tenant)
+        items = promoter.add(files, search.of(connection, run, rule), lenient=not search.trace_ids)
         if files.files:
             items += promoter.balance(files)
     return items, files
@@ -181,7 +192,7 @@ def _promote_to_suite(
     dry_run: bool,
     output_format: str,
 ) -> None:
-    from tracegrade.history.promote.chosen import failing_traces, recorded
+    from tracegrade.history.promote.chosen import recorded
     from tracegrade.history.promote.suite_case import SuiteFile, suite_case
     from tracegrade.history.promote.test_files import write
     from tracegrade.store.open import reading_store
@@ -192,14 +203,9 @@ def _promote_to_suite(
     file = SuiteFile.at(path)
     with reading_store(config.store_url) as connection:
         check_run(connection, run)
-        trace_ids = search.trace_ids
-        if not trace_ids and rule is not None:
-            trace_ids = failing_traces(
-                connection, rule.id, run, search.since_ns, search.limit, distinct=search.distinct
-            )
         made = [
-            suite_case(recorded(connection, trace_id, run, None), rule, config.traces, not no_redact)
-            for trace_id in trace_ids
+            suite_case(recorded(connection, trace_id, run, None, search.tenant), rule, config.traces, not no_redact)
+            for trace_id in search.of(connection, run, rule)
         ]
     added = [(case, file.add(case)) for case in made]
     if file.changed and not dry_run:

@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -99,6 +100,7 @@ def _environment() -> Environment:
         "excerpt": _excerpt,
         "origin": origin,
         "duration": duration_text,
+        "shell": quote,
         "short": lambda text: text[:8],
         "signed": lambda value: f"{value + 0.0:+.4f}".replace("-", "\N{MINUS SIGN}"),
     }

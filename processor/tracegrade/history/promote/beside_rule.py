@@ -12,6 +12,7 @@ from tracegrade.history.promote.promotion import How, Promotion, promotion
 from tracegrade.history.promote.test_files import RuleTestFiles
 from tracegrade.model.evaluation import Outcome
 from tracegrade.rule.rule import Rule
+from tracegrade.store.result_filter import ResultFilter
 
 _TRIED = 20  # traces of the other outcome, of which the first that can be promoted is taken
 
@@ -94,7 +95,8 @@ class Promoter:
 
     def _of_outcome(self, files: RuleTestFiles, outcome: Outcome) -> Item | None:
         how = How(self.how.redacts, self.how.keep)
-        for trace_id in traces_with(self.connection, self.rule.id, outcome, self.run, _TRIED):
+        chosen = ResultFilter(rule=self.rule.id, outcome=outcome, run=self.run, tenant=self.tenant)
+        for trace_id in traces_with(self.connection, chosen, _TRIED):
             try:
                 found = recorded(self.connection, trace_id, self.run, self.rule, self.tenant)
                 if files.has(found.id) is not None:

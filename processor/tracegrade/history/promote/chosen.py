@@ -1,14 +1,14 @@
 """The recorded traces that become tests: those named, those that fail, and those that show the other side."""
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
 from tracegrade.alert.diagnose.reasons import reason_key
 from tracegrade.codec.kept_spans import trace_of
 from tracegrade.history.promote.errors import PromoteError
-from tracegrade.model.evaluation import Evaluation, Outcome
+from tracegrade.model.evaluation import Evaluation
 from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.rule.rule import Rule
@@ -46,6 +46,7 @@ def recorded(
     found = [stored for stored in stored_ones if tenant in (None, stored.trace.tenant)]
     if not found:
         where = "the store" if run == LIVE else f"run {run}"
+        where += "" if tenant is None else f" for tenant {tenant!r}"
         raise PromoteError(
             f"trace {trace_id.hex()} is not in {where}: it may be older than store.retention, be open still, or never "
             f"have come here; 'tracegrade why {trace_id.hex()}' says more"
@@ -68,13 +69,11 @@ def _session_of(connection: Connection, stored: TraceResult, rule: Rule) -> Trac
     return (judged or sessions)[0]
 
 
-def failing_traces(
-    connection: Connection, rule_id: str, run: str, since_ns: int | None, limit: int, *, distinct: bool
-) -> list[bytes]:
-    """The newest traces on which the rule failed, newest first, at most `limit`; with `distinct` one of each reason."""
+def failing_traces(connection: Connection, chosen: ResultFilter, limit: int, *, distinct: bool) -> list[bytes]:
+    """The newest `chosen` traces that fail, newest first, at most `limit`; with `distinct` one of each reason."""
     seen: set[Hashable] = set()
     found: list[bytes] = []
-    for evaluation in _newest(connection, rule_id, "fail", run, since_ns):
+    for evaluation in _newest(connection, replace(chosen, outcome="fail")):
         trace_id = evaluation.subject.trace_id
         key = reason_key(evaluation) if distinct else trace_id
         if key in seen or bytes.fromhex(trace_id) in found:
@@ -87,20 +86,17 @@ def failing_traces(
     return found
 
 
-def traces_with(connection: Connection, rule_id: str, outcome: Outcome, run: str, limit: int) -> list[bytes]:
-    """The newest traces with an evaluation of this rule and outcome, newest first, at most `limit`."""
+def traces_with(connection: Connection, chosen: ResultFilter, limit: int) -> list[bytes]:
+    """The newest traces with a `chosen` evaluation, newest first, at most `limit`."""
     found: dict[bytes, None] = {}
-    for evaluation in _newest(connection, rule_id, outcome, run, None):
+    for evaluation in _newest(connection, chosen):
         found[bytes.fromhex(evaluation.subject.trace_id)] = None
         if len(found) == limit:
             break
     return list(found)
 
 
-def _newest(
-    connection: Connection, rule_id: str, outcome: Outcome, run: str, since_ns: int | None
-) -> Iterator[Evaluation]:
-    chosen = ResultFilter(rule=rule_id, outcome=outcome, run=run, since_ns=since_ns)
+def _newest(connection: Connection, chosen: ResultFilter) -> Iterator[Evaluation]:
     before, searched = None, 0
     while searched < _MAX_SEARCHED and (some := results(connection, chosen, _AT_ONCE, before=before)):
         yield from full_evaluations(connection, some)

@@ -73,6 +73,7 @@ def show(request: Request) -> Response:
         head=stored.trace,
         closed=CLOSED.get(stored.trace.close_reason, ""),
         decisions=stored.decisions,
+        in_force={rule.hash for rule in sources.rule_set().rules},
         turns=_turns(shown),
         hidden=len(traces) - len(shown),
         gone=len([trace_id for trace_id in stored.trace.members if trace_id]) - len(traces),
