@@ -214,6 +214,23 @@ def test_results_are_shown_as_they_come_and_listed_at_the_end(evals: Evals, tmp_
     assert "one::odd 0." in listed
 
 
+def test_an_eval_is_deleted_with_its_runs_once_it_has_ended(evals: Evals, tmp_path: Path) -> None:
+    store_suite_runs(tmp_path, "--model", "good")
+    id_ = evals.run().headers["location"].rpartition("/")[2]
+    early = evals.post(f"/evals/{id_}/delete", {})
+    assert (early.status, f"job {id_} is queued: cancel it" in text_of(early.body.decode())) == (409, True)
+    assert "Delete this eval" not in evals.text(f"/evals/{id_}")
+    finish(evals, id_, "weather/1")
+    assert "Delete this eval" in evals.text(f"/evals/{id_}")
+    assert evals.post(f"/evals/{id_}/delete", {}).status == 303
+    assert evals.jobs() == []
+    assert evals.site.get("/runs/weather/1").status == 404
+    with evals.site.store() as connection:
+        assert connection.exec_driver_sql("select count(*) from traces").scalar() == 0
+        assert connection.exec_driver_sql("select count(*) from job_events").scalar() == 0
+    assert evals.post(f"/evals/{id_}/delete", {}).status == 404
+
+
 def test_a_lost_worker_shows_as_interrupted(evals: Evals) -> None:
     id_ = evals.run().headers["location"].rpartition("/")[2]
     (job,) = evals.jobs()

@@ -7,6 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from tracegrade.jobs.delete import delete_with_runs
 from tracegrade.jobs.submit import cancel, resume
 from tracegrade.store.jobs import UNFINISHED, stored_job, stored_jobs
 from tracegrade.web.addresses import address, eval_address, job_events_address
@@ -88,3 +89,15 @@ async def change(request: Request) -> Response:
         raise HTTPException(400, f"action: expected cancel or resume, found {action[:100]!r}")
     await run_in_threadpool(act, sources_of(request).config, tenant, id_)
     return RedirectResponse(eval_address(id_, tenant), 303)
+
+
+async def delete(request: Request) -> Response:
+    """Delete the eval with its runs and their traces.
+
+    Raises:
+        NoSuchJob: there is none.
+        JobRefused: it is not finished.
+    """
+    tenant, id_ = tenant_of(request), request.path_params["id"]
+    await run_in_threadpool(delete_with_runs, sources_of(request).config.store_url, tenant, id_)
+    return RedirectResponse(address("/evals", tenant=tenant), 303)

@@ -54,6 +54,7 @@ PAGES: dict[str, Callable[[Request], Response]] = {
 ACTIONS: dict[str, tuple[Callable[[Request], Response | Awaitable[Response]], Right]] = {
     "/evals": (run_eval.run, "run"),
     "/evals/{id}": (evals.change, "run"),
+    "/evals/{id}/delete": (evals.delete, "admin"),
     "/experiments/{experiment:path}": (experiments.change, "run"),
     "/runs/{run:path}": (runs.change, "run"),
     "/rules/{rule_id}/backtest": (backtest.act, "run"),

@@ -1,0 +1,40 @@
+"""Delete a job that has ended, with its runs and their traces."""
+
+from contextlib import suppress
+
+from tracegrade.history.experiments import NoSuchRun
+from tracegrade.history.run_changes import delete_stored_run
+from tracegrade.jobs.submit import NoSuchJob
+from tracegrade.jobs.suite_request import JobRefused
+from tracegrade.store.jobs import UNFINISHED, delete_job, stored_job
+from tracegrade.store.open import changing_store
+
+
+def delete_with_runs(store_url: str, tenant: str, id_: str) -> int:
+    """Delete a job, its events, its runs and their traces; where it is interrupted, deleting it again does the rest.
+
+    Returns:
+        How many traces went.
+
+    Raises:
+        NoSuchJob: there is none.
+        JobRefused: it is not finished.
+        StoreError: the store cannot be written.
+    """
+    with changing_store(store_url) as connection:
+        job = stored_job(connection, tenant, id_)
+    if job is None:
+        raise NoSuchJob(f"there is no job {id_!r}; 'tracegrade jobs list' shows which there are")
+    if job.state in UNFINISHED:
+        raise JobRefused(f"job {id_} is {job.state}: cancel it before you delete it")
+    deleted = 0
+    for run in job.runs:
+        with suppress(NoSuchRun):  # deleted before
+            deleted += delete_stored_run(store_url, tenant, run)
+    # At the end, as it names the runs. What queued it meanwhile finds none of them, and runs it anew.
+    with changing_store(store_url) as connection:
+        current = stored_job(connection, tenant, id_)
+        if current is not None and current.state in UNFINISHED:
+            raise JobRefused(f"job {id_} was queued again meanwhile: cancel it before you delete it")
+        delete_job(connection, tenant, id_)
+    return deleted
