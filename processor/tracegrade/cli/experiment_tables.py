@@ -31,6 +31,40 @@ def listed(item: "Timeline") -> list[object]:
     ]
 
 
+def timeline_rows(found: "Timeline") -> list[list[object]]:
+    """The rows of an experiment's runs and of what other tools reported, in the order of time."""
+    rows: list[tuple[int, list[object]]] = []
+    for standing in found.standings:
+        run = standing.scored.run
+        row: list[object] = [
+            time_text(run.begun_ns),
+            run.name,
+            state_text(run),
+            standing.scored.traces,
+            score_text(standing.scored.score),
+            "baseline" if standing.is_baseline else delta_text(standing),
+            "★" if standing.is_best else None,
+            run.releases,
+            labels_text(run),
+        ]
+        rows.append((run.begun_ns, row))
+    for reported in found.entries:
+        entry = reported.entry
+        row = [
+            time_text(entry.at_ns),
+            entry.kind if entry.promoted_from is None else f"{entry.kind}, promoted from the tune",
+            None,
+            None,
+            score_text(entry.score),
+            None if reported.delta is None else f"{reported.delta:+.4f}",
+            "★" if reported.is_best else None,
+            None,
+            reported.summary,
+        ]
+        rows.append((entry.at_ns, row))
+    return [row for _, row in sorted(rows, key=lambda timed: timed[0])]
+
+
 def name_and_score(standing: "Standing | None") -> list[object]:
     """The name and the score of a run, as two cells."""
     if standing is None:

@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.experiment_tables import (
-    labels_text,
     listed,
     name_and_score,
     print_experiment,
     print_run,
     score_text,
-    state_text,
+    timeline_rows,
 )
 from tracegrade.cli.output import EXIT_FAILED, format_option, print_json, print_line, print_table, reports_errors
 from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.reading import ReadSettings, reading_options
-from tracegrade.cli.replay_run import TENANT, delta_text
-from tracegrade.display import count, time_text
+from tracegrade.cli.replay_run import TENANT
+from tracegrade.display import count
 
 if TYPE_CHECKING:
     from tracegrade.history.experiments import Timeline
@@ -104,36 +103,35 @@ def show(settings: ReadSettings, output_format: str, tenant: str, name: str) -> 
 def timeline_(settings: ReadSettings, output_format: str, tenant: str, experiment: str) -> None:
     """List the runs of an experiment in the order in which they were begun, each against the baseline.
 
-    A star is on every run that was better than all before it. JSON: one run per line, {tenant, run, experiment, state,
-    problem, gate, begun_ns, written_ns, traces, traces_kept, score, rules, rule_set_hash, judgement_hash,
+    Between them are the entries that other tools reported. A star is on every run that was better than all runs before
+    it, and on every tune that was better than everything before it. JSON: one run per line, {tenant, run, experiment,
+    state, problem, gate, begun_ns, written_ns, traces, traces_kept, score, rules, rule_set_hash, judgement_hash,
     settings_hash, labels, releases, prompt_hash, prompt_count, source, selection, tracegrade, git_revision, delta,
-    is_baseline, is_best, other_rules}.
+    is_baseline, is_best, other_rules}; then one entry per line, {tenant, experiment, entry, type, at_ns, score, delta,
+    is_best, configuration, promoted_from}.
     """
     found = _timeline(settings, tenant, experiment)
     if output_format == "json":
-        print_json(standing.to_json() for standing in found.standings)
+        print_json([*(item.to_json() for item in found.standings), *(item.to_json() for item in found.entries)])
         return
+    made_of = "labels, configuration" if found.entries else "labels"
     print_table(
         "",
-        ["begun (UTC)", "run", "state", "traces", "score", "delta", "best", "releases", "labels"],
         [
-            [
-                time_text(run.begun_ns),
-                run.name,
-                state_text(run),
-                standing.scored.traces,
-                score_text(standing.scored.score),
-                "baseline" if standing.is_baseline else delta_text(standing),
-                "★" if standing.is_best else None,
-                run.releases,
-                labels_text(run),
-            ]
-            for standing in found.standings
-            for run in [standing.scored.run]
+            "begun (UTC)",
+            "run",
+            "state",
+            "traces",
+            "score",
+            "delta",
+            "best",
+            "releases",
+            made_of,
         ],
+        timeline_rows(found),
         empty="No runs.",
         whole=["begun (UTC)", "run", "score", "delta"],
-        spare=["labels", "releases", "traces"],
+        spare=[made_of, "releases", "traces"],
     )
 
 
@@ -154,8 +152,12 @@ def best(settings: ReadSettings, output_format: str, tenant: str, experiment: st
         sys.exit(EXIT_FAILED)
     if output_format == "json":
         print_json([found.best.to_json()])
-    else:
-        print_run(found.best, found.baseline)
+        return
+    print_run(found.best, found.baseline)
+    if (better := found.best_entry) is not None:
+        score = score_text(better.entry.score)
+        print_line()
+        print_line(f"Better is what a {better.entry.kind} reported, score {score}: {better.summary}")
 
 
 @command.command()

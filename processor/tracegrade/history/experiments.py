@@ -5,6 +5,9 @@ cases; a rule that neither passed nor failed on anything has none.
 Scores are rounded to 4 digits, and so are their differences: what cannot be seen makes no run better than another. The
 *baseline* is the run that is pinned, else the first complete one with a score. The *best* run is the first of those
 with the highest score: a later one has to be better, not as good. Runs that are not complete count for neither.
+
+A timeline also has *entries*: what other tools reported, such as the best result of a tune. They are measured against
+the same baseline; a tune is best when it is better than every run and tune before it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,9 +15,11 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
+from tracegrade.display import json_text
 from tracegrade.document.problem import did_you_mean
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
+from tracegrade.store.experiment_entries import TUNES, Entry, stored_entries
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import (
     Experiment,
@@ -29,6 +34,7 @@ from tracegrade.store.schema import BACKFILL, LIVE
 from tracegrade.store.trends import Sums, mean_scores, traffic, trends
 
 _DIGITS = 4
+_LONGEST_SUMMARY = 100
 _NONE_YET = ": no run is stored here; 'tracegrade replay --experiment NAME' stores one"
 
 
@@ -122,16 +128,56 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class EntryStanding:
+    """What another tool reported, within its experiment.
+
+    ``delta`` is its score less that of the baseline, None where one has no score, and of a judge. ``is_best``: it is a
+    tune that was better than every run and every tune before it.
+    """
+
+    entry: Entry
+    delta: float | None
+    is_best: bool
+
+    @property
+    def summary(self) -> str:
+        """Its configuration in one line."""
+        return configuration_text(self.entry.configuration)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The documented JSON object."""
+        entry = self.entry
+        return {
+            "tenant": entry.tenant,
+            "experiment": entry.experiment,
+            "entry": entry.id,
+            "type": entry.kind,
+            "at_ns": entry.at_ns,
+            "score": entry.score,
+            "delta": self.delta,
+            "is_best": self.is_best,
+            "configuration": dict(entry.configuration),
+            "promoted_from": entry.promoted_from,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
-    """An experiment with its runs in the order in which they were begun; the last with ``is_best`` is the best."""
+    """An experiment with its runs in the order in which they were begun; the last with ``is_best`` is the best.
+
+    ``entries`` are what other tools reported, in the order in which they did. ``outside`` is the baseline where a run
+    of another experiment is pinned.
+    """
 
     experiment: Experiment
     standings: Sequence[Standing]
+    entries: Sequence[EntryStanding] = ()
+    outside: Standing | None = None
 
     @property
     def baseline(self) -> Standing | None:
         """The run that the others are measured against."""
-        return next((standing for standing in self.standings if standing.is_baseline), None)
+        return next((standing for standing in self.standings if standing.is_baseline), self.outside)
 
     def standing(self, run: str) -> Standing:
         """How one of its runs stands."""
@@ -141,6 +187,15 @@ class Timeline:
     def best(self) -> Standing | None:
         """The best run; None when no complete run has a score."""
         return next((standing for standing in reversed(self.standings) if standing.is_best), None)
+
+    @property
+    def best_entry(self) -> EntryStanding | None:
+        """The best of what was reported, if it is better than every run before it; None otherwise."""
+        found = next((standing for standing in reversed(self.entries) if standing.is_best), None)
+        best = self.best
+        if found is None or best is None:
+            return found
+        return found if (found.entry.score or 0.0) > (best.scored.score or 0.0) else None
 
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object."""
@@ -187,14 +242,34 @@ def scored_run(connection: Connection, run: Run) -> ScoredRun:
 
 def timeline(connection: Connection, experiment: Experiment) -> Timeline:
     """The runs of `experiment`, and how each stands."""
-    found = stored_runs(connection, experiment.tenant, experiment.name)
-    return Timeline(experiment, standings([scored_run(connection, run) for run in found], experiment.baseline))
+    tenant, pinned = experiment.tenant, experiment.baseline
+    found = [scored_run(connection, run) for run in stored_runs(connection, tenant, experiment.name)]
+    elsewhere = None
+    if pinned is not None and all(scored.run.name != pinned for scored in found):
+        elsewhere = stored_run(connection, tenant, pinned)
+    outside = None if elsewhere is None else scored_run(connection, elsewhere)
+    stands = standings(found, pinned, outside)
+    baseline = next((standing.scored for standing in stands if standing.is_baseline), outside)
+    complete = [standing.scored for standing in stands if standing.scored.run.state == "complete"]
+    entries = entry_standings(
+        stored_entries(connection, tenant, experiment.name),
+        [(scored.run.begun_ns, scored.score) for scored in complete],
+        None if baseline is None else baseline.score,
+    )
+    of_outside = None if outside is None else Standing(outside, 0.0, is_baseline=True, is_best=False, other_rules=[])
+    return Timeline(experiment, stands, entries, of_outside)
 
 
-def standings(found: Sequence[ScoredRun], pinned: str | None) -> list[Standing]:
-    """How each of these runs of one experiment stands; `pinned` names its baseline, None: the first that can be."""
+def standings(found: Sequence[ScoredRun], pinned: str | None, outside: ScoredRun | None = None) -> list[Standing]:
+    """How each of these runs of one experiment stands.
+
+    Args:
+        found: the runs, in the order in which they were begun.
+        pinned: the name of the baseline; None: the first that can be.
+        outside: the baseline, if it is a run of another experiment.
+    """
     able = [scored for scored in found if scored.run.state == "complete" and scored.score is not None]
-    baseline = next((scored for scored in found if scored.run.name == pinned), able[0] if able else None)
+    baseline = next((scored for scored in found if scored.run.name == pinned), outside or (able[0] if able else None))
     best: float | None = None
     stands = []
     for scored in found:
@@ -203,13 +278,48 @@ def standings(found: Sequence[ScoredRun], pinned: str | None) -> list[Standing]:
         stands.append(
             Standing(
                 scored=scored,
-                delta=None if baseline is None else _delta(scored.score, baseline.score),
+                delta=None if baseline is None else delta_of(scored.score, baseline.score),
                 is_baseline=scored is baseline,
                 is_best=is_best,
                 other_rules=[] if baseline is None else _other_rules(scored.run, baseline.run),
             )
         )
     return stands
+
+
+def entry_standings(
+    entries: Sequence[Entry], scores: Sequence[tuple[int, float | None]], baseline: float | None
+) -> list[EntryStanding]:
+    """How entries of one experiment stand.
+
+    Args:
+        entries: in the order in which they were reported.
+        scores: of the runs, each with the time at which it was begun.
+        baseline: the score of the baseline.
+    """
+    reported = [(entry.at_ns, entry.score if entry.kind in TUNES else None) for entry in entries]
+    are_best = new_bests([*scores, *reported])[len(scores) :]
+    return [
+        EntryStanding(entry, None if entry.kind == "judge" else delta_of(entry.score, baseline), is_best)
+        for entry, is_best in zip(entries, are_best, strict=True)
+    ]
+
+
+def new_bests(scores: Sequence[tuple[int, float | None]]) -> list[bool]:
+    """Whether each of these scores, given with its time, is better than all that are earlier."""
+    best, found = -1.0, [False] * len(scores)
+    for place in sorted(range(len(scores)), key=lambda place: scores[place][0]):
+        score = scores[place][1]
+        if score is not None and score > best:
+            best, found[place] = score, True
+    return found
+
+
+def configuration_text(configuration: Mapping[str, JsonValue]) -> str:
+    """A configuration in one line: `temperature 0.2, tool_choice auto`."""
+    parts = (f"{key} {value if isinstance(value, str) else json_text(value)}" for key, value in configuration.items())
+    text = " ".join(", ".join(parts).split())
+    return text if len(text) <= _LONGEST_SUMMARY else f"{text[: _LONGEST_SUMMARY - 1]}…"
 
 
 def known_experiment(connection: Connection, tenant: str, name: str) -> Experiment:
@@ -267,7 +377,8 @@ def _no_run(name: str, known: Sequence[str], what: str = "run") -> NoSuchRun:
     return NoSuchRun(f"no {what} {name!r}{hint}")
 
 
-def _delta(score: float | None, other: float | None) -> float | None:
+def delta_of(score: float | None, other: float | None) -> float | None:
+    """How much better than `other` a score is, rounded; None where one is not known."""
     return None if score is None or other is None else round(score - other, _DIGITS)
 
 

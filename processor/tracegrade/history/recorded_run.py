@@ -36,10 +36,11 @@ from tracegrade.store.runs import (
     stored_runs,
     take_back_run,
 )
-from tracegrade.store.schema import BACKFILL, LIVE
+from tracegrade.store.schema import LIVE
 from tracegrade.store.write import StoreWriter
 
 _NAME = re.compile(r"\w[\w./+-]*")
+_TITLE = re.compile(r"\w[\w./+-]*(?: [\w./+-]+)*")
 _LONGEST_NAME = 100
 _MOST_RELEASES = 100
 _BATCH_RECORDS = 200
@@ -63,14 +64,37 @@ class RunRefused(TraceGradeError):
     """A run cannot be begun under this name; the message says why, and what to do."""
 
 
-def check_name(what: str, name: str) -> None:
-    """Raise `RunRefused` when `name` cannot be that of a run or an experiment (`what`)."""
-    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+def check_name(what: str, name: str, experiment: str | None = None) -> None:
+    """Check that `name` can be that of a run.
+
+    Args:
+        what: where it was written, for messages.
+        name: the name.
+        experiment: the run's; its name may come before a `/`, whatever it is.
+
+    Raises:
+        RunRefused: it cannot.
+    """
+    own = name.removeprefix(f"{experiment}/")
+    _check(what, name, _NAME.fullmatch(name if own == name else f"_/{own}") is not None, "")
+
+
+def check_experiment_name(what: str, name: str) -> None:
+    """Check that `name` can be that of an experiment which a person makes: as of a run, and with single spaces.
+
+    Raises:
+        RunRefused: it cannot.
+    """
+    _check(what, name, _TITLE.fullmatch(name) is not None, ", and single spaces between them")
+
+
+def _check(what: str, name: str, fits: bool, more: str) -> None:
+    if not fits or len(name) > _LONGEST_NAME:
         raise RunRefused(
             f"{what}: expected at most {_LONGEST_NAME} letters, digits, '_', '.', '/', '+' and '-', none of the last "
-            f"four at the beginning; found {name!r}"
+            f"four at the beginning{more}; found {name!r}"
         )
-    if name in (LIVE, BACKFILL, NOT_STORED):
+    if name in (LIVE, NOT_STORED):
         raise RunRefused(f"{what}: {name!r} is the name of what is judged elsewhere; choose another")
 
 
@@ -126,9 +150,8 @@ class RecordedRun:
             RunRefused: the name cannot be used, or a run of that name is complete or was begun with something else.
             StoreError: the store cannot be written.
         """
-        check_name("--experiment", asked.experiment)
         if name is not None:
-            check_name("--run", name)
+            check_name("--run", name, asked.experiment)
         self._engine = engine
         self._deleted = deleted
         self._now_ns = now_ns
@@ -299,7 +322,9 @@ def _begun(connection: Connection, asked: Run, name: str | None) -> Run:
     """The run that `asked` describes, stored as incomplete."""
     tenant = asked.tenant
     experiment = stored_experiment(connection, tenant, asked.experiment)
-    experiment = experiment or Experiment(tenant, asked.experiment, asked.begun_ns, None, 0)
+    if experiment is None:
+        check_name("--experiment", asked.experiment)
+        experiment = Experiment(tenant, asked.experiment, asked.begun_ns, None, 0)
     _check_not_both(connection, tenant, asked.experiment, name)
     if name is None:
         number = experiment.last_number + 1

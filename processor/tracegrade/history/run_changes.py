@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from sqlalchemy import Engine
 
 from tracegrade.document.problem import did_you_mean
-from tracegrade.history.experiments import Timeline, known_experiment, known_run, timeline
+from tracegrade.history.experiments import ScoredRun, Timeline, known_experiment, known_run, timeline
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.store.open import changing_store, open_store
 from tracegrade.store.runs import delete_experiment, delete_run, pin_baseline, save_labels
@@ -102,10 +102,14 @@ def _check_pinnable(found: Timeline, run: str) -> None:
     if run not in of_name:
         hint = did_you_mean(run, of_name) or f"; 'tracegrade experiments timeline {found.experiment.name}' shows them"
         raise NotChangeable(f"{found.experiment.name} has no run {run!r}{hint}")
-    scored = of_name[run]
+    check_measurable(of_name[run])
+
+
+def check_measurable(scored: ScoredRun) -> None:
+    """Raise `NotChangeable` for a run that is not complete, or has no score."""
     if scored.run.state != "complete" or scored.score is None:
         why = f"is {scored.run.state}" if scored.run.state != "complete" else "has no score"
-        raise NotChangeable(f"{run} {why}: nothing can be measured against it")
+        raise NotChangeable(f"{scored.run.name} {why}: nothing can be measured against it")
 
 
 @contextmanager

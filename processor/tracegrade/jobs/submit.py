@@ -6,7 +6,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from tracegrade.config import Config
-from tracegrade.history.recorded_run import check_name
+from tracegrade.history.recorded_run import check_experiment_name
 from tracegrade.jobs.suite_request import JobRefused, SuiteRequest
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.models.settings import chosen_models, load_models
@@ -43,7 +43,7 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
         TraceGradeError: the file of models cannot be read, or the store cannot be written.
     """
     if asked.experiment is not None:
-        check_name("experiment", asked.experiment)
+        check_experiment_name("experiment", asked.experiment)
     targets = chosen_models(load_models(Path(config.suites.models)), asked.models)
     keys = [target.key for target in targets]
     if isinstance(asked.system_prompt, dict) and (others := asked.system_prompt.keys() - set(keys)):

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, delete, insert, select, update
 
 from tracegrade.store.open import one_at_a_time
 from tracegrade.store.run_numbers import traces_of_run
-from tracegrade.store.schema import WHOLE_RUN, counts, experiments, runs, series
+from tracegrade.store.schema import WHOLE_RUN, counts, experiment_entries, experiments, runs, series
 from tracegrade.store.write import delete_traces
 
 State: TypeAlias = Literal["incomplete", "failed", "complete", "deleting"]
@@ -52,7 +52,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One experiment; ``baseline`` is the run that is pinned, ``suite`` the stored suite it is about; None without."""
+    """One experiment; ``baseline`` is the run that is pinned, ``suite`` the stored suite it is about; None without.
+
+    ``description`` is text, perhaps empty, where a person made the experiment; None where its first run did.
+    """
 
     tenant: str
     name: str
@@ -122,6 +125,15 @@ def save_experiment(connection: Connection, experiment: Experiment) -> None:
         connection.execute(insert(experiments).values(**values))
 
 
+def rename_experiment(connection: Connection, tenant: str, name: str, new_name: str) -> None:
+    """Give an experiment another name, which none has; its runs keep theirs."""
+    connection.execute(
+        update(runs).where(runs.c.tenant == tenant, runs.c.experiment == name).values(experiment=new_name)
+    )
+    connection.execute(update(experiment_entries).where(*_of_experiment(tenant, name)).values(experiment=new_name))
+    connection.execute(update(experiments).where(*_is_experiment(tenant, name)).values(name=new_name))
+
+
 def pin_baseline(connection: Connection, tenant: str, experiment: str, run: str | None) -> None:
     """Pin a run as the baseline of an experiment; None pins none."""
     connection.execute(update(experiments).where(*_is_experiment(tenant, experiment)).values(baseline=run))
@@ -143,11 +155,13 @@ def note_gate(connection: Connection, tenant: str, name: str, word: str) -> None
 
 
 def take_back_run(connection: Connection, tenant: str, name: str) -> None:
-    """Forget a run that stored nothing, and its experiment if it has no other run."""
+    """Forget a run that stored nothing, and its experiment if it has no other run, and no person made it."""
     run = stored_run(connection, tenant, name)
     connection.execute(delete(runs).where(*_is_run(tenant, name)))
     if run is not None and not stored_runs(connection, tenant, run.experiment):
-        connection.execute(delete(experiments).where(*_is_experiment(tenant, run.experiment)))
+        made_by_run = (experiments.c.description.is_(None), experiments.c.suite.is_(None))
+        reported = select(experiment_entries.c.id).where(*_of_experiment(tenant, run.experiment)).exists()
+        connection.execute(delete(experiments).where(*_is_experiment(tenant, run.experiment), *made_by_run, ~reported))
 
 
 def delete_run(engine: Engine, tenant: str, name: str) -> int:
@@ -181,12 +195,17 @@ def delete_run(engine: Engine, tenant: str, name: str) -> int:
 
 
 def delete_experiment(engine: Engine, tenant: str, name: str) -> int:
-    """Delete an experiment with all its runs, as `delete_run` does. Returns how many traces and sessions went."""
+    """Delete an experiment with its entries and all its runs, as `delete_run` does.
+
+    Returns:
+        How many traces and sessions were deleted.
+    """
     deleted = 0
     while True:
         with engine.begin() as connection:
             one_at_a_time(connection)
             if not (left := stored_runs(connection, tenant, name)):
+                connection.execute(delete(experiment_entries).where(*_of_experiment(tenant, name)))
                 connection.execute(delete(experiments).where(*_is_experiment(tenant, name)))
                 return deleted
         deleted += sum(delete_run(engine, tenant, run.name) for run in left)
@@ -198,3 +217,7 @@ def _is_run(tenant: str, name: str) -> tuple[Any, Any]:
 
 def _is_experiment(tenant: str, name: str) -> tuple[Any, Any]:
     return experiments.c.tenant == tenant, experiments.c.name == name
+
+
+def _of_experiment(tenant: str, name: str) -> tuple[Any, Any]:
+    return experiment_entries.c.tenant == tenant, experiment_entries.c.experiment == name

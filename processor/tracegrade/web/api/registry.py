@@ -13,6 +13,7 @@ from tracegrade.web.api import (
     sessions,
     slos,
     suites,
+    tool_experiments,
     traces,
 )
 
@@ -31,5 +32,5 @@ ROUTERS = (
     deletions.router,
 )
 
-TOOL_EVAL_ROUTERS = (suites.router,)
+TOOL_EVAL_ROUTERS = (suites.router, tool_experiments.router)
 """Those under ``/api`` itself: suites, their runs and experiments, where clients of the field look for them."""

@@ -1,0 +1,173 @@
+"""Evals: what one request to run a suite stored, a run for each model, measured against the eval that is the baseline.
+
+The eval of a job has the job's id; a run that no job made is an eval of its own, with the run's name as its id. The
+score of an eval is the mean of the scores of its complete runs. The baseline is the eval of the run that is the
+experiment's baseline, and the best is the first with the highest score among evals and tunes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from sqlalchemy import Connection
+
+from tracegrade.history.experiments import (
+    EntryStanding,
+    ScoredRun,
+    configuration_text,
+    delta_of,
+    entry_standings,
+    new_bests,
+    scored_run,
+    timeline,
+)
+from tracegrade.model.json_value import JsonValue
+from tracegrade.store.experiment_entries import TUNES
+from tracegrade.store.jobs import Job, stored_job, stored_jobs
+from tracegrade.store.runs import Experiment, Run, stored_run, stored_runs
+
+_DIGITS = 4
+_ASKED = ("models", "temperature", "tool_choice", "system_prompt", "repeat")
+
+
+@dataclass(frozen=True, slots=True)
+class Eval:
+    """One eval; ``job`` is None for one that was made on the command line."""
+
+    id: str
+    runs: Sequence[ScoredRun]
+    job: Job | None
+
+    @property
+    def score(self) -> float | None:
+        """The mean of the scores of its complete runs, rounded to 4 digits; None without one."""
+        known = [item.score for item in self.runs if item.run.state == "complete" and item.score is not None]
+        return round(fmean(known), _DIGITS) if known else None
+
+    @property
+    def begun_ns(self) -> int:
+        """When it was begun."""
+        return min(item.run.begun_ns for item in self.runs)
+
+    @property
+    def configuration(self) -> dict[str, JsonValue]:
+        """How models were asked; of runs that asked none, their labels."""
+        if self.job is not None:
+            request = self.job.request
+            return {key: request[key] for key in _ASKED if request.get(key) is not None}
+        run = self.runs[0].run
+        if not is_of_suite(run):
+            return dict(run.labels)
+        return {"models": [run.selection["model"]]} | {
+            key: run.selection[key] for key in _ASKED if key in run.selection and key != "system_prompt"
+        }
+
+    @property
+    def suite(self) -> str | None:
+        """The id of the stored suite that was run; None where it was a file, or no suite."""
+        if self.job is not None:
+            return str(self.job.request.get("suite"))
+        kind, _, id_ = self.runs[0].run.source.partition(":")
+        return id_ if kind == "suite" else None
+
+
+@dataclass(frozen=True, slots=True)
+class EvalStanding:
+    """An eval within its experiment; ``delta`` is its score less that of the baseline, None where one has none."""
+
+    eval: Eval
+    delta: float | None
+    is_baseline: bool
+    is_best: bool
+
+    @property
+    def summary(self) -> str:
+        """Its configuration in one line."""
+        return configuration_text(self.eval.configuration)
+
+
+@dataclass(frozen=True, slots=True)
+class EvalTimeline:
+    """An experiment with its evals and entries, each in the order of time; the last with ``is_best`` is the best.
+
+    ``baseline`` is the eval that the others are measured against; it may be one of another experiment.
+    """
+
+    experiment: Experiment
+    evals: Sequence[EvalStanding]
+    entries: Sequence[EntryStanding]
+    baseline: Eval | None
+
+    @property
+    def best(self) -> EvalStanding | EntryStanding | None:
+        """The best eval or tune; None where none has a score."""
+        return next((item for item in reversed(self.in_order) if item.is_best), None)
+
+    @property
+    def in_order(self) -> list[EvalStanding | EntryStanding]:
+        """All evals and entries in the order of time."""
+        return sorted([*self.evals, *self.entries], key=_time_of)
+
+    def standing(self, id_: str) -> EvalStanding | None:
+        """The eval with this id; None without one."""
+        return next((standing for standing in self.evals if standing.eval.id == id_), None)
+
+
+def is_of_suite(run: Run) -> bool:
+    """Whether models were asked for this run."""
+    return "suite_hash" in run.selection and "model" in run.selection
+
+
+def eval_timeline(connection: Connection, experiment: Experiment) -> EvalTimeline:
+    """The evals of `experiment`, and what other tools reported."""
+    found = timeline(connection, experiment)
+    evals = grouped(connection, experiment.tenant, [standing.scored for standing in found.standings])
+    pinned = None if found.baseline is None else found.baseline.scored.run.name
+    baseline = next((item for item in evals if pinned in {scored.run.name for scored in item.runs}), None)
+    if baseline is None and pinned is not None:
+        baseline = eval_of_run(connection, experiment.tenant, pinned)
+    score = None if baseline is None else baseline.score
+    scores = [(item.begun_ns, item.score) for item in evals]
+    entries = [standing.entry for standing in found.entries]
+    tunes = [(entry.at_ns, entry.score) for entry in entries if entry.kind in TUNES]
+    are_best = new_bests([*scores, *tunes])[: len(evals)]
+    standings = [
+        EvalStanding(item, delta_of(item.score, score), item is baseline, is_best)
+        for item, is_best in zip(evals, are_best, strict=True)
+    ]
+    return EvalTimeline(experiment, standings, entry_standings(entries, scores, score), baseline)
+
+
+def grouped(connection: Connection, tenant: str, runs: Sequence[ScoredRun]) -> list[Eval]:
+    """The evals that these runs of one tenant are, in the order in which they were begun."""
+    job_of = {name: job for job in stored_jobs(connection, tenant) for name in job.runs}
+    evals: dict[str, list[ScoredRun]] = {}
+    for scored in runs:
+        job = job_of.get(scored.run.name)
+        evals.setdefault(scored.run.name if job is None else job.id, []).append(scored)
+    found = [Eval(id_, own, job_of.get(own[0].run.name)) for id_, own in evals.items()]
+    return sorted(found, key=lambda item: item.begun_ns)
+
+
+def known_eval(connection: Connection, tenant: str, id_: str) -> Eval | None:
+    """The eval with this id, that of a job or of a run; None where there is none."""
+    job = stored_job(connection, tenant, id_)
+    names = [id_] if job is None else job.runs
+    found = [run for name in names if (run := stored_run(connection, tenant, name)) is not None]
+    return Eval(id_, [scored_run(connection, run) for run in found], job) if found else None
+
+
+def eval_of_run(connection: Connection, tenant: str, run: str) -> Eval | None:
+    """The eval that a run is part of; None where there is no such run."""
+    job = next((job for job in stored_jobs(connection, tenant) if run in job.runs), None)
+    return known_eval(connection, tenant, run if job is None else job.id)
+
+
+def suite_evals(connection: Connection, tenant: str) -> list[Eval]:
+    """All evals of suites, the one begun last first."""
+    runs = [scored_run(connection, run) for run in stored_runs(connection, tenant) if is_of_suite(run)]
+    return grouped(connection, tenant, runs)[::-1]
+
+
+def _time_of(item: EvalStanding | EntryStanding) -> int:
+    return item.eval.begun_ns if isinstance(item, EvalStanding) else item.entry.at_ns

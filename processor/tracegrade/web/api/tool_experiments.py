@@ -1,0 +1,263 @@
+"""Experiments as clients of other systems for tool-calling evaluation use them: evals and tunes against a baseline."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from urllib.parse import quote, unquote
+
+from fastapi import APIRouter, Body, Query
+from sqlalchemy import Connection
+
+from tracegrade.history.evals import EvalStanding, EvalTimeline, eval_timeline
+from tracegrade.history.experiment_changes import change, make, pin_eval
+from tracegrade.history.experiment_entries import report
+from tracegrade.history.experiments import EntryStanding, known_experiment
+from tracegrade.history.run_changes import delete_stored_experiment
+from tracegrade.store.runs import Experiment, stored_experiments
+from tracegrade.store.suites import suite_heads
+from tracegrade.web.api.documents import ExactJson
+from tracegrade.web.api.experiments import TenantQuery
+from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.parameters import ApiSources, PathName, needs
+from tracegrade.web.api.tool_experiment_documents import (
+    DeletedExperiment,
+    NewEntries,
+    PinnedBaseline,
+    SentBaseline,
+    SentChange,
+    SentEntry,
+    SentExperiment,
+    ToolExperiment,
+    ToolExperiments,
+    ToolTimeline,
+)
+from tracegrade.web.sources import Sources
+
+router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+
+OfTenant = Annotated[TenantQuery, Query()]
+
+
+@router.get("/experiments", summary="Experiments", response_model=ToolExperiments)
+def list_tool_experiments(sources: ApiSources, query: OfTenant) -> ExactJson:
+    """Every experiment, in the order in which they were made."""
+    with sources.store() as connection:
+        names = _suite_names(connection, query.tenant)
+        found = [
+            _document(eval_timeline(connection, item), names) for item in stored_experiments(connection, query.tenant)
+        ]
+    return ExactJson({"experiments": found})
+
+
+@router.post(
+    "/experiments",
+    summary="Make an experiment",
+    response_model=ToolExperiment,
+    status_code=201,
+    responses=problems(404, 409),
+    dependencies=[needs("run")],
+)
+def create_tool_experiment(sources: ApiSources, query: OfTenant, sent: Annotated[SentExperiment, Body()]) -> ExactJson:
+    """Makes an experiment, about a stored suite or none, which has no runs yet."""
+    name = sent.name.strip()
+    make(
+        sources.config.store_url,
+        query.tenant,
+        name,
+        suite=sent.suite_id,
+        description=sent.description,
+        baseline=sent.baseline_eval_id,
+    )
+    return _shown(sources, query.tenant, name, 201)
+
+
+@router.put(
+    "/experiments/{experiment_id:path}/baseline",
+    summary="Pin the baseline of an experiment",
+    response_model=PinnedBaseline,
+    responses=problems(404, 409),
+    dependencies=[needs("run")],
+)
+def pin_tool_baseline(
+    sources: ApiSources, experiment_id: PathName, query: OfTenant, sent: Annotated[SentBaseline, Body()]
+) -> ExactJson:
+    """Pins an eval as the reference point; null: the first complete one."""
+    name = name_of(experiment_id)
+    pin_eval(sources.config.store_url, query.tenant, name, sent.eval_id)
+    baseline = _timeline(sources, query.tenant, name).baseline
+    return ExactJson(
+        {
+            "experiment_id": id_of(name),
+            "baseline_eval_id": None if baseline is None else baseline.id,
+            "baseline_score": None if baseline is None else baseline.score,
+        }
+    )
+
+
+@router.get(
+    "/experiments/{experiment_id:path}/timeline",
+    summary="The timeline of an experiment",
+    response_model=ToolTimeline,
+    responses=problems(404),
+)
+def show_tool_timeline(sources: ApiSources, experiment_id: PathName, query: OfTenant) -> ExactJson:
+    """Every eval and every reported entry, in the order of time, against the baseline."""
+    found = _timeline(sources, query.tenant, name_of(experiment_id))
+    baseline, best = found.baseline, found.best
+    return ExactJson(
+        {
+            "experiment_id": id_of(found.experiment.name),
+            "experiment_name": found.experiment.name,
+            "baseline": None if baseline is None else {"eval_id": baseline.id, "score": baseline.score},
+            "best": None if best is None else _best(best),
+            "entries": [_entry(item) for item in found.in_order],
+        }
+    )
+
+
+@router.post(
+    "/experiments/{experiment_id:path}/timeline",
+    summary="Report what another tool found",
+    response_model=NewEntries,
+    status_code=201,
+    responses=problems(404, 409),
+    dependencies=[needs("run")],
+)
+def report_to_tool_timeline(
+    sources: ApiSources, experiment_id: PathName, query: OfTenant, sent: Annotated[SentEntry, Body()]
+) -> ExactJson:
+    """Adds the end of a tune, or of a judge, to the timeline; the best result of a tune is promoted to an eval."""
+    name = name_of(experiment_id)
+    made = {
+        entry.id
+        for entry in report(sources.config.store_url, query.tenant, name, sent.type, sent.score, sent.configuration)
+    }
+    found = _timeline(sources, query.tenant, name)
+    return ExactJson({"entries": [_entry(item) for item in found.entries if item.entry.id in made]}, 201)
+
+
+@router.get(
+    "/experiments/{experiment_id:path}",
+    summary="One experiment",
+    response_model=ToolExperiment,
+    responses=problems(404),
+)
+def show_tool_experiment(sources: ApiSources, experiment_id: PathName, query: OfTenant) -> ExactJson:
+    """An experiment with its baseline and its best configuration."""
+    return _shown(sources, query.tenant, name_of(experiment_id))
+
+
+@router.put(
+    "/experiments/{experiment_id:path}",
+    summary="Change an experiment",
+    response_model=ToolExperiment,
+    responses=problems(404, 409),
+    dependencies=[needs("run")],
+)
+def update_tool_experiment(
+    sources: ApiSources, experiment_id: PathName, query: OfTenant, sent: Annotated[SentChange, Body()]
+) -> ExactJson:
+    """Changes name and description; what is left out stays. The id changes with the name, runs keep theirs."""
+    new_name = None if sent.name is None else sent.name.strip()
+    name = change(
+        sources.config.store_url,
+        query.tenant,
+        name_of(experiment_id),
+        new_name=new_name,
+        description=sent.description,
+    )
+    return _shown(sources, query.tenant, name)
+
+
+@router.delete(
+    "/experiments/{experiment_id:path}",
+    summary="Delete an experiment",
+    response_model=DeletedExperiment,
+    responses=problems(404),
+    dependencies=[needs("admin")],
+)
+def delete_tool_experiment(sources: ApiSources, experiment_id: PathName, query: OfTenant) -> ExactJson:
+    """Deletes an experiment with its entries and all its runs and their traces."""
+    traces = delete_stored_experiment(sources.config.store_url, query.tenant, name_of(experiment_id))
+    return ExactJson({"deleted": 1, "traces_deleted": traces})
+
+
+def id_of(name: str) -> str:
+    """The id of the experiment with this name: the name itself, as it is written in an address."""
+    return quote(name, safe="")
+
+
+def name_of(id_: str) -> str:
+    """The name of the experiment with this id; no name holds a percent sign."""
+    return unquote(id_)
+
+
+def _shown(sources: Sources, tenant: str, name: str, status: int = 200) -> ExactJson:
+    with sources.store() as connection:
+        found = eval_timeline(connection, known_experiment(connection, tenant, name))
+        names = _suite_names(connection, tenant)
+    return ExactJson(_document(found, names), status)
+
+
+def _timeline(sources: Sources, tenant: str, name: str) -> EvalTimeline:
+    with sources.store() as connection:
+        return eval_timeline(connection, known_experiment(connection, tenant, name))
+
+
+def _suite_names(connection: Connection, tenant: str) -> dict[str, str]:
+    return {head.id: head.name for head in suite_heads(connection, tenant)}
+
+
+def _document(found: EvalTimeline, suite_names: dict[str, str]) -> dict[str, Any]:
+    experiment: Experiment = found.experiment
+    best = None if found.best is None else _best(found.best)
+    return {
+        "id": id_of(experiment.name),
+        "experiment_id": id_of(experiment.name),
+        "tenant": experiment.tenant,
+        "name": experiment.name,
+        "description": experiment.description or "",
+        "suite_id": experiment.suite,
+        "suite_name": suite_names.get(experiment.suite or ""),
+        "created_ns": experiment.begun_ns,
+        "baseline_eval_id": None if found.baseline is None else found.baseline.id,
+        "baseline_score": None if found.baseline is None else found.baseline.score,
+        "pinned": experiment.baseline is not None,
+        "best_score": None if best is None else best["score"],
+        "best_source": None if best is None else best["source"],
+        "best_source_id": None if best is None else best["source_id"],
+        "best_config": None if best is None else best["config"],
+        "evals": [standing.eval.id for standing in found.evals],
+    }
+
+
+def _best(item: EvalStanding | EntryStanding) -> dict[str, Any]:
+    entry = _entry(item)
+    return {
+        "score": entry["score"],
+        "source": entry["type"],
+        "source_id": entry["id"],
+        "config": entry["configuration"],
+    }
+
+
+def _entry(item: EvalStanding | EntryStanding) -> dict[str, Any]:
+    if isinstance(item, EvalStanding):
+        id_, kind, at_ns, score = item.eval.id, "eval", item.eval.begun_ns, item.eval.score
+        configuration, promoted_from = item.eval.configuration, None
+    else:
+        id_, kind, at_ns, score = item.entry.id, item.entry.kind, item.entry.at_ns, item.entry.score
+        configuration, promoted_from = dict(item.entry.configuration), item.entry.promoted_from
+    return {
+        "type": kind,
+        "id": id_,
+        "timestamp": datetime.fromtimestamp(at_ns / 1e9, UTC).isoformat(timespec="milliseconds"),
+        "at_ns": at_ns,
+        "score": score,
+        "delta": item.delta,
+        "is_baseline": isinstance(item, EvalStanding) and item.is_baseline,
+        "is_best": item.is_best,
+        "config_summary": item.summary,
+        "configuration": configuration,
+        "promoted_from": promoted_from,
+        "runs": [scored.run.name for scored in item.eval.runs] if isinstance(item, EvalStanding) else [],
+    }

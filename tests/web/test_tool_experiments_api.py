@@ -1,0 +1,312 @@
+"""Experiments, as the evaluation that they are from documents them, called as its users call them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import Engine, func, select
+
+from store.judged_traces import START_NS, judged
+from store.stored_runs import run_of
+from tracegrade.cli import main
+from tracegrade.config import Config
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.jobs import Job, add_job
+from tracegrade.store.open import open_store
+from tracegrade.store.runs import Experiment, save_experiment, save_run, stored_experiment, take_back_run
+from tracegrade.store.schema import experiment_entries
+from tracegrade.store.write import StoreWriter
+from tracegrade.web.problem import PREFIX
+from web.api_calls import TOOL_EVAL_DOCUMENT, Api
+from web.site import Site
+from web.test_suites_api import WEATHER_SUITE
+
+SECOND = 10**9
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Api:
+    config = Config(data_dir=str(tmp_path))
+    open_store(config.store_url).dispose()
+    return Api(Site(config.store_url, RuleSet([]), config), TOOL_EVAL_DOCUMENT)
+
+
+@pytest.fixture
+def engine(api: Api) -> Iterator[Engine]:
+    found = open_store(api.site.config.store_url)
+    yield found
+    found.dispose()
+
+
+def ran(engine: Engine, name: str, outcomes: Sequence[Any], at_s: int, **known: Any) -> None:
+    """A complete run with these outcomes, which is as old as `at_s` says."""
+    run = run_of(name, **({"state": "complete", "begun_ns": START_NS + at_s * SECOND} | known))
+    with engine.begin() as connection:
+        if stored_experiment(connection, "default", run.experiment) is None:
+            save_experiment(connection, Experiment("default", run.experiment, run.begun_ns, None, 0))
+        save_run(connection, replace(run, state="incomplete"))
+    StoreWriter(engine).write(judged(place, outcome, run=name) for place, outcome in enumerate(outcomes, 1))
+    with engine.begin() as connection:
+        save_run(connection, run)
+
+
+def tool_eval(engine: Engine, id_: str, runs: list[str], models: list[str], at_s: int, suite: str = "s") -> None:
+    """The job that made these runs."""
+    request = {"suite": suite, "models": models, "temperature": 0.0, "tool_choice": "required", "experiment": "tuning"}
+    with engine.begin() as connection:
+        add_job(connection, Job(tenant="default", id=id_, request=request, runs=runs, state="done", created_ns=at_s))
+
+
+def made(api: Api, **fields: Any) -> Any:
+    answer = api.call("POST", "/experiments", {"name": "tuning", **fields})
+    assert answer.status == 201, answer.body
+    return answer.json
+
+
+def refusal(api: Api, method: str, address: str, body: Any, status: int, type_: str) -> str:
+    answer = api.call(method, address, body)
+    assert (answer.status, answer.json["type"]) == (status, PREFIX + type_), answer.body
+    return str(answer.json["detail"])
+
+
+def reported(api: Api, type_: str, score: float | None, **configuration: Any) -> list[Any]:
+    sent = {"type": type_, "score": score, "configuration": configuration}
+    answer = api.call("POST", "/experiments/tuning/timeline", sent)
+    assert answer.status == 201, answer.body
+    found: list[Any] = answer.json["entries"]
+    return found
+
+
+def test_an_experiment_is_made_about_a_suite_listed_shown_changed_and_deleted(api: Api) -> None:
+    suite = api.call("POST", "/tool-suites", WEATHER_SUITE).json["id"]
+    one = made(api, name="Weather prompts", suite_id=suite, description="Which prompt?")
+    assert one["id"] == one["experiment_id"] == "Weather%20prompts"
+    assert (one["name"], one["suite_id"], one["suite_name"]) == ("Weather prompts", suite, "Weather API Suite")
+    assert [one[name] for name in ("baseline_eval_id", "baseline_score", "best_config", "evals")] == [
+        None,
+        None,
+        None,
+        [],
+    ]
+    assert api.get("/experiments") == {"experiments": [one]}
+    assert api.get(f"/experiments/{one['id']}") == one
+    changed = api.call("PUT", f"/experiments/{one['id']}", {"name": "prompts", "description": "The best one"}).json
+    assert changed == {
+        **one,
+        "id": "prompts",
+        "experiment_id": "prompts",
+        "name": "prompts",
+        "description": "The best one",
+    }
+    assert api.call("DELETE", "/experiments/prompts").json == {"deleted": 1, "traces_deleted": 0}
+    assert api.get("/experiments") == {"experiments": []}
+    assert "no experiment 'prompts'" in api.refused("/experiments/prompts", 404, "not-found")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "type_", "said"),
+    [
+        ({}, 400, "invalid-parameter", "name"),
+        ({"name": " "}, 409, "not-possible", "expected at most 100 letters"),
+        ({"name": "-x"}, 409, "not-possible", "expected at most 100 letters"),
+        ({"name": "a  b"}, 409, "not-possible", "single spaces between them"),
+        ({"name": "live"}, 409, "not-possible", "is the name of what is judged elsewhere"),
+        ({"name": "taken"}, 409, "not-possible", "there is an experiment 'taken' already"),
+        ({"name": "x", "suite_id": "none"}, 404, "not-found", "there is no suite 'none'"),
+        ({"name": "x", "baseline_eval_id": "none"}, 404, "not-found", "no eval 'none'"),
+        ({"name": "x", "description": "a\0b"}, 409, "not-possible", "none of them NUL"),
+        ({"name": "x", "suite": "y"}, 400, "invalid-parameter", "suite: is not a parameter"),
+    ],
+)
+def test_what_cannot_be_made_is_told_in_a_sentence(api: Api, body: Any, status: int, type_: str, said: str) -> None:
+    made(api, name="taken")
+    assert said in refusal(api, "POST", "/experiments", body, status, type_)
+    assert len(api.get("/experiments")["experiments"]) == 1
+
+
+def test_the_timeline_has_evals_with_their_score_delta_and_configuration(api: Api, engine: Engine) -> None:
+    ran(engine, "tuning/1", ["pass", "fail"], 1)
+    ran(engine, "tuning/2", ["pass", "pass"], 2)
+    ran(engine, "tuning/3", ["pass", "fail", "fail", "fail"], 3)
+    tool_eval(engine, "aaaaaaaaaaaa", ["tuning/1", "tuning/2"], ["cloud::large", "cloud::small"], 1)
+    tool_eval(engine, "bbbbbbbbbbbb", ["tuning/3"], ["cloud::large"], 3)
+    found = api.get("/experiments/tuning/timeline")
+    assert found["baseline"] == {"eval_id": "aaaaaaaaaaaa", "score": 0.75}  # the mean of 0.5 and 1
+    first, second = found["entries"]
+    assert (first["type"], first["id"], first["score"], first["delta"]) == ("eval", "aaaaaaaaaaaa", 0.75, 0.0)
+    assert (first["is_baseline"], first["is_best"], first["runs"]) == (True, True, ["tuning/1", "tuning/2"])
+    assert first["config_summary"] == 'models ["cloud::large","cloud::small"], temperature 0.0, tool_choice required'
+    assert first["timestamp"] < second["timestamp"]
+    assert (second["score"], second["delta"], second["is_best"]) == (0.25, -0.5, False)
+    best = {"models": ["cloud::large", "cloud::small"], "temperature": 0.0, "tool_choice": "required"}
+    assert found["best"] == {"score": 0.75, "source": "eval", "source_id": "aaaaaaaaaaaa", "config": best}
+
+
+@pytest.mark.parametrize("field", ["eval_id", "eval_run_id", "baseline_eval_id"])
+def test_a_pinned_eval_is_what_the_others_are_measured_against(api: Api, engine: Engine, field: str) -> None:
+    ran(engine, "tuning/1", ["pass", "fail"], 1)
+    ran(engine, "tuning/2", ["pass", "pass"], 2)
+    tool_eval(engine, "bbbbbbbbbbbb", ["tuning/2"], ["cloud::large"], 2)
+    address = "/experiments/tuning/baseline"
+    pinned = api.call("PUT", address, {field: "bbbbbbbbbbbb"}).json
+    assert pinned == {"experiment_id": "tuning", "baseline_eval_id": "bbbbbbbbbbbb", "baseline_score": 1.0}
+    assert [item["delta"] for item in api.get("/experiments/tuning/timeline")["entries"]] == [-0.5, 0.0]
+    assert api.get("/experiments/tuning")["pinned"]
+    assert api.call("PUT", address, {field: None}).json["baseline_eval_id"] == "tuning/1"
+
+
+def test_an_eval_that_was_there_before_can_be_the_baseline_of_another_experiment(api: Api, engine: Engine) -> None:
+    ran(engine, "earlier/1", ["pass", "fail"], 1, experiment="earlier")
+    one = made(api, baseline_eval_id="earlier/1")
+    assert (one["baseline_eval_id"], one["baseline_score"], one["evals"]) == ("earlier/1", 0.5, [])
+    ran(engine, "tuning/1", ["pass", "pass"], 2)
+    (entry,) = api.get("/experiments/tuning/timeline")["entries"]
+    assert (entry["id"], entry["delta"], entry["is_baseline"]) == ("tuning/1", 0.5, False)
+
+
+def test_only_an_eval_of_the_same_suite_with_a_score_can_be_pinned(api: Api, engine: Engine) -> None:
+    suite = api.call("POST", "/tool-suites", WEATHER_SUITE).json["id"]
+    made(api, suite_id=suite)
+    ran(engine, "tuning/1", ["pass"], 1, state="failed", problem="x")
+    ran(engine, "tuning/2", ["pass"], 1)
+    tool_eval(engine, "bbbbbbbbbbbb", ["tuning/2"], ["cloud::large"], 2, suite="another")
+    for eval_id, said in (("tuning/1", "is failed"), ("bbbbbbbbbbbb", "is of the suite another")):
+        detail = refusal(api, "PUT", "/experiments/tuning/baseline", {"eval_id": eval_id}, 409, "not-possible")
+        assert said in detail
+        assert detail.endswith("nothing can be measured against it")
+    assert "no eval 'c'" in refusal(api, "PUT", "/experiments/tuning/baseline", {"eval_id": "c"}, 404, "not-found")
+    refusal(api, "PUT", "/experiments/tuning/baseline", {}, 400, "invalid-parameter")
+
+
+def test_tunes_and_judges_are_entries_and_the_best_of_a_tune_is_promoted(api: Api, engine: Engine) -> None:
+    ran(engine, "tuning/1", ["pass", "fail"], 1)
+    tune, promoted = reported(api, "param_tune", 0.8, temperature=0.2, tool_choice="auto")
+    assert (tune["type"], tune["score"], tune["delta"], tune["is_best"]) == ("param_tune", 0.8, 0.3, True)
+    assert tune["config_summary"] == "temperature 0.2, tool_choice auto"
+    assert (promoted["type"], promoted["promoted_from"], promoted["is_best"]) == ("eval", tune["id"], False)
+    assert [promoted[name] for name in ("score", "delta", "configuration")] == [0.8, 0.3, tune["configuration"]]
+    (judge,) = reported(api, "judge", 0.95, grade="A")
+    assert (judge["delta"], judge["is_best"]) == (None, False)
+    better, _ = reported(api, "prompt_tune", 0.9, system_prompt="Always use\nthe tools.")
+    assert better["config_summary"] == "system_prompt Always use the tools."
+    worse, _ = reported(api, "prompt_tune", 0.9, system_prompt="as good, not better")
+    assert not worse["is_best"]
+    (without,) = reported(api, "param_tune", None)
+    found = api.get("/experiments/tuning/timeline")
+    assert [item["type"] for item in found["entries"]] == [
+        *("eval", "param_tune", "eval", "judge", "prompt_tune", "eval", "prompt_tune", "eval", "param_tune")
+    ]
+    assert (without["score"], without["delta"]) == (None, None)
+    best = {"system_prompt": "Always use\nthe tools."}
+    assert found["best"] == {"score": 0.9, "source": "prompt_tune", "source_id": better["id"], "config": best}
+    one = api.get("/experiments/tuning")
+    assert [one[f"best_{name}"] for name in ("score", "source", "source_id", "config")] == [*found["best"].values()]
+    assert one["baseline_eval_id"] == "tuning/1"  # a tune is none
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"type": "eval", "score": 0.5},
+        {"type": "param_tune", "score": 1.5},
+        {"type": "param_tune", "score": "x"},
+        {"score": 0.5},
+        {"type": "judge", "configuration": []},
+        {"type": "judge", "config": {}, "delta": 1},
+    ],
+)
+def test_an_entry_that_is_none_is_refused(api: Api, body: Any) -> None:
+    made(api)
+    refusal(api, "POST", "/experiments/tuning/timeline", body, 400, "invalid-parameter")
+    assert api.get("/experiments/tuning/timeline")["entries"] == []
+
+
+def test_entries_are_bounded_and_need_an_experiment(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {"type": "judge", "score": 0.5}
+    assert "no experiment 'none'" in refusal(api, "POST", "/experiments/none/timeline", body, 404, "not-found")
+    made(api)
+    long = {**body, "configuration": {"x": "y" * 100_000}}
+    assert "at most 100000" in refusal(api, "POST", "/experiments/tuning/timeline", long, 409, "not-possible")
+    monkeypatch.setattr("tracegrade.history.experiment_entries.MOST_ENTRIES", 1)
+    reported(api, "judge", 0.5)
+    assert "the most there may be" in refusal(api, "POST", "/experiments/tuning/timeline", body, 409, "not-possible")
+
+
+def test_deleting_an_experiment_deletes_its_entries_and_runs(api: Api, engine: Engine) -> None:
+    ran(engine, "tuning/1", ["pass", "fail"], 1)
+    made(api, name="other")
+    reported(api, "param_tune", 0.8)
+    assert api.call("DELETE", "/experiments/tuning").json == {"deleted": 1, "traces_deleted": 2}
+    with engine.connect() as connection:
+        assert connection.execute(select(func.count()).select_from(experiment_entries)).scalar() == 0
+    assert [item["name"] for item in api.get("/experiments")["experiments"]] == ["other"]
+
+
+def test_an_experiment_that_a_person_made_stays_when_its_first_run_stored_nothing(api: Api, engine: Engine) -> None:
+    made(api)
+    with engine.begin() as connection:
+        save_experiment(connection, Experiment("default", "of-a-run", START_NS, None, 0))
+        save_experiment(connection, Experiment("default", "of-a-tool", START_NS, None, 0))
+    sent = {"type": "judge", "score": 1}
+    assert api.call("POST", "/experiments/of-a-tool/timeline", sent).status == 201
+    for name in ("tuning", "of-a-run", "of-a-tool"):
+        ran(engine, f"{name}/1", [], 1, experiment=name, state="incomplete")
+        with engine.begin() as connection:
+            take_back_run(connection, "default", f"{name}/1")
+    assert [item["name"] for item in api.get("/experiments")["experiments"]] == ["of-a-tool", "tuning"]
+
+
+def test_it_is_renamed_with_its_runs_and_entries_and_not_while_one_is_written(api: Api, engine: Engine) -> None:
+    ran(engine, "tuning/1", ["pass"], 1)
+    reported(api, "param_tune", 0.8)
+    ran(engine, "tuning/2", ["pass"], 2, state="incomplete")
+    assert "run tuning/2" in refusal(api, "PUT", "/experiments/tuning", {"name": "new"}, 409, "not-possible")
+    ran(engine, "tuning/2", ["pass"], 2)
+    with engine.begin() as connection:
+        add_job(connection, Job(tenant="default", id="c", request={"experiment": "tuning"}, created_ns=1))
+    assert "job c" in refusal(api, "PUT", "/experiments/tuning", {"name": "new"}, 409, "not-possible")
+    assert "taken" not in refusal(api, "PUT", "/experiments/tuning", {"name": "tuning/1"}, 409, "not-possible")
+    assert api.call("PUT", "/experiments/tuning", {"description": "x"}).status == 200
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM jobs")
+    assert api.call("PUT", "/experiments/tuning", {"name": "new"}).json["evals"] == ["tuning/1", "tuning/2"]
+    assert len(api.get("/experiments/new/timeline")["entries"]) == 4
+
+
+def test_another_tenant_sees_and_changes_nothing_of_it(api: Api) -> None:
+    made(api)
+    reported(api, "judge", 0.5)
+    elsewhere = "?tenant=other"
+    assert api.get(f"/experiments{elsewhere}") == {"experiments": []}
+    for method, address, body in (
+        ("GET", "", None),
+        ("PUT", "", {"description": "x"}),
+        ("DELETE", "", None),
+        ("GET", "/timeline", None),
+        ("POST", "/timeline", {"type": "judge"}),
+        ("PUT", "/baseline", {"eval_id": None}),
+    ):
+        assert api.call(method, f"/experiments/tuning{address}{elsewhere}", body).status == 404
+    assert len(api.get("/experiments/tuning/timeline")["entries"]) == 1
+
+
+def test_the_command_line_shows_entries_between_the_runs(api: Api, engine: Engine) -> None:
+    ran(engine, "tuning/1", ["pass", "fail"], 1)
+    tune, _ = reported(api, "param_tune", 0.8, temperature=0.2)
+    lines = api.command("experiments", "timeline", "tuning")
+    assert [(line.get("run"), line.get("type"), line["score"], line["delta"]) for line in lines] == [
+        ("tuning/1", None, 0.5, 0.0),
+        (None, "param_tune", 0.8, 0.3),
+        (None, "eval", 0.8, 0.3),
+    ]
+    assert (lines[1]["entry"], lines[2]["promoted_from"]) == (tune["id"], tune["id"])
+    arguments = ["--data-dir", api.site.config.data_dir]
+    shown = CliRunner().invoke(main, ["experiments", "timeline", "tuning", *arguments], env={"COLUMNS": "160"}).stdout
+    rows = [line.split()[2:] for line in shown.splitlines() if "0.8000" in line]
+    assert rows[0] == ["param_tune", "0.8000", "+0.3000", "★", "temperature", "0.2"]
+    assert rows[1] == ["eval,", "promoted", "from", "the", "tune", "0.8000", "+0.3000", "temperature", "0.2"]
+    best = CliRunner().invoke(main, ["experiments", "best", "tuning", *arguments]).stdout
+    assert best.splitlines()[-1] == "Better is what a param_tune reported, score 0.8000: temperature 0.2"
