@@ -92,3 +92,15 @@ def test_every_expected_output_is_justified(score: Any, call: Any) -> None:
         "0 of 3 expected calls made with the expected output; not called often enough: b; "
         "not as expected: a_0 output.status (different), a_1 output (different)."
     )
+
+
+def test_a_subset_has_the_expected_members_whatever_else_there_is(score: Any, call: Any) -> None:
+    criteria = _expect(("a", {"status": "ok", "n": {"$gte": 1}}), ("b", "done"))
+    calls = [call("a", output='{"status": "ok", "n": 2, "eta": 3}'), call("b", output="done")]
+    assert score("tool-call-output", criteria, calls).score == 0.5
+    assert score("tool-call-output", criteria, calls, subset=True).score == 1.0
+    calls[0].output = {"status": "ok", "eta": 3}
+    lacking = score("tool-call-output", criteria, calls, subset=True)
+    assert lacking.score == 0.5
+    assert "a_0 output.n (missing)" in lacking.explanation
+    assert "eta" not in lacking.explanation

@@ -64,11 +64,11 @@ def expected_arguments(names: Sequence[str], args: Expected, *, partly: bool = F
     return ExpectedCall(names, args.source, differ=differ)
 
 
-def expected_output(name: str, output: ExpectedOutput) -> ExpectedCall:
-    """A call that is expected to give this output."""
+def expected_output(name: str, output: ExpectedOutput, *, partly: bool = False) -> ExpectedCall:
+    """A call that is expected to give this output; `partly`: further members do not matter."""
 
     def differ(evidence: Evidence, position: int, work: Work) -> Iterator[Difference]:
-        return output_differences(output, evidence, position, work)
+        return output_differences(output, evidence, position, work, partly=partly)
 
     return ExpectedCall([name], output=output.source, differ=differ)
 
@@ -78,18 +78,20 @@ def reference_calls(references: Iterable[ReferenceCall] | None, *, in_order: boo
     return ExpectedCalls([expected_arguments([call.name], call.args) for call in references or ()], in_order)
 
 
-def output_differences(expected: ExpectedOutput, evidence: Evidence, position: int, work: Work) -> Iterator[Difference]:
+def output_differences(
+    expected: ExpectedOutput, evidence: Evidence, position: int, work: Work, *, partly: bool = False
+) -> Iterator[Difference]:
     """Where the output of the call at `position` is not as expected, and what was looked up for that.
 
     Raises:
         EvaluatorError: ``work_bound``.
     """
     actual = ActualOutput(evidence, position)
-    if expected.equals(actual, work):
+    if expected.equals_within(actual, work) if partly else expected.equals(actual, work):
         return
     criterion = expected.as_value()
     if criterion is None:
         lookups = tuple(expected.lookups(work))
         yield Difference((), "different", expected=expected.source, found=actual.value, lookups=lookups)
     else:
-        yield from differences(criterion, actual.decoded(work), work)
+        yield from differences(criterion, actual.decoded(work), work, partly=partly)

@@ -6,7 +6,14 @@ from typing import Annotated, TypeAlias
 from pydantic import WithJsonSchema
 
 from tracegrade.evaluate.criteria.compile import compile_value
-from tracegrade.evaluate.criteria.expected import Criterion, Difference, Expected, LiteralValue, differences
+from tracegrade.evaluate.criteria.expected import (
+    Criterion,
+    Difference,
+    Expected,
+    ExpectedObject,
+    LiteralValue,
+    differences,
+)
 from tracegrade.evaluate.criteria.field_types import as_written, compiled_by
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.json_values import decoded, decoded_container, scalar_text
@@ -85,14 +92,26 @@ class ExpectedOutput(Criterion):
             return self.source == scalar_text(actual.value)
         return (value := self.as_value()) is not None and value.matches(actual.decoded(work), work)
 
-    def differences(self, actual: ActualOutput, work: Work) -> Iterator[Difference]:
-        """Where `actual` is not what was expected.
+    def equals_within(self, actual: ActualOutput, work: Work) -> bool:
+        """Whether `actual` has the expected members, whatever else it has; what is no object is compared whole.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        value = self.as_value()
+        if value is None or not isinstance(members := value.opened(), ExpectedObject):
+            return self.equals(actual, work)
+        found = actual.decoded(work)
+        return isinstance(found, dict) and members.matches_within(found, work)
+
+    def differences(self, actual: ActualOutput, work: Work, *, partly: bool = False) -> Iterator[Difference]:
+        """Where `actual` is not what was expected; with `partly`, further members are as expected.
 
         Raises:
             EvaluatorError: ``work_bound``.
         """
         if (value := self.as_value()) is not None:
-            return differences(value, actual.decoded(work), work)
+            return differences(value, actual.decoded(work), work, partly=partly)
         return differences(LiteralValue(self.source or ""), actual.value, work)
 
     def parts(self) -> Iterable[Expected]:

@@ -13,7 +13,6 @@ from pydantic import Discriminator, Field, Tag
 
 from tracegrade.display import json_text
 from tracegrade.evaluate.compare.outputs import ActualOutput, ActualOutputs, Output
-from tracegrade.evaluate.criteria.expected import ExpectedObject
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNames, listed_names
@@ -78,11 +77,7 @@ class Where(ParameterModel):
             return True
         if not is_readable(call, "output"):
             return None
-        wanted = self.output.as_value()
-        if wanted is not None and isinstance(members := wanted.opened(), ExpectedObject):
-            value = output.decoded(work)
-            return isinstance(value, dict) and members.matches_within(value, work)
-        return self.output.equals(output, work)
+        return self.output.equals_within(output, work)
 
 
 class ToolWhere(ParameterModel):

@@ -7,30 +7,34 @@ Nothing expected and nothing called is 1, only one of them empty is 0.
 
 Outputs are compared whole. A text equals the same text, and a number, true or false that was written so; a text that
 is the JSON of an object or a list also equals any output of the same value, and an expected value that is no text also
-equals an output that is its JSON text. An absent or null output reads as the empty text, expected or found.
+equals an output that is its JSON text. An absent or null output reads as the empty text, expected or found. With
+``subset``, an object may have further members than the expected ones; nested values are still compared whole.
 """
 
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
 from typing import Annotated
 
 from pydantic import Field
 
-from tracegrade.evaluate.compare.assignment import pair_first, pair_in_turn
+from tracegrade.evaluate.compare.assignment import Matches, pair_first, pair_in_turn
 from tracegrade.evaluate.compare.call_by_call import Compared, Comparison, CompiledCalls
 from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, expected_output
 from tracegrade.evaluate.compare.outputs import ActualOutput, ActualOutputs, Output
+from tracegrade.evaluate.criteria.expected import Difference
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.criteria.value_modes import ComparedValues
 from tracegrade.evaluate.evaluator import Evaluator, calls_named
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.wording import OutputExcerpts
+from tracegrade.evaluate.work import Work
 
 
 class CallWithOutput(ParameterModel):
     """One call and its output."""
 
     name: Annotated[str, Field(description="The tool.")]
-    output: Annotated[Output, Field(description="What it gives: a value or a matcher, compared whole.")]
+    output: Annotated[Output, Field(description="What it gives: a value or a matcher.")]
 
 
 class Criteria(ComparedValues):
@@ -40,14 +44,24 @@ class Criteria(ComparedValues):
 
     @cached_property
     def expected(self) -> CompiledCalls[ActualOutput]:
-        """The calls and their outputs."""
+        """The calls, with these outputs."""
         outputs = [call.output for call in self.tool_outputs]
-        return CompiledCalls(
-            [call.name for call in self.tool_outputs],
-            [each.text for each in outputs],
-            [each.equals for each in outputs],
-            [each.differences for each in outputs],
-        )
+        return self._compared_by([each.equals for each in outputs], [each.differences for each in outputs])
+
+    @cached_property
+    def at_least(self) -> CompiledCalls[ActualOutput]:
+        """The calls, with outputs that have these members at least."""
+        outputs = [call.output for call in self.tool_outputs]
+        differ = [partial(each.differences, partly=True) for each in outputs]
+        return self._compared_by([each.equals_within for each in outputs], differ)
+
+    def _compared_by(
+        self,
+        wanted: Sequence[Matches[ActualOutput]],
+        differ: Sequence[Callable[[ActualOutput, Work], Iterator[Difference]]],
+    ) -> CompiledCalls[ActualOutput]:
+        calls = self.tool_outputs
+        return CompiledCalls([call.name for call in calls], [call.output.text for call in calls], wanted, differ)
 
 
 class Settings(NotedSettings):
@@ -56,6 +70,7 @@ class Settings(NotedSettings):
     strict: Annotated[bool, Field(description="The calls of each tool in this order; 1 when all equal, else 0.")] = (
         False
     )
+    subset: Annotated[bool, Field(description="Objects may have further members than the expected ones.")] = False
     default_evaluation_criteria: DefaultCriteria[Criteria] = None
 
 
@@ -64,12 +79,14 @@ _COMPARED = Compared("explained_tool_calls_outputs", "output", "output", OutputE
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     pair = pair_in_turn if settings.strict else pair_first
-    comparison = Comparison(_COMPARED, evidence, criteria.expected, ActualOutputs(evidence))
+    expected = criteria.at_least if settings.subset else criteria.expected
+    comparison = Comparison(_COMPARED, evidence, expected, ActualOutputs(evidence))
     return comparison.score(pair, all_or_nothing=settings.strict)
 
 
 def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
-    return ExpectedCalls([expected_output(call.name, call.output) for call in criteria.tool_outputs])
+    partly = settings.subset
+    return ExpectedCalls([expected_output(call.name, call.output, partly=partly) for call in criteria.tool_outputs])
 
 
 EVALUATOR = Evaluator(
