@@ -188,6 +188,53 @@ def test_the_command_makes_the_traces_and_its_failure_is_one(job: Job, tmp_path:
     assert job.run(command="false | true", **options) == 1, job.log
 
 
+SENDS = """\
+import os, sys
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+for path in sorted(Path(sys.argv[1]).iterdir()):
+    address = os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] + "/v1/traces"
+    sent = Request(address, path.read_bytes(), {"Content-Type": "application/x-protobuf"})
+    urlopen(sent, timeout=20).close()
+"""
+
+
+def sending(job: Job, folder: Path, good: int, bad: int) -> str:
+    """A command that sends so many traces, as an agent's tests would; none of them is in the checkout."""
+    (job.temporary / "agent.py").write_text(SENDS)
+    (folder / "sent").mkdir(exist_ok=True)
+    for number in range(1, 1 + good + bad):
+        (folder / "sent" / f"{number:04d}").write_bytes(_trace(number, *(BAD if number <= bad else GOOD)))
+    return f"'{sys.executable}' '{job.temporary}/agent.py' '{folder}/sent'"
+
+
+def test_what_the_command_sends_is_judged_where_there_are_no_files(job: Job, tmp_path: Path) -> None:
+    command = sending(job, tmp_path, 97, 3)
+    options = {"sources": "", "rules": RULES, "version": "installed"}
+    assert job.run(command=command, fail_under="0.9", margin="0.1", **options) == 0, job.log
+    assert (job.output("gate"), "97.0%" in job.summary) == ("pass", True)
+    assert "against A `the base branch`" in job.summary
+    sending(job, tmp_path, 70, 30)
+    assert job.run(command=command, sarif="out.sarif", **options) == 1, job.log
+    assert job.output("gate") == "fail"
+    assert "fail: worse than the base branch (-28.00 points" in job.summary
+    assert '"ruleId":"create-before-check"' in (job.folder / "out.sarif").read_text().replace(" ", "")
+
+
+def test_a_command_that_fails_or_sends_nothing_is_no_pass(job: Job, tmp_path: Path) -> None:
+    options = {"sources": "", "rules": RULES, "version": "installed", "base": ""}
+    failing = sending(job, tmp_path, 100, 0) + "; exit 3"
+    assert job.run(command=failing, fail_under="0.9", **options) == 3, job.log
+    assert "::error::the command ended with exit code 3" in job.log
+    assert (job.output("gate"), "100.0%" in job.summary) == ("", True)
+    assert job.run(command="true", **options) == 3, job.log
+    assert job.output("gate") == "cannot_tell"
+    assert "no span came from the command" in (job.folder / job.output("comment")).read_text()
+    assert job.run(**options) == 2, job.log
+    assert "expected 'sources', or a 'command'" in job.log
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in ACTION["inputs"] if name not in ("command", "version")])
 def test_nothing_in_an_input_is_run(job: Job, name: str) -> None:

@@ -125,6 +125,22 @@ def test_a_report_has_a_file_of_its_own_and_the_run_is_stored(rule: str, tmp_pat
     assert "Stored as run prompts/1 of experiment prompts: 1 trace" in done.stderr
 
 
+def test_the_traces_that_came_are_kept_where_that_is_asked_for(rule: str, tmp_path: Path) -> None:
+    saved = tmp_path / "a" / "traces"
+    options = ("--rules", rule, *GATE, "--save-traces", str(saved))
+    assert check(*options, "--", PYTHON, "-c", AGENT, "http", "0", *OUT_OF_ORDER).returncode == 1
+    words = [PYTHON, "-m", "tracegrade", "replay", str(saved), "--rules", rule, *GATE]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, "Gate failed: 1 rule under 1" in done.stderr) == (1, True), done.stderr
+    done = check(*options, "--", PYTHON, "-c", AGENT, "http", "0", *IN_ORDER)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"--save-traces {saved}: is not empty" in done.stderr
+    file = tmp_path / "file"
+    file.touch()
+    done = check("--rules", rule, "--save-traces", str(file / "x"), "--", PYTHON, "-c", "")
+    assert (done.returncode, "Not a directory" in done.stderr) == (2, True), done.stderr
+
+
 SHOWS_ENVIRONMENT = """\
 import json, os
 print(json.dumps({name: value for name, value in os.environ.items() if name.startswith("OTEL_")}))

@@ -3,7 +3,8 @@
 import shlex
 import sys
 import tempfile
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -42,6 +43,13 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write the results to this file, instead of standard output after what the command writes there.",
 )
+@click.option(
+    "--save-traces",
+    "saved",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Keep the traces that came in this folder, which must be empty: files that 'replay' and 'baseline save' read.",
+)
 @reports_errors
 def command(
     words: tuple[str, ...],
@@ -54,6 +62,7 @@ def command(
     config: "Config",
     output_format: str,
     output: TextIO | None,
+    saved: Path | None,
 ) -> None:
     """Run COMMAND, such as an agent's tests, and judge the traces that it sends; as 'replay' judges stored ones.
 
@@ -69,8 +78,8 @@ def command(
     text = shlex.join(words)
     run = asked_run(experiment, run_name, labels, text, asked.selection, asked.rule_set, config)
     own_code = 0
-    with tempfile.TemporaryDirectory(prefix="tracegrade-check-") as folder:
-        received = Received(Path(folder))
+    with _folder(saved) as folder:
+        received = Received(folder)
 
         def gather() -> tuple[str, ...]:
             nonlocal own_code
@@ -85,3 +94,20 @@ def command(
         with redirect_stdout(output or sys.stdout):
             code = judged_as_asked(asked, gather, text, run, run_name)
     sys.exit(own_code or code)
+
+
+@contextmanager
+def _folder(saved: Path | None) -> Iterator[Path]:
+    """The empty folder for what comes: that which is asked for, else one that is gone after it."""
+    if saved is None:
+        with tempfile.TemporaryDirectory(prefix="tracegrade-check-") as folder:
+            yield Path(folder)
+        return
+    try:
+        saved.mkdir(parents=True, exist_ok=True)
+        is_empty = not any(saved.iterdir())
+    except OSError as error:
+        raise click.UsageError(f"--save-traces {saved}: {error.strerror}") from None
+    if not is_empty:
+        raise click.UsageError(f"--save-traces {saved}: is not empty, and what is there would be judged, too")
+    yield saved
