@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
 from pipeline.harness import Content, log_payload, log_records_of, payload, spans_of
@@ -35,6 +36,7 @@ class Came(NamedTuple):
     contents: Sequence[Content]
     tenant: str = "default"
     service: str = "shop"
+    release: str = ""
 
 
 def with_(span: OtlpSpan, **attributes: str) -> OtlpSpan:
@@ -46,6 +48,14 @@ def with_(span: OtlpSpan, **attributes: str) -> OtlpSpan:
     return made
 
 
+def _payload(spans: Sequence[OtlpSpan], request: Came) -> bytes:
+    made = ExportTraceServiceRequest.FromString(payload(spans, request.service))
+    if request.release:
+        attributes = made.resource_spans[0].resource.attributes
+        attributes.add(key="service.version").value.string_value = request.release
+    return made.SerializeToString()
+
+
 def journalled(data_dir: Path, came: Iterable[Came], **settings: Any) -> list[Record]:
     """Write requests into the journal; gives its records."""
     now = [START_S]
@@ -54,7 +64,7 @@ def journalled(data_dir: Path, came: Iterable[Came], **settings: Any) -> list[Re
     for request in came:
         now[0] = START_S + request.at_s
         spans, logs = spans_of(request.contents), log_records_of(request.contents)
-        made = ((Signal.TRACES, spans, payload(spans, request.service)), (Signal.LOGS, logs, log_payload(logs)))
+        made = ((Signal.TRACES, spans, _payload(spans, request)), (Signal.LOGS, logs, log_payload(logs)))
         for signal, items, data in made:
             if items:
                 journal.append(Entry(signal, Encoding.PROTOBUF, request.tenant, len(items), data)).result()

@@ -129,19 +129,13 @@ def test_what_other_rules_in_force_had_kept_is_judged(tmp_path: Path) -> None:
     assert found_now["rules"][0]["after"]["fail"] == 5
 
 
-def test_rules_of_sessions_are_named_and_left_alone(data_dir: Path) -> None:
-    rules = write_rule(data_dir / "of-sessions", RULE + "scope: session\n")
-    result = run(data_dir, "rules", "backtest", str(rules), *SINCE)
-    assert result.exit_code == 0
-    assert "order-checked: left alone, it judges sessions" in result.stdout
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["rules", "--since", "2999-01-01"], 2, "--since is in the future"),
         (["rules", "--since", "2026-01-02", "--until", "2026-01-01"], 2, "--since is not before --until"),
         (["rules", "--since", "2020-01-01", "--until", "2020-01-02"], 3, "no trace between"),
+        (["of-sessions", *SINCE], 3, "no trace of a session between"),
         (["rules", *SINCE, "--rule", "order-chekced"], 2, "--rule order-chekced: no such rule here; did you mean"),
         (["nowhere", *SINCE], 2, "no such file or folder"),
         (["rules", *SINCE, "--against", "v1"], 2, "--against v1: no folder of this name"),
@@ -151,6 +145,7 @@ def test_what_cannot_be_tested_is_said_in_a_sentence(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str
 ) -> None:
     monkeypatch.chdir(data_dir)
+    write_rule(data_dir / "of-sessions", RULE + "scope: session\n")
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(data_dir.parent))
     result = run(data_dir, "rules", "backtest", *arguments)
     assert result.exit_code == code, result.output

@@ -98,14 +98,6 @@ def test_what_the_store_did_not_keep_is_left_out(data_dir: Path) -> None:
     )
 
 
-def test_rules_of_sessions_are_named_and_not_judged(data_dir: Path) -> None:
-    of_session = RULE.replace("order-checked", "of-session").replace("level: high", "level: high\nscope: session")
-    (data_dir / "session.rule.yaml").write_text(of_session)
-    found = rejudged(data_dir, "--rules", str(data_dir / "session.rule.yaml"))
-    assert [rule["rule_id"] for rule in found["rules"]] == ["order-checked"]
-    assert found["notes"] == ["not judged again, since they judge sessions: of-session"]
-
-
 def test_the_rules_in_force_judge_without_a_path(data_dir: Path) -> None:
     config = data_dir / "config.yaml"
     config.write_text(f"rules: {{paths: [{data_dir / 'order.rule.yaml'}]}}\n")

@@ -70,6 +70,9 @@ def backtest_markdown(found: "Backtest", links: "Links") -> str:
 def notes(found: "Backtest") -> Iterator[str]:
     """What else is to be known: what was left out, and why."""
     yield from not_judged_notes(found.not_judged)
+    yield from not_judged_notes(found.sessions_not_judged, "session")
+    if found.sessions_not_stored:
+        yield f"{count(found.sessions_not_stored, 'session')} not stored: no rule judged them when they came"
     for rule_id, reason in found.left_alone.items():
         yield f"{rule_id}: left alone, it {reason}"
     if found.gone:
@@ -102,7 +105,11 @@ def _what(found: "Backtest") -> str:
     which = "what was judged live" if found.against == "live" else found.against
     times = f"{time_text(found.since_ns)} to {time_text(found.until_ns)} (UTC)"
     rules = count(len(found.changes), "changed rule")
-    return f"{rules} on {count(found.traces, 'stored trace')} from {times}, against {which}"
+    judged = [
+        *([count(found.traces, "stored trace")] if found.traces or not found.sessions else []),
+        *([count(found.sessions, "stored session")] if found.sessions else []),
+    ]
+    return f"{rules} on {' and '.join(judged)} from {times}, against {which}"
 
 
 def _rule_row(change: "RuleChange") -> list[str]:

@@ -99,20 +99,22 @@ def compare_rejudged(
             raise CompareError(f"{side.text}: {_why_nothing(found)}")
         reads.append(read)
         levels |= _levels(found.chosen.values())
-        notes += [f"{name}: {text}" for text in not_judged_notes(found.not_judged)]
-    of_sessions = [rule.id for rule in by.rule_set.rules if rule.scope == "session"]
-    if of_sessions:
-        notes.append(f"not judged again, since they judge sessions: {', '.join(of_sessions)}")
+        for missed, what in ((found.not_judged, "trace"), (found.sessions_not_judged, "session")):
+            notes += [f"{name}: {text}" for text in not_judged_notes(missed, what)]
     about = _About(levels, by.rule_set.paths, notes)
     return _of_results(connection, (a, b), (reads[0], reads[1]), wanted, about, progress)
 
 
 def _why_nothing(found: Rejudged) -> str:
-    missed = found.not_judged
-    if missed.traces and not found.rows:
-        which = f"any of its {count(missed.traces, 'trace')}"
-        return f"the store did not keep what the rules read of {which}, and {missed.why}"
-    return f"no rule matches any of its {count(len(found.rows), 'stored trace')}"
+    for missed, what in ((found.not_judged, "trace"), (found.sessions_not_judged, "session")):
+        if missed.left_out and not found.rows:
+            which = f"any of its {count(missed.left_out, what)}"
+            return f"the store did not keep what the rules read of {which}, and {missed.why}"
+    sessions = sum(row.members is not None for row in found.rows)
+    traces = len(found.rows) - sessions
+    if not sessions:
+        return f"no rule matches any of its {count(traces, 'stored trace')}"
+    return f"no rule matches any of its {count(traces, 'stored trace')} and {count(sessions, 'session')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Judges the stored traces of a side again, so that both sides are judged by the same rules.
+"""Judges the stored traces and sessions of a side again, so that both sides are judged by the same rules.
 
-Traces are judged by themselves: rules of scope session, which need several, are left out. So is a trace of which the
-store did not keep what the rules read.
+A session is of the side that has its trace that came last, and of the release of its first trace, as where it was
+judged live. So a session that goes on from one side to the other counts once.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,10 +15,12 @@ from tracegrade.codec.json_text import rows_to_json
 from tracegrade.compare.sides import Side
 from tracegrade.extract.run_summaries import run_summaries
 from tracegrade.model.evaluation import Decision
-from tracegrade.pipeline.judged import Judged, JudgedTrace
+from tracegrade.model.session import Session, session_trace_id
+from tracegrade.pipeline.judged import Judged, JudgedSession
 from tracegrade.pipeline.packed import Kept, LeftOut, NotKept, release_of
 from tracegrade.pipeline.progress import Progress
-from tracegrade.pipeline.rejudge import KeptEnough, NotJudged, Rejudge, Rejudging
+from tracegrade.pipeline.rejudge import KeptEnough, NotJudged, RejudgeTraces, Rejudging
+from tracegrade.pipeline.rejudge_sessions import RejudgeSessions
 from tracegrade.pipeline.workers import ReplayJob
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rows import call_rows, run_rows
@@ -27,19 +29,21 @@ from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
 from tracegrade.store.sides import SideRow, SideSeries
 
 _RUN = "compare"
+_A_SESSION = "{}"  # `SideRow.members` of a session; which traces it has is not asked
 
 
 @dataclass(slots=True)
 class Rejudged:
-    """The traces of a side, their series by number, and what was left out: what rules read is not kept of it."""
+    """The traces and sessions of a side, their series by number, and what was left out, since too little was kept."""
 
     rows: list[SideRow] = field(default_factory=list)
     chosen: dict[int, SideSeries] = field(default_factory=dict)
     not_judged: NotJudged = field(default_factory=NotJudged)
+    sessions_not_judged: NotJudged = field(default_factory=NotJudged)
 
 
 class _JudgedAgain(NamedTuple):
-    """What a worker hands back of one trace; calls and runs as `SideRow` has them."""
+    """What a worker hands back of one trace or session; calls and runs as `SideRow` has them."""
 
     tenant: str
     trace_id: bytes
@@ -47,6 +51,7 @@ class _JudgedAgain(NamedTuple):
     complete: bool
     start_ns: int
     end_ns: int
+    members: str | None
     results: list["_Result"]
     tool_calls: str
     agent_runs: str
@@ -64,49 +69,55 @@ class _Result(NamedTuple):
 
 
 def rejudge(connection: Connection, side: Side, by: Rejudging, most: int, progress: Progress) -> Rejudged:
-    """Judge the newest traces of a side again, at most `most`; `progress` shows how far it is.
+    """Judge the newest traces of a side again, at most `most`, and its sessions; `progress` shows how far it is.
 
     Raises:
         WorkerEnded: a process that judges was killed, or crashed.
     """
     found = Rejudged()
     chosen = side.result_filter
-    enough = KeptEnough(by.rule_set, by.settings, rule_sets_so_far(connection))
-    job: ReplayJob[_JudgedAgain | LeftOut] = ReplayJob(
-        by.rule_paths,
-        by.semantic_model,
-        by.rule_set.hash,
-        _RUN,
-        by.settings.tool_aliases,
-        by.settings.prices,
-        partial(_shown, chosen.release),
-        kept=Kept(enough.says, partial(_left_out, chosen.release)),
-    )
+    of_any_service = replace(chosen, service=None)
     series_numbers: dict[SideSeries, int] = {}
-    again = Rejudge(connection, replace(chosen, service=None), by, job, by.rule_set)
-    for kept, judged in again.traces(f"{side.text}: traces judged", progress, most):
-        found.rows.append(_row(kept.number, judged, chosen, series_numbers))
+    if of_traces := by.only([rule.id for rule in by.rule_set.rules if rule.scope != "session"]):
+        traces = RejudgeTraces(connection, of_any_service, of_traces, _job(connection, chosen, of_traces))
+        for kept, judged in traces.traces(f"{side.text}: traces judged", progress, most):
+            found.rows.append(_row(kept.number, judged, chosen, series_numbers))
+        found.not_judged = traces.not_judged
+    if of_sessions := by.only([rule.id for rule in by.rule_set.rules if rule.scope == "session"]):
+        sessions = RejudgeSessions(connection, of_any_service, of_sessions, _job(connection, chosen, of_sessions))
+        for session, judged in sessions.sessions(f"{side.text}: sessions judged", progress):
+            found.rows.append(_row(session.number, judged, chosen, series_numbers))
+        found.sessions_not_judged = sessions.not_judged
     found.chosen = {number: series for series, number in series_numbers.items()}
-    found.not_judged = again.not_judged
     return found
 
 
+def _job(connection: Connection, chosen: ResultFilter, by: Rejudging) -> ReplayJob[_JudgedAgain | LeftOut]:
+    enough = KeptEnough(by.rule_set, by.settings, rule_sets_so_far(connection))
+    return by.job(_RUN, partial(_shown, chosen.release), Kept(enough.says, partial(_left_out, chosen.release)))
+
+
 def _shown(release: str | None, judged: Judged) -> _JudgedAgain | LeftOut:
-    """What is needed of a trace that was judged again: plain values, which a worker hands back."""
-    assert isinstance(judged, JudgedTrace)
-    trace, extraction = judged.trace, judged.judgement.extraction
-    if release is not None and extraction.release != release:
+    """What is needed of a trace or session that was judged again: plain values, which a worker hands back."""
+    of = judged.session if isinstance(judged, JudgedSession) else judged.judgement.extraction
+    if release is not None and release_of(of) != release:
         return LeftOut(chosen=False)
+    results = [result for decision in judged.decisions for result in _results(decision)]
+    if isinstance(of, Session):
+        own_id = session_trace_id(of.tenant, of.id)
+        return _JudgedAgain(of.tenant, own_id, of.id, of.complete, 0, 0, _A_SESSION, results, "[]", "[]")
+    trace = of.trace
     return _JudgedAgain(
         trace.tenant,
         trace.trace_id,
-        extraction.session,
+        of.session,
         trace.complete,
-        trace.spans[0].start_ns,
-        max(span.end_ns for span in trace.spans),
-        [result for decision in judged.decisions for result in _results(decision)],
-        rows_to_json(call_rows(extraction.calls)),
-        rows_to_json(run_rows(run_summaries(extraction))),
+        trace.start_ns,
+        trace.end_ns,
+        None,
+        results,
+        rows_to_json(call_rows(of.calls)),
+        rows_to_json(run_rows(run_summaries(of))),
     )
 
 
@@ -149,7 +160,7 @@ def _row(
         again.complete,
         again.start_ns,
         again.end_ns,
-        None,
+        again.members,
         rows_to_json(evaluations),
         rows_to_json(decisions),
         again.tool_calls,

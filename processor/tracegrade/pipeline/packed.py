@@ -115,3 +115,8 @@ def packed_trace(judged: JudgedTrace) -> PackedTrace:
 def release_of(found: Extraction | Session) -> str | None:
     """The release of a trace; of a session, that of its first trace."""
     return found.release if isinstance(found, Extraction) else found.parts[0].release
+
+
+def service_of(session: Session) -> str:
+    """The service of a session: that of its first trace."""
+    return session.parts[0].trace.resource.service

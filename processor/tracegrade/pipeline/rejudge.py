@@ -6,9 +6,9 @@ rules, the trace is read again from the journal, if that still holds it; else it
 
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -19,7 +19,8 @@ from tracegrade.display import count
 from tracegrade.extract.registry import in_force
 from tracegrade.journal.errors import JournalNotFound
 from tracegrade.pipeline.journal_traces import JournalTraces, WantedTrace
-from tracegrade.pipeline.packed import LeftOut, PackedTrace
+from tracegrade.pipeline.judged import Judged
+from tracegrade.pipeline.packed import Kept, LeftOut, PackedTrace
 from tracegrade.pipeline.progress import LookedThrough, Progress
 from tracegrade.pipeline.record_judge import attribute_filter_for
 from tracegrade.pipeline.workers import Packed, ReplayJob, shown_by_workers, shown_here
@@ -66,7 +67,8 @@ class KeptEnough:
 class Rejudging:
     """The rules that judge again, where they are, the settings that judging reads, and how many processes judge.
 
-    ``data_path`` is the folder whose journal may hold what the store did not keep.
+    ``data_path`` is the folder whose journal may hold what the store did not keep. ``read``: all rules whose attributes
+    must have been kept, where these are more.
     """
 
     rule_set: RuleSet
@@ -75,30 +77,48 @@ class Rejudging:
     settings: TracesSettings
     jobs: int
     data_path: Path
+    read: RuleSet | None = None
+
+    def only(self, rule_ids: Collection[str]) -> "Rejudging | None":
+        """By those rules alone; None when there are none."""
+        rules = self.rule_set.only(rule_ids)
+        return replace(self, rule_set=rules) if len(rules) else None
+
+    def job(self, run: str, show: Callable[[Judged], T], kept: Kept[T]) -> ReplayJob[T]:
+        """The job of judging so, whose results have the name of this `run`."""
+        return ReplayJob(
+            self.rule_paths,
+            self.semantic_model,
+            self.rule_set.hash,
+            run,
+            self.settings.tool_aliases,
+            self.settings.prices,
+            show,
+            [rule.id for rule in self.rule_set.rules],
+            kept,
+        )
 
 
 @dataclass(slots=True)
 class NotJudged:
-    """How many traces were not judged, since what rules read was not kept of them, and why.
+    """How many traces, or sessions, were not judged, since what rules read was not kept of them, and why.
 
     ``why`` says it of the journal, for people. ``damaged``: in which of them stored spans are damaged, and how.
     ``from_journal``: how many others could be judged, since the journal still held them.
     """
 
-    traces: int = 0
+    left_out: int = 0
     why: str = ""
     damaged: list[str] = field(default_factory=list)
     from_journal: int = 0
 
 
-def not_judged_notes(missed: NotJudged) -> Iterator[str]:
-    """What people have to know about traces that were not judged, or only from the journal."""
+def not_judged_notes(missed: NotJudged, what: str = "trace") -> Iterator[str]:
+    """What people have to know about traces, or sessions, that were not judged, or only from the journal."""
     if missed.from_journal:
-        yield f"{count(missed.from_journal, 'trace')} read from the journal: the store did not keep what the rules read"
-    if missed.traces:
-        yield (
-            f"{count(missed.traces, 'trace')} left out: the store did not keep what the rules read, and {missed.why}"
-        )
+        yield f"{count(missed.from_journal, what)} read from the journal: the store did not keep what the rules read"
+    if missed.left_out:
+        yield f"{count(missed.left_out, what)} left out: the store did not keep what the rules read, and {missed.why}"
     for text in missed.damaged[:MOST_NAMED]:
         yield f"damaged in the store, left out: {text}"
     if (more := len(missed.damaged) - MOST_NAMED) > 0:
@@ -106,7 +126,10 @@ def not_judged_notes(missed: NotJudged) -> Iterator[str]:
 
 
 class Rejudge(Generic[T]):
-    """Judges the stored traces of a run again. ``not_judged`` says which could not be, once all are done."""
+    """What judging the traces, or the sessions, of a run again have in common.
+
+    ``not_judged`` says which could not be, once all are done.
+    """
 
     def __init__(
         self,
@@ -114,7 +137,6 @@ class Rejudge(Generic[T]):
         chosen: ResultFilter,
         by: Rejudging,
         job: ReplayJob[T | LeftOut],
-        read: RuleSet,
     ) -> None:
         """Prepare.
 
@@ -123,14 +145,54 @@ class Rejudge(Generic[T]):
             chosen: which traces to read; `job` may leave out more.
             by: by what.
             job: shows what was judged; its ``kept`` gives `LeftOut`.
-            read: all rules whose attributes must have been kept.
         """
         self.not_judged = NotJudged()
-        self._connection = connection
-        self._chosen = chosen
-        self._by = by
-        self._job = job
-        self._filter = attribute_filter_for(read, by.settings)
+        self.connection = connection
+        self.chosen = chosen
+        self.by = by
+        self.job = job
+        self._filter = attribute_filter_for(by.read or by.rule_set, by.settings)
+
+    def journal(self) -> tuple[JournalTraces | None, str]:
+        """The journal, or why there is none."""
+        folder, run = self.by.data_path, self.chosen.run
+        if run != LIVE and sources_of(self.connection, run) != {_FROM_JOURNAL}:
+            return None, f"run {run} was not judged from a journal"
+        try:
+            return JournalTraces(folder, self.by.settings, self._filter), "the journal no longer holds them"
+        except JournalNotFound:
+            return None, f"there is no journal in {folder}"
+
+    def shown(self, items: Iterable[tuple[Item, Packed]]) -> Iterator[tuple[Item, T | LeftOut]]:
+        """Each item with what was shown of it."""
+        under_way: deque[Item] = deque()
+
+        def handed_over() -> Iterator[Packed]:
+            for item, packed in items:
+                under_way.append(item)
+                yield packed
+
+        by = self.by
+        if by.jobs == 1:
+            found = shown_here(handed_over(), self.job, by.rule_set)
+        else:
+            found = shown_by_workers(handed_over(), self.job, by.rule_set, by.jobs)
+        # In the order in which they were handed over.
+        return ((under_way.popleft(), shown) for shown in found)
+
+
+class RejudgeTraces(Rejudge[T]):
+    """Judges the stored traces of a run again."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        chosen: ResultFilter,
+        by: Rejudging,
+        job: ReplayJob[T | LeftOut],
+    ) -> None:
+        """As `Rejudge`."""
+        super().__init__(connection, chosen, by, job)
         self._lacking = array("q")
         self._problems: dict[int, Sequence[str]] = {}
 
@@ -145,11 +207,11 @@ class Rejudge(Generic[T]):
         Raises:
             WorkerEnded: as `shown_by_workers`.
         """
-        looked = LookedThrough(numbers_of(self._connection, self._chosen), most)
+        looked = LookedThrough(numbers_of(self.connection, self.chosen), most)
         done = 0
-        kept = ((kept._replace(spans=b""), _packed(kept)) for kept in kept_traces(self._connection, self._chosen))
+        kept = ((kept._replace(spans=b""), packed(kept)) for kept in kept_traces(self.connection, self.chosen))
         with progress(label, looked.total) as advance:
-            for trace, shown in self._shown(kept):
+            for trace, shown in self.shown(kept):
                 advance(looked.steps_to(trace.number, done))
                 if not isinstance(shown, LeftOut):
                     done += 1
@@ -177,23 +239,23 @@ class Rejudge(Generic[T]):
         if not lacking:
             return
         missed = self.not_judged
-        missed.traces = len(lacking)
-        journal, missed.why = self._journal()
+        missed.left_out = len(lacking)
+        journal, missed.why = self.journal()
         if journal is not None:
             with closing(journal):
-                for trace, shown in self._shown(self._of_journal(journal, progress)):
+                for trace, shown in self.shown(self._of_journal(journal, progress)):
                     if not isinstance(shown, LeftOut):
                         yield trace, shown
                     elif shown.chosen:
                         continue
-                    missed.traces -= 1  # or it is not of the chosen agent or release, which was not known before
+                    missed.left_out -= 1  # or it is not of the chosen agent or release, which was not known before
                     self._problems.pop(trace.number, None)
         missed.damaged = [text for texts in self._problems.values() for text in texts]
 
     def _of_journal(self, journal: JournalTraces, progress: Progress) -> Iterator[tuple[KeptTrace, PackedTrace]]:
         """The noted traces, as the journal still holds them."""
         for begin in range(0, len(self._lacking), _TOGETHER):
-            found = kept_heads(self._connection, self._lacking[begin : begin + _TOGETHER])
+            found = kept_heads(self.connection, self._lacking[begin : begin + _TOGETHER])
             heads = {head.kept.number: head for head in found}
             wanted = [
                 WantedTrace(number, head.kept.trace, head.last_position)
@@ -204,33 +266,7 @@ class Rejudge(Generic[T]):
                 for packed in journal.read(wanted, advance):
                     yield heads[packed.number].kept, packed
 
-    def _journal(self) -> tuple[JournalTraces | None, str]:
-        """The journal, or why there is none."""
-        folder, run = self._by.data_path, self._chosen.run
-        if run != LIVE and sources_of(self._connection, run) != {_FROM_JOURNAL}:
-            return None, f"run {run} was not judged from a journal"
-        try:
-            return JournalTraces(folder, self._by.settings, self._filter), "the journal no longer holds them"
-        except JournalNotFound:
-            return None, f"there is no journal in {folder}"
 
-    def _shown(self, items: Iterable[tuple[Item, Packed]]) -> Iterator[tuple[Item, T | LeftOut]]:
-        """Each item with what was shown of it."""
-        under_way: deque[Item] = deque()
-
-        def handed_over() -> Iterator[Packed]:
-            for item, packed in items:
-                under_way.append(item)
-                yield packed
-
-        by = self._by
-        if by.jobs == 1:
-            found = shown_here(handed_over(), self._job, by.rule_set)
-        else:
-            found = shown_by_workers(handed_over(), self._job, by.rule_set, by.jobs)
-        # In the order in which they were handed over.
-        return ((under_way.popleft(), shown) for shown in found)
-
-
-def _packed(kept: KeptTrace) -> PackedTrace:
+def packed(kept: KeptTrace) -> PackedTrace:
+    """A stored trace, to be judged."""
     return PackedTrace(kept.number, kept.trace, kept.spans, kept.span_count)

@@ -1,7 +1,7 @@
 """Stored traces with what judging them again needs: their kept spans, and the decisions on them so far."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, bindparam, case, literal, null, select
 
@@ -30,6 +30,9 @@ _COLUMNS = (
     "span_count",
     "decisions",
 )
+TraceKey: TypeAlias = tuple[str, bytes]
+"""Tenant and trace id."""
+
 UNKNOWN = "unknown"
 """What an incomplete trace lacks whose summary is damaged."""
 _KNOWN = [traces.c[name] for name in _COLUMNS]
@@ -63,6 +66,19 @@ def kept_traces(connection: Connection, result_filter: ResultFilter) -> Iterator
         for row in rows:
             yield _kept(row)
         last = rows[-1].number - 1
+
+
+def kept_traces_of(connection: Connection, run: str, keys: Iterable[TraceKey]) -> dict[TraceKey, KeptTrace]:
+    """The stored traces of a run with these keys."""
+    wanted = set(keys)
+    summary = case((traces.c.complete, null()), else_=traces.c.judged).label("summary")
+    query = select(*_KNOWN, traces.c.spans, summary).where(traces.c.run == run, traces.c.members.is_(None))
+    found: dict[TraceKey, KeptTrace] = {}
+    for some in in_parts(sorted({trace_id for _, trace_id in wanted})):
+        for row in connection.execute(query.where(traces.c.trace_id.in_(some))):
+            if (key := (row.tenant, bytes(row.trace_id))) in wanted:
+                found[key] = _kept(row)
+    return found
 
 
 class KeptHead(NamedTuple):

@@ -1,6 +1,6 @@
 """Judges stored traces by changed rules, and says what that changes."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -18,11 +18,14 @@ from tracegrade.history.backtest.sources import BacktestError, Chosen, Rules, ch
 from tracegrade.model.json_value import JsonValue
 from tracegrade.pipeline.packed import Kept, LeftOut
 from tracegrade.pipeline.progress import Progress, unseen
-from tracegrade.pipeline.rejudge import KeptEnough, NotJudged, Rejudge, Rejudging
+from tracegrade.pipeline.rejudge import KeptEnough, NotJudged, RejudgeTraces, Rejudging
+from tracegrade.pipeline.rejudge_sessions import RejudgeSessions
 from tracegrade.pipeline.workers import ReplayJob
+from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.arrivals import first_arrival
 from tracegrade.store.backfills import JudgedAfter, StoredBackfill
+from tracegrade.store.kept_sessions import KeptSession
 from tracegrade.store.kept_traces import KeptTrace
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rule_texts import rule_sets_so_far, rules_of
@@ -73,9 +76,10 @@ class Backtest:
     """What a backtest found.
 
     ``against`` names the other side. ``traces``: how many were judged; ``not_judged``: how many were left out, since
-    what a rule reads was not kept of them. ``left_alone``: by id, why rules were not judged by. ``gone``: the rules
-    that only the other side has. ``alerts``: when alerts would have fired, None when no rule has any. ``stored``:
-    how much was stored, None when that was not asked for.
+    what a rule reads was not kept of them; of sessions likewise. ``sessions_not_stored``: how many were to be stored
+    and have no row. ``left_alone``: by id, why rules were not judged by. ``gone``: the rules that only the other side
+    has. ``alerts``: when alerts would have fired, None when no rule has any. ``stored``: how much was stored, None when
+    that was not asked for.
     """
 
     against: str
@@ -83,6 +87,9 @@ class Backtest:
     until_ns: int
     traces: int = 0
     not_judged: NotJudged = field(default_factory=NotJudged)
+    sessions: int = 0
+    sessions_not_judged: NotJudged = field(default_factory=NotJudged)
+    sessions_not_stored: int = 0
     changes: Sequence[RuleChange] = ()
     paths: Mapping[str, str] = field(default_factory=dict)
     left_alone: Mapping[str, str] = field(default_factory=dict)
@@ -99,9 +106,8 @@ class Backtest:
             "since_ns": self.since_ns,
             "until_ns": self.until_ns,
             "traces": self.traces,
-            "from_journal": self.not_judged.from_journal,
-            "not_kept": self.not_judged.traces,
-            "damaged": list(self.not_judged.damaged),
+            **_not_judged_json(self.not_judged),
+            "sessions": {"judged": self.sessions, **_not_judged_json(self.sessions_not_judged)},
             "rules": [
                 {
                     **_change_json(change),
@@ -115,6 +121,14 @@ class Backtest:
             "notes": list(self.notes),
             "stored": None if self.stored is None else asdict(self.stored),
         }
+
+
+def _not_judged_json(missed: NotJudged) -> dict[str, JsonValue]:
+    return {"from_journal": missed.from_journal, "not_kept": missed.left_out, "damaged": list(missed.damaged)}
+
+
+def _ids(rules: Iterable[Rule], of_sessions: bool) -> frozenset[str]:
+    return frozenset(rule.id for rule in rules if (rule.scope == "session") is of_sessions)
 
 
 def _change_json(change: RuleChange) -> dict[str, JsonValue]:
@@ -171,26 +185,37 @@ class _Run:
         self._live = LiveResults(connection, chosen.ids) if asked.other is None else None
         self._other = None if asked.other is None else asked.other.rule_set.only(chosen.ids)
         after = {rule.id: counting(rule) for rule in self._rules.rules}
+        self._before = self._rules_before()
         self._changes = Changes(self._counting_before(chosen.ids), after)
         self._minutes = CountedMinutes(self._rules.rules)
+
+    def _rules_before(self) -> Collection[Rule]:
+        """The rules of the other side; those that judged live in each form that they had, as far as these are known."""
+        if self._other is not None:
+            return self._other.rules
+        assert self._live is not None
+        return rules_of(self._connection, self._live.hashes).values()
 
     def _counting_before(self, rule_ids: Collection[str]) -> Mapping[str, Counting]:
         """How results of the other side count; of live, as the latest form of each rule says."""
         found = dict.fromkeys(rule_ids, Counting())
-        if self._other is not None:
-            return found | {rule.id: counting(rule) for rule in self._other.rules}
-        assert self._live is not None
-        known = rules_of(self._connection, self._live.hashes)
-        return found | {rule.id: counting(rule) for rule in known.values()}
+        return found | {rule.id: counting(rule) for rule in self._before}
 
     def judge(self, progress: Progress) -> None:
         """Judge all traces, and add up."""
         asked, found = self._asked, self._found
-        again = self._rejudge()
-        for kept, said_of in again.traces("traces judged", progress):
-            self._take(kept, said_of)
-        found.not_judged = again.not_judged
-        if not found.traces:
+        scopes = {rule.scope for rule in (*self._rules.rules, *self._before)}
+        if scopes - {"session"}:
+            traces = RejudgeTraces(self._connection, asked.result_filter, *self._how(of_sessions=False))
+            for kept, said_of in traces.traces("traces judged", progress):
+                self._take(kept, said_of)
+            found.not_judged = traces.not_judged
+        if "session" in scopes:
+            sessions = RejudgeSessions(self._connection, asked.result_filter, *self._how(of_sessions=True))
+            for session, said_of in sessions.sessions("sessions judged", progress):
+                self._take_session(session, said_of)
+            found.sessions_not_judged = sessions.not_judged
+        if not (found.traces or found.sessions):
             raise NothingStored(self._why_nothing())
         found.changes = [self._changes.of(rule) for rule in self._rules.rules]
         if self._live is not None:
@@ -200,52 +225,57 @@ class _Run:
             with progress("looks of alerts", looks) as advance:
                 found.alerts = self._minutes.preview(self._connection, asked.since_ns, asked.until_ns, advance)
 
-    def _rejudge(self) -> Rejudge[SaidOfTrace]:
+    def _how(self, *, of_sessions: bool) -> tuple[Rejudging, ReplayJob[SaidOfTrace | LeftOut]]:
+        """How sessions, or traces, are judged again."""
         asked = self._asked
-        read = self._rules if self._other is None else RuleSet([*self._rules.rules, *self._other.rules])
-        other = None
+        rules = self._rules.only(_ids(self._rules.rules, of_sessions))
+        read, other = rules, None
         if asked.other is not None and self._other is not None:
-            ids = frozenset(rule.id for rule in self._other.rules)
+            ids = _ids(self._other.rules, of_sessions)
             prices = tuple(asked.settings.prices.items())
             other = OtherRules(tuple(asked.other.paths), ids, asked.semantic_model, prices)
+            read = RuleSet([*rules.rules, *self._other.only(ids).rules])
         enough = KeptEnough(read, asked.settings, rule_sets_so_far(self._connection))
-        showing = Showing(other, asked.agent, asked.release, whole=self._keep is not None)
-        job: ReplayJob[SaidOfTrace | LeftOut] = ReplayJob(
-            asked.rules.paths,
-            asked.semantic_model,
-            self._rules.hash,
-            BACKFILL,
-            asked.settings.tool_aliases,
-            asked.settings.prices,
-            showing,
-            [rule.id for rule in self._rules.rules],
-            Kept(enough.says, showing.left_out),
-        )
+        showing = Showing(other, asked.service, asked.agent, asked.release, whole=self._keep is not None)
         by = Rejudging(
-            self._rules, asked.rules.paths, asked.semantic_model, asked.settings, asked.jobs, asked.data_path
+            rules, asked.rules.paths, asked.semantic_model, asked.settings, asked.jobs, asked.data_path, read
         )
-        return Rejudge(self._connection, asked.result_filter, by, job, read)
+        return by, by.job(BACKFILL, showing, Kept(enough.says, showing.left_out))
 
     def _take(self, kept: KeptTrace, shown: SaidOfTrace) -> None:
         """Add up what was said of one trace."""
         trace = kept.trace
-        before = shown.before if self._live is None else self._live.said(kept.decisions)
-        of = TraceOfSaid(kept.number, trace.trace_id.hex(), trace.complete)
         self._found.traces += 1
+        of = TraceOfSaid(kept.number, trace.trace_id.hex(), trace.complete)
         if self._keep is not None and shown.decisions:
             self._keep(JudgedAfter(kept.number, trace.trace_id, trace.tenant, trace.revision, shown.decisions))
+        self._add(of, kept.decisions, shown, trace.tenant, trace.last_received_ns)
+
+    def _take_session(self, kept: KeptSession, shown: SaidOfTrace) -> None:
+        """Add up what was said of one session."""
+        self._found.sessions += 1
+        of = TraceOfSaid(kept.number, shown.trace_id.hex(), shown.complete)
+        if self._keep is not None and shown.decisions:
+            if kept.judged:
+                self._keep(JudgedAfter(kept.number, kept.trace_id, kept.tenant, kept.revision, shown.decisions))
+            else:
+                self._found.sessions_not_stored += 1
+        self._add(of, kept.decisions, shown, kept.tenant, kept.closed_ns)
+
+    def _add(self, of: TraceOfSaid, decisions: str, shown: SaidOfTrace, tenant: str, last_received_ns: int) -> None:
+        before = shown.before if self._live is None else self._live.said(decisions)
         self._changes.add(of, before or (), shown.after)
         if self._minutes.rules:
-            self._minutes.add(trace.tenant, trace.complete, trace.last_received_ns, shown.after)
+            self._minutes.add(tenant, of.complete, last_received_ns, shown.after)
 
     def _why_nothing(self) -> str:
-        asked, missed = self._asked, self._found.not_judged
-        if missed.traces:
-            return (
-                f"the store did not keep what the rules read of any of the {count(missed.traces, 'trace')}, and "
-                f"{missed.why}"
-            )
+        asked, found = self._asked, self._found
+        for missed, what in ((found.not_judged, "trace"), (found.sessions_not_judged, "session")):
+            if missed.left_out:
+                which = f"any of the {count(missed.left_out, what)}"
+                return f"the store did not keep what the rules read of {which}, and {missed.why}"
         filters = {"service": asked.service, "agent": asked.agent, "release": asked.release, "tenant": asked.tenant}
         of = ", ".join(f"{name} {value!r}" for name, value in filters.items() if value is not None)
-        which = f"no trace of {of}" if of else "no trace"
+        nothing = "no trace" if any(rule.scope != "session" for rule in self._rules.rules) else "no trace of a session"
+        which = f"{nothing} of {of}" if of else nothing
         return f"{which} between {time_text(asked.since_ns)} and {time_text(asked.until_ns)} UTC is in the store"

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from tracegrade.judge import judge_extraction
+from tracegrade.judge import judge_extraction, judge_session
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session
-from tracegrade.pipeline.judged import Judged, JudgedTrace
-from tracegrade.pipeline.packed import LeftOut, NotKept, release_of
+from tracegrade.pipeline.judged import Judged, JudgedSession
+from tracegrade.pipeline.packed import LeftOut, NotKept, release_of, service_of
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.prices import Price, Prices
 from tracegrade.rule.rule_set import RuleSet
@@ -40,12 +40,15 @@ class Said(NamedTuple):
 class SaidOfTrace(NamedTuple):
     """What the changed rules said of a trace, and what the others did: None, live did.
 
-    ``decisions``: those of the changed rules whole, when they are to be stored.
+    ``decisions``: those of the changed rules whole, when they are to be stored. Of a session, ``trace_id`` is that of
+    its last trace, and ``complete`` says whether nothing of it is missing.
     """
 
     after: list[Said]
     before: list[Said] | None
     decisions: Sequence[Decision] = ()
+    trace_id: bytes = b""
+    complete: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,12 @@ class OtherRules:
     semantic_model: str | None
     prices: tuple[tuple[str, Price], ...]
 
-    def read(self) -> tuple[RuleSet, Prices]:
-        """These rules, and what tokens cost."""
-        return _read(self)
+    def judge(self, found: Extraction | Session) -> Sequence[Decision]:
+        """What these rules decide of a trace or session."""
+        rule_set, prices = _read(self)
+        if isinstance(found, Session):
+            return judge_session(found, rule_set, cost_of=prices)
+        return judge_extraction(found, rule_set, cost_of=prices).decisions
 
 
 @cache
@@ -70,34 +76,37 @@ def _read(other: OtherRules) -> tuple[RuleSet, Prices]:
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """Shows a judged trace: `pipeline.workers.ReplayJob.show`.
+    """Shows a judged trace or session: `pipeline.workers.ReplayJob.show`.
 
-    ``agent`` and ``release`` choose traces, None takes all. ``whole``: show decisions whole, to store them.
+    ``service`` chooses sessions, ``agent`` and ``release`` traces, too; None takes all. ``whole``: show decisions
+    whole, to store them.
     """
 
     other: OtherRules | None
+    service: str | None
     agent: str | None
     release: str | None
     whole: bool = False
 
     def __call__(self, judged: Judged) -> SaidOfTrace | LeftOut:
-        """What was said of a trace."""
-        assert isinstance(judged, JudgedTrace)
-        extraction = judged.judgement.extraction
-        if not self._chooses(extraction):
+        """What was said of a trace or a session."""
+        of = judged.session if isinstance(judged, JudgedSession) else judged.judgement.extraction
+        if not self._chooses(of):
             return LeftOut(chosen=False)
-        before = None
-        if self.other is not None:
-            rule_set, prices = self.other.read()
-            before = list(map(said, judge_extraction(extraction, rule_set, cost_of=prices).decisions))
+        before = None if self.other is None else list(map(said, self.other.judge(of)))
         decisions = [item for item in judged.decisions if item.kind != "sampled_out"] if self.whole else ()
-        return SaidOfTrace(list(map(said, judged.decisions)), before, decisions)
+        found = SaidOfTrace(list(map(said, judged.decisions)), before, decisions)
+        if isinstance(of, Session):
+            return found._replace(trace_id=of.last.trace.trace_id, complete=of.complete)
+        return found
 
     def left_out(self, found: NotKept) -> LeftOut:
         """What is said of a trace that cannot be judged."""
         return LeftOut(found.of is None or self._chooses(found.of), found.lacking, found.problems)
 
     def _chooses(self, found: Extraction | Session) -> bool:
+        if self.service is not None and isinstance(found, Session) and service_of(found) != self.service:
+            return False
         of_agent = self.agent is None or any(run.agent == self.agent for run in found.runs)
         return of_agent and (self.release is None or release_of(found) == self.release)
 

@@ -17,8 +17,6 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.rule_texts import judgements
 from tracegrade.store.schema import LIVE, MINUTE_NS
 
-_OF_SESSIONS = "judges sessions, and a backtest judges each trace by itself"
-
 
 class BacktestError(TraceGradeError):
     """A backtest that makes no sense; the message says why, and what to do."""
@@ -81,9 +79,8 @@ def chosen_rules(rule_set: RuleSet, other: Rules | None, named: Collection[str],
         if rule_set.rule(rule_id) is None:
             hint = did_you_mean(rule_id, [rule.id for rule in rule_set.rules])
             raise BacktestError(f"--rule {rule_id}: no such rule here{hint}")
-    of_sessions = {rule.id: _OF_SESSIONS for rule in rule_set.rules if rule.scope == "session"}
     if named:
-        return Chosen(frozenset(named) - of_sessions.keys(), of_sessions, [])
+        return Chosen(frozenset(named), {}, [])
     if other is None:
         alike = {rule.id: live[rule.id] for rule in rule_set.rules if rule.id in live}
         gone: list[str] = []
@@ -91,7 +88,6 @@ def chosen_rules(rule_set: RuleSet, other: Rules | None, named: Collection[str],
         then = {rule.id: rule.hash for rule in other.rule_set.rules}
         alike = {rule.id: f"judges as in {other.name}" for rule in rule_set.rules if then.get(rule.id) == rule.hash}
         gone = sorted(then.keys() - {rule.id for rule in rule_set.rules})
-    alike = of_sessions | alike
     return Chosen(frozenset(rule.id for rule in rule_set.rules if rule.id not in alike), alike, gone)
 
 
