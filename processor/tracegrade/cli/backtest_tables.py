@@ -9,7 +9,6 @@ from tracegrade.cli.reports import as_markdown, link_markdown
 from tracegrade.compare.words import rate_text
 from tracegrade.display import count, time_text
 from tracegrade.history.backtest.changes import WAYS
-from tracegrade.pipeline.rejudge import not_judged_notes
 
 if TYPE_CHECKING:
     from tracegrade.alert.notify.links import Links
@@ -69,10 +68,7 @@ def backtest_markdown(found: "Backtest", links: "Links") -> str:
 
 def notes(found: "Backtest") -> Iterator[str]:
     """What else is to be known: what was left out, and why."""
-    yield from not_judged_notes(found.not_judged)
-    yield from not_judged_notes(found.sessions_not_judged, "session")
-    if found.sessions_not_stored:
-        yield f"{count(found.sessions_not_stored, 'session')} not stored: no rule judged them when they came"
+    yield from found.left_out_notes()
     for rule_id, reason in found.left_alone.items():
         yield f"{rule_id}: left alone, it {reason}"
     if found.gone:
@@ -105,11 +101,7 @@ def _what(found: "Backtest") -> str:
     which = "what was judged live" if found.against == "live" else found.against
     times = f"{time_text(found.since_ns)} to {time_text(found.until_ns)} (UTC)"
     rules = count(len(found.changes), "changed rule")
-    judged = [
-        *([count(found.traces, "stored trace")] if found.traces or not found.sessions else []),
-        *([count(found.sessions, "stored session")] if found.sessions else []),
-    ]
-    return f"{rules} on {' and '.join(judged)} from {times}, against {which}"
+    return f"{rules} on {found.judged} from {times}, against {which}"
 
 
 def _rule_row(change: "RuleChange") -> list[str]:

@@ -13,7 +13,6 @@ from tracegrade.document.problem import FileError, Problem
 from tracegrade.history.backtest.backtest import Asked, backtest
 from tracegrade.history.backtest.sources import Rules
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.pipeline.rejudge import not_judged_notes
 from tracegrade.rule.load import load_rules
 from tracegrade.store.open import reading_store
 from tracegrade.web.own_process import LONGEST_S, OwnProcess, Refused, TookTooLong
@@ -55,11 +54,12 @@ class AskedRule:
 class Backtested:
     """What it would have said.
 
-    ``document`` is the documented JSON object. ``alerts``: when alerts would have fired, None without any. ``notes``:
-    what else is to be known, such as what was left out.
+    ``document`` is the documented JSON object. ``judged``: how much was judged, for people. ``alerts``: when alerts
+    would have fired, None without any. ``notes``: what else is to be known, such as what was left out.
     """
 
     document: Mapping[str, Any]
+    judged: str
     alerts: Preview | None
     notes: Sequence[str]
 
@@ -138,8 +138,8 @@ def _work(path: Path, asked: AskedRule, place: _Place) -> Backtested | list[Prob
         found = backtest(connection, wanted)
     found.paths = {}  # nobody knows that folder
     left_alone = [f"{rule_id}: not judged by, it {reason}" for rule_id, reason in found.left_alone.items()]
-    notes = [*not_judged_notes(found.not_judged), *left_alone, *found.notes]
-    return Backtested(found.to_json(), found.alerts, notes)
+    notes = [*found.left_out_notes(), *left_alone, *found.notes]
+    return Backtested(found.to_json(), found.judged, found.alerts, notes)
 
 
 def _without_values(document: Mapping[str, Any]) -> Mapping[str, Any]:

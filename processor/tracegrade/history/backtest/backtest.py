@@ -1,6 +1,6 @@
 """Judges stored traces by changed rules, and says what that changes."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -18,7 +18,7 @@ from tracegrade.history.backtest.sources import BacktestError, Chosen, Rules, ch
 from tracegrade.model.json_value import JsonValue
 from tracegrade.pipeline.packed import Kept, LeftOut
 from tracegrade.pipeline.progress import Progress, unseen
-from tracegrade.pipeline.rejudge import KeptEnough, NotJudged, RejudgeTraces, Rejudging
+from tracegrade.pipeline.rejudge import KeptEnough, NotJudged, RejudgeTraces, Rejudging, not_judged_notes
 from tracegrade.pipeline.rejudge_sessions import RejudgeSessions
 from tracegrade.pipeline.workers import ReplayJob
 from tracegrade.rule.rule import Rule
@@ -97,6 +97,19 @@ class Backtest:
     alerts: Preview | None = None
     notes: Sequence[str] = ()
     stored: StoredBackfill | None = None
+
+    @property
+    def judged(self) -> str:
+        """How much was judged, for people: ``160 stored traces and 12 stored sessions``."""
+        traces, sessions = count(self.traces, "stored trace"), count(self.sessions, "stored session")
+        return f"{traces} and {sessions}" if self.traces and self.sessions else sessions if self.sessions else traces
+
+    def left_out_notes(self) -> Iterator[str]:
+        """What people have to know about what was not judged, or not stored."""
+        yield from not_judged_notes(self.not_judged)
+        yield from not_judged_notes(self.sessions_not_judged, "session")
+        if self.sessions_not_stored:
+            yield f"{count(self.sessions_not_stored, 'session')} not stored: no rule judged them when they came"
 
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object."""

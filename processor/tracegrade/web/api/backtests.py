@@ -27,6 +27,15 @@ class BacktestRequest(Document):
     tenant: Name | Null = Field(None, description="Only this tenant")
 
 
+class BacktestedSessions(Document):
+    """Stored sessions, of rules that judge these; as of traces."""
+
+    judged: int
+    from_journal: int
+    not_kept: int
+    damaged: list[str]
+
+
 class BacktestDocument(Document):
     """As `tracegrade rules backtest --format json` prints it."""
 
@@ -37,6 +46,7 @@ class BacktestDocument(Document):
     from_journal: int = Field(description="How many of them were read from the journal")
     not_kept: int = Field(description="How many were left out: what the rule reads was not kept of them")
     damaged: list[str] = Field(description="Which were left out, since they are damaged in the store, and why")
+    sessions: BacktestedSessions
     rules: list[dict[str, Any]] = Field(
         description="The rule, as the guide on backtests says; none when it was left alone"
     )

@@ -73,6 +73,7 @@ def _shown(request: Request, text: str, since: str) -> Response:
         **values
         | {
             "found": document,
+            "judged": found.judged,
             "rule": rule,
             "ways": [] if rule is None else list(_ways(rule)),
             "groups": [] if rule is None else _groups(rule),
