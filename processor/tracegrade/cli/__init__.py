@@ -18,6 +18,7 @@ COMMANDS = {
     "evaluate": ("evaluate", "Judge calls given on the command line, one set or a batch."),
     "rules": ("rules", "Check, test and list rule files."),
     "suite": ("suite", "Keep suites of cases for models, and run them."),
+    "jobs": ("jobs", "Runs of suites in the background: show, cancel, resume."),
     "results": ("results", "Show stored evaluations."),
     "compare": ("compare", "Is one release, agent, model or run worse than another?"),
     "gate": ("gate", "May this release go out? Pass rates against bounds and a baseline."),

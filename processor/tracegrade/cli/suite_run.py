@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.jobs import submit_run
 from tracegrade.cli.output import EXIT_CANNOT_TELL, print_line, print_lines, progress, reports_errors
 from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.replay_run import TENANT, described_run, print_run, read_labels, recorded
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from tracegrade.suites.suite import Suite
 
 EXIT_INTERRUPTED = 130
+_NOT_OF_AGENTS = "is for models: an agent has its own; leave it out, or add --model"
+_NOT_IN_JOBS = "is not for jobs, whose models are those of the setting suites.models; leave it out, or --background"
 _NOT_IN_NAMES = re.compile(r"[^\w.+-]+")
 
 
@@ -89,6 +92,11 @@ _NOT_IN_NAMES = re.compile(r"[^\w.+-]+")
     show_default=True,
     help="Tables, one JSON object a line, or a report for CI.",
 )
+@click.option(
+    "--background",
+    is_flag=True,
+    help="Submit it as a job for 'serve' and end at once; SUITE is one of the store. 'tracegrade jobs' shows it.",
+)
 @settings_options
 @reports_errors
 def run(
@@ -107,6 +115,7 @@ def run(
     max_parallel: int | None,
     config: "Config",
     output_format: str,
+    background: bool,
 ) -> None:
     """Ask models, or an agent of your own, the prompts of a suite, and judge what they call.
 
@@ -123,6 +132,11 @@ def run(
     from tracegrade.models.settings import chosen_models, load_models
     from tracegrade.store.open import reading_store
 
+    if background:
+        if agent is not None:
+            raise click.UsageError("--background: an agent of your own is not run as a job; leave it out")
+        _refuse_here("models_path", "run_name", "rule_paths", "output_format", why=_NOT_IN_JOBS)
+        models_path = Path(config.suites.models)
     models = []
     if model_names or agent is None:
         known = load_models(models_path)
@@ -131,12 +145,26 @@ def run(
             raise click.UsageError(f"--model: expected at least one of {keys}; or --agent-command, or --agent-url")
         models = chosen_models(known, model_names)
     else:
-        _refuse_what_is_of_models()
+        _refuse_here("temperature", "tool_choice", "system_prompts", "models_path", why=_NOT_OF_AGENTS)
+    prompts = _system_prompts(system_prompts, models)
+    if background:
+        asked = {
+            "models": [target.key for target in models],
+            "temperature": temperature,
+            "tool_choice": tool_choice,
+            "system_prompt": prompts or None,
+            "repeat": repeat,
+            "experiment": experiment,
+            "labels": read_labels(labels),
+            "max_parallel": max_parallel,
+        }
+        submit_run(config, suite_path, asked)
+        return
     targets: list[AnyTarget] = [*models, *([agent] if agent is not None else [])]
     suite = named_suite(suite_path, rule_paths, config)
     for note in suite.notes:
         print_line(f"Note: {note}.", err=True)
-    asking = Asking(temperature, tool_choice, repeat, max_parallel, _system_prompts(system_prompts, models))
+    asking = Asking(temperature, tool_choice, repeat, max_parallel, prompts)
     with ExitStack() as stack:
         runs = _begun(stack, config, suite, targets, asking, experiment or suite.name, run_name, read_labels(labels))
         is_whole = _run_all(suite, runs, asking, config)
@@ -154,13 +182,12 @@ def run(
         sys.exit(EXIT_CANNOT_TELL)
 
 
-def _refuse_what_is_of_models() -> None:
-    """Raise for an option that has no say over an agent."""
+def _refuse_here(*names: str, why: str) -> None:
+    """Raise for an option that has no say here."""
     context = click.get_current_context()
-    for name in ("temperature", "tool_choice", "system_prompts", "models_path"):
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            option = next(param.opts[0] for param in context.command.params if param.name == name)
-            raise click.UsageError(f"{option} is for models: an agent has its own; leave it out, or add --model")
+    for param in context.command.params:
+        if param.name in names and context.get_parameter_source(param.name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{param.opts[0]} {why}")
 
 
 def _system_prompts(written: Sequence[str], targets: "Sequence[Target]") -> dict[str, str]:

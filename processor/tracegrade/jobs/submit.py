@@ -44,7 +44,7 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
     """
     if asked.experiment is not None:
         check_experiment_name("experiment", asked.experiment)
-    targets = chosen_models(load_models(Path(config.suites.models)), asked.models)
+    targets = chosen_models(load_models(Path(config.suites.models)), asked.models, "models")
     keys = [target.key for target in targets]
     if isinstance(asked.system_prompt, dict) and (others := asked.system_prompt.keys() - set(keys)):
         raise JobRefused(f"system_prompt: {min(others)!r} is not asked; expected one of {', '.join(keys)}")
@@ -75,9 +75,9 @@ def cancel(config: Config, tenant: str, id_: str) -> Job:
         NoSuchJob: there is none.
     """
     with changing_store(config.store_url) as connection:
-        _known(connection, tenant, id_)
+        known_job(connection, tenant, id_)
         cancel_job(connection, tenant, id_, time.time_ns())
-        return _known(connection, tenant, id_)
+        return known_job(connection, tenant, id_)
 
 
 def resume(config: Config, tenant: str, id_: str) -> Job:
@@ -91,15 +91,16 @@ def resume(config: Config, tenant: str, id_: str) -> Job:
         JobRefused: it is done.
     """
     with changing_store(config.store_url) as connection:
-        if _known(connection, tenant, id_).state == "done":
+        if known_job(connection, tenant, id_).state == "done":
             raise JobRefused(f"job {id_} is done: nothing is left to do")
         resume_job(connection, tenant, id_, time.time_ns())
-        job = _known(connection, tenant, id_)
+        job = known_job(connection, tenant, id_)
     DataFolder(config.data_path).note_jobs_wait()
     return job
 
 
-def _known(connection: Connection, tenant: str, id_: str) -> Job:
+def known_job(connection: Connection, tenant: str, id_: str) -> Job:
+    """The job with this id; raises `NoSuchJob`."""
     job = stored_job(connection, tenant, id_)
     if job is None:
         raise NoSuchJob(f"there is no job {id_!r}; 'tracegrade jobs list' shows which there are")

@@ -162,8 +162,10 @@ def load_models(path: Path) -> list[Target]:
     ]
 
 
-def chosen_models(known: Sequence[Target], names: Sequence[str]) -> list[Target]:
+def chosen_models(known: Sequence[Target], names: Sequence[str], said: str = "--model") -> list[Target]:
     """The models of these names, each once: ``provider::model``, or a model's id that one provider alone has.
+
+    Errors begin with `said`, which is where the names are from.
 
     Raises:
         NoSuchModel: none has the name, or several have it.
@@ -173,9 +175,9 @@ def chosen_models(known: Sequence[Target], names: Sequence[str]) -> list[Target]
         fits = [target for target in known if name in (target.key, target.model_id)]
         if not fits:
             hint = did_you_mean(name, [target.key for target in known])
-            raise NoSuchModel(f"--model: no model {name!r} in the file of models{hint}")
+            raise NoSuchModel(f"{said}: no model {name!r} in the file of models{hint}")
         if len(fits) > 1:
             keys = " or ".join(target.key for target in fits)
-            raise NoSuchModel(f"--model: several providers have {name!r}; write {keys}")
+            raise NoSuchModel(f"{said}: several providers have {name!r}; write {keys}")
         found[fits[0].key] = fits[0]
     return list(found.values())
