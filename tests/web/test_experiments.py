@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
+from tracegrade.history.experiment_entries import report as report_entry
+from tracegrade.store.experiment_entries import ReportedKind
 from tracegrade.web.app import build_app
 from web.api_calls import trace_id
 from web.calls import Called, call
@@ -165,3 +167,47 @@ def test_without_experiments_the_page_says_how_to_make_one(tmp_path: Path) -> No
     with serving(tmp_path) as served:
         served.rules = fill(tmp_path, iter([]))
         assert "tracegrade replay --experiment NAME" in text_of(served.get("/experiments").text)
+
+
+def report(site: Site, kind: ReportedKind, score: float | None, **configuration: str) -> None:
+    report_entry(site.store_url, "default", "prompts", kind, score, configuration)
+
+
+def test_what_others_reported_stands_in_the_timeline(site: Site) -> None:
+    report(site, "param_tune", 0.5, temperature="0.2 <i>")
+    report(site, "judge", 0.9, judge="one::good")
+    shown = text_of(site.get("/experiments/prompts").text)
+    assert re.search(r"param tune temperature 0\.2 <i> reported 0\.5000 −0\.2222 \S+ \S+ Configuration", shown)
+    assert "promoted the best of the tune before" in shown
+    # A judge's score is of another kind: it is measured against nothing, and is not the best.
+    assert re.search(r"judge judge one::good reported 0\.9000 \d{4}-", shown)
+    assert "Best 1.0000 prompts/2 , +0.2778" in shown
+
+
+def test_a_tune_that_is_better_than_every_run_is_the_best(site: Site) -> None:
+    report(site, "prompt_tune", None)
+    assert "Best 1.0000 prompts/2" in text_of(site.get("/experiments/prompts").text)
+    store_run(site.config.data_path, site.rules, "tuned/1", [WRONG_ORDER, GOOD], time.time_ns() - SECOND)
+    report_entry(site.store_url, "default", "tuned", "prompt_tune", 1.0, {"system_prompt": "Check."})
+    assert re.search(r"Best 1\.0000 a prompt tune, \+0\.\d{4}", text_of(site.get("/experiments/tuned").text))
+
+
+def test_differences_from_the_baseline_are_drawn(site: Site) -> None:
+    report(site, "param_tune", 0.5)
+    page = site.get("/experiments/prompts").text
+    chart = page[page.index('<svg class="curve deltas"') :].partition("</figure>")[0]
+    said = re.search(r'aria-label="(.*?)"', chart)
+    assert said is not None
+    # Neither the baseline itself, nor the run that is not complete, nor what was promoted from the tune.
+    assert said[1] == (
+        "Differences of 2 results from the baseline prompts/1, the least param tune −0.2222, the most 2 +0.2778"
+    )
+    assert re.findall(r"<title>(.*?)</title>", chart) == ["2: +0.2778", "param tune: −0.2222"]
+    assert (chart.count('class="fill-pass"'), chart.count('class="fill-fail"')) == (1, 1)
+
+
+def test_there_is_no_chart_of_differences_without_any(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        served.rules = fill(tmp_path, iter([]))
+        store_run(tmp_path, served.rules, "alone/1", [GOOD], time.time_ns() - SECOND)
+        assert "curve deltas" not in served.get("/experiments/alone").text

@@ -1,5 +1,6 @@
 """``/experiments``: all of a tenant. ``/experiments/{name}``: one, with its runs, and the form that pins a baseline."""
 
+from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -7,7 +8,9 @@ from starlette.responses import RedirectResponse, Response
 from tracegrade.history.experiments import known_experiment, timeline
 from tracegrade.history.run_changes import pin
 from tracegrade.store.runs import experiment_tenants, stored_experiments
+from tracegrade.store.suites import suite_heads
 from tracegrade.web.addresses import TENANT, experiment_address
+from tracegrade.web.delta_chart import KINDS, delta_chart, in_order
 from tracegrade.web.forms import form_of
 from tracegrade.web.render import page
 from tracegrade.web.rights import may, token_of
@@ -41,6 +44,7 @@ def show(request: Request) -> Response:
     tenant, name = tenant_of(request), request.path_params["experiment"]
     with sources_of(request).store() as connection:
         found = timeline(connection, known_experiment(connection, tenant, name))
+        suite_name = _suite_name(connection, tenant, found.experiment.suite)
     return page(
         request,
         "experiment.html",
@@ -49,8 +53,16 @@ def show(request: Request) -> Response:
         found=found,
         latest=found.standings[-1] if found.standings else None,
         chart=score_chart(found),
+        deltas=delta_chart(found),
+        rows=in_order(found),
+        kinds=KINDS,
+        suite_name=suite_name,
         may_pin=may(token_of(request), "run"),
     )
+
+
+def _suite_name(connection: Connection, tenant: str, suite: str | None) -> str:
+    return next((head.name for head in suite_heads(connection, tenant) if head.id == suite), "") if suite else ""
 
 
 async def change(request: Request) -> Response:
