@@ -9,10 +9,12 @@ from typing import TypeAlias
 
 from tracegrade.document.problem import Location, did_you_mean
 from tracegrade.evaluate.criteria.expected_count import ExpectedCount
+from tracegrade.evaluate.criteria.regular_expressions import is_glob
 from tracegrade.model.agent_run import normalised_prompt
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.usage import NO_PRICES
 from tracegrade.rule.clauses import Clauses
+from tracegrade.rule.constraint_warnings import constraint_warnings
 from tracegrade.rule.patterns import Patterns
 from tracegrade.rule.rule import Rule
 
@@ -33,6 +35,7 @@ def warnings_of(rule: Rule) -> Iterator[Warning]:
     yield from _several_calls_of_one(rule)
     yield from _tools_left_out(rule)
     yield from _cases_never_met(rule)
+    yield from constraint_warnings(rule)
     if rule.gate is not None and rule.status != "stable":
         yield ("gate",), f"no gate counts a rule that is {rule.status}; write status: stable, or remove 'gate'"
 
@@ -56,7 +59,7 @@ def unknown_tools(rule: Rule, stored: Collection[str]) -> Iterator[Warning]:
             )
             if not any(glob.match(tool) for tool in known):
                 yield (*location, *path), f"no stored trace calls {name!r}{did_you_mean(name, known)}"
-    for location, name in _expected(rule):
+    for location, name in (*_expected(rule), *_constrained(rule)):
         if name not in known:
             yield location, f"no stored trace calls {name!r}{did_you_mean(name, known)}"
 
@@ -159,6 +162,21 @@ def _expected(rule: Rule) -> Iterator[tuple[Location, str]]:
         for name, count in counts.items() if isinstance(counts, dict) else ():
             if not _may_be_none(count):
                 yield (*location, "tool_calls_count", name), name
+
+
+def _constrained(rule: Rule) -> Iterator[tuple[Location, str]]:
+    """The tools that constraints name, without globs and those that are never to be called."""
+    for location, item in _items(rule):
+        written = item.get("constraints")
+        for place, constraint in enumerate(written) if isinstance(written, list) else ():
+            for word, side in constraint.items() if isinstance(constraint, dict) else ():
+                if word in ("never", "absence", "same", "within"):
+                    continue
+                for part in side if isinstance(side, list) else [side]:
+                    tool = part.get("tool") if isinstance(part, dict) else part
+                    for name in tool if isinstance(tool, list) else [tool]:
+                        if isinstance(name, str) and not is_glob(name):
+                            yield (*location, "constraints", place, word), name
 
 
 def _may_be_none(count: JsonValue) -> bool:

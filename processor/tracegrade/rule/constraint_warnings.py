@@ -1,0 +1,169 @@
+"""Constraints of one rule that contradict each other, follow from each other, or can never be triggered.
+
+Only what is sure is said: sides are compared by the tools that they name, and a side with conditions on arguments is
+like no other one.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tracegrade.document.problem import Location
+from tracegrade.evaluate.constraints.forms import (
+    After,
+    AtLeast,
+    AtMost,
+    Before,
+    BetweenTwo,
+    Counted,
+    Exactly,
+    First,
+    Form,
+    If,
+    Last,
+    Never,
+    NotBoth,
+    Paired,
+    RightAfter,
+    RightBefore,
+)
+from tracegrade.evaluate.constraints.sides import Side, words_of
+from tracegrade.evaluate.criteria.tool_names import NameTable
+from tracegrade.evaluate.evaluators import constraints
+from tracegrade.rule.rule import Rule
+
+# What a constraint with the same sides, and no wider conditions, says as well.
+_SAYS_TOO: dict[type[Form], tuple[type[Form], ...]] = {
+    RightBefore: (Before, If),
+    BetweenTwo: (Before, If),
+    Before: (If,),
+    RightAfter: (After, If),
+    After: (If,),
+}
+
+
+class _Placed(NamedTuple):
+    """A constraint, and where it stands."""
+
+    where: Location
+    form: Form
+
+
+def constraint_warnings(rule: Rule) -> Iterator[tuple[Location, str]]:
+    """What looks wrong in the constraints of a rule, each where it stands."""
+    for number, spec in enumerate(rule.evaluate):
+        if spec.evaluator.name != constraints.EVALUATOR.name:
+            continue
+        placed = [
+            _Placed(("evaluate", number, "constraints", place), form)
+            for place, form in enumerate(spec.criteria.constraints)
+        ]
+        for one in placed:
+            yield from _by_itself(one, rule)
+        for later, one in enumerate(placed):
+            for other in placed[:later]:
+                yield from _repeated(other, one)
+            for other in placed:
+                if other is not one:
+                    yield from _contradicted(one, other.form)
+        yield from _circle(placed)
+
+
+def _by_itself(one: _Placed, rule: Rule) -> Iterator[tuple[Location, str]]:
+    form = one.form
+    if rule.scope == "tool-call" and isinstance(form, Paired | First | Last | NotBoth):
+        yield one.where, "scope: tool-call judges one call at a time, and this is about several; write scope: agent"
+    if isinstance(form, Paired) and rule.scope == "tool-call" and (tools := rule.match.tools) is not None:
+        names = _names(form.sides[0])
+        if names is not None and not any(tools.match(name) for name in names):
+            yield one.where, f"it is never triggered: match.tools leaves out {words_of(form.sides[0])}"
+
+
+def _repeated(earlier: _Placed, later: _Placed) -> Iterator[tuple[Location, str]]:
+    one, other = earlier.form, later.form
+    if one == other:
+        yield later.where, f"it says again what constraint {_number(earlier)} says"
+    elif _follows(other, one):
+        yield later.where, f"it follows from constraint {_number(earlier)}; remove it"
+    elif _follows(one, other):
+        yield earlier.where, f"it follows from constraint {_number(later)}; remove it"
+
+
+def _follows(form: Form, other: Form) -> bool:
+    """Whether `form` holds wherever `other` does."""
+    if isinstance(form, Paired) and isinstance(other, Paired):
+        is_weaker = type(form) in _SAYS_TOO.get(type(other), ()) and list(form.sides) == list(other.sides)
+        return is_weaker and form.same in (None, other.same) and form.within in (None, other.within)
+    if isinstance(form, Counted) and isinstance(other, Counted | Never):
+        of_other = other.of if isinstance(other, Counted) else other.never
+        if form.of != of_other or getattr(other, "same", None) is not None:
+            return False
+        least, most = form.bounds
+        other_least, other_most = other.bounds if isinstance(other, Counted) else (0, 0)
+        return least <= other_least and (most is None or (other_most is not None and other_most <= most))
+    return False
+
+
+def _contradicted(one: _Placed, other: Form) -> Iterator[tuple[Location, str]]:
+    form = one.form
+    if isinstance(other, Never):
+        yield from _never_called(one, other.never)
+    if isinstance(form, AtLeast | Exactly) and isinstance(other, AtMost | Exactly) and form.of == other.of:
+        least, (_, most) = form.bounds[0], other.bounds
+        if most is not None and least > most and getattr(other, "same", None) is None:
+            yield one.where, f"it contradicts '{other.sentence}'"
+    if isinstance(form, If) and isinstance(other, NotBoth) and other.same is None:
+        sides = list(other.sides)
+        if list(form.sides) in (sides, sides[::-1]):
+            yield one.where, f"it contradicts '{other.sentence}'"
+
+
+def _never_called(one: _Placed, never: Side) -> Iterator[tuple[Location, str]]:
+    form = one.form
+    if isinstance(form, Paired) and _covers(never, form.sides[1]):
+        yield (
+            one.where,
+            f"no {words_of(form.sides[0])} can be right, as {words_of(form.sides[1])} is never to be called",
+        )
+    elif isinstance(form, Paired) and _covers(never, form.sides[0]):
+        yield one.where, f"it is about calls that are never to be made: {words_of(form.sides[0])}"
+    elif isinstance(form, First | Last) and _covers(never, form.sides[0]):
+        yield one.where, f"it contradicts that {words_of(form.sides[0])} is never called"
+    elif isinstance(form, AtLeast | Exactly) and form.bounds[0] > 0 and _covers(never, form.of):
+        yield one.where, f"it contradicts that {words_of(form.of)} is never called"
+
+
+def _circle(placed: Sequence[_Placed]) -> Iterator[tuple[Location, str]]:
+    """Tools each of which has to come after another of them: none can be called first."""
+    after: dict[str, tuple[str, Location]] = {}
+    for one in placed:
+        if isinstance(one.form, Before | RightBefore | BetweenTwo):
+            needing, others = map(_names, one.form.sides)
+            if needing is not None and others is not None and len(others) == 1:
+                after.update(dict.fromkeys(needing, (others[0], one.where)))
+    for start, (_, where) in after.items():
+        at, way = start, [start]
+        while at in after and (at := after[at][0]) not in way:
+            way.append(at)
+        if at == start and min(way) == start:
+            yield where, f"none of {', '.join(way)} can be the first to be called: each has to come after another"
+
+
+def _covers(side: Side, other: Side) -> bool:
+    """Whether a side, without conditions, means every call that `other` means."""
+    names, wanted = _names(side), _names(other)
+    if names is None or wanted is None:
+        return False
+    table = NameTable([names], "glob")
+    return all(name in names or (not any(sign in name for sign in "*?[") and table.met_by(name)) for name in wanted)
+
+
+def _names(side: Side) -> Sequence[str] | None:
+    """The tools of a side; None where it has conditions."""
+    items = side if isinstance(side, list) else [side]
+    return [item for item in items if isinstance(item, str)] if all(isinstance(i, str) for i in items) else None
+
+
+def _number(one: _Placed) -> int:
+    place = one.where[-1]
+    assert isinstance(place, int), "places in lists are numbers"
+    return place + 1
