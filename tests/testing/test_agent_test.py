@@ -185,6 +185,27 @@ def test_spans_that_end_in_a_thread_after_the_call_returned_are_waited_for(trace
     releasing.join()
 
 
+def test_a_run_that_has_only_begun_elsewhere_is_waited_for_though_another_is_whole(tracegrade: AgentTest) -> None:
+    go_on, begun = threading.Event(), threading.Event()
+
+    def late() -> None:
+        with TRACER.start_as_current_span("invoke_agent support") as span:
+            span.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "support"})
+            begun.set()
+            go_on.wait(20)
+            call("issue_refund")
+
+    agent()  # whole: nothing is known to be missing
+    thread = threading.Thread(target=late)
+    thread.start()
+    assert begun.wait(20)
+    releasing = threading.Timer(0.05, go_on.set)
+    releasing.start()
+    assert [len(judged.trace.spans) for judged in tracegrade.judge("builtin:default").traces] == [3, 2]
+    thread.join()
+    releasing.join()
+
+
 def test_a_thread_that_has_not_begun_is_waited_for_where_its_run_is_expected(tracegrade: AgentTest) -> None:
     agent()
     late = threading.Timer(0.05, agent)

@@ -118,6 +118,20 @@ def test_rules_of_the_settings_hold_where_none_are_named(tracegrade):
     assert [rule.id for rule in tracegrade.judge().rules.rules] == ["of-the-settings"]
     tracegrade.assert_passes("of-the-settings")
 """
+MADE_BEFORE = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+MADE_BEFORE = TracerProvider()
+
+
+def test_one_that_was_made_before_the_test_and_is_set_during_it_is_collected(tracegrade):
+    trace.set_tracer_provider(MADE_BEFORE)
+    with trace.get_tracer("own").start_as_current_span("invoke_agent a") as span:
+        span.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a"})
+    assert trace.get_tracer_provider() is MADE_BEFORE
+    tracegrade.assert_passes({"evaluator": "budget", "max_calls": 0})
+"""
 SETTINGS = """
 [pytest]
 tracegrade_rules = mine
@@ -130,6 +144,18 @@ def test_providers_and_settings_over_the_tests_of_a_process(tmp_path: Path) -> N
     (tmp_path / "mine" / "rule.yaml").write_text(RULE)
     (tmp_path / "pytest.ini").write_text(SETTINGS)
     (tmp_path / "test_providers.py").write_text(PROVIDERS)
+    output = pytest_output(tmp_path)
+    assert "9 passed" in output, output
+
+
+def test_a_provider_may_be_made_before_the_test_and_set_during_it(tmp_path: Path) -> None:
+    # By itself: a process takes one provider for ever.
+    (tmp_path / "test_made_before.py").write_text(MADE_BEFORE)
+    output = pytest_output(tmp_path)
+    assert "1 passed" in output, output
+
+
+def pytest_output(folder: Path) -> str:
+    """What pytest prints over the tests in `folder`, in a process of its own."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:anyio", "-p", "no:hypothesispytest", "-p", "no:xdist"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "9 passed" in done.stdout, done.stdout
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
