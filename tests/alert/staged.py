@@ -29,6 +29,7 @@ class Stage:
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
         self.seen: dict[SeriesKey, dict[int, Outcomes]] = {}
+        self.afterwards: dict[SeriesKey, dict[int, Outcomes]] = {}
         self.alerts: list[StoredAlert] = []
         self.earlier: list[StoredAlert] = []
         self.stale_after_s = inf
@@ -58,15 +59,28 @@ class Stage:
         key = SeriesKey("default", self.rule.id, self.rule.hash, "", "shop", "support", "1.0")._replace(**place)
         self._add(key, minutes, outcomes)
 
+    def judge_afterwards(self, minutes: range, passed: int = 0, failed: int = 0, **place: Any) -> None:
+        """So many traces came in each of the minutes, and have these outcomes by a backfill."""
+        before, self.seen = self.seen, {}
+        self.see(minutes, passed, failed, **place)
+        for key, bins in self.seen.items():
+            (self.afterwards if key.rule_id else before).setdefault(key, {}).update(bins)
+        self.seen = before
+
     def _add(self, key: SeriesKey, minutes: range, outcomes: Outcomes) -> None:
         for minute in minutes:
             bins = self.seen.setdefault(key, {})
             bins[minute] = total([bins.get(minute, NO_OUTCOMES), outcomes])
 
     def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, list[Bin]]:
+        return self._within(self.seen, rule_id, window)
+
+    def _within(
+        self, seen: Mapping[SeriesKey, dict[int, Outcomes]], rule_id: str, window: Window
+    ) -> dict[SeriesKey, list[Bin]]:
         first, last = window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS
         found = {}
-        for key, bins in self.seen.items():
+        for key, bins in seen.items():
             if (key.rule_id, key.evaluation) == (rule_id, window.evaluation if key.rule_id else "") and (
                 inside := [Bin(minute, 1, bins[minute]) for minute in sorted(bins) if first <= minute <= last]
             ):
@@ -74,8 +88,8 @@ class Stage:
         return found
 
     def backfilled(self, rule_id: str, window: Window) -> Mapping[SeriesKey, list[Bin]]:
-        """Nothing was judged afterwards."""
-        return {}
+        found = self._within(self.afterwards, rule_id, window)
+        return {key: _by_hour(bins) for key, bins in found.items()}
 
     def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
         return {key: total(item.outcomes for item in found) for key, found in self.bins(rule_id, window).items()}

@@ -78,6 +78,7 @@ actions = st.one_of(
     st.tuples(st.just("pass"), st.sampled_from([0, 1, 2, 17, 61, -5])),
     st.tuples(st.just("came"), st.integers(0, 4), counts, counts, counts, places),
     st.tuples(st.just("late"), st.integers(5, 36 * 60), counts, counts, counts, places),
+    st.tuples(st.just("backfill"), st.integers(0, 100), places),
     st.tuples(st.just("fail"), st.integers(10, 150), places),
     st.tuples(st.just("traces"), st.integers(0, 90)),
     st.tuples(st.just("restart")),
@@ -93,6 +94,8 @@ def do(stage: KeepingStage, now: int, action: tuple[Any, ...]) -> int:
             return now + int(minutes)
         case ("came" | "late", ago, *counted, place):
             stage.came(range(now - ago, now - ago + 1), *counted, **place)
+        case ("backfill", passed, place):
+            stage.judge_afterwards(range(now - 2 * DAY, now - DAY - 60, 30), passed, 100 - passed, **place)
         case ("fail", minutes, place):
             stage.came(range(now, now + minutes, 2), 0, 9, **place)
             return now + int(minutes)
@@ -140,6 +143,16 @@ def test_what_fires_and_recovers_is_told_alike() -> None:
         states |= {(alert.kind, alert.state) for alert in (*stage.alerts, *stage.earlier)}
     assert {kind for kind, state in states if state == "firing"} >= {"below", "drop", "slo", "above", "silent"}
     assert {kind for kind, state in states if state == "resolved"} >= {"below", "drop", "slo", "above"}
+
+
+def test_a_backfill_between_two_checks_of_one_hour_is_seen() -> None:
+    stage = KeepingStage(rule_of({"drop": {"against": "1d"}, "min_samples": 5}))
+    stage.came(range(START - 60, START, 2), 0, 20)
+    stage.check(START + 1)
+    assert stage.alerts == []
+    stage.judge_afterwards(range(START - 2 * DAY, START - 60, 20), 9, 1, agent="support", release="1.0")
+    stage.check(START + 2)
+    assert [alert.kind for alert in stage.alerts] == ["drop"]
 
 
 def test_nothing_is_made_again_while_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:

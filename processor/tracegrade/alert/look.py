@@ -96,7 +96,7 @@ class Look:
         self._fine_from = read.fine_from
         self._shown_from = (read.now_ns - int(alert.over * _NS)) // MINUTE_NS
         self._agents = read.agents(alert, self.rule.id)
-        self._backfilled = {} if alert.is_counted else read.backfilled(alert)
+        self._backfilled = read.backfilled(alert) if alert.needs_history else {}
         reads_traces = alert.coverage is not None and alert.silent_s is None
         self._traces = read.agents(alert, EVERY_TRACE) if reads_traces else {}
         self._totals = {} if alert.slo is None else self._totals_of(alert.slo, read)

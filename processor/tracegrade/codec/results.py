@@ -102,11 +102,11 @@ def with_backfilled(packed: bytes, rule_ids: Collection[str], decisions: Sequenc
     try:
         *parts, backfilled = [*_parts(packed), {}][: _BACKFILLED + 1]
         left = {rule_id: found for rule_id, found in backfilled.items() if rule_id not in rule_ids}
-        for rule_id, of_rule in groupby(decisions, lambda decision: decision.pair.rule_id):
-            left[rule_id] = _decision_parts(list(of_rule))
-        return pack(to_json((_VERSION, *parts, left) if left else (_VERSION, *parts)))
     except (ValueError, TypeError, AttributeError) as error:
         raise ResultError(f"packed results cannot be read: {error}") from None
+    for rule_id, of_rule in groupby(decisions, lambda decision: decision.pair.rule_id):
+        left[rule_id] = _decision_parts(list(of_rule))
+    return pack(to_json((_VERSION, *parts, left) if left else (_VERSION, *parts)))
 
 
 def _decision_parts(decisions: Sequence[Decision]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:

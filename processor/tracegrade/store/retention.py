@@ -11,7 +11,7 @@ from tracegrade.store.blocks import CHUNK_TRACES
 from tracegrade.store.delete import forget_examples
 from tracegrade.store.incidents import delete_resolved
 from tracegrade.store.run_numbers import traces_of_run
-from tracegrade.store.schema import COUNTED_MINUTES, LIVE, MINUTE_NS, arrivals, blocks, counts, runs, traces
+from tracegrade.store.schema import COUNTED_MINUTES, LIVE, MINUTE_NS, arrivals, backfills, blocks, counts, runs, traces
 from tracegrade.store.write import delete_traces
 
 _NONE_LEFT = 2**63 - 1
@@ -38,6 +38,7 @@ def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> i
             kept_from = connection.execute(select(func.coalesce(func.min(traces.c.number), _NONE_LEFT))).scalar_one()
             connection.execute(delete(blocks).where(blocks.c.chunk < kept_from // CHUNK_TRACES))
             connection.execute(delete(arrivals).where(arrivals.c.minute < before_ns // MINUTE_NS))
+            connection.execute(delete(backfills).where(backfills.c.until_ns <= before_ns))
             delete_resolved(connection, before_ns)
             forget_examples(connection, before_ns)
     return len(numbers)
