@@ -21,14 +21,21 @@ SINCE = ("--since", "2020-01-01")
 
 
 def stored(
-    number: int, release: str, calls: int = 1, outcome: str = "pass", kept: str = "other", **attributes: Any
+    number: int,
+    release: str,
+    calls: int = 1,
+    outcome: str = "pass",
+    kept: str = "other",
+    received_ns: int | None = None,
+    **attributes: Any,
 ) -> TraceResult:
     """A trace whose spans call `create_order` so often, and what the rule said of it live."""
     root, call = spans(number)
     resource = Resource({"service.name": "shop", "service.version": release})
     made = [replace(call, span_id=bytes([place]) * 8, resource=resource) for place in range(1, calls + 1)]
     said = evaluation(number, outcome, rule_id="order-checked", rule_hash="b" * 16, release=release)
-    found = judged(number, evaluations=[said], release=release)
+    times = {} if received_ns is None else {"first_received_ns": received_ns, "last_received_ns": received_ns}
+    found = judged(number, evaluations=[said], release=release, **times)
     root = replace(root, resource=resource, attributes={**root.attributes, **attributes})
     return replace(found, spans=encode_spans([root, *made], [], filter_hash=kept))
 

@@ -89,9 +89,7 @@ def _looked_up(read: StoredJudgement, evaluation: Evaluation) -> dict[str, Any]:
 
 def derived_pairs(read: StoredJudgement, rule_set: RuleSet) -> list[dict[str, Any]]:
     """What the rules in force say about the trace beyond what was stored: mostly which clause did not match."""
-    decided = {
-        (pair.rule_id, pair.subject.kind, pair.subject.id) for pair in [decision.pair for decision in read.decisions]
-    }
+    decided, afterwards = _subjects(read.decisions), _subjects(read.stored.backfilled)
     pairs = []
     in_trace: Iterable[tuple[Rule, list[Explanation]]] = (
         explain_each(rule_set.rules, read.extraction)
@@ -110,8 +108,16 @@ def derived_pairs(read: StoredJudgement, rule_set: RuleSet) -> list[dict[str, An
                 pairs.append(_pair(rule.id, subject.kind, subject.id, "not_matched", clause_text(rule, item.clause)))
             else:
                 reason = "it matches now, but was not in force (or was another) when the trace was judged"
+                if (rule.id, subject.kind, subject.id) in afterwards:
+                    reason += "; 'rules backtest --store' judged it afterwards: 'results show'"
                 pairs.append(_pair(rule.id, subject.kind, subject.id, "not_judged", reason))
     return pairs
+
+
+def _subjects(decisions: Iterable[Decision]) -> set[tuple[str, str, str]]:
+    """Rule, kind of subject and subject of each."""
+    pairs = (decision.pair for decision in decisions)
+    return {(pair.rule_id, pair.subject.kind, pair.subject.id) for pair in pairs}
 
 
 def _pair(rule_id: str, kind: str, subject_id: str, decision: str, reason: str) -> dict[str, Any]:

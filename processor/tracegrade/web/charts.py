@@ -24,18 +24,29 @@ def interval(sums: Sums) -> tuple[float, float] | None:
     return None if rate is None else wilson(rate * sums.judged, sums.judged, _ERROR)
 
 
-def trend(steps: dict[int, Sums], window: Window) -> Markup:
-    """Pass rate over time with its 95 % interval, above the numbers of results and fails; gaps without results."""
+def trend(steps: dict[int, Sums], window: Window, afterwards: dict[int, Sums] | None = None) -> Markup:
+    """Pass rate over time with its 95 % interval, above the numbers of results and fails; gaps without results.
+
+    What was judged `afterwards` has a dashed curve of its own. None: a step counts as that when most of it was.
+    """
+    if afterwards is None:
+        afterwards = {number: sums for number, sums in steps.items() if 2 * sums.backfilled > sums.results}
+        steps = {number: sums for number, sums in steps.items() if number not in afterwards}
     numbers = window.steps
     width = _WIDTH / max(len(numbers), 1)
-    judged = [steps.get(number, Sums()) for number in numbers]
-    most = max((sums.judged for sums in judged), default=0)
-    drawn = [*_bands(judged, width), *_lines(judged, width)]
-    for place, sums in enumerate(judged):
+    judged, later = ([found.get(number, Sums()) for number in numbers] for found in (steps, afterwards))
+    both = [one + other for one, other in zip(judged, later, strict=True)]
+    most = max((sums.judged for sums in both), default=0)
+    drawn = [*_bands(later, width, "band backfilled"), *_bands(judged, width, "band")]
+    drawn += [*_lines(later, width, "rate backfilled"), *_lines(judged, width, "rate")]
+    for place, sums in enumerate(both):
         if sums.judged:
             drawn.append(_bar(sums, place * width, width, most))
     height = _RATE_HEIGHT + _GAP + _BARS_HEIGHT
-    return _svg("trend", _WIDTH, height, _said(judged, window), drawn)
+    said = _said(judged if any(sums.judged for sums in judged) else later, window)
+    if count := sum(sums.backfilled for sums in both):
+        said += f"; dashed, {count} judged afterwards"
+    return _svg("trend", _WIDTH, height, said, drawn)
 
 
 def share_bar(sums: Sums) -> Markup:
@@ -108,7 +119,7 @@ def _runs(judged: Sequence[Sums]) -> list[list[int]]:
     return runs
 
 
-def _bands(judged: Sequence[Sums], width: float) -> list[str]:
+def _bands(judged: Sequence[Sums], width: float, name: str) -> list[str]:
     drawn = []
     for run in _runs(judged):
         upper, lower = [], []
@@ -118,18 +129,18 @@ def _bands(judged: Sequence[Sums], width: float) -> list[str]:
             for x in (place * width, (place + 1) * width):
                 upper.append(f"{x:.2f},{_y(high):.2f}")
                 lower.append(f"{x:.2f},{_y(low):.2f}")
-        drawn.append(f'<polygon class="band" points="{" ".join(upper + lower[::-1])}"/>')
+        drawn.append(f'<polygon class="{name}" points="{" ".join(upper + lower[::-1])}"/>')
     return drawn
 
 
-def _lines(judged: Sequence[Sums], width: float) -> list[str]:
+def _lines(judged: Sequence[Sums], width: float, name: str) -> list[str]:
     drawn = []
     for run in _runs(judged):
         points = [((place + 0.5) * width, _y(judged[place].pass_rate or 0.0)) for place in run]
         if len(points) == 1:
             (x, y) = points[0]
             points = [(x - width / 3, y), (x + width / 3, y)]
-        drawn.append(f'<polyline class="rate" points="{" ".join(f"{x:.2f},{y:.2f}" for x, y in points)}"/>')
+        drawn.append(f'<polyline class="{name}" points="{" ".join(f"{x:.2f},{y:.2f}" for x, y in points)}"/>')
     return drawn
 
 

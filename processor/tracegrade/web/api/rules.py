@@ -1,10 +1,12 @@
 """The rules in force."""
 
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter
 
 from tracegrade.rule.summary import rule_summary
+from tracegrade.store.backfills import stored_backfills
 from tracegrade.store.open import StoreError
 from tracegrade.store.rule_texts import rule_versions
 from tracegrade.web.api.documents import Document, ExactJson
@@ -44,14 +46,30 @@ class Rules(Document):
     items: list[RuleDocument]
 
 
+class BackfillDocument(Document):
+    """What `rules backtest --store` judged afterwards by the rule, ns since 1970 UTC; results are of run `backfill`.
+
+    It is not `complete` while it is being stored, or when that broke off.
+    """
+
+    tenant: str
+    rule_hash: str
+    made_ns: int
+    since_ns: int
+    until_ns: int
+    subjects: int
+    complete: bool
+
+
 class WholeRule(RuleDocument):
     """One rule with all that its file says, as JSON; ``tracegrade rules schema`` describes that.
 
-    Its versions are the texts that are stored, the latest first; none where there is no store yet.
+    Its versions are the texts that are stored, the latest first; none where there is no store yet, and no backfills.
     """
 
     definition: dict[str, Any]
     versions: list[RuleVersion]
+    backfills: list[BackfillDocument]
 
 
 @router.get("/rules", summary="The rules in force", response_model=Rules)
@@ -63,20 +81,25 @@ def list_rules(sources: ApiSources, query: NoParameters) -> ExactJson:
 
 @router.get("/rules/{rule_id:path}", summary="One rule", response_model=WholeRule, responses=problems(404))
 def show_rule(sources: ApiSources, rule_id: PathName, query: NoParameters) -> ExactJson:
-    """One rule in force: all that its file says, and the versions of its text that are stored."""
+    """One rule in force: all that its file says, and the versions of its text and the backfills that are stored."""
     rule_set = sources.rule_set()
     rule = rule_set.rule(rule_id)
     if rule is None:
         raise not_found(f"rule {rule_id[:200]!r} in force")
     definition = rule.model_dump(mode="json", exclude_defaults=True)
     summary = rule_summary(rule, rule_set.paths[rule.id])
-    return ExactJson({**summary, "definition": definition, "versions": _versions(sources, rule.id)})
+    return ExactJson({**summary, "definition": definition, **_stored(sources, rule.id)})
 
 
-def _versions(sources: Sources, rule_id: str) -> list[dict[str, Any]]:
+def _stored(sources: Sources, rule_id: str) -> dict[str, list[dict[str, Any]]]:
     try:
         with sources.store() as connection:
-            found = rule_versions(connection, rule_id)
+            versions, backfills = rule_versions(connection, rule_id), stored_backfills(connection, rule_id)
     except StoreError:  # its rules can be read before anything was judged
-        return []
-    return [{"text_hash": item.text_hash, "rule_hash": item.rule_hash, "since_ns": item.since_ns} for item in found]
+        versions, backfills = [], []
+    return {
+        "versions": [
+            {"text_hash": item.text_hash, "rule_hash": item.rule_hash, "since_ns": item.since_ns} for item in versions
+        ],
+        "backfills": [{name: value for name, value in asdict(item).items() if name != "rule_id"} for item in backfills],
+    }

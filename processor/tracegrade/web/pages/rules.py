@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,10 @@ from tracegrade.rule.load import tests_path
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import stored_silences
+from tracegrade.store.backfills import stored_backfills
 from tracegrade.store.incidents import recent_incidents
 from tracegrade.store.rule_texts import RuleText, judgements, rule_versions
+from tracegrade.store.schema import BACKFILL
 from tracegrade.store.trends import Sums, begins_ns, trends
 from tracegrade.web.backtesting import SINCE
 from tracegrade.web.budgets import shown_budgets
@@ -77,9 +79,12 @@ def show(request: Request) -> Response:
         charted = view.window.charted(begins_ns(connection, result_filter), time.time_ns())
         texts = rule_versions(connection, rule_id)
         by_hash = trends(connection, result_filter, ["rule_hash"], counting_incomplete=counting)
-        over_time = trends(
-            connection, result_filter, [], step_minutes=charted.step_minutes, counting_incomplete=counting
+        # Two curves: of a changed rule, its earlier form judged live what the new one judged afterwards.
+        live, afterwards = (
+            trends(connection, chosen, [], step_minutes=charted.step_minutes, counting_incomplete=counting).get((), {})
+            for chosen in (replace(result_filter, with_backfilled=False), replace(result_filter, run=BACKFILL))
         )
+        backfills = stored_backfills(connection, rule_id, view.chosen.get("tenant"))
         failed = failures(connection, result_filter, _FAILURES)
         with_slo = [rule] if rule is not None and rule in with_objectives(sources.rule_set()) else []
         budgets = shown_budgets(connection, with_slo, view.chosen, _BUDGETS)
@@ -88,8 +93,7 @@ def show(request: Request) -> Response:
         choices = _choices(connection, sources.rule_set())
     if rule is None and not texts and not by_hash:
         raise HTTPException(404, f"No rule {rule_id!r} is in force, and none of that id has results here.")
-    steps = over_time.get((), {})
-    sums = sum(steps.values(), Sums())
+    sums = sum((*live.values(), *afterwards.values()), Sums())
     path = sources.rule_set().paths.get(rule_id, "") if rule is not None else ""
     return page(
         request,
@@ -108,7 +112,8 @@ def show(request: Request) -> Response:
         changes=_changes(texts, request.query_params.get("from"), request.query_params.get("to")),
         sums=sums,
         interval=interval(sums),
-        trend=trend(steps, charted) if sums.judged else Markup(""),
+        trend=trend(live, charted, afterwards) if sums.judged else Markup(""),
+        backfills=backfills,
         failures=failed,
         budgets=budgets,
         incidents=shown_incidents(incidents, silences, time.time_ns()),

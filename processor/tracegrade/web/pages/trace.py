@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection
@@ -170,13 +170,14 @@ def _values(
     assert read.extraction is not None
     extraction = read.extraction
     in_force = {rule.hash: rule for rule in rule_set.rules}
-    hashes = {decision.pair.rule_hash for decision in read.decisions}
+    all_decisions = [*read.decisions, *stored.backfilled]
+    hashes = {decision.pair.rule_hash for decision in all_decisions}
     present = present_hashes(connection, hashes)
     by_hash = rules_of(connection, hashes) | {name: in_force[now] for name, now in present.items() if now in in_force}
     subjects: dict[tuple[str, str], Subject] = {
         (subject.kind, subject.id): subject for find in SUBJECTS.values() for subject in find(extraction)
     }  # not for sessions, whose calls are also in other traces
-    shown_decisions, alike = _chosen(read.decisions)
+    shown_decisions, alike = _chosen(all_decisions)
     evidences, trace_context = Evidences(), ExtractionContext(extraction)
 
     def shown_decision(decision: Decision) -> ShownDecision:
@@ -196,12 +197,12 @@ def _values(
         "decisions": decisions,
         "alike": alike,
         # The decisions of the chosen rule are shown separately.
-        "passes": sum(_outcome(item) == "pass" and item.pair.rule_id != only for item in read.decisions),
-        "others": _alike(derived_pairs(read, rule_set)),
+        "passes": sum(_outcome(item) == "pass" and item.pair.rule_id != only for item in all_decisions),
+        "others": _alike(derived_pairs(replace(read, decisions=all_decisions), rule_set)),
         "other_rules": not judges_alike(connection, stored.trace.rule_set_hash, rule_set),
         "lines": shown,
         "hidden": len(lines) - len(shown),
-        "failing": _failing(read.decisions),
+        "failing": _failing(all_decisions),
         "runs": _runs(extraction, everything),
     }
 
