@@ -201,7 +201,7 @@ def test_a_run_that_has_only_begun_elsewhere_is_waited_for_though_another_is_who
     assert begun.wait(20)
     releasing = threading.Timer(0.05, go_on.set)
     releasing.start()
-    assert [len(judged.trace.spans) for judged in tracegrade.judge("builtin:default").traces] == [3, 2]
+    assert sorted(len(judged.trace.spans) for judged in tracegrade.judge("builtin:default").traces) == [2, 3]
     thread.join()
     releasing.join()
 
