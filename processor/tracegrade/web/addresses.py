@@ -64,3 +64,13 @@ def run_eval_address(tenant: str = TENANT, *, suite: str = "", experiment: str =
 def experiment_address(name: str, tenant: str = TENANT) -> str:
     """The page of an experiment."""
     return address(f"/experiments/{quote(name)}", tenant=tenant)
+
+
+def suite_address(id_: str, tenant: str = TENANT, within: str = "") -> str:
+    """The page of a stored suite, or one within it."""
+    return address(f"/suites/{quote(id_)}" + (f"/{within}" if within else ""), tenant=tenant)
+
+
+def case_address(suite: str, case: str, tenant: str = TENANT) -> str:
+    """The form of a case of a stored suite."""
+    return suite_address(suite, tenant, f"cases/{quote(case)}")

@@ -18,6 +18,7 @@ from tracegrade.history.run_changes import NotChangeable
 from tracegrade.jobs.submit import NoSuchJob
 from tracegrade.jobs.suite_request import JobRefused
 from tracegrade.store.open import StoreError
+from tracegrade.suites.keeping import NoSuchSuite
 from tracegrade.web import live
 from tracegrade.web.access import Access
 from tracegrade.web.api.app import Api, tool_eval_api
@@ -47,6 +48,7 @@ def build_app(sources: Sources) -> ASGIApp:
             HTTPException: _refused,
             Refusal: _not_allowed,
             NoSuchRun: _no_such_run,
+            NoSuchSuite: _no_such_suite,
             NotChangeable: _not_changeable,
             JobRefused: _not_changeable,
             NoSuchJob: _no_such_run,
@@ -99,6 +101,10 @@ def _no_such_run(request: Request, error: Exception) -> Response:
         title="Not found",
         message=f"There is {str(error).removeprefix('there is ')}.",
     )
+
+
+def _no_such_suite(request: Request, error: Exception) -> Response:
+    return page(request, "error.html", status=404, title="Not found", message=f"There is {error}.")
 
 
 def _not_changeable(request: Request, error: Exception) -> Response:

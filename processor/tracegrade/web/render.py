@@ -26,6 +26,7 @@ SECTIONS = (
     ("/traces", "Traces"),
     ("/sessions", "Sessions"),
     ("/rules", "Rules"),
+    ("/suites", "Suites"),
     ("/evals", "Evals"),
     ("/experiments", "Experiments"),
     ("/compare", "Compare"),
@@ -38,6 +39,7 @@ _WITHIN = {"/incidents": "/alerts", "/runs": "/experiments"}
 
 _ADDRESSES = (
     addresses.address,
+    addresses.case_address,
     addresses.compare_address,
     addresses.compare_traces_address,
     addresses.eval_address,
@@ -46,6 +48,7 @@ _ADDRESSES = (
     addresses.run_address,
     addresses.session_address,
     addresses.span_address,
+    addresses.suite_address,
     addresses.trace_address,
 )
 

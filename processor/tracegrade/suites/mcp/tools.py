@@ -15,6 +15,9 @@ from tracegrade.suites.mcp.program import STDIO, list_tools_of, program_name
 # What the interface that most models are asked by takes as the name of a function.
 _FUNCTION_NAME = re.compile("[A-Za-z0-9_-]{1,64}")
 
+FROM_SERVER = "The tools of the MCP server at "
+"""How the description of a suite begins that was made of a server's tools."""
+
 
 def is_server(source: str) -> bool:
     """Whether `source` names an MCP server: an http(s) address, or ``stdio:`` and a command."""
@@ -86,7 +89,7 @@ def suite_of(listed: Listed, server: str, name: str = "") -> ToolSuite:
     place = _place(server)
     suite: JsonObject = {
         "name": name or listed.name or place,
-        "description": f"The tools of the MCP server at {place}",
+        "description": FROM_SERVER + place,
         "tools": [_function(tool) for tool in tools.values()],
         "test_cases": [],
     }
