@@ -5,17 +5,19 @@ from fastapi.routing import APIRoute
 from tracegrade.store.open import open_store
 from tracegrade.web import pages
 from tracegrade.web.api import registry as api_registry
-from tracegrade.web.pages.registry import PAGES
+from tracegrade.web.pages.registry import ACTIONS, PAGES
 from tracegrade.web.render import SECTIONS
 from web.site import serving
 
 
 def test_every_file_of_pages_and_of_operations_is_registered() -> None:
     files = {path.stem for path in Path(str(pages.__file__)).parent.glob("*.py")} - {"__init__", "registry"}
-    assert {show.__module__.rpartition(".")[2] for show in PAGES.values()} == files
+    functions = [*PAGES.values(), *(act for act, _ in ACTIONS.values())]
+    assert {function.__module__.rpartition(".")[2] for function in functions} == files
     assert {path for path, _ in SECTIONS} <= set(PAGES)
     files = {path.stem for path in Path(api_registry.__file__).parent.glob("*.py") if "APIRouter(" in path.read_text()}
-    operations = [route for router in api_registry.ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    routers = (*api_registry.ROUTERS, *api_registry.TOOL_EVAL_ROUTERS)
+    operations = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     assert {route.endpoint.__module__.rpartition(".")[2] for route in operations} == files
 
 
