@@ -26,7 +26,8 @@ class JudgedTest:
 
     def __init__(self, judged: Sequence[Judged], rule_set: RuleSet, fail: Callable[[str], NoReturn]) -> None:
         self.rules = rule_set
-        self.traces = [item for item in judged if isinstance(item, JudgedTrace)]
+        traces = (item for item in judged if isinstance(item, JudgedTrace))
+        self.traces = sorted(traces, key=lambda item: item.trace.spans[0].start_ns)
         self.sessions = [item for item in judged if isinstance(item, JudgedSession)]
         self._judged = judged
         self._fail = fail
