@@ -345,3 +345,18 @@ def test_every_pair_of_subject_and_rule_is_explained_once() -> None:
         ("b", ROOT): "agent",
         ("c", SUB): "unless",
     }
+
+
+def test_the_root_of_a_suite_s_case_is_judged_with_all_calls_and_its_agents_meet_no_case() -> None:
+    case = {"id": "order", "expected_tool": "create_order"}
+    rule = Rule.model_validate({"id": "suite", "cases": [case]})
+    extraction = sub_agents()
+    root = extraction.trace.root
+    assert root is not None
+    root.attributes["tracegrade.case.id"] = "order"
+    assert len(match(RuleSet([rule]), extraction)) == 2  # as live traffic, each agent is one
+    root.scope = "tracegrade.suite"
+    (found,) = match(RuleSet([rule]), extraction)
+    assert (found.subject.id, found.subject.calls) == (ROOT, extraction.calls)
+    assert [item.clause for item in explain(rule, extraction)] == [None, "cases"]
+    assert len(match(RuleSet([rule_of()]), extraction)) == 2  # rules without cases judge the agents, too

@@ -32,7 +32,6 @@ from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.replay import without_bounds
 from tracegrade.semconv import SUITE_ATTRIBUTES
 from tracegrade.store.schema import traces
-from tracegrade.suites.agents.agent import Agent
 from tracegrade.suites.agents.target import AgentTarget
 from tracegrade.suites.conversation import Ran, run_case
 from tracegrade.suites.recording import check_sdk
@@ -194,6 +193,8 @@ class _Lanes:
         return self._of_model(run, target, units)
 
     def _of_agent(self, run: TargetRun, target: AgentTarget, units: Sequence[Unit]) -> Plan:
+        from tracegrade.suites.agents.agent import Agent  # its servers take long to load
+
         def run_unit(unit: Unit) -> Ran:
             return agent.run(unit, run.name, trace_id_of(run.recording, unit))
 
