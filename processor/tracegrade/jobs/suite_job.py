@@ -16,7 +16,8 @@ from sqlalchemy import Connection, Engine
 
 from tracegrade.config import Config
 from tracegrade.deletion.request import Deletions
-from tracegrade.history.experiments import known_experiment, timeline
+from tracegrade.history.evals import eval_timeline
+from tracegrade.history.experiments import known_experiment
 from tracegrade.history.new_run import new_run
 from tracegrade.history.recorded_run import RecordedRun, broken_off, what_differs
 from tracegrade.history.suite_results import CHAIN_NUMBERS, CaseResult, stored_results, summary_of
@@ -34,8 +35,6 @@ from tracegrade.suites.suite import Suite
 
 Told: TypeAlias = tuple[str, Mapping[str, JsonValue]]
 """The name of an event, and its fields."""
-
-_DIGITS = 4
 
 
 class JobLost(Exception):
@@ -206,7 +205,7 @@ class SuiteJob:
                 if begun.selection.get("model") != target.key:
                     continue
                 if others := what_differs(begun, asked):
-                    changed = ", ".join(others)
+                    changed = ", ".join(others).replace("selection of traces", "its suite or how models are asked")
                     raise JobFailed(f"run {name} cannot go on, since these changed after it began: {changed}")
                 return _Planned(target, asked, name, begun.state == "complete")
             return _Planned(target, asked, broken_off(connection, asked), is_complete=False)
@@ -243,22 +242,17 @@ class SuiteJob:
     def _complete(self, experiment: str) -> None:
         """Note that all is stored, with how it stands in its experiment."""
         with reading(self._engine) as connection:
-            found = timeline(connection, known_experiment(connection, self.job.tenant, experiment))
-        own = [item.scored for item in found.standings if item.scored.run.name in self._runs]
-        known = [scored.score for scored in own if scored.score is not None]
-        average = round(sum(known) / len(known), _DIGITS) if known else None
-        baseline = found.baseline
-        is_own = baseline is not None and baseline.scored.run.name in self._runs
-        score = None if baseline is None or is_own else baseline.scored.score
-        delta = None if score is None or average is None else round(average - score, _DIGITS)
-        standing: dict[str, JsonValue] = {"avg_score": average, "baseline_score": score, "delta": delta}
+            found = eval_timeline(connection, known_experiment(connection, self.job.tenant, experiment))
+        standing = found.standing(self.job.id)
         done: Told = (
             "tool_eval_complete",
             {
                 "eval_id": self.job.id,
                 "experiment": experiment,
                 "runs": [*self._runs],
-                **standing,
+                "avg_score": None if standing is None else standing.eval.score,
+                "baseline_score": None if found.baseline is None else found.baseline.score,
+                "delta": None if standing is None else standing.delta,
             },
         )
         completed: Told = "job_completed", {"result_ref": self.job.id}

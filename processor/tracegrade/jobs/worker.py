@@ -66,7 +66,8 @@ class Worker:
         self._engine = open_store(config.store_url)
         self._ends_when_idle = ends_when_idle
         self._stop = threading.Event()
-        self._running: dict[tuple[str, str], _Running] = {}
+        self.running: dict[tuple[str, str], _Running] = {}
+        """What runs here, by tenant and id; read by tests."""
         self._claims = 0
         self._broken: Exception | None = None
 
@@ -110,7 +111,7 @@ class Worker:
                 if now_s - beat_s >= BEAT_EVERY_S:
                     beat_s = now_s
                     self._beat()
-                if unfinished or self._running:
+                if unfinished or self.running:
                     idle_since_s = now_s
                 elif self._ends_when_idle and now_s - idle_since_s > IDLE_S and self._is_nothing_left():
                     return
@@ -132,11 +133,11 @@ class Worker:
     def _stop_lost(self, unfinished: list[Job]) -> None:
         """Stop what was cancelled or deleted, and forget what has ended."""
         claims = {(job.tenant, job.id): job.worker for job in unfinished if job.state == "running"}
-        for key, running in list(self._running.items()):
+        for key, running in list(self.running.items()):
             if claims.get(key) != running.claim_name:
                 running.work.stop()
             if not running.thread.is_alive():
-                del self._running[key]
+                del self.running[key]
 
     def _claim_next(self) -> None:
         """Claim the next job; what may begin is looked at again in the transaction, in which no other can claim."""
@@ -146,13 +147,13 @@ class Worker:
             one_at_a_time(connection)
             job = next_job(stored_jobs(connection, None, UNFINISHED), self._config.suites.jobs)
             # A job that was cancelled and queued again waits until its thread has ended.
-            if job is None or (job.tenant, job.id) in self._running or not claim(connection, job, name, now_ns):
+            if job is None or (job.tenant, job.id) in self.running or not claim(connection, job, name, now_ns):
                 return
         self._claims += 1
         logger.info("job %s begins", job.id)
         work = SuiteJob(job, name, self._engine, self._config)
         thread = threading.Thread(target=self._run, args=(work,), name=f"job {job.id}", daemon=True)
-        self._running[job.tenant, job.id] = _Running(job, name, work, thread)
+        self.running[job.tenant, job.id] = _Running(job, name, work, thread)
         thread.start()
 
     def _run(self, work: SuiteJob) -> None:
@@ -175,17 +176,17 @@ class Worker:
 
     def _beat(self) -> None:
         """Note that we live."""
-        if self._running:
+        if self.running:
             with self._engine.begin() as connection:
-                for running in self._running.values():
+                for running in self.running.values():
                     note(connection, running.job, running.claim_name, time.time_ns())
 
     def _interrupt(self) -> None:
         """Stop all that runs; it goes on with the next worker."""
-        for running in self._running.values():
+        for running in self.running.values():
             running.work.stop()
         until_s = time.monotonic() + _STOP_WITHIN_S
-        for running in self._running.values():
+        for running in self.running.values():
             running.thread.join(max(0.0, until_s - time.monotonic()))
             with suppress(JobLost, SQLAlchemyError):
                 running.work.end("interrupted", "its worker ended")

@@ -1,0 +1,111 @@
+"""What is refused of a job when it is submitted, cancelled and resumed."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.place import Place, Placed, right, weather
+from tracegrade.document.problem import FileError
+from tracegrade.history.recorded_run import RunRefused
+from tracegrade.jobs.submit import MOST_WAITING, NoSuchJob, cancel, resume
+from tracegrade.jobs.suite_request import JobRefused, suite_request
+from tracegrade.models.settings import NoSuchModel
+
+
+def test_a_job_is_submitted_with_its_models_by_their_keys_and_a_worker_is_asked_for(place: Placed) -> None:
+    here = place(right)
+    job = here.submit("m-1", owner="token", system_prompt={"one::m-1": "Be quick."}, repeat=3, labels={"a": "b"})
+    assert here.job(job.id) == replace(job, runs=[])
+    assert (job.state, job.owner) == ("queued", "token")
+    assert job.request == {
+        "suite": here.suite.id,
+        "models": ["one::m-1"],
+        "temperature": 0.0,
+        "tool_choice": "required",
+        "system_prompt": {"one::m-1": "Be quick."},
+        "repeat": 3,
+        "experiment": None,
+        "labels": {"a": "b"},
+        "max_parallel": None,
+    }
+    assert (here.folder / "data" / "jobs.wait").exists()
+
+
+def _empty_suite(here: Place) -> Any:
+    return {"suite": here.save(weather(0)).id}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "message"),
+    [
+        ({"models": ["m-9"]}, NoSuchModel, "models: no model 'm-9' in the file of models; expected one of one::m-1"),
+        ({"models": []}, JobRefused, "models: "),
+        ({"suite": "000000000000"}, JobRefused, "there is no suite '000000000000'"),
+        (_empty_suite, JobRefused, "the suite 'Weather' has no cases; add one first"),
+        ({"temperature": 3}, JobRefused, "temperature: expected a number of at most 2, found 3"),
+        ({"temperature": "hot"}, JobRefused, "temperature: "),
+        ({"tool_choice": "any"}, JobRefused, "tool_choice: "),
+        ({"repeat": 0}, JobRefused, "repeat: "),
+        ({"system_prompt": {"one::m-2": "x"}}, JobRefused, "system_prompt: 'one::m-2' is not asked; expected one of"),
+        ({"system_prompt": 7}, JobRefused, "system_prompt: "),
+        ({"experiment": "../x"}, RunRefused, "experiment: expected at most 100 letters"),
+        ({"tempreature": 1}, JobRefused, "tempreature: unknown key 'tempreature'; did you mean 'temperature'?"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_sentence(
+    place: Placed, wrong: Any, kind: type[Exception], message: str
+) -> None:
+    here = place(right)
+    given = wrong(here) if callable(wrong) else wrong
+    with pytest.raises(kind) as refused:
+        here.submit_as({"suite": here.suite.id, "models": ["m-1"], **given})
+    assert str(refused.value).startswith(message)
+    assert "\n" not in str(refused.value)
+    assert not (here.folder / "data" / "jobs.wait").exists()
+
+
+def test_a_request_without_models_or_suite_is_refused() -> None:
+    for missing in ("suite", "models"):
+        written = {"suite": "x", "models": ["m"]}
+        del written[missing]
+        with pytest.raises(JobRefused, match=f"key '{missing}' is missing"):
+            suite_request(written)
+
+
+def test_without_a_file_of_models_nothing_is_submitted(place: Placed) -> None:
+    here = place(right)
+    Path(here.models).unlink()
+    with pytest.raises(FileError, match=r"one\.models\.yaml"):
+        here.submit()
+
+
+def test_no_more_than_so_many_jobs_of_one_token_wait(place: Placed) -> None:
+    here = place(right)
+    for _ in range(MOST_WAITING):
+        here.submit(owner="one")
+    with pytest.raises(JobRefused, match="100 jobs wait already"):
+        here.submit(owner="one")
+    here.submit(owner="two")
+
+
+def test_a_job_of_another_tenant_or_none_is_not_found(place: Placed) -> None:
+    here = place(right)
+    job = here.submit()
+    for change in (cancel, resume):
+        with pytest.raises(NoSuchJob, match="there is no job"):
+            change(here.config, "other", job.id)
+        with pytest.raises(NoSuchJob):
+            change(here.config, "default", "000000000000")
+
+
+def test_what_was_cancelled_before_it_began_can_be_queued_again(place: Placed) -> None:
+    here = place(right)
+    job = here.submit()
+    assert cancel(here.config, "default", job.id).state == "cancelled"
+    assert cancel(here.config, "default", job.id).state == "cancelled"
+    assert resume(here.config, "default", job.id).state == "queued"
+    assert resume(here.config, "default", job.id).state == "queued"
+    names = [event.name for event in here.events(job.id)]
+    assert names == ["job_created", "job_cancelled", "job_created"]
