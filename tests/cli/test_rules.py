@@ -302,6 +302,36 @@ class TestNew:
         ]
         assert (tmp_path / "rules" / name / "traces" / f"{trace_id(1)}.json").exists()
 
+    def test_personal_data_of_a_stored_trace_is_not_written(self, tmp_path: Path) -> None:
+        agent, call = spans(1)
+        asked = [{"role": "user", "parts": [{"type": "text", "content": "Write to ann.lee@acme.io."}]}]
+        agent.attributes["gen_ai.input.messages"] = json.dumps(asked)
+        call.attributes["gen_ai.tool.call.arguments"] = json.dumps({"to": "ann.lee@acme.io", "total": 3})
+        store(tmp_path, replace(judged(1), spans=encode_spans([agent, call], [])))
+        options = ("--in", tmp_path / "rules", "--from-trace", trace_id(1), "--data-dir", tmp_path)
+        made = run("new", "orders/mailed", *options)
+        assert (made.exit_code, made.output.count("redacted 2 email\n")) == (0, 1), made.output
+        written = (tmp_path / "rules" / "orders" / "mailed" / "traces" / f"{trace_id(1)}.json").read_text()
+        assert ("ann.lee" in written, written.count("user1@example.com")) == (False, 2)
+        for name, option in (("kept", "--keep=gen_ai.input.messages*"), ("whole", "--no-redact")):
+            assert run("new", f"orders/{name}", *options, option).exit_code == 0
+            written = (tmp_path / "rules" / "orders" / name / "traces" / f"{trace_id(1)}.json").read_text()
+            assert written.count("ann.lee@acme.io") == 2  # a value that is kept stays wherever it stands
+        assert "are for --from-trace" in run("new", "a/b", "--in", tmp_path / "rules", "--no-redact").stderr
+
+    def test_a_value_that_the_rule_would_name_is_asked_about(self, tmp_path: Path) -> None:
+        agent, call = spans(1)
+        agent.attributes["gen_ai.agent.name"] = "ann.lee@acme.io"
+        store(tmp_path, replace(judged(1), spans=encode_spans([agent, call], [])))
+        options = ("--in", tmp_path / "rules", "--from-trace", trace_id(1), "--data-dir", tmp_path)
+        made = run("new", "orders/mailed", *options)
+        assert made.exit_code == 2
+        assert "give --keep 'gen_ai.agent.name'" in made.stderr
+        assert not (tmp_path / "rules").exists()
+        made = run("new", "orders/mailed", *options, "--keep", "gen_ai.agent.name")
+        assert made.exit_code == 0, made.output
+        assert "keeps 1 value that looks personal or secret, at gen_ai.agent.name" in made.output
+
     def test_a_trace_that_is_not_stored_writes_nothing(self, tmp_path: Path) -> None:
         store(tmp_path, judged(1))
         made = run("new", "a/b", "--in", tmp_path / "rules", "--from-trace", trace_id(7), "--data-dir", tmp_path)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracegrade.cli.output import EXIT_FAILED, format_option, print_json, print_line, print_table, reports_errors
+from tracegrade.cli.redaction import counts_text, kept_text, redaction_options
 from tracegrade.cli.rule_paths import rules_of_id
 from tracegrade.cli.rule_tests import print_results
 from tracegrade.cli.run_option import check_run, run_option
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
-from tracegrade.display import count
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -58,8 +58,7 @@ if TYPE_CHECKING:
     help="What is expected, if it is not what the rule says now: pass, fail, not_evaluable, error; or not_matched.",
 )
 @click.option("--known-gap", default="", metavar="WHY", help="Why the rule does not say yet what --expect expects.")
-@click.option("--keep", multiple=True, metavar="PATH", help="Do not redact what stands there; * is any text.")
-@click.option("--no-redact", is_flag=True, help="Write values as they are: for data that was made up.")
+@redaction_options
 @click.option("--dry-run", is_flag=True, help="Write nothing; show what would be written.")
 @click.option("--tenant", help="Only traces of this tenant.")
 @run_option
@@ -223,7 +222,7 @@ def _promote_to_suite(
         )
         return
     for case, is_new in added:
-        counts = ", ".join(f"{number} {kind}" for kind, number in case.redaction.counts.items()) or "nothing"
+        counts = counts_text(case.redaction.counts)
         print_line(f"{case.id}: {f'redacted {counts}' if is_new else f'is a case already of {path}'}")
     if file.changed:
         print_line(
@@ -264,7 +263,7 @@ def _print(items: "Sequence[Item]", files: "RuleTestFiles", dry_run: bool) -> No
                     item.id,
                     _expected_text(promoted),
                     f"{promoted.spans} of {promoted.spans_before}",
-                    ", ".join(f"{number} {name}" for name, number in promoted.redaction.counts.items()) or "nothing",
+                    counts_text(promoted.redaction.counts),
                 ]
                 for item, promoted in made
             ],
@@ -301,7 +300,7 @@ def _notes(item: "Item") -> list[str]:
     if item.promotion is not None and item.promotion.kept_more:
         notes.append(f"keeps {item.promotion.kept_more}: without, the rule says something else")
     if item.promotion is not None and (kept := item.promotion.redaction.kept):
-        notes.append(f"keeps {count(len(kept), 'value')} that looks personal or secret, at {', '.join(kept)}")
+        notes.append(kept_text(kept))
     return notes
 
 

@@ -11,6 +11,7 @@ import click
 
 from tracegrade.cli.asking_servers import Asking, asking_options
 from tracegrade.cli.output import EXIT_FAILED, output_option, print_line, reports_errors
+from tracegrade.cli.redaction import counts_text, kept_text, redaction_options
 from tracegrade.cli.rule_paths import named_rules, paths_argument, rules_at
 from tracegrade.cli.rule_tests import print_results
 from tracegrade.cli.settings_option import settings_options
@@ -19,6 +20,7 @@ from tracegrade.cli.trace_id_argument import TRACE_ID
 if TYPE_CHECKING:
     from tracegrade.config import Config
     from tracegrade.history.new_rule import Draft
+    from tracegrade.model.trace import Trace
 
 _WORDS = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -32,13 +34,18 @@ _WORDS = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
     type=TRACE_ID,
     help="Expect the tool calls of this stored trace, and use the trace as a test.",
 )
+@redaction_options
 @settings_options
 @reports_errors
-def new(name: str, folder: Path, trace_id: bytes | None, config: "Config") -> None:
+def new(
+    name: str, folder: Path, trace_id: bytes | None, keep: tuple[str, ...], no_redact: bool, config: "Config"
+) -> None:
     """Write a new rule to start from: rule.yaml, tests.yaml and two traces, one that passes and one that fails.
 
     The id completes the sentence "flags ...", such as refund-without-lookup. With --from-trace, the stored trace is
-    written with all its content, what people said included: read it before you share it.
+    written with its content, what people said included, and redacted as by 'promote': e-mail addresses, phone and card
+    numbers, secrets and ids of calls are replaced. Names and addresses of people are not found: read it before you
+    share it.
     """
     from tracegrade.history import new_rule
     from tracegrade.pipeline.rule_tests import run_tests
@@ -48,7 +55,12 @@ def new(name: str, folder: Path, trace_id: bytes | None, config: "Config") -> No
     category, _, rule_id = name.partition("/")
     if not (_WORDS.fullmatch(category) and _WORDS.fullmatch(rule_id)):
         raise click.UsageError(f"expected CATEGORY/ID, lower-case words joined by '-', found {name!r}")
-    draft = new_rule.example(rule_id) if trace_id is None else _from_stored(rule_id, trace_id, config)
+    if trace_id is None:
+        if keep or no_redact:
+            raise click.UsageError("--keep and --no-redact are for --from-trace")
+        draft = new_rule.example(rule_id)
+    else:
+        draft = _from_stored(rule_id, trace_id, config, keep, not no_redact)
     written = new_rule.write(folder / category / rule_id, draft)
     for path in written:
         print_line(f"wrote {path}")
@@ -59,11 +71,14 @@ def new(name: str, folder: Path, trace_id: bytes | None, config: "Config") -> No
         sys.exit(EXIT_FAILED)
 
 
-def _from_stored(rule_id: str, trace_id: bytes, config: "Config") -> "Draft":
-    from tracegrade.cli.traces import kept_requests
+def _from_stored(rule_id: str, trace_id: bytes, config: "Config", keep: "Sequence[str]", redacts: bool) -> "Draft":
+    from tracegrade.codec.kept_spans import trace_of
+    from tracegrade.extract.extract import extract
     from tracegrade.history import new_rule
-    from tracegrade.history.stored_extraction import extract_stored
+    from tracegrade.history.promote.redacted import Redacted, redacted
+    from tracegrade.otlp.from_spans import requests_of
     from tracegrade.otlp.json import to_json
+    from tracegrade.rule.tool_aliases import ToolAliases
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
 
@@ -71,8 +86,20 @@ def _from_stored(rule_id: str, trace_id: bytes, config: "Config") -> "Draft":
         found = stored_traces(connection, trace_id)
     if not found:
         raise new_rule.NewRuleError(f"trace {trace_id.hex()} is not in the store; 'tracegrade traces list' shows all")
-    requests = [to_json(request) for request in kept_requests(found[0])]
-    return new_rule.from_trace(rule_id, extract_stored(found[0], config.traces), requests)
+
+    def drafted(trace: "Trace") -> "Draft":
+        requests = [to_json(request) for request in requests_of(trace)]
+        return new_rule.from_trace(rule_id, extract(trace, ToolAliases(config.traces.tool_aliases)), requests)
+
+    trace = trace_of(found[0])
+    rule = drafted(trace).rule
+    result = Redacted([trace])
+    if redacts:
+        result = redacted([trace], keep, lambda traces: drafted(traces[0]).rule == rule, rule_id)
+        print_line(f"redacted {counts_text(result.counts)}")
+        if result.kept:
+            print_line(kept_text(result.kept))
+    return drafted(result.traces[0])
 
 
 @click.command(name="import")
