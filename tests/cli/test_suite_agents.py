@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from models.scripted import calling, prompt_of, serving, write_models
 from processes import processes_with
 from tracegrade.cli import main
 from tracegrade.store.heads import trace_heads
@@ -217,6 +218,21 @@ def test_what_another_agent_called_for_it_is_its_call(place: Place) -> None:
     assert len(place.results(*place.command("http", "helper"), "--repeat", "2")) == 6  # one result a run of a case
 
 
+def test_models_and_an_agent_are_asked_in_one_command_and_compared(place: Place) -> None:
+    with serving(lambda body: calling(("get_weather", {"city": prompt_of(body)[11:-1]}))) as server:
+        models = write_models(place.folder, server.url)
+        own = (*place.command("http", "wrong"), "--agent-name", "own", "--temperature", "0.5")
+        done = place.run("--model", "m-1", "--models", str(models), *own)
+        assert done.exit_code == 0, done.output
+    assert [(run.labels["model"], run.state) for run in place.runs()] == [
+        ("one::m-1", "complete"),
+        ("own", "complete"),
+    ]
+    sides = CliRunner().invoke(main, ["compare", "weather/1", "weather/2", "--data-dir", str(place.data)])
+    assert "3 pairs by case: 1 worse, 0 better" in sides.stdout, sides.output
+    assert "other rules" not in sides.output
+
+
 def test_the_prompt_is_one_argument_without_a_shell(place: Place) -> None:
     cases = [{"prompt": "a b; $(touch x) {case}", "expected_tool": "get_weather"}]
     place.write(SUITE | {"test_cases": cases})
@@ -287,14 +303,15 @@ def test_an_address_that_is_taken_is_said(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_agents_and_the_same_command_goes_on(place: Place) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_agents_and_the_same_command_goes_on(place: Place, how: signal.Signals) -> None:
     options = (*place.command("http", "hang"), "--experiment", "own", "--max-parallel", "3")
     command = [sys.executable, "-m", "tracegrade", *place.arguments(*options)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert {process.stderr.readline()[:20] for _ in range(2)} == {"pass agent.py case-1", "pass agent.py case-3"}
         assert processes_with(str(place.agent))
-        process.send_signal(signal.SIGINT)
+        process.send_signal(how)
         _, said = process.communicate(timeout=20)
     assert (process.returncode, said[:12]) == (130, "Interrupted:")
     assert not processes_with(f"{place.agent}")

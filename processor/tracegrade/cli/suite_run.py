@@ -1,11 +1,13 @@
 """``tracegrade suite run``: the cases of a suite, run with models or with an agent of one's own."""
 
 import re
+import signal
 import sys
 import threading
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -279,7 +281,7 @@ def _run_all(suite: "Suite", runs: "Sequence[TargetRun]", asking: "Asking", conf
         says=lambda text: print_line(text, err=True),
     )
     try:
-        with progress("cases", len(suite.cases) * asking.repeat * len(runs)) as advance:
+        with _ended_as_by_ctrl_c(), progress("cases", len(suite.cases) * asking.repeat * len(runs)) as advance:
             for number, item in enumerate(results):
                 advance(1 if number else 1 + sum(found.stored for found in runs))
                 if not sys.stderr.isatty():
@@ -290,6 +292,22 @@ def _run_all(suite: "Suite", runs: "Sequence[TargetRun]", asking: "Asking", conf
             found.recording.forget_if_empty()
         return False
     return True
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the run as Ctrl-C does: commands of agents would go on else."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _say_result(item: "CaseResult") -> None:
