@@ -27,6 +27,7 @@ def test_a_violated_constraint_names_its_calls_with_links_and_on_the_timeline(tm
     fill(tmp_path, iter([(made, None)]), load_rules([str(rule)]))
     with serving(tmp_path, str(rule)) as site:
         html = site.get(f"/traces/a1{1:030x}").text
+        rule_page = site.get("/rules/checked-first").text
     page = text_of(html)
     assert (
         "✗ fail before every create_order comes check_inventory with the same sku kept 0 of 1 time 1 create_order"
@@ -39,3 +40,4 @@ def test_a_violated_constraint_names_its_calls_with_links_and_on_the_timeline(tm
     assert [text_of(line) for line in marked if "checked-first" in line and "tool" in line] == [
         "tool: execute_tool create_order ✗ checked-first"
     ]
+    assert "<ul><li>before every create_order comes check_inventory with the same sku (precedence)</li>" in rule_page

@@ -130,15 +130,18 @@ def _evaluators(rule: Rule) -> list[str]:
     return list(dict.fromkeys(spec.evaluator.name for _, spec in rule.named_specs()))
 
 
-def _blocks(lines: Iterator[str]) -> Iterator[list[str]]:
-    """Paragraphs and lists: the items of a list are together, after the line before them."""
-    block: list[str] = []
+def _blocks(lines: Iterator[str]) -> Iterator[list[tuple[str, list[str]]]]:
+    """Paragraphs and lists: the items of a list, each with those below it, come together after the line before them."""
+    block: list[tuple[str, list[str]]] = []
     for line in lines:
-        if not line.startswith("  - ") and block:
+        is_item, is_below = line.startswith("  - "), line.startswith("    - ")
+        if not is_item and not is_below and block:
             yield block
             block = []
-        if line:
-            block.append(line.removeprefix("  - "))
+        if is_below:
+            block[-1][1].append(line.removeprefix("    - "))
+        elif line:
+            block.append((line.removeprefix("  - "), []))
     if block:
         yield block
 
