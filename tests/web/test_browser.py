@@ -1,5 +1,6 @@
 """The page as people use it, in a real browser."""
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -8,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tracegrade.suites.keeping import add_suite
+from tracegrade.web.api.suites import EXAMPLE
 from web.browser import axe, browser
 from web.shop import GOOD, SECOND, WRONG_ORDER, WRONG_QUANTITY, fill, order
 from web.shop_incidents import fall, over, store, store_waiting
@@ -60,7 +63,17 @@ def _paths(shop: Site) -> list[str]:
     members = fall(shop.rules, time.time_ns(), 3.0)
     firing = store(shop.config.data_path, members, silenced=True)
     store_waiting(shop.config.data_path, time.time_ns())
-    return [*PATHS, *RUNS, f"/incidents/{firing.id}"]
+    return [*PATHS, *RUNS, *_suite_paths(shop), f"/incidents/{firing.id}"]
+
+
+def _suite_paths(shop: Site) -> list[str]:
+    """The pages of a suite with everything that a case may have."""
+    case = {"prompt": "x" * 80, "expected_tool": ["get_weather", "x" * 60], "expected_params": {"town": "x" * 200}}
+    example = json.loads(EXAMPLE.read_text(encoding="utf-8"))
+    example["test_cases"].append(case)
+    suite = f"/suites/{add_suite(shop.config.store_url, 'default', example, time.time_ns()).suite.id}"
+    pages = ["/suites", "/suites/new", "/suites/import", "/suites/import-mcp"]
+    return [*pages, suite, f"{suite}/edit", f"{suite}/new-case", f"{suite}/cases/tower"]
 
 
 @pytest.fixture(scope="module")
