@@ -16,7 +16,7 @@ from tracegrade.config import Config
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.jobs import Job, add_job
 from tracegrade.store.open import open_store
-from tracegrade.store.runs import Experiment, save_experiment, save_run, stored_experiment, take_back_run
+from tracegrade.store.runs import Experiment, save_experiment, save_run, stored_experiment, stored_run, take_back_run
 from tracegrade.store.schema import experiment_entries
 from tracegrade.store.write import StoreWriter
 from tracegrade.web.problem import PREFIX
@@ -54,9 +54,13 @@ def ran(engine: Engine, name: str, outcomes: Sequence[Any], at_s: int, **known: 
 
 
 def tool_eval(engine: Engine, id_: str, runs: list[str], models: list[str], at_s: int, suite: str = "s") -> None:
-    """The job that made these runs."""
+    """The job that made these runs, as they say themselves."""
     request = {"suite": suite, "models": models, "temperature": 0.0, "tool_choice": "required", "experiment": "tuning"}
     with engine.begin() as connection:
+        for name in runs:
+            run = stored_run(connection, "default", name)
+            assert run is not None
+            save_run(connection, replace(run, selection={"job": id_}))
         add_job(connection, Job(tenant="default", id=id_, request=request, runs=runs, state="done", created_ns=at_s))
 
 

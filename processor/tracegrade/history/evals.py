@@ -21,9 +21,10 @@ from tracegrade.history.experiments import (
     scored_run,
     timeline,
 )
+from tracegrade.history.suite_cases import is_suite_run
 from tracegrade.model.json_value import JsonValue
 from tracegrade.store.experiment_entries import TUNES
-from tracegrade.store.jobs import Job, stored_job, stored_jobs
+from tracegrade.store.jobs import Job, stored_job
 from tracegrade.store.runs import Experiment, Run, stored_run, stored_runs
 
 _DIGITS = 4
@@ -56,7 +57,7 @@ class Eval:
             request = self.job.request
             return {key: request[key] for key in _ASKED if request.get(key) is not None}
         run = self.runs[0].run
-        if not is_of_suite(run):
+        if not is_suite_run(run):
             return dict(run.labels)
         return {"models": [run.selection["model"]]} | {
             key: run.selection[key] for key in _ASKED if key in run.selection and key != "system_prompt"
@@ -113,11 +114,6 @@ class EvalTimeline:
         return next((standing for standing in self.evals if standing.eval.id == id_), None)
 
 
-def is_of_suite(run: Run) -> bool:
-    """Whether models were asked for this run."""
-    return "suite_hash" in run.selection and "model" in run.selection
-
-
 def eval_timeline(connection: Connection, experiment: Experiment) -> EvalTimeline:
     """The evals of `experiment`, and what other tools reported."""
     found = timeline(connection, experiment)
@@ -140,33 +136,39 @@ def eval_timeline(connection: Connection, experiment: Experiment) -> EvalTimelin
 
 def grouped(connection: Connection, tenant: str, runs: Sequence[ScoredRun]) -> list[Eval]:
     """The evals that these runs of one tenant are, in the order in which they were begun."""
-    job_of = {name: job for job in stored_jobs(connection, tenant) for name in job.runs}
     evals: dict[str, list[ScoredRun]] = {}
     for scored in runs:
-        job = job_of.get(scored.run.name)
-        evals.setdefault(scored.run.name if job is None else job.id, []).append(scored)
-    found = [Eval(id_, own, job_of.get(own[0].run.name)) for id_, own in evals.items()]
+        evals.setdefault(_eval_id_of(scored.run), []).append(scored)
+    found = [Eval(id_, own, stored_job(connection, tenant, id_)) for id_, own in evals.items()]
     return sorted(found, key=lambda item: item.begun_ns)
 
 
 def known_eval(connection: Connection, tenant: str, id_: str) -> Eval | None:
     """The eval with this id, that of a job or of a run; None where there is none."""
-    job = stored_job(connection, tenant, id_)
-    names = [id_] if job is None else job.runs
-    found = [run for name in names if (run := stored_run(connection, tenant, name)) is not None]
-    return Eval(id_, [scored_run(connection, run) for run in found], job) if found else None
+    found = [run for run in stored_runs(connection, tenant) if _eval_id_of(run) == id_]
+    return (
+        Eval(id_, [scored_run(connection, run) for run in found], stored_job(connection, tenant, id_))
+        if found
+        else None
+    )
 
 
-def eval_of_run(connection: Connection, tenant: str, run: str) -> Eval | None:
+def eval_of_run(connection: Connection, tenant: str, name: str) -> Eval | None:
     """The eval that a run is part of; None where there is no such run."""
-    job = next((job for job in stored_jobs(connection, tenant) if run in job.runs), None)
-    return known_eval(connection, tenant, run if job is None else job.id)
+    run = stored_run(connection, tenant, name)
+    return None if run is None else known_eval(connection, tenant, _eval_id_of(run))
 
 
 def suite_evals(connection: Connection, tenant: str) -> list[Eval]:
     """All evals of suites, the one begun last first."""
-    runs = [scored_run(connection, run) for run in stored_runs(connection, tenant) if is_of_suite(run)]
+    runs = [scored_run(connection, run) for run in stored_runs(connection, tenant) if is_suite_run(run)]
     return grouped(connection, tenant, runs)[::-1]
+
+
+def _eval_id_of(run: Run) -> str:
+    """The job that made a run, which the run itself says; of one that no job made, its own name."""
+    job = run.selection.get("job")
+    return job if isinstance(job, str) else run.name
 
 
 def _time_of(item: EvalStanding | EntryStanding) -> int:

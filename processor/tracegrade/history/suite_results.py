@@ -177,10 +177,14 @@ def stored_results(
 
 def results_of_run(connection: Connection, run: Run, price: Price | None = None) -> list[CaseResult]:
     """All that is stored of a run of a suite, in the order in which it came; `price` is that of its model."""
-    asked = run.selection
     found = side_traces(connection, ResultFilter(tenant=run.tenant, run=run.name))
-    results = [_case_result(result, str(asked.get("suite")), str(asked.get("model")), price) for _, result in found]
+    results = [result_in_run(result, run, price) for _, result in found]
     return sorted(reversed(results), key=lambda item: item.repetition)
+
+
+def result_in_run(result: TraceResult, run: Run, price: Price | None = None) -> CaseResult:
+    """What `result`, a stored trace of `run`, says; `price` is that of its model."""
+    return _case_result(result, str(run.selection.get("suite")), str(run.selection.get("model")), price)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, select
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.history.recorded_run import RecordedRun, stored_result_of
-from tracegrade.history.suite_results import AnyTarget, CaseResult, case_result
+from tracegrade.history.suite_results import AnyTarget, CaseResult, case_result, result_in_run
 from tracegrade.journal.record import Encoding, Record
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
@@ -31,6 +31,8 @@ from tracegrade.models.settings import Target
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.replay import without_bounds
 from tracegrade.semconv import SUITE_ATTRIBUTES
+from tracegrade.store.read import stored_traces
+from tracegrade.store.runs import stored_run
 from tracegrade.store.schema import traces
 from tracegrade.suites.agents.target import AgentTarget
 from tracegrade.suites.conversation import Ran, run_case
@@ -90,9 +92,24 @@ class TargetRun:
 
 def trace_id_of(run: RecordedRun, unit: Unit) -> bytes:
     """The trace id of a unit; that of a run which was deleted and begun again under its name is another."""
-    parts = (run.name, str(run.begun_ns), unit.case.id, str(unit.repetition))
+    return unit_trace_id(run.name, run.begun_ns, unit.case.id, unit.repetition)
+
+
+def unit_trace_id(run: str, begun_ns: int, case: str, repetition: int) -> bytes:
+    """The trace id of one run of a case, in a run that was begun then."""
+    parts = (run, str(begun_ns), case, str(repetition))
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return blake2b(text.encode(), digest_size=16).digest()
+
+
+def stored_unit(connection: Connection, tenant: str, run: str, case: str, repetition: int) -> CaseResult | None:
+    """What is stored of one run of a case; None where nothing is, or nothing any more."""
+    begun = stored_run(connection, tenant, run)
+    if begun is None:
+        return None
+    found = stored_traces(connection, unit_trace_id(run, begun.begun_ns, case, repetition), run=run)
+    own = next((result for result in found if result.trace.tenant == tenant), None)
+    return None if own is None else result_in_run(own, begun)
 
 
 class Watch(Protocol):

@@ -208,6 +208,23 @@ def events_after(connection: Connection, tenant: str, id_: str, number: int, lim
     return [Event(**row._mapping) for row in connection.execute(query.order_by(job_events.c.number).limit(limit))]
 
 
+def newest_events(connection: Connection, tenant: str | None, since_ns: int) -> dict[tuple[str, str], int]:
+    """The number of the last event of each job that is not finished, or ended after a time; by tenant and id.
+
+    Args:
+        connection: to the store.
+        tenant: only its jobs; None: all.
+        since_ns: ns since 1970 UTC.
+    """
+    last = select(func.coalesce(func.max(job_events.c.number), 0))
+    same = (job_events.c.tenant == jobs.c.tenant, job_events.c.job == jobs.c.id)
+    query = select(jobs.c.tenant, jobs.c.id, last.where(*same).scalar_subquery())
+    query = query.where(jobs.c.state.in_(UNFINISHED) | (jobs.c.ended_ns > since_ns))
+    if tenant is not None:
+        query = query.where(jobs.c.tenant == tenant)
+    return {(owner, id_): number for owner, id_, number in connection.execute(query)}
+
+
 def delete_old_events(connection: Connection, now_ns: int) -> int:
     """Delete the events of jobs that ended a week ago. Returns how many."""
     old = select(jobs.c.tenant, jobs.c.id).where(jobs.c.ended_ns < now_ns - _EVENTS_KEPT_NS)

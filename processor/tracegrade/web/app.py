@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
@@ -19,11 +19,12 @@ from tracegrade.jobs.submit import NoSuchJob
 from tracegrade.jobs.suite_request import JobRefused
 from tracegrade.store.open import StoreError
 from tracegrade.suites.keeping import NoSuchSuite
-from tracegrade.web import live
+from tracegrade.web import live, websocket
 from tracegrade.web.access import Access
 from tracegrade.web.api.app import Api, tool_eval_api
 from tracegrade.web.backtesting import Backtesting
 from tracegrade.web.comparing import Comparing
+from tracegrade.web.job_events import JobEvents
 from tracegrade.web.pages.registry import ACTIONS, PAGES
 from tracegrade.web.problem import Refusal, no_such_address
 from tracegrade.web.render import page
@@ -42,6 +43,7 @@ def build_app(sources: Sources) -> ASGIApp:
     tool_eval = tool_eval_api()
     tool_eval.state.sources = sources
     api.state.backtesting = backtesting = Backtesting()
+    api.state.job_events = job_events = JobEvents(sources)
     app = Starlette(
         routes=routes(api, tool_eval),
         exception_handlers={
@@ -59,6 +61,7 @@ def build_app(sources: Sources) -> ASGIApp:
     app.state.sources = sources
     app.state.comparing = comparing
     app.state.backtesting = backtesting
+    app.state.job_events = job_events
     app.state.newest = live.Newest(sources)
     # Around everything: as middleware, they would not be added to the answer after a crash.
     return SecurityHeaders(Access(app, sources.config.web))
@@ -70,6 +73,7 @@ def routes(api: Api, tool_eval: Api) -> list[BaseRoute]:
         *(_route(path, show, "read") for path, show in PAGES.items()),
         *(_route(path, act, right, "POST") for path, (act, right) in ACTIONS.items()),
         _route("/live", live.stream, "read"),
+        WebSocketRoute("/ws", websocket.stream),
         Mount("/static", StaticFiles(directory=_STATIC), name="static"),
         Mount("/api/v1", api, name="api"),
         Mount("/api", tool_eval, name="tool-eval"),

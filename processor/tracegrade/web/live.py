@@ -17,6 +17,7 @@ from starlette.responses import StreamingResponse
 from tracegrade.store.incidents import changed_ns
 from tracegrade.store.open import StoreError
 from tracegrade.store.read import newest_number
+from tracegrade.web.rights import is_still_let_in
 from tracegrade.web.sources import Sources, sources_of
 
 LOOK_EVERY_S = 1.0
@@ -69,7 +70,12 @@ class Newest:
 async def stream(request: Request) -> StreamingResponse:
     """One event now, and one whenever there is something new."""
     newest: Newest = request.app.state.newest
-    return StreamingResponse(_events(newest, sources_of(request).is_stopping), media_type="text/event-stream")
+    is_stopping = sources_of(request).is_stopping
+
+    def is_over() -> bool:
+        return is_stopping() or not is_still_let_in(request)
+
+    return StreamingResponse(_events(newest, is_over), media_type="text/event-stream")
 
 
 async def _events(newest: Newest, is_stopping: Callable[[], bool]) -> AsyncIterator[str]:

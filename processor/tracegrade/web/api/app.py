@@ -16,8 +16,13 @@ from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from tracegrade.compare.sides import CompareError
+from tracegrade.document.problem import FileError
 from tracegrade.history.experiments import NoSuchRun
+from tracegrade.history.recorded_run import RunRefused
 from tracegrade.history.run_changes import NotChangeable
+from tracegrade.jobs.submit import NoSuchJob
+from tracegrade.jobs.suite_request import JobRefused
+from tracegrade.models.settings import NoSuchModel
 from tracegrade.store.open import StoreError
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.keeping import NoSuchSuite
@@ -64,6 +69,11 @@ class Api(FastAPI):
                 Refusal: _answered,
                 NoSuchRun: _no_such_run,
                 NoSuchSuite: _no_such_suite,
+                NoSuchJob: _no_such_job,
+                NoSuchModel: _wrong_request,
+                RunRefused: _wrong_request,
+                JobRefused: _no_job,
+                FileError: _no_job,
                 NotListed: _not_listed,
                 SuiteError: _no_suite,
                 CompareError: _not_comparable,
@@ -179,6 +189,18 @@ async def _no_such_run(request: Request, error: NoSuchRun) -> Response:
 
 async def _no_such_suite(request: Request, error: NoSuchSuite) -> Response:
     return problem(404, "not-found", "Not found", f"there is {error}")
+
+
+async def _no_such_job(request: Request, error: NoSuchJob) -> Response:
+    return problem(404, "not-found", "Not found", str(error))
+
+
+async def _wrong_request(request: Request, error: NoSuchModel | RunRefused) -> Response:
+    return problem(400, "invalid-parameter", "Wrong parameter", str(error))
+
+
+async def _no_job(request: Request, error: JobRefused | FileError) -> Response:
+    return problem(409, "not-possible", "Not possible", str(error))
 
 
 async def _not_listed(request: Request, error: NotListed) -> Response:

@@ -1,0 +1,179 @@
+"""Jobs: what is done in the background, such as runs of suites, and what happens in them."""
+
+import time
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Header, Query, Request
+from fastapi.responses import Response, StreamingResponse
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+
+from tracegrade.display import json_text
+from tracegrade.jobs.delete import delete_with_runs
+from tracegrade.jobs.submit import NoSuchJob, cancel, resume, submit
+from tracegrade.store.jobs import STATES, UNFINISHED, Job, last_event, stored_job, stored_jobs
+from tracegrade.web.api.documents import ExactJson
+from tracegrade.web.api.job_documents import DeletedJob, JobDocument, Jobs, SentJob, Word, job_document, word_of
+from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.parameters import ApiSources, Name, Null, Parameters, PathName, needs
+from tracegrade.web.job_events import CountedStream, JobEvents, Watched
+from tracegrade.web.rights import is_still_let_in, may, token_of
+from tracegrade.web.sources import Sources
+from tracegrade.web.websocket import event_number
+
+KEEP_ALIVE_S = 15.0
+RETRY_MS = 1000
+STREAM = "text/event-stream"
+
+router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+
+
+class JobTenant(Parameters):
+    """Whose."""
+
+    tenant: Name = Field("default", description="Whose jobs")
+
+
+class JobsQuery(JobTenant):
+    """Which jobs."""
+
+    state: Word | Null = Field(None, description="Only in this state")
+    limit: int = Field(50, ge=1, le=1000, description="At most this many items")
+    offset: int = Field(0, ge=0, le=1_000_000, description="Leave out so many of the newest")
+
+
+class EventsQuery(JobTenant):
+    """From where."""
+
+    after: int | Null = Field(None, ge=0, description="Only what happened after the event of this number")
+
+
+OfTenant = Annotated[JobTenant, Query()]
+
+
+@router.get("/jobs", summary="Jobs", response_model=Jobs)
+def list_jobs(sources: ApiSources, query: Annotated[JobsQuery, Query()]) -> ExactJson:
+    """Jobs with how far they are."""
+    states = [state for state in STATES if query.state in (None, word_of(state))]
+    with sources.store() as connection:
+        found = stored_jobs(connection, query.tenant, states, limit=query.limit, offset=query.offset)
+    return ExactJson({"items": [job_document(job) for job in found]})
+
+
+@router.post(
+    "/jobs",
+    summary="Run a suite with models",
+    response_model=JobDocument,
+    status_code=202,
+    responses=problems(404, 409),
+    dependencies=[needs("run")],
+)
+def submit_job(request: Request, sources: ApiSources, query: OfTenant, sent: Annotated[SentJob, Body()]) -> ExactJson:
+    """Queues the run of a stored suite. It begins when the limits of `suites.jobs` let it."""
+    job = submit(sources.config, query.tenant, token_of(request).owner, sent.request())
+    return ExactJson(job_document(job), 202)
+
+
+@router.get("/jobs/{job_id}", summary="One job", response_model=JobDocument, responses=problems(404))
+def show_job(sources: ApiSources, job_id: PathName, query: OfTenant) -> ExactJson:
+    """One job, and how far it is."""
+    return ExactJson(job_document(_known(sources, query.tenant, job_id)))
+
+
+@router.post(
+    "/jobs/{job_id}/cancel",
+    summary="Cancel a job",
+    response_model=JobDocument,
+    responses=problems(404),
+    dependencies=[needs("run")],
+)
+def cancel_job(sources: ApiSources, job_id: PathName, query: OfTenant) -> ExactJson:
+    """Cancels a job that waits or runs; one that has ended stays as it is. What it has stored stays, too."""
+    return ExactJson(job_document(cancel(sources.config, query.tenant, job_id)))
+
+
+@router.post(
+    "/jobs/{job_id}/resume",
+    summary="Let a job go on",
+    response_model=JobDocument,
+    responses=problems(404, 409),
+    dependencies=[needs("run")],
+)
+def resume_job(sources: ApiSources, job_id: PathName, query: OfTenant) -> ExactJson:
+    """Queues a job again that failed or was cancelled: what it has stored is not done again."""
+    return ExactJson(job_document(resume(sources.config, query.tenant, job_id)))
+
+
+@router.delete(
+    "/jobs/{job_id}",
+    summary="Delete a job with its runs",
+    response_model=DeletedJob,
+    responses=problems(404, 409),
+    dependencies=[needs("admin")],
+)
+def delete_job(sources: ApiSources, job_id: PathName, query: OfTenant) -> ExactJson:
+    """Deletes a job that has ended, with its runs and their traces."""
+    traces = delete_with_runs(sources.config.store_url, query.tenant, job_id)
+    return ExactJson({"deleted": 1, "traces_deleted": traces})
+
+
+@router.get(
+    "/jobs/{job_id}/events",
+    summary="What happens in a job",
+    response_class=StreamingResponse,
+    responses={
+        200: {"description": "Events as they happen", "content": {STREAM: {"schema": {"type": "string"}}}},
+        204: {"description": "The job has ended, and there is nothing more"},
+        **problems(404),
+    },
+)
+async def watch_job(
+    request: Request,
+    sources: ApiSources,
+    job_id: PathName,
+    query: Annotated[EventsQuery, Query()],
+    last_event_id: Annotated[str | Null, Header(description="As `after`: browsers send it")] = None,
+) -> Response:
+    """Server-sent events: what has happened, and what happens until the job has ended."""
+    events: JobEvents = request.app.state.job_events
+    after = query.after if last_event_id is None else event_number("last-event-id", last_event_id)
+    watched = Watched(query.tenant, job_id, may(token_of(request), "read-values"))
+    job, newest = await run_in_threadpool(_known_with_events, sources, query.tenant, job_id)
+    if job.state not in UNFINISHED and (after or 0) >= newest:
+        return Response(status_code=204)  # a browser does not ask again then
+    seen = events.begin(watched, after)
+    goes_on = partial(_goes_on, request, sources)
+    headers = {"X-Accel-Buffering": "no"}  # a proxy would keep events back
+    return CountedStream(events, _lines(events.told(watched, seen, goes_on)), media_type=STREAM, headers=headers)
+
+
+async def _lines(told: AsyncIterator[list[dict[str, Any]]]) -> AsyncIterator[str]:
+    """Server-sent events, and a comment where nothing happens for long: proxies close what is silent."""
+    said_s = time.monotonic()
+    yield f"retry: {RETRY_MS}\n\n"
+    async for found in told:
+        for event in found:
+            yield f"id: {event['number']}\nevent: {event['type']}\ndata: {json_text(event)}\n\n"
+        if found or time.monotonic() - said_s > KEEP_ALIVE_S:
+            said_s = time.monotonic()
+            if not found:
+                yield ": still here\n\n"
+
+
+def _goes_on(request: Request, sources: Sources) -> bool:
+    return not sources.is_stopping() and is_still_let_in(request)
+
+
+def _known(sources: Sources, tenant: str, id_: str) -> Job:
+    return _known_with_events(sources, tenant, id_)[0]
+
+
+def _known_with_events(sources: Sources, tenant: str, id_: str) -> tuple[Job, int]:
+    """The job, and the number of its last event; raises `NoSuchJob`."""
+    with sources.store() as connection:
+        job = stored_job(connection, tenant, id_)
+        if job is None:
+            raise NoSuchJob(f"there is no job {id_[:200]!r}")
+        return job, last_event(connection, tenant, id_)
