@@ -177,11 +177,14 @@ def test_a_line_for_each_of_several_evaluations(tmp_path: Path) -> None:
         (["agent:suport", "live"], "agent:suport: no result of agent 'suport' in the store; did you mean 'support'?"),
         (["release:", "live"], "'release:': expected a name after 'release:'"),
         (["", "live"], "'' names no side"),
-        (["release:1.0", "release:2.0", "--release", "1.0"], "'release:1.0': --release 1.0 names another release"),
+        (
+            ["release:1.0", "release:2.0", "--release", "1.0"],
+            "'release:1.0': the release of both sides is chosen already",
+        ),
         (["live", "release:2.0", "--rule", "unknown"], "live: no result of rule 'unknown'; 'tracegrade results stats'"),
         (["live@soon..", "live"], "expected a time such as"),
         (["live@2d..3d", "live"], "'live@2d..3d': the time ends before it begins"),
-        (["live@2d..", "live", "--since", "3d"], "'live@2d..': --since and --until name another time"),
+        (["live@2d..", "live", "--since", "3d"], "'live@2d..': since and until name another time"),
         (["live@2020-01-01..2020-01-02", "live"], "live@2020-01-01..2020-01-02: no result in this time"),
         (["live", "live@2020-01-01..2020-01-02"], "live@2020-01-01..2020-01-02: no result in this time"),
     ],
@@ -294,7 +297,7 @@ def test_models_are_compared_by_what_each_did(tmp_path: Path) -> None:
         "Error: model:other: model 'other' has no result; 'tracegrade results stats' shows what there is\n",
     )
     counted = run(tmp_path, "compare", "model:large", "model:small", "--rates-only")
-    assert counted.stderr == "Error: model:large: results are not counted by model; leave out --rates-only\n"
+    assert counted.stderr == "Error: model:large: results are not counted by model; compare in full, not rates alone\n"
 
 
 def test_counts_and_single_results_agree(tmp_path: Path) -> None:
@@ -354,7 +357,7 @@ def test_of_a_run_that_retention_emptied_the_counts_are_left(tmp_path: Path) -> 
         pass
     engine.dispose()
     result = run(tmp_path, "compare", "live", "tuning/1")
-    expected = "Error: tuning/1: retention has deleted its traces; --rates-only compares what was counted\n"
+    expected = "Error: tuning/1: retention has deleted its traces; compare rates alone, as counted\n"
     assert (result.exit_code, result.stderr) == (2, expected)
     (rule,) = compared(tmp_path, "live", "tuning/1", "--rates-only", exit_code=3)["rules"]
     assert rule["b"]["results"] == 2
@@ -367,7 +370,9 @@ def test_a_part_of_a_run_is_not_counted(tmp_path: Path) -> None:
     (rule,) = compared(tmp_path, "live", part, exit_code=3)["rules"]
     assert rule["b"]["results"] == 1
     result = run(tmp_path, "compare", "live", part, "--rates-only")
-    assert result.stderr == f"Error: {part}: results of a run are not counted by time; leave out --rates-only\n"
+    assert (
+        result.stderr == f"Error: {part}: results of a run are not counted by time; compare in full, not rates alone\n"
+    )
 
 
 def test_a_rule_that_judged_a_run_alone_says_whether_incomplete_traces_count(tmp_path: Path) -> None:

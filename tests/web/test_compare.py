@@ -80,10 +80,11 @@ def test_a_difference_is_drawn_to_scale_and_said() -> None:
     [
         ("a=prompts/1&b=prompts/1", 409, "A and B are the same"),
         ("a=prompts/1&b=promts/2", 409, "did you mean 'prompts/2'"),
-        ("a=model:x&b=live", 409, "compare in full. Compare in full"),
+        ("a=model:x&b=live", 409, "compare in full, not rates alone. Compare in full"),
         ("a=prompts/1&b=prompts/2&margin=x", 400, "margin: expected points from 0 to 100, found 'x'"),
         ("a=prompts/1&b=prompts/2&margin=nan", 400, "margin: expected points from 0 to 100"),
         ("a=live&b=prompts/2&since=soon", 400, "since: expected a time such as"),
+        ("a=live@2d..&b=prompts/2&since=3d", 409, "'live@2d..': since and until name another time"),
         ("a=<script>&b=live", 409, "no run '<script>' in the store"),
         ("a=prompts/1&b=prompts/2&tenant=other", 409, "no result of tenant 'other'"),
     ],

@@ -180,7 +180,7 @@ def _behaviour(connection: Connection, a: Collected, b: Collected, progress: Pro
 
 
 def _cut_short(name: str, read: Collected) -> str:
-    return f"{name}: only its newest {read.traces} traces were read; --since, or --rates-only, for another choice"
+    return f"{name}: only its newest {read.traces} traces were read; choose a shorter time, or compare rates alone"
 
 
 def _unfinished(name: str, runs: Iterable[Run]) -> Iterator[str]:

@@ -53,7 +53,7 @@ def side_of(text: str, shared: ResultFilter, time_of: Callable[[str], int]) -> S
         if kind == "model":
             return Side(text, found, value)
         if getattr(shared, kind) is not None:
-            raise CompareError(f"{text!r}: --{kind} {getattr(shared, kind)} names another {kind} for both sides")
+            raise CompareError(f"{text!r}: the {kind} of both sides is chosen already; leave one of the two out")
         if kind == "release":
             return Side(text, replace(found, release=value))
         return Side(text, replace(found, agent=value))
@@ -77,7 +77,7 @@ def named_side(text: str, time_of: Callable[[str], int], shared: ResultFilter | 
 def _within(text: str, shared: ResultFilter, window: str, time_of: Callable[[str], int]) -> ResultFilter:
     since, _, until = window.partition("..")
     if shared.since_ns is not None or shared.until_ns is not None:
-        raise CompareError(f"{text!r}: --since and --until name another time for both sides; leave one of the two out")
+        raise CompareError(f"{text!r}: since and until name another time for both sides; leave one of the two out")
     found = replace(shared, since_ns=time_of(since) if since else None, until_ns=time_of(until) if until else None)
     if found.since_ns is not None and found.until_ns is not None and found.since_ns >= found.until_ns:
         raise CompareError(f"{text!r}: the time ends before it begins")
@@ -126,7 +126,7 @@ def stored_runs_of(connection: Connection, side: Side) -> list[Run]:
 def nothing_in(connection: Connection, side: Side) -> CompareError:
     """The error of a side whose time, or model, has no result."""
     if any(run.emptied for run in stored_runs_of(connection, side)):
-        return CompareError(f"{side.text}: retention has deleted its traces; --rates-only compares what was counted")
+        return CompareError(f"{side.text}: retention has deleted its traces; compare rates alone, as counted")
     what = f"model {side.model!r} has no result" if side.model is not None else "no result in this time"
     return CompareError(f"{side.text}: {what}; 'tracegrade results stats' shows what there is")
 

@@ -63,10 +63,10 @@ def counted_side(connection: Connection, side: Side, chosen: Mapping[int, SideSe
         CompareError: there is none, or nothing is counted by what the side is: a model, or a part of a run.
     """
     if side.model is not None:
-        raise CompareError(f"{side.text}: results are not counted by model; leave out --rates-only")
+        raise CompareError(f"{side.text}: results are not counted by model; compare in full, not rates alone")
     chosen_times = (side.result_filter.since_ns, side.result_filter.until_ns)
     if side.result_filter.run != LIVE and chosen_times != (None, None):
-        raise CompareError(f"{side.text}: results of a run are not counted by time; leave out --rates-only")
+        raise CompareError(f"{side.text}: results of a run are not counted by time; compare in full, not rates alone")
     found: dict[RuleKey, RuleTallies] = {}
     several = with_several_evaluations(chosen.values())
     for row in side_counts(connection, side.result_filter, chosen):

@@ -15,7 +15,6 @@ from tracegrade.model.usage import no_prices
 from tracegrade.rule.prices import Price, Prices
 from tracegrade.store.open import reading_store
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.schema import LIVE
 from tracegrade.web.own_process import LONGEST_S, OwnProcess, Refused, TookTooLong
 from tracegrade.web.rights import Token, may
 from tracegrade.web.sources import Sources
@@ -66,7 +65,6 @@ class Comparing:
         if asked.full:
             found = self._in_full(sources, a, b, asked)
         else:
-            _check_counted(a, b)
             wanted = Wanted(asked.margin, asked.allow_within_margin, rates_only=True)
             with sources.store() as connection:
                 found = compare(connection, a, b, wanted)
@@ -96,16 +94,6 @@ def _work(store_url: str, a: Side, b: Side, asked: Asked, prices: Mapping[str, P
     )
     with reading_store(store_url) as connection:
         return compare(connection, a, b, wanted)
-
-
-def _check_counted(*sides: Side) -> None:
-    """Refuse sides of which only single results tell."""
-    for side in sides:
-        chosen = side.result_filter
-        if side.model is not None:
-            raise CompareError(f"{side.text}: results are not counted by model; compare in full")
-        if chosen.run != LIVE and (chosen.since_ns, chosen.until_ns) != (None, None):
-            raise CompareError(f"{side.text}: results of a run are not counted by time; compare in full")
 
 
 def _without_values(found: Comparison) -> Comparison:
