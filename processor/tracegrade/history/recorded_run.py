@@ -36,7 +36,7 @@ from tracegrade.store.runs import (
     stored_runs,
     take_back_run,
 )
-from tracegrade.store.schema import LIVE
+from tracegrade.store.schema import BACKFILL, LIVE
 from tracegrade.store.write import StoreWriter
 
 _NAME = re.compile(r"\w[\w./+-]*")
@@ -94,7 +94,7 @@ def _check(what: str, name: str, fits: bool, more: str) -> None:
             f"{what}: expected at most {_LONGEST_NAME} letters, digits, '_', '.', '/', '+' and '-', none of the last "
             f"four at the beginning{more}; found {name!r}"
         )
-    if name in (LIVE, NOT_STORED):
+    if name in (LIVE, BACKFILL, NOT_STORED):
         raise RunRefused(f"{what}: {name!r} is the name of what is judged elsewhere; choose another")
 
 

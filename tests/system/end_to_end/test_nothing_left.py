@@ -145,6 +145,8 @@ def test_nothing_is_left_of_what_was_deleted_and_then_of_what_is_too_old(
         deleted.send(server)  # metrics name the latest
         eventually(lambda: webhook.posted, "the alert")
         do(server, "replay", "--experiment", "tuning")
+        (tmp_path / "new.rule.yaml").write_text(json.dumps({**ARGUMENTS, "id": "judged-afterwards"}))
+        do(server, "rules", "backtest", str(tmp_path / "new.rule.yaml"), "--store")
         do(server, "alerts", "silence", "service=demo-shop", "--for", "1h", "--comment", "known")
         (tmp_path / "new.rule.yaml").write_text(json.dumps({**ARGUMENTS, "id": "new", "alert": []}))
         do(server, "rules", "backtest", str(tmp_path / "new.rule.yaml"), "--store", "--jobs", "1")
