@@ -157,6 +157,7 @@ def test_a_case_is_replaced_in_its_place() -> None:
             {**PARIS, "expected_parms": {}},
             "the case: 'expected_parms' is not a field of a case; did you mean 'expected_params'?",
         ),
+        ({**PARIS, "id": "a\0"}, "the case: id: expected characters that can be printed, found 'a\\x00'"),
         ({**FLIGHT, "mock_responses": [1]}, "the case: mock_responses: expected an object, found [1]"),
         (
             {**PARIS, "param_scoring": "x"},

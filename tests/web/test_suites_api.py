@@ -201,6 +201,12 @@ def test_an_id_of_a_case_may_have_any_characters(api: Api, suite: str) -> None:
     assert answered(api, "DELETE", f"/tool-suites/{suite}/cases/a/b c")["deleted"] == 1
 
 
+@pytest.mark.parametrize("address", ["/tool-suites/a\0b", "/tool-suites?tenant=%00"])
+def test_nothing_is_looked_up_by_the_character_nul(api: Api, address: str) -> None:
+    said = refused(api, "GET", address, None, 400, "invalid-parameter")
+    assert said == "expected an address without the character NUL (%00)"
+
+
 def test_suites_are_seen_by_their_tenant_alone(api: Api, suite: str) -> None:
     assert answered(api, "GET", "/tool-suites?tenant=other") == {"suites": []}
     for method, address in [

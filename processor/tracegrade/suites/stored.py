@@ -219,6 +219,8 @@ def _checked(case_id: str, written: JsonObject, where: str) -> tuple[StoredCase,
     Raises:
         SuiteError: it could not be run.
     """
+    if not case_id.isprintable():
+        raise SuiteError(f"{where}: id: expected characters that can be printed, found {case_id[:60]!r}")
     case, kept, notes = read_case(case_id, written, where)
     document = head(rule_id_of(""), "a suite", "") | {"cases": [case]}
     try:

@@ -92,6 +92,8 @@ class Access:
             return _refused(request, _WRONG_HOST)
         if request.method not in _SAFE and _is_from_another_site(request):
             return _refused(request, _OTHER_SITE)
+        if "\0" in path or b"%00" in request.scope["query_string"]:
+            return _refused(request, _NUL)
         if self._tokens is None or path.startswith(_OPEN):
             return None
         if path == "/login":
@@ -258,6 +260,8 @@ _WRONG_HOST = _Refusal(
     "or set web.auth",
     {},
 )
+# PostgreSQL takes it in no text, not even in one that is looked up.
+_NUL = _Refusal(400, "invalid-parameter", "Wrong address", "expected an address without the character NUL (%00)", {})
 _OTHER_SITE = _Refusal(
     403, "other-site", "Asked for by another site", "a page of another site may not change anything here", {}
 )
