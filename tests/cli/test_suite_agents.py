@@ -20,11 +20,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from models.scripted import calling, prompt_of, serving, write_models
 from processes import processes_with
 from tracegrade.cli import main
+from tracegrade.models.pace import Stopped
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading_store
 from tracegrade.store.rates import rates
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import Run, stored_runs
+from tracegrade.suites.agents.endpoint import Endpoint
+from waiting import eventually
 
 CITIES = ("Paris", "Tokyo", "Rome")
 SUITE = {
@@ -499,6 +502,28 @@ def test_an_endpoint_that_does_not_answer_is_an_error_of_the_case(place: Place, 
     held.set()
     assert [item["outcome"] for item in results] == ["error"] * 3
     assert results[0]["explanation"].endswith("did not answer within 0.3 s")
+
+
+def test_the_end_of_a_run_breaks_off_what_is_asked(service: Any) -> None:
+    held, stop = threading.Event(), threading.Event()
+    agent = service(lambda body, headers: (200 if held.wait(30) else 500, {}))
+    endpoint = Endpoint(agent.url, {}, 60.0, 1, stop)
+    raised: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            endpoint.ask({}, "00-1-2-01")
+        except Stopped as error:
+            raised.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    eventually(lambda: agent.asked, "the request")
+    stop.set()
+    endpoint.close()
+    asking.join(10)
+    held.set()
+    assert raised
 
 
 def _free_port() -> int:

@@ -10,6 +10,12 @@ STATUS_ERROR = 2
 KIND_INTERNAL = 1
 KIND_SERVER = 2
 
+PARENT_IS_REMOTE = 0x300
+"""Of a span's flags: whether its parent is in another process is known (bit 8), and it is (bit 9).
+
+Source: opentelemetry-proto trace.proto, SpanFlags.
+"""
+
 
 @dataclass(slots=True)
 class Resource:
@@ -64,8 +70,5 @@ class Span:
 
     @property
     def is_local_root(self) -> bool:
-        """Has no parent here: no parent id at all, or a parent that the sender knew to be in another process.
-
-        Source: opentelemetry-proto trace.proto, SpanFlags: bit 8 says that bit 9 (is remote) is known.
-        """
-        return not self.parent_span_id or self.flags & 0x300 == 0x300
+        """Has no parent here: no parent id at all, or a parent that the sender knew to be in another process."""
+        return not self.parent_span_id or self.flags & PARENT_IS_REMOTE == PARENT_IS_REMOTE

@@ -4,27 +4,22 @@ Source: https://platform.openai.com/docs/api-reference/chat/create, and what ser
 """
 
 import json
-import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
-from weakref import WeakSet
 
 import urllib3
-from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError, NewConnectionError
 from urllib3.exceptions import TimeoutError as LateError
 
 from tracegrade.display import printable, without_secrets
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue, encodable
+from tracegrade.models.connections import Connections
 from tracegrade.models.pace import Pace, Stopped
 from tracegrade.models.settings import ProviderSettings
 
@@ -100,8 +95,8 @@ class ModelClient:
         }
         if provider.api_key is not None:
             self._headers["authorization"] = f"Bearer {provider.api_key.get_secret_value()}"
-        self._sockets: WeakSet[Any] = WeakSet()
-        self._pool = _pool(provider, self._opened)
+        timeout = urllib3.Timeout(total=provider.timeout)
+        self._connections = Connections(provider.base_url, provider.at_a_time, timeout, stop)
 
     def ask(self, body: dict[str, Any]) -> Answer:
         """The answer to one request, tried again where that helps.
@@ -140,9 +135,7 @@ class ModelClient:
     def _attempt(self, payload: bytes) -> dict[str, JsonValue]:
         deadline_s = time.monotonic() + self._provider.timeout
         try:
-            response = self._pool.request(
-                "POST", self._url, body=payload, headers=self._headers, preload_content=False, redirect=False
-            )
+            response = self._connections.post(self._url, payload, self._headers)
             try:
                 text = self._read(response, deadline_s)
             except BaseException:
@@ -220,50 +213,8 @@ class ModelClient:
 
     def close(self) -> None:
         """Close all connections. After the run ended: what is under way is broken off, so that no model works on it."""
-        self._pool.clear()
-        for opened in list(self._sockets):
-            with suppress(OSError):  # closed already
-                # As a plain socket: that of TLS would forget its state while another thread reads from it.
-                socket.socket.shutdown(opened, socket.SHUT_RDWR)
-
-    def _opened(self, opened: Any) -> None:
-        """Note a socket that was connected just now. Raises `Stopped` when the run ended meanwhile."""
-        self._sockets.add(opened)
-        if self._stop.is_set():
-            raise Stopped
+        self._connections.close()
 
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
-
-
-def _pool(provider: ProviderSettings, opened: Callable[[Any], None]) -> urllib3.PoolManager:
-    """Connections to the provider, or to the proxy that the environment names; `opened` is told the socket of each."""
-    url = urlsplit(provider.base_url)
-    options: dict[str, Any] = {
-        "num_pools": 1,
-        "maxsize": provider.at_a_time,
-        "retries": False,
-        "timeout": urllib3.Timeout(total=provider.timeout),
-    }
-    proxy = getproxies().get(url.scheme)
-    found = urllib3.PoolManager(**options)
-    if proxy and not proxy_bypass(url.netloc):
-        found = urllib3.ProxyManager(proxy, **options)
-    found.pool_classes_by_scheme = {
-        "http": _telling(HTTPConnectionPool, opened),
-        "https": _telling(HTTPSConnectionPool, opened),
-    }
-    return found
-
-
-def _telling(pool: type[HTTPConnectionPool], opened: Callable[[Any], None]) -> type[HTTPConnectionPool]:
-    """A class of pools as `pool`, whose connections tell `opened` of their sockets."""
-    kind: Any = pool.ConnectionCls
-
-    class Connection(kind):  # type: ignore[misc]  # of one of two classes
-        def connect(self) -> None:
-            super().connect()
-            opened(self.sock)
-
-    return type(pool.__name__, (pool,), {"ConnectionCls": Connection})

@@ -8,10 +8,8 @@ from time import monotonic
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tracegrade.model.signal import Signal
+from tracegrade.model.span import PARENT_IS_REMOTE
 from tracegrade.otlp.file import SourceRequest
-
-PARENT_IS_REMOTE = 0x300
-"""Of a span's flags: whether its parent is remote is known, and it is (opentelemetry-proto trace.proto, SpanFlags)."""
 
 Request = Callable[[], tuple[Signal, bytes]]
 

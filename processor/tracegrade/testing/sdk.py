@@ -24,7 +24,8 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from tracegrade.model.signal import Signal
-from tracegrade.testing.collected import PARENT_IS_REMOTE, Arrived, Collected
+from tracegrade.model.span import PARENT_IS_REMOTE
+from tracegrade.testing.collected import Arrived, Collected
 
 _collecting: tuple[Collected, ...] = ()
 

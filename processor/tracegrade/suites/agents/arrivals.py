@@ -16,11 +16,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from tracegrade import semconv as s
 from tracegrade.model.signal import Signal
+from tracegrade.model.span import PARENT_IS_REMOTE
 from tracegrade.models.pace import Stopped
 from tracegrade.otlp.request import PATHS
-
-PARENT_IS_REMOTE = 0x300
-"""Of a span's flags: whether its parent is remote is known, and it is (opentelemetry-proto trace.proto, SpanFlags)."""
 
 MAX_BYTES = 64 * 1024 * 1024
 """Most that is kept of one unit."""

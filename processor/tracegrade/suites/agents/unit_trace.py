@@ -18,9 +18,10 @@ from tracegrade.display import count
 from tracegrade.extract.extract import extract
 from tracegrade.extract.registry import in_force
 from tracegrade.model.signal import Signal
+from tracegrade.model.span import PARENT_IS_REMOTE
 from tracegrade.model.trace import Trace
 from tracegrade.otlp.request import containers
-from tracegrade.suites.agents.arrivals import PARENT_IS_REMOTE, Arrived
+from tracegrade.suites.agents.arrivals import Arrived
 from tracegrade.suites.conversation import Ran
 from tracegrade.suites.recording import CaseTrace, as_json, note_error, said
 from tracegrade.suites.suite import SuiteCase

@@ -16,6 +16,7 @@ from typing import Self
 from tracegrade.display import printable
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.mcp.address import ServerAddress
+from tracegrade.suites.mcp.headers import SentHeaders
 
 MAX_BYTES = 8 * 1024 * 1024
 CONNECT_S = 5.0
@@ -23,8 +24,6 @@ ANSWER_S = 15.0
 MOST_S = 60.0
 
 _CHUNK = 64 * 1024
-_SHORTEST_SECRET = 8  # a shorter one is a word that texts may hold by chance
-_MASK = "**********"
 
 
 class ServerHttp:
@@ -43,7 +42,7 @@ class ServerHttp:
         """
         self.server = server
         self._headers = {"User-Agent": f"tracegrade/{version('tracegrade')}", **headers}
-        self._secrets = _secrets(headers)
+        self._sent = SentHeaders(headers)
         self._most_s = most_s
         self._max_bytes = max_bytes
         self._left_bytes = max_bytes
@@ -118,9 +117,7 @@ class ServerHttp:
 
     def without_secrets(self, text: str) -> str:
         """`text` of the server with a mask wherever it repeats a header that was sent."""
-        for secret in self._secrets:
-            text = text.replace(secret, _MASK)
-        return text
+        return self._sent.masked_in(text)
 
     def _connected(self) -> socket.socket:
         """A connection to the first checked address that takes one."""
@@ -171,9 +168,3 @@ class ServerHttp:
             return self.refusal(f"its certificate is not valid: {error.verify_message}")
         reason = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
         return self.refusal(f"cannot be reached: {reason.strip()[:200]}")
-
-
-def _secrets(headers: Mapping[str, str]) -> list[str]:
-    """The values of `headers`, whole first, and the word after a scheme such as Bearer."""
-    found = {secret for value in headers.values() for secret in (value, value.rpartition(" ")[2])}
-    return sorted((secret for secret in found if len(secret) >= _SHORTEST_SECRET), key=len, reverse=True)
