@@ -2,16 +2,29 @@
 
 import json
 import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
-from cli.journalled import Came, judged_live, with_
+from cli.journalled import START_S, Came, judged_live, with_
 from cli.stored import run, run_json
 from pipeline.harness import Content, agent_span, chat_span, choice_log, tool_span
-from tracegrade.store.open import open_store
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.config import load_config
+from tracegrade.deletion.request import Deletions
+from tracegrade.deletion.tombstones import Tombstones
+from tracegrade.history.backtest.backtest import Asked, backtest
+from tracegrade.history.backtest.sources import Rules
+from tracegrade.pipeline.set_aside import SetAside, SetAsideRecord
+from tracegrade.rule.load import load_rules
+from tracegrade.store.open import open_store, reading_store
+from tracegrade.store.write import StoreWriter
 
 SINCE = ("--since", "2025-12-01", "--until", "2026-02-01")
 LIVE = """\
@@ -210,3 +223,81 @@ def test_sides_of_a_comparison_are_read_from_the_journal(tmp_path: Path, live: P
         f"Error: {sides[0]}: the store did not keep what the rules read of any of its 4 traces, and there is no "
         f"journal in {tmp_path}\n",
     )
+
+
+@pytest.mark.parametrize("bound", ["max_spans_per_trace: 3", "max_live_traces: 1", "max_live_spans: 2"])
+def test_traces_that_a_bound_cut_are_judged_as_they_were_cut(tmp_path: Path, blue: Path, bound: str) -> None:
+    """What came after a cut is dropped, or makes a further revision. The judge that kept everything says the same."""
+    config = tmp_path / "config.yaml"
+    config.write_text(f"traces: {{{bound}}}\n")
+    came = [
+        Came(0, [*order(1), tool_span(1, 3, 1, "create_order"), tool_span(1, 4, 1, "create_order")]),
+        Came(0.1, order(2)[:1]),
+        Came(0.2, [*order(3), tool_span(1, 5, 1, "create_order"), order(2)[1]]),
+        Came(5, [tool_span(2, 6, 1, "create_order"), *order(4)]),
+    ]
+    outcomes = []
+    for name, rule in (("kept", BLUE), ("not-kept", LIVE)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "live.rule.yaml").write_text(rule)
+        results = judged_live(folder, came, folder / "live.rule.yaml", load_config(config).traces)
+        assert any(found.trace.cut_by or found.trace.supersedes for found in results)
+        found = backtested(folder, blue, "-c", str(config), "--rule", "order-checked")
+        assert (found["traces"], found["from_journal"]) == (4, 4 if rule == LIVE else 0)
+        outcomes.append((found["rules"][0]["after"], found["rules"][0]["changes"]["no_longer_matched"]))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_set_aside_and_deleted_traces_are_not_read_from_the_journal(tmp_path: Path, live: Path, blue: Path) -> None:
+    *_, last = judged_live(tmp_path, [Came(trace, order(trace)) for trace in range(1, 4)], live)
+    Tombstones(Deletions(tmp_path).tombstones_path).add({(2).to_bytes(16, "big")}, 1, forget_before_ns=0)
+    found = backtested(tmp_path, blue)
+    assert counts(found) == (2, 2, 1)
+    end = last.trace.last_position
+    record = SetAsideRecord(last.trace.first_position, end, 1, "default", "traces", 2, "it ended two judges", 1)
+    SetAside(tmp_path).path.write_text(json.dumps({"pairs": [], "records": [asdict(record)]}))
+    assert counts(backtested(tmp_path, blue)) == (1, 1, 2)
+
+
+def test_while_others_write_a_backtest_sees_the_store_of_one_moment(tmp_path: Path, live: Path, blue: Path) -> None:
+    """New traces, a revision of one it has not read yet, a deletion; the writer waits for nothing."""
+    came = [Came(trace, order(trace)) for trace in range(1, 601)]
+    results = judged_live(tmp_path, came, live)
+    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    written: list[float] = []
+
+    @contextmanager
+    def writing(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        def advance(steps: int) -> None:
+            if label != "traces judged" or len(written) == 5:
+                return
+            began = time.monotonic()
+            number = len(written) + 1
+            head, new_id = results[number - 1], (10_000 + number).to_bytes(16, "big").hex()
+            more = replace(head.trace, revision=9, supersedes=2)  # read last
+            fresh = replace(head.trace, trace_id=new_id)
+            StoreWriter(engine).write([replace(head, trace=more), replace(head, trace=fresh)])
+            with engine.begin() as connection:
+                connection.execute(text("DELETE FROM traces WHERE trace_id = :id"), {"id": (number + 50).to_bytes(16)})
+            written.append(time.monotonic() - began)
+
+        yield advance
+
+    with reading_store(f"sqlite:///{tmp_path / 'tracegrade.db'}") as connection:
+        rules = Rules("blue", [str(blue)], load_rules([blue]))
+        asked = Asked(
+            rules=rules,
+            other=None,
+            since_ns=START_S * 10**9,
+            until_ns=(START_S + 3600) * 10**9,
+            settings=TracesSettings(),
+            data_path=tmp_path,
+        )
+        found = backtest(connection, asked, writing)
+    assert len(written) == 5
+    assert max(written) < 4  # a writer that had to wait would have waited for `busy_timeout`, 5 s
+    assert (found.traces, found.not_judged.from_journal, found.not_judged.left_out) == (600, 600, 0)
+    (change,) = found.changes
+    assert (change.whole.before.subjects, change.whole.after.subjects) == (600, 600)
+    engine.dispose()

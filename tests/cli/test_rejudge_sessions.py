@@ -278,3 +278,64 @@ def test_calls_of_sessions_beyond_the_bound_are_cut_as_live(tmp_path: Path) -> N
     assert backtested(tmp_path, rules)["rules"][0]["after"]["pass"] == 1
     (rule,) = backtested(tmp_path, rules, "-c", str(config))["rules"]
     assert (rule["after"]["incomplete"], rule["after"]["results"]) == (1, 0)
+
+
+def stored_sessions(data_dir: Path) -> list[tuple[str, str]]:
+    listed = run_json(data_dir, "results", "list", "--run", "backfill")
+    return sorted((item["subject"]["id"], item["outcome"]) for item in listed)
+
+
+def test_what_is_said_of_sessions_is_stored_with_them(tmp_path: Path) -> None:
+    """As that of traces: once, however often it is stored."""
+    judged_live(tmp_path, CAME, write(tmp_path, OF_SESSION, "live"))
+    rules = write(tmp_path, CALLS_ONCE.replace("looked-up-first", "brand-new"))
+    for _ in range(2):
+        stored = backtested(tmp_path, rules, "--store")["stored"]
+        assert (stored["subjects"], stored["traces"], stored["changed"]) == (3, 3, 0)
+        assert stored_sessions(tmp_path) == [("chat-1", "pass"), ("chat-2", "fail"), ("chat-3", "fail")]
+    stats = run_json(tmp_path, "results", "stats")
+    (rate,) = (item for item in stats if item["rule_id"] == "brand-new" and not item["evaluation"])
+    assert (rate["passed"], rate["failed"], rate["backfilled"]) == (1, 2, 3)
+
+
+def test_sessions_that_no_rule_judged_have_no_place_and_that_is_said(tmp_path: Path) -> None:
+    judged_live(tmp_path, CAME, write(tmp_path, OF_TRACE, "other"))
+    rules = write(tmp_path, OF_SESSION)
+    shown = run(tmp_path, "rules", "backtest", str(rules), *SINCE, "--store")
+    assert shown.exit_code == 0
+    assert "3 sessions not stored: no rule judged them when they came\n" in shown.stdout
+    assert stored_sessions(tmp_path) == []
+
+
+def test_why_a_session_failed_before_is_told(tmp_path: Path) -> None:
+    rules = write(tmp_path, OF_SESSION)
+    judged_live(tmp_path, CAME, rules)
+    write(tmp_path, OF_SESSION.replace("[find_order, refund]", "[refund, find_order]"))
+    (rule,) = backtested(tmp_path, rules)["rules"]
+    (example,) = rule["changes"]["newly_passes"]["examples"]
+    assert "out of order" in example["explanation_before"]
+
+
+@pytest.mark.parametrize("live", [OF_SESSION, OF_TRACE])
+def test_a_trace_with_runs_of_two_sessions_is_a_turn_of_both(tmp_path: Path, live: str) -> None:
+    inner = turn(1, "second", "refund", 1100)
+    inner[0].span_id, inner[0].parent_span_id = (8).to_bytes(8, "big"), (1).to_bytes(8, "big")
+    inner[1].span_id, inner[1].parent_span_id = (9).to_bytes(8, "big"), (8).to_bytes(8, "big")
+    judged_live(tmp_path, [Came(0, [*turn(1, "first", "find_order", 1000), *inner])], write(tmp_path, live))
+    rules = write(tmp_path, CALLS_ONCE.replace("looked-up-first", "brand-new"))
+    found = backtested(tmp_path, rules)
+    assert found["sessions"]["judged"] == 2
+    assert (found["rules"][0]["after"]["pass"], found["rules"][0]["after"]["fail"]) == (1, 1)
+
+
+def test_a_session_that_lacked_a_turn_when_it_was_judged_lacks_it_now(tmp_path: Path) -> None:
+    rules = write(tmp_path, OF_SESSION)
+    came = [Came(at, turn(1 + at, "chat", tool, 1000 * (1 + at))) for at, tool in enumerate(("find_order", "refund"))]
+    judged_live(tmp_path, came, rules)
+    first, second = ((1 + at).to_bytes(16, "big") for at in range(2))
+    change(tmp_path, "DELETE FROM traces WHERE trace_id = :id", id=second)
+    members = json.dumps({first.hex(): 2, second.hex(): 0})
+    change(tmp_path, "UPDATE traces SET members = :members WHERE members IS NOT NULL", members=members)
+    found = backtested(tmp_path, rules, "--rule", "looked-up-first")
+    assert (found["sessions"]["judged"], found["sessions"]["not_kept"]) == (1, 0)
+    assert found["rules"][0]["after"]["incomplete"] == 1
