@@ -318,10 +318,9 @@ def test_why_a_session_failed_before_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("live", [OF_SESSION, OF_TRACE])
 def test_a_trace_with_runs_of_two_sessions_is_a_turn_of_both(tmp_path: Path, live: str) -> None:
-    inner = turn(1, "second", "refund", 1100)
-    inner[0].span_id, inner[0].parent_span_id = (8).to_bytes(8, "big"), (1).to_bytes(8, "big")
-    inner[1].span_id, inner[1].parent_span_id = (9).to_bytes(8, "big"), (8).to_bytes(8, "big")
-    judged_live(tmp_path, [Came(0, [*turn(1, "first", "find_order", 1000), *inner])], write(tmp_path, live))
+    other = turn(1, "second", "refund", 2000)
+    other[0].span_id, other[1].span_id, other[1].parent_span_id = (n.to_bytes(8, "big") for n in (8, 9, 8))
+    judged_live(tmp_path, [Came(0, [*turn(1, "first", "find_order", 1000), *other])], write(tmp_path, live))
     rules = write(tmp_path, CALLS_ONCE.replace("looked-up-first", "brand-new"))
     found = backtested(tmp_path, rules)
     assert found["sessions"]["judged"] == 2
