@@ -139,3 +139,13 @@ def test_commands_print_by_way_of_what_makes_text_printable() -> None:
     folder = Path(output.__file__).parent
     elsewhere = [path.name for path in folder.glob("*.py") if "click.echo(" in path.read_text()]
     assert elsewhere == ["output.py"]
+
+
+def test_a_line_is_printed_above_a_bar(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with output.progress("cases", 3):
+        output.print_line("a line", err=True)
+    said = capsys.readouterr().err
+    assert "\x1b[2Ka line" in said  # the line of the bar is cleared for it

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import IO, TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
@@ -52,12 +52,17 @@ output_option = click.option(
 
 def print_line(text: str = "", *, err: bool = False) -> None:
     r"""`text` on one line, made safe for a terminal; line ends within it are shown as ``\n``."""
-    click.echo(printable(text), err=err)
+    click.echo(printable(text), file=_stderr(err))
 
 
 def print_lines(text: str, *, err: bool = False) -> None:
     """As `print_line`, of a text of several lines; what others wrote may look like a line of ours in it."""
-    click.echo(printable_lines(text), err=err)
+    click.echo(printable_lines(text), file=_stderr(err))
+
+
+def _stderr(wanted: bool) -> IO[str] | None:
+    """Standard error as it is now: while a bar is shown, what puts lines above it, behind which click would look."""
+    return sys.stderr if wanted else None
 
 
 def print_json(rows: Iterable[Mapping[str, Any]]) -> None:
