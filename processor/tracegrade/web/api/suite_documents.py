@@ -43,7 +43,7 @@ _CASE = {
     "additionalProperties": False,
     "properties": {
         "id": {"type": "string", "description": "Unique within its suite; made if left out"},
-        "prompt": {"type": "string", "description": "What a user says to the model"},
+        "prompt": {"type": "string", "minLength": 1, "description": "What a user says to the model"},
         "expected_tool": {
             "anyOf": [_TEXT, {"type": "array", "items": _TEXT}, {"type": "null"}],
             "description": "The tool that should be called, any of several, or null for none",
@@ -101,6 +101,8 @@ _Tools: TypeAlias = Annotated[Any, _described({"type": "array", "items": _TOOL, 
 class SentFields(Sent):
     """Fields of a suite to change; those that are left out stay as they are."""
 
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": False, "minProperties": 1})
+
     name: _Name = None
     description: _Text = None
     system_prompt: _Text = None
@@ -138,7 +140,12 @@ SentCases: TypeAlias = Annotated[
 class SentServer(Sent):
     """An MCP server."""
 
-    url: Annotated[Any, _described(_TEXT, "Its http(s) address, of streamable HTTP or of SSE")] = None
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": False, "required": ["url"]})
+
+    url: Annotated[
+        Any,
+        _described({"type": "string", "pattern": "^https?://"}, "Its http(s) address, of streamable HTTP or of SSE"),
+    ] = None
     name: Annotated[Any, _described(_TEXT, "The suite's name; the server's own if left out")] = None
     headers: Annotated[
         Any,
