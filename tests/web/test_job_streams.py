@@ -3,23 +3,23 @@
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from http.client import HTTPConnection, HTTPResponse
+from contextlib import ExitStack
+from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
 from jobs.place import Place, placed, right
 from models.scripted import Answer
-from tracegrade.config import WebSettings
 from tracegrade.jobs.submit import cancel
 from tracegrade.store.open import open_store
 from tracegrade.web import job_events
 from tracegrade.web.api import jobs as jobs_api
 from waiting import eventually
-from web.site import Site, serving
+from web.job_streams import Stream, names, page
+from web.site import Site
 from web.websockets import Client, Refused, opened
 
 TOKEN = "secret-of-the-page"
@@ -52,58 +52,12 @@ def here(tmp_path: Path, engine: Engine) -> Iterator[Place]:
         yield place
 
 
-@contextmanager
-def page(here: Place, **web: Any) -> Iterator[Site]:
-    config = here.config.model_copy(update={"web": WebSettings.model_validate(web)})
-    with serving(here.folder, config=config) as site:
-        yield site
-
-
-class Stream:
-    """Server-sent events, one after the other."""
-
-    open: ClassVar[list["Stream"]] = []
-
-    def __init__(self, site: Site, job: str, query: str = "", **headers: str) -> None:
-        self._connection = HTTPConnection(site.url.removeprefix("http://"), timeout=20)
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self._connection.request("GET", f"/api/v1/jobs/{job}/events{query}", headers=named)
-        self.answer: HTTPResponse = self._connection.getresponse()
-        self.open.append(self)
-
-    def lines(self) -> Iterator[str]:
-        while line := self.answer.readline():
-            yield line.decode().removesuffix("\n")
-
-    def read(self) -> Iterator[dict[str, Any]]:
-        """Each event, until the server ends the stream."""
-        found: dict[str, str] = {}
-        for line in self.lines():
-            name, _, value = line.partition(": ")
-            if line:
-                found[name] = value
-                continue
-            if "data" in found:
-                event = json.loads(found["data"])
-                assert (found["id"], found["event"]) == (str(event["number"]), event["type"])
-                yield event
-            found = {}
-
-    def close(self) -> None:
-        self._connection.close()
-        self.answer.close()
-
-
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
     """At the end, no stream is open."""
     yield
     while Stream.open:
         Stream.open.pop().close()
-
-
-def names(events: list[Any]) -> list[str]:
-    return [event["type"] for event in events]
 
 
 def test_a_stream_has_every_documented_event_with_its_fields_and_ends_with_the_job(here: Place) -> None:

@@ -25,7 +25,7 @@ from tracegrade.history.suite_cases import is_suite_run
 from tracegrade.model.json_value import JsonValue
 from tracegrade.store.experiment_entries import TUNES
 from tracegrade.store.jobs import Job, stored_job
-from tracegrade.store.runs import Experiment, Run, stored_run, stored_runs
+from tracegrade.store.runs import Experiment, Run, stored_experiments, stored_run, stored_runs
 
 _DIGITS = 4
 _ASKED = ("models", "temperature", "tool_choice", "system_prompt", "repeat")
@@ -51,6 +51,18 @@ class Eval:
         return min(item.run.begun_ns for item in self.runs)
 
     @property
+    def models(self) -> list[JsonValue]:
+        """What was asked, or is to be."""
+        if self.job is not None:
+            return [*self.job.request.get("models", ())]
+        return [item.run.selection["model"] for item in self.runs if "model" in item.run.selection]
+
+    @property
+    def system_prompt_hash(self) -> str:
+        """Of one that no job made, the hash of its system prompt, which is not stored; "" where it had none."""
+        return "" if self.job is not None else str(self.runs[0].run.selection.get("system_prompt", ""))
+
+    @property
     def configuration(self) -> dict[str, JsonValue]:
         """How models were asked; of runs that asked none, their labels."""
         if self.job is not None:
@@ -59,9 +71,8 @@ class Eval:
         run = self.runs[0].run
         if not is_suite_run(run):
             return dict(run.labels)
-        return {"models": [run.selection["model"]]} | {
-            key: run.selection[key] for key in _ASKED if key in run.selection and key != "system_prompt"
-        }
+        known = {key: run.selection[key] for key in _ASKED if key in run.selection and key != "system_prompt"}
+        return {"models": self.models, **known}
 
     @property
     def suite(self) -> str | None:
@@ -159,10 +170,12 @@ def eval_of_run(connection: Connection, tenant: str, name: str) -> Eval | None:
     return None if run is None else known_eval(connection, tenant, _eval_id_of(run))
 
 
-def suite_evals(connection: Connection, tenant: str) -> list[Eval]:
-    """All evals of suites, the one begun last first."""
-    runs = [scored_run(connection, run) for run in stored_runs(connection, tenant) if is_suite_run(run)]
-    return grouped(connection, tenant, runs)[::-1]
+def eval_history(connection: Connection, tenant: str) -> list[tuple[EvalTimeline, EvalStanding]]:
+    """All evals of suites, each with the timeline of its experiment, the one begun last first."""
+    timelines = [eval_timeline(connection, experiment) for experiment in stored_experiments(connection, tenant)]
+    found = [(timeline, standing) for timeline in timelines for standing in timeline.evals]
+    own = [pair for pair in found if is_suite_run(pair[1].eval.runs[0].run)]
+    return sorted(own, key=lambda pair: pair[1].eval.begun_ns, reverse=True)
 
 
 def _eval_id_of(run: Run) -> str:

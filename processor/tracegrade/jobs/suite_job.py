@@ -143,7 +143,7 @@ class SuiteJob:
             self._done += 1
             where: dict[str, JsonValue] = {"model": run.target.key, "current": self._done, "total": self._total}
             events.append(("tool_eval_progress", {**where, "case_id": result.case}))
-            events.append(("tool_eval_result", {**where, **_scores(result)}))
+            events.append(("tool_eval_result", {**where, **scores_of(result)}))
         percentage = 100 * self._done // self._total
         if percentage != self._percentage:
             self._percentage = percentage
@@ -271,7 +271,7 @@ class SuiteJob:
         add_events(connection, self.job.tenant, self.job.id, events, now_ns)
 
 
-def _scores(result: CaseResult) -> dict[str, JsonValue]:
+def scores_of(result: CaseResult) -> dict[str, JsonValue]:
     """What an event says of a result: scores, and nothing that the model said."""
     turns: dict[str, JsonValue] = {name: result.number(name) for name in CHAIN_NUMBERS}
     return {

@@ -187,10 +187,10 @@ def _sent(connection: Connection, event: Event, values: bool) -> dict[str, Any]:
         return fields
     unit = (str(fields.get("run")), str(fields.get("case_id")), int(fields.get("repetition") or 0))
     result = stored_unit(connection, event.tenant, *unit)
-    return fields if result is None else fields | _values(result)
+    return fields if result is None else fields | values_of(result)
 
 
-def _values(result: CaseResult) -> dict[str, Any]:
+def values_of(result: CaseResult) -> dict[str, Any]:
     """What a result has beside its scores. The call is that which is scored: of several turns, the last."""
     is_chain = result.number("completion") is not None
     call = (result.calls[-1 if is_chain else 0]) if result.calls else {"name": None, "arguments": None}

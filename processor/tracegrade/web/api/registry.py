@@ -14,6 +14,7 @@ from tracegrade.web.api import (
     sessions,
     slos,
     suites,
+    tool_evals,
     tool_experiments,
     traces,
 )
@@ -34,5 +35,5 @@ ROUTERS = (
     deletions.router,
 )
 
-TOOL_EVAL_ROUTERS = (suites.router, tool_experiments.router)
+TOOL_EVAL_ROUTERS = (suites.router, tool_evals.router, tool_experiments.router)
 """Those under ``/api`` itself: suites, their runs and experiments, where clients of the field look for them."""

@@ -41,7 +41,7 @@ OfTenant = Annotated[TenantQuery, Query()]
 def list_tool_experiments(sources: ApiSources, query: OfTenant) -> ExactJson:
     """Every experiment, in the order in which they were made."""
     with sources.store() as connection:
-        names = _suite_names(connection, query.tenant)
+        names = suite_names(connection, query.tenant)
         found = [
             _document(eval_timeline(connection, item), names) for item in stored_experiments(connection, query.tenant)
         ]
@@ -194,7 +194,7 @@ def name_of(id_: str) -> str:
 def _shown(sources: Sources, tenant: str, name: str, status: int = 200) -> ExactJson:
     with sources.store() as connection:
         found = eval_timeline(connection, known_experiment(connection, tenant, name))
-        names = _suite_names(connection, tenant)
+        names = suite_names(connection, tenant)
     return ExactJson(_document(found, names), status)
 
 
@@ -203,7 +203,8 @@ def _timeline(sources: Sources, tenant: str, name: str) -> EvalTimeline:
         return eval_timeline(connection, known_experiment(connection, tenant, name))
 
 
-def _suite_names(connection: Connection, tenant: str) -> dict[str, str]:
+def suite_names(connection: Connection, tenant: str) -> dict[str, str]:
+    """The names of stored suites, by id."""
     return {head.id: head.name for head in suite_heads(connection, tenant)}
 
 

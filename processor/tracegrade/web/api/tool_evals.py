@@ -1,0 +1,233 @@
+"""Runs of suites as clients of other systems for tool-calling evaluation start, cancel, list and delete them."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Body, Query, Request
+from pydantic import Field
+
+from tracegrade.history.evals import Eval, EvalStanding, EvalTimeline, eval_history, eval_timeline, known_eval
+from tracegrade.history.experiments import NoSuchRun, known_experiment
+from tracegrade.history.run_changes import delete_stored_run
+from tracegrade.history.suite_cases import MOST_RESULTS, SuiteRun, is_suite_run, suite_run_of
+from tracegrade.history.suite_results import CaseResult
+from tracegrade.jobs.delete import delete_with_runs
+from tracegrade.jobs.submit import cancel, submit
+from tracegrade.jobs.suite_job import scores_of
+from tracegrade.jobs.suite_request import suite_request
+from tracegrade.store.jobs import stored_job
+from tracegrade.store.runs import State
+from tracegrade.suites.keeping import known_suite
+from tracegrade.web.api.documents import ExactJson
+from tracegrade.web.api.job_documents import Word, word_of
+from tracegrade.web.api.jobs import JobTenant
+from tracegrade.web.api.openapi import problems
+from tracegrade.web.api.parameters import ApiSources, PathName, needs
+from tracegrade.web.api.tool_eval_documents import (
+    BestJob,
+    DeletedEval,
+    EvalResult,
+    Evals,
+    SentBest,
+    SentCancel,
+    SentEval,
+    SubmittedJob,
+    WholeEval,
+)
+from tracegrade.web.api.tool_experiments import id_of, name_of, suite_names
+from tracegrade.web.best import best_request
+from tracegrade.web.evals import known_models
+from tracegrade.web.job_events import values_of
+from tracegrade.web.problem import Refusal
+from tracegrade.web.rights import may, token_of
+
+router = APIRouter(responses=problems(503), dependencies=[needs("read")])
+
+Found = TypeVar("Found")
+OfTenant = Annotated[JobTenant, Query()]
+
+_WORDS: dict[State, Word] = {"complete": "done", "failed": "failed", "incomplete": "running", "deleting": "running"}
+_WITHOUT_VALUES = dict.fromkeys(EvalResult.model_fields)
+
+
+class HistoryQuery(JobTenant):
+    """Which evals."""
+
+    limit: int = Field(50, ge=1, le=1000, description="At most this many")
+    offset: int = Field(0, ge=0, le=1_000_000, description="Leave out so many of the newest")
+
+
+@router.post(
+    "/tool-eval",
+    summary="Run an eval",
+    response_model=SubmittedJob,
+    status_code=202,
+    responses=problems(404, 409),
+    dependencies=[needs("run")],
+)
+def run_tool_eval(
+    request: Request, sources: ApiSources, query: OfTenant, sent: Annotated[SentEval, Body()]
+) -> ExactJson:
+    """Queues the run of a suite with models; what happens is told by `/api/v1/jobs/{job_id}/events` and `/ws`."""
+    if not sent.keys:
+        raise Refusal(400, "invalid-parameter", "Wrong parameter", "models: expected at least one, found none")
+    asked = sent.model_dump(exclude={"suite_id", "experiment_id", "targets"})
+    asked |= {"suite": sent.suite_id, "models": sent.keys}
+    with sources.store() as connection:
+        known_suite(connection, query.tenant, sent.suite_id)
+        if sent.experiment_id is not None:
+            asked["experiment"] = known_experiment(connection, query.tenant, name_of(sent.experiment_id)).name
+    job = submit(sources.config, query.tenant, token_of(request).owner, suite_request(asked))
+    return ExactJson({"job_id": job.id, "status": word_of(job.state)}, 202)
+
+
+@router.post(
+    "/tool-eval/cancel",
+    summary="Cancel an eval",
+    response_model=SubmittedJob,
+    responses=problems(404),
+    dependencies=[needs("run")],
+)
+def cancel_tool_eval(sources: ApiSources, query: OfTenant, sent: Annotated[SentCancel, Body()]) -> ExactJson:
+    """Cancels a job that waits or runs; one that has ended stays as it is, and so does what is stored."""
+    job = cancel(sources.config, query.tenant, sent.job_id)
+    return ExactJson({"job_id": job.id, "status": word_of(job.state)})
+
+
+@router.get("/tool-eval/history", summary="Evals", response_model=Evals)
+def list_tool_evals(sources: ApiSources, query: Annotated[HistoryQuery, Query()]) -> ExactJson:
+    """Every eval of a suite that has stored something, by jobs and by `suite run`."""
+    with sources.store() as connection:
+        found = eval_history(connection, query.tenant)[query.offset : query.offset + query.limit]
+        names = suite_names(connection, query.tenant)
+    return ExactJson({"runs": [_head(timeline, standing, names) for timeline, standing in found]})
+
+
+@router.get("/tool-eval/history/{eval_id:path}", summary="One eval", response_model=WholeEval, responses=problems(404))
+def show_tool_eval(request: Request, sources: ApiSources, eval_id: PathName, query: OfTenant) -> ExactJson:
+    """One eval with the averages of each model and the results of each case."""
+    values = may(token_of(request), "read-values")
+    prices = known_models(sources.config).prices
+    with sources.store() as connection:
+        found = _known(known_eval(connection, query.tenant, eval_id), eval_id)
+        timeline = eval_timeline(connection, known_experiment(connection, query.tenant, found.runs[0].run.experiment))
+        standing = _known(timeline.standing(eval_id), eval_id)
+        names = suite_names(connection, query.tenant)
+        of_models: list[SuiteRun] = []
+        for scored in found.runs:
+            price = prices.get(str(scored.run.selection.get("model")))
+            if scored.traces <= MOST_RESULTS and is_suite_run(scored.run):
+                suite_run = suite_run_of(connection, scored.run, price)
+                of_models += [] if suite_run is None else [suite_run]
+    results = [item for suite_run in of_models for group in suite_run.cases for item in group.results]
+    return ExactJson(
+        {
+            **_head(timeline, standing, names),
+            "summary": [suite_run.summary.to_json() for suite_run in of_models],
+            "results": [_result(item, values) for item in results],
+            "hints": {suite_run.summary.model: [*suite_run.hints] for suite_run in of_models if suite_run.hints},
+        }
+    )
+
+
+@router.delete(
+    "/tool-eval/history/{eval_id:path}",
+    summary="Delete an eval",
+    response_model=DeletedEval,
+    responses=problems(404, 409),
+    dependencies=[needs("admin")],
+)
+def delete_tool_eval(sources: ApiSources, eval_id: PathName, query: OfTenant) -> ExactJson:
+    """Deletes an eval that has ended: its job, its runs and their traces."""
+    url = sources.config.store_url
+    with sources.store() as connection:
+        job = stored_job(connection, query.tenant, eval_id)
+        runs = [] if job is not None else _known(known_eval(connection, query.tenant, eval_id), eval_id).runs
+    if job is not None:
+        traces = delete_with_runs(url, query.tenant, eval_id)
+    else:
+        traces = sum(delete_stored_run(url, query.tenant, scored.run.name) for scored in runs)
+    return ExactJson({"deleted": 1, "traces_deleted": traces})
+
+
+@router.post(
+    "/experiments/{experiment_id:path}/run-best",
+    summary="Run the best configuration of an experiment",
+    response_model=BestJob,
+    status_code=202,
+    responses=problems(404, 409),
+    dependencies=[needs("run")],
+)
+def run_best_of_tool_experiment(
+    request: Request,
+    sources: ApiSources,
+    experiment_id: PathName,
+    query: OfTenant,
+    sent: Annotated[SentBest | None, Body()] = None,
+) -> ExactJson:
+    """Queues a run of the experiment's suite with its best configuration, with other models if they are sent."""
+    models = [] if sent is None else sent.keys
+    with sources.store() as connection:
+        asked = best_request(connection, query.tenant, name_of(experiment_id), models)
+    job = submit(sources.config, query.tenant, token_of(request).owner, asked)
+    used = {key: value for key, value in job.request.items() if value not in (None, {}) and key != "experiment"}
+    return ExactJson({"job_id": job.id, "status": word_of(job.state), "config_used": used}, 202)
+
+
+def _known(found: Found | None, eval_id: str) -> Found:
+    if found is None:
+        raise NoSuchRun(f"no eval {eval_id[:200]!r}, or none any more")
+    return found
+
+
+def _head(timeline: EvalTimeline, standing: EvalStanding, names: Mapping[str, str]) -> dict[str, Any]:
+    item, experiment = standing.eval, timeline.experiment
+    called = names.get(item.suite or "", item.runs[0].run.selection.get("suite", ""))  # of a file, as its rule
+    return {
+        "id": item.id,
+        "eval_id": item.id,
+        "job_id": None if item.job is None else item.job.id,
+        "status": _status(item),
+        "suite_id": item.suite,
+        "suite_name": str(called),
+        "experiment_id": id_of(experiment.name),
+        "models": [str(model) for model in item.models],
+        "configuration": item.configuration,
+        "avg_score": item.score,
+        "delta": standing.delta,
+        "baseline_score": None if timeline.baseline is None else timeline.baseline.score,
+        "is_baseline": standing.is_baseline,
+        "timestamp": datetime.fromtimestamp(item.begun_ns / 1e9, UTC).isoformat(timespec="milliseconds"),
+        "begun_ns": item.begun_ns,
+        "runs": [
+            {
+                "run": scored.run.name,
+                "model": scored.run.selection.get("model"),
+                "state": scored.run.state,
+                "score": scored.score,
+                "traces": scored.traces,
+            }
+            for scored in item.runs
+        ],
+    }
+
+
+def _status(item: Eval) -> Word:
+    if item.job is not None:
+        return word_of(item.job.state)
+    words = {_WORDS[scored.run.state] for scored in item.runs}
+    return next(word for word in ("running", "failed", "done") if word in words)
+
+
+def _result(item: CaseResult, values: bool) -> dict[str, Any]:
+    return {
+        **_WITHOUT_VALUES,
+        "model": item.model,
+        **scores_of(item),
+        "latency_ms": round(item.latency_s * 1000),
+        "input_tokens": item.input_tokens,
+        "output_tokens": item.output_tokens,
+        "cost": item.cost,
+        **(values_of(item) if values else {}),
+    }

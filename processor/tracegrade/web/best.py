@@ -1,0 +1,81 @@
+"""What runs the best configuration of an experiment again."""
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+
+from sqlalchemy import Connection
+
+from tracegrade.history.evals import EvalStanding, EvalTimeline, eval_timeline
+from tracegrade.history.experiments import known_experiment
+from tracegrade.jobs.suite_request import JobRefused, SuiteRequest, suite_request
+from tracegrade.model.json_value import JsonValue
+from tracegrade.models.settings import SEPARATOR
+from tracegrade.suites.keeping import known_suite
+
+_ASKED = ("temperature", "tool_choice", "system_prompt", "repeat")
+
+
+def best_request(connection: Connection, tenant: str, experiment: str, models: Sequence[str] = ()) -> SuiteRequest:
+    """What is asked of a job that runs the best configuration.
+
+    Args:
+        connection: to the store.
+        tenant: whose.
+        experiment: its name.
+        models: to be asked in place of those of the configuration.
+
+    Raises:
+        NoSuchRun: there is no such experiment.
+        NoSuchSuite: its suite was deleted.
+        JobRefused: it has no best, or that cannot be run: no stored suite, no models, or a configuration that is none.
+    """
+    found = eval_timeline(connection, known_experiment(connection, tenant, experiment))
+    if found.best is None:
+        raise JobRefused(f"{experiment} has no best configuration: nothing of it has a score")
+    suite_id = found.experiment.suite or _suite_of(found)
+    if suite_id is None:
+        raise JobRefused(f"{experiment} is about no stored suite: nothing can be run")
+    suite = known_suite(connection, tenant, suite_id)
+    best = found.best
+    if isinstance(best, EvalStanding):
+        given: Mapping[str, JsonValue] = best.eval.configuration
+        own = blake2b(suite.system_prompt.encode(), digest_size=8).hexdigest() if suite.system_prompt else ""
+        if best.eval.job is None and best.eval.system_prompt_hash != own:
+            raise JobRefused(
+                f"the best of {experiment}, {best.eval.id}, was asked with another system prompt than the suite has, "
+                "which is not stored: submit an eval with it"
+            )
+    else:
+        given = best.entry.configuration
+    chosen = list(models) or model_keys(given) or _models_of(found)
+    if not chosen:
+        raise JobRefused(f"the best configuration of {experiment} names no models: send some")
+    asked = {key: given[key] for key in _ASKED if given.get(key) is not None}
+    prompts = asked.get("system_prompt")
+    if isinstance(prompts, dict):  # of models that are not asked now, too
+        asked["system_prompt"] = {key: text for key, text in prompts.items() if key in chosen}
+    return suite_request({**asked, "suite": suite.id, "models": chosen, "experiment": experiment})
+
+
+def model_keys(configuration: Mapping[str, JsonValue]) -> list[str]:
+    """The models that a configuration names, as other tools write them: `models`, or `model` for one."""
+    written = configuration.get("models") or configuration.get("model") or []
+    found = []
+    for item in written if isinstance(written, list) else [written]:
+        if isinstance(item, dict):
+            item = SEPARATOR.join(str(item[key]) for key in ("provider_key", "model_id") if item.get(key))
+        if isinstance(item, str) and item:
+            found.append(item)
+    return found
+
+
+def _suite_of(found: EvalTimeline) -> str | None:
+    """The stored suite of the last eval that has one."""
+    return next((item.eval.suite for item in reversed(found.evals) if item.eval.suite is not None), None)
+
+
+def _models_of(found: EvalTimeline) -> list[str]:
+    """The models of the best eval, of the evals alone."""
+    evals = [item.eval for item in found.evals if item.eval.score is not None]
+    best = max(evals, key=lambda item: item.score or 0.0, default=None)
+    return [] if best is None else [str(model) for model in best.models]

@@ -1,0 +1,315 @@
+"""Runs of suites by the API that the evaluation documents, from real jobs against a scripted server.
+
+The suite, its curl lines and the flow of events are those of the documentation.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import Engine, func, select
+
+from jobs.place import Place, placed
+from models.scripted import Answer, calling, prompt_of, saying
+from tracegrade.cli import main
+from tracegrade.store.open import open_store
+from tracegrade.store.schema import job_events, jobs, runs, traces
+from tracegrade.web.api import tool_evals
+from tracegrade.web.problem import PREFIX
+from web.api_calls import DOCUMENT, TOOL_EVAL_DOCUMENT, Api
+from web.job_streams import names, page
+from web.site import serving
+from web.test_suites_api import WEATHER_SUITE
+from web.websockets import opened
+
+LARGE, SMALL = "one::m-1", "one::m-2"
+FLOW = ["job_created", "tool_eval_init", "tool_eval_progress", "tool_eval_result", "tool_eval_summary"]
+
+
+def model(body: dict[str, Any]) -> Answer:
+    """The large one does what is asked; the small one knows no units, the one that is told to talk talks."""
+    system = [message["content"] for message in body["messages"] if message["role"] == "system"]
+    if system == ["Talk."]:
+        return saying("It is warm.")
+    city = "Paris" if "Paris" in prompt_of(body) else "Tokyo"
+    units = {"units": "fahrenheit"} if city == "Tokyo" and body["model"] == "m-1" else {}
+    return calling(("get_weather", {"city": city, **units}))
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    found = open_store(f"sqlite:///{tmp_path / 'store.db'}")
+    yield found
+    found.dispose()
+
+
+@pytest.fixture
+def here(tmp_path: Path, engine: Engine) -> Iterator[Place]:
+    (tmp_path / "data").mkdir()
+    with placed(tmp_path, engine, model, cases=1) as place:
+        yield place
+
+
+@pytest.fixture
+def api(here: Place) -> Iterator[Api]:
+    with serving(here.folder, config=here.config) as site:
+        yield Api(site, TOOL_EVAL_DOCUMENT)
+
+
+@pytest.fixture
+def suite(api: Api) -> str:
+    answer = api.call("POST", "/tool-eval/import", WEATHER_SUITE)
+    assert answer.status in (200, 201), answer.body
+    return str(answer.json["suite_id"])
+
+
+def submitted(api: Api, suite: str, *models: str, **more: Any) -> str:
+    answer = api.call("POST", "/tool-eval", {"suite_id": suite, "models": [*(models or (LARGE,))], **more})
+    assert answer.status == 202, answer.body
+    assert answer.json == {"job_id": answer.json["job_id"], "status": "submitted"}
+    return str(answer.json["job_id"])
+
+
+def ran(here: Place, api: Api, suite: str, *models: str, **more: Any) -> str:
+    """The id of an eval that has ended."""
+    job = submitted(api, suite, *models, **more)
+    with here.working():
+        here.until(job, "done")
+    return job
+
+
+def refused(api: Api, method: str, address: str, body: Any, status: int, type_: str) -> str:
+    answer = api.call(method, address, body)
+    assert (answer.status, answer.json["type"]) == (status, PREFIX + type_), answer.body
+    return str(answer.json["detail"])
+
+
+def test_an_eval_is_submitted_watched_listed_shown_and_deleted(
+    here: Place, api: Api, suite: str, engine: Engine
+) -> None:
+    experiment = api.call("POST", "/experiments", {"name": "Which model", "suite_id": suite}).json["id"]
+    with page(here) as site, opened(site.url, "/ws") as client, here.working():
+        asked = {"temperature": 0.0, "tool_choice": "required", "experiment_id": experiment}
+        job = submitted(api, suite, LARGE, SMALL, **asked)
+        events = [client.read()]
+        while events[-1]["type"] != "job_completed":
+            events.append(client.read())
+    assert [name for name in FLOW if name not in names(events)] == []
+    complete = next(event for event in events if event["type"] == "tool_eval_complete")
+    assert complete["eval_id"] == job
+    one = api.get(f"/tool-eval/history/{job}")
+    (listed,) = api.get("/tool-eval/history")["runs"]
+    assert listed == {name: one[name] for name in listed}
+    assert (one["status"], one["job_id"], one["suite_id"], one["experiment_id"]) == ("done", job, suite, experiment)
+    assert (one["suite_name"], one["models"]) == ("Weather API Suite", [LARGE, SMALL])
+    # The small one has the tool and one of two parameters of the second case: (1 + (0.6 + 0.4 / 2)) / 2 = 0.9.
+    assert [(run["model"], run["score"], run["traces"]) for run in one["runs"]] == [(LARGE, 1.0, 2), (SMALL, 0.9, 2)]
+    assert (one["avg_score"], one["delta"], one["is_baseline"], one["baseline_score"]) == (0.95, 0.0, True, 0.95)
+    assert [(item["model"], item["overall"]) for item in one["summary"]] == [(LARGE, 1.0), (SMALL, 0.9)]
+    assert [(item["model"], item["overall_score"]) for item in one["results"]] == [
+        *((LARGE, 1.0), (LARGE, 1.0), (SMALL, 1.0), (SMALL, 0.8))
+    ]
+    last = one["results"][-1]
+    assert (last["tool_selection_score"], last["param_accuracy"]) == (1.0, 0.5)
+    assert (last["expected_params"], last["actual_params"]) == (
+        {"city": "Tokyo", "units": "fahrenheit"},
+        {"city": "Tokyo"},
+    )
+    assert one["configuration"]["temperature"] == 0.0
+    deleted = api.call("DELETE", f"/tool-eval/history/{job}").json
+    assert deleted == {"deleted": 1, "traces_deleted": 4}
+    with engine.connect() as connection:
+        for table in (jobs, job_events, runs, traces):
+            assert connection.execute(select(func.count()).select_from(table)).scalar() == 0, table.name
+    assert api.get("/tool-eval/history") == {"runs": []}
+    assert "no eval" in refused(api, "GET", f"/tool-eval/history/{job}", None, 404, "not-found")
+    assert "no eval" in refused(api, "DELETE", f"/tool-eval/history/{job}", None, 404, "not-found")
+
+
+def test_the_delta_is_against_the_baseline_of_the_experiment(here: Place, api: Api, suite: str) -> None:
+    api.call("POST", "/experiments", {"name": "tuning", "suite_id": suite})
+    first = ran(here, api, suite, SMALL, experiment_id="tuning")
+    second = ran(here, api, suite, LARGE, experiment_id="tuning")
+    found = api.get("/tool-eval/history")["runs"]
+    assert [(item["id"], item["avg_score"], item["delta"]) for item in found] == [(second, 1.0, 0.1), (first, 0.9, 0.0)]
+    (complete,) = here.events(second, "tool_eval_complete")
+    assert (complete.fields["delta"], complete.fields["baseline_score"]) == (0.1, 0.9)
+    assert api.call("PUT", "/experiments/tuning/baseline", {"eval_id": second}).json["baseline_score"] == 1.0
+    assert [item["delta"] for item in api.get("/tool-eval/history?limit=1")["runs"]] == [0.0]
+    assert [item["delta"] for item in api.get("/tool-eval/history?limit=1&offset=1")["runs"]] == [-0.1]
+    entries = api.get("/experiments/tuning/timeline")["entries"]
+    assert [(entry["type"], entry["id"], entry["delta"]) for entry in entries] == [
+        ("eval", first, -0.1),
+        ("eval", second, 0.0),
+    ]
+
+
+def test_targets_name_models_and_a_system_prompt_is_for_all_or_one(here: Place, api: Api, suite: str) -> None:
+    targets = [{"provider_key": "one", "model_id": "m-1"}, {"provider_key": "one", "model_id": "m-2"}]
+    body = {"suite_id": suite, "targets": targets, "system_prompt": {LARGE: "Talk."}}
+    job = api.call("POST", "/tool-eval", body).json["job_id"]
+    with here.working():
+        here.until(job, "done")
+    scores = {run["model"]: run["score"] for run in api.get(f"/tool-eval/history/{job}")["runs"]}
+    assert scores == {LARGE: 0.0, SMALL: 0.9}
+    other = ran(here, api, suite, LARGE, SMALL, system_prompt="Talk.", tool_choice="auto")
+    found = api.get(f"/tool-eval/history/{other}")
+    assert found["avg_score"] == 0.0
+    assert set(found["hints"]) == {LARGE, SMALL}
+    assert "tool_choice required" in found["hints"][LARGE][0]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "type_", "said"),
+    [
+        ({}, 400, "invalid-parameter", "suite_id"),
+        ({"models": []}, 400, "invalid-parameter", "models: expected at least one"),
+        ({"suite_id": "none"}, 404, "not-found", "no suite 'none'"),
+        ({"models": ["m-9"]}, 400, "invalid-parameter", "m-9"),
+        ({"experiment_id": "none"}, 404, "not-found", "no experiment 'none'"),
+        ({"temperature": 3}, 400, "invalid-parameter", "temperature"),
+        ({"tool_choice": "always"}, 400, "invalid-parameter", "tool_choice"),
+        ({"system_prompt": {"one::m-9": "x"}}, 409, "not-possible", "'one::m-9' is not asked"),
+        ({"repeat": 0}, 400, "invalid-parameter", "repeat"),
+        ({"judge": {}}, 400, "invalid-parameter", "judge: is not a parameter"),
+    ],
+)
+def test_what_cannot_be_run_is_told_in_a_sentence(
+    api: Api, suite: str, body: dict[str, Any], status: int, type_: str, said: str
+) -> None:
+    whole = body if not body else {"suite_id": suite, "models": [LARGE], **body}
+    assert said in refused(api, "POST", "/tool-eval", whole, status, type_)
+    assert Api(api.site, DOCUMENT).get("/jobs")["items"] == []
+
+
+def test_without_a_file_of_models_it_says_so(here: Place, api: Api, suite: str) -> None:
+    here.models.unlink()
+    detail = refused(api, "POST", "/tool-eval", {"suite_id": suite, "models": [LARGE]}, 409, "not-possible")
+    assert str(here.models) in detail
+
+
+def test_a_job_is_cancelled_by_its_id_and_can_go_on(here: Place, api: Api, suite: str) -> None:
+    job = submitted(api, suite, LARGE)
+    assert api.call("POST", "/tool-eval/cancel", {"job_id": job}).json == {"job_id": job, "status": "cancelled"}
+    assert api.call("POST", "/tool-eval/cancel", {"job_id": job}).json["status"] == "cancelled"
+    assert "no job 'abc123'" in refused(api, "POST", "/tool-eval/cancel", {"job_id": "abc123"}, 404, "not-found")
+    refused(api, "POST", "/tool-eval/cancel", {}, 400, "invalid-parameter")
+    assert api.get("/tool-eval/history") == {"runs": []}  # it has stored nothing
+    v1 = Api(api.site, DOCUMENT)
+    assert v1.call("POST", f"/jobs/{job}/resume").json["status"] == "submitted"
+    with here.working():
+        here.until(job, "done")
+    assert "is done" in refused(v1, "POST", f"/jobs/{job}/resume", None, 409, "not-possible")
+
+
+def test_jobs_are_submitted_listed_shown_cancelled_and_deleted(here: Place, api: Api, suite: str) -> None:
+    v1 = Api(api.site, DOCUMENT)
+    first = v1.call("POST", "/jobs", {"suite": suite, "models": ["m-1"], "repeat": 2})
+    assert (first.status, first.json["status"], first.json["request"]["models"]) == (202, "submitted", [LARGE])
+    second = v1.call("POST", "/jobs", {"suite": suite, "models": [SMALL], "experiment": "tuning"}).json["id"]
+    assert v1.get("/jobs")["items"][0]["id"] == second
+    assert v1.call("POST", f"/jobs/{second}/cancel").json["status"] == "cancelled"
+    id_ = first.json["id"]
+    assert f"job {id_} is queued" in refused(v1, "DELETE", f"/jobs/{id_}", None, 409, "not-possible")
+    with here.working():
+        here.until(id_, "done")
+    done = v1.get(f"/jobs/{id_}")
+    assert (done["status"], done["current"], done["total"], done["result_ref"]) == ("done", 4, 4, id_)
+    assert [item["id"] for item in v1.get("/jobs?state=done")["items"]] == [id_]
+    assert [item["id"] for item in v1.get("/jobs?limit=1&offset=1")["items"]] == [id_]
+    v1.refused("/jobs?state=queued", 400, "invalid-parameter")
+    assert v1.get("/jobs?tenant=other") == {"items": []}
+    v1.refused(f"/jobs/{id_}?tenant=other", 404, "not-found")
+    assert v1.call("DELETE", f"/jobs/{id_}").json == {"deleted": 1, "traces_deleted": 4}
+    v1.refused(f"/jobs/{id_}", 404, "not-found")
+    assert v1.call("POST", "/jobs", {"suite": suite}).status == 400
+    assert v1.call("POST", "/jobs", {"suite": "none", "models": [LARGE]}).status == 409
+
+
+def test_a_run_of_the_command_line_is_an_eval_of_its_own(here: Place, api: Api, tmp_path: Path) -> None:
+    path = tmp_path / "weather.json"
+    path.write_text(json.dumps(WEATHER_SUITE))
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(f"data_dir: {here.config.data_dir}\nstore: {{url: '{here.url}'}}\n")
+    asked = ["--model", "m-1", "--models", str(here.models), "--experiment", "by-hand", "-c", str(settings)]
+    shown = CliRunner().invoke(main, ["suite", "run", str(path), *asked])
+    assert shown.exit_code == 0, shown.output
+    (one,) = api.get("/tool-eval/history")["runs"]
+    assert (one["id"], one["job_id"], one["suite_id"], one["status"]) == ("by-hand/1", None, None, "done")
+    assert len(api.get("/tool-eval/history/by-hand/1")["results"]) == 2
+    assert api.call("DELETE", "/tool-eval/history/by-hand/1").json == {"deleted": 1, "traces_deleted": 2}
+
+
+def test_who_may_not_see_values_gets_scores_alone(
+    here: Place, api: Api, suite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = ran(here, api, suite)
+    monkeypatch.setattr(tool_evals, "may", lambda token, right: right != "read-values")
+    first = api.get(f"/tool-eval/history/{job}")["results"][0]
+    assert first["overall_score"] == 1.0
+    hidden = ("prompt", "trace_id", "expected_tool", "actual_tool", "actual_params", "calls", "explanation", "notes")
+    assert {first[name] for name in hidden} == {None}
+
+
+def reported(api: Api, type_: str, score: float, configuration: Mapping[str, Any]) -> None:
+    sent = {"type": type_, "score": score, "configuration": configuration}
+    assert api.call("POST", "/experiments/tuning/timeline", sent).status == 201
+
+
+def test_run_best_runs_the_best_eval_or_tune_again(here: Place, api: Api, suite: str) -> None:
+    api.call("POST", "/experiments", {"name": "tuning", "suite_id": suite})
+    address = "/experiments/tuning/run-best"
+    assert "no best" in refused(api, "POST", address, None, 409, "not-possible")
+    ran(here, api, suite, SMALL, experiment_id="tuning", temperature=0.5)
+    best = api.call("POST", address).json
+    assert best["status"] == "submitted"
+    assert {key: best["config_used"][key] for key in ("models", "temperature", "tool_choice")} == {
+        "models": [SMALL],
+        "temperature": 0.5,
+        "tool_choice": "required",
+    }
+    with here.working():
+        here.until(best["job_id"], "done")
+    assert api.get("/tool-eval/history")["runs"][0]["id"] == best["job_id"]
+    reported(api, "prompt_tune", 0.95, {"system_prompt": "Talk.", "tool_choice": "auto"})
+    tuned = api.call("POST", address).json
+    assert {key: tuned["config_used"][key] for key in ("models", "system_prompt", "tool_choice")} == {
+        "models": [SMALL],  # the tune names none: those of the best eval
+        "system_prompt": "Talk.",
+        "tool_choice": "auto",
+    }
+    assert api.call("POST", address, {"models": [LARGE]}).json["config_used"]["models"] == [LARGE]
+    one = {"provider_key": "one", "model_id": "m-1"}
+    reported(api, "param_tune", 0.97, {"models": [one], "temperature": 0.2, "learning_rate": 1})
+    assert api.call("POST", address).json["config_used"]["models"] == [LARGE]
+    reported(api, "param_tune", 0.99, {"model": "m-1", "temperature": "hot"})
+    assert "temperature" in refused(api, "POST", address, None, 409, "not-possible")
+
+
+def test_run_best_needs_a_stored_suite(here: Place, api: Api, suite: str) -> None:
+    api.call("POST", "/experiments", {"name": "tuning"})
+    reported(api, "param_tune", 0.9, {"temperature": 0.1})
+    address = "/experiments/tuning/run-best"
+    assert "no stored suite" in refused(api, "POST", address, None, 409, "not-possible")
+    ran(here, api, suite, SMALL, experiment_id="tuning")
+    assert api.call("POST", address).json["config_used"]["models"] == [SMALL]
+    api.call("DELETE", f"/tool-suites/{suite}")
+    assert "no suite" in refused(api, "POST", address, None, 404, "not-found")
+    assert "no experiment" in refused(api, "POST", "/experiments/none/run-best", None, 404, "not-found")
+
+
+def test_another_tenant_sees_and_changes_nothing(here: Place, api: Api, suite: str) -> None:
+    job = ran(here, api, suite)
+    elsewhere = "?tenant=other"
+    assert api.get(f"/tool-eval/history{elsewhere}") == {"runs": []}
+    for method, address, body in (
+        ("GET", f"/tool-eval/history/{job}", None),
+        ("DELETE", f"/tool-eval/history/{job}", None),
+        ("POST", "/tool-eval/cancel", {"job_id": job}),
+        ("POST", "/tool-eval", {"suite_id": suite, "models": [LARGE]}),
+    ):
+        assert api.call(method, address + elsewhere, body).status == 404, address
+    assert len(api.get("/tool-eval/history")["runs"]) == 1
