@@ -22,13 +22,7 @@ class Commands:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.settings = place.folder / "settings.yaml"
-        document = {
-            "data_dir": str(place.folder / "data"),
-            "store": {"url": place.url},
-            "suites": {"models": str(place.models)},
-        }
-        self.settings.write_text(json.dumps(document))
+        self.settings = place.write_settings()
 
     def run(self, *arguments: str) -> Result:
         return CliRunner().invoke(main, [*arguments, "-c", str(self.settings)])

@@ -1,5 +1,6 @@
 """A store with a suite, a file of models at a scripted server, and jobs that are run over it."""
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,12 +60,17 @@ class Place:
         self.suite = self.save(weather(cases))
 
     def config_with(self, **jobs: int) -> Config:
-        document = {
-            "data_dir": str(self.folder / "data"),
-            "store": {"url": self.url},
-            "suites": {"models": str(self.models), "jobs": jobs},
-        }
-        return Config.model_validate(document)
+        return Config.model_validate(self._document(**jobs))
+
+    def write_settings(self) -> Path:
+        """The path of a file with the settings."""
+        path = self.folder / "settings.yaml"
+        path.write_text(json.dumps(self._document()))
+        return path
+
+    def _document(self, **jobs: int) -> dict[str, Any]:
+        suites = {"models": str(self.models), "jobs": jobs}
+        return {"data_dir": str(self.folder / "data"), "store": {"url": self.url}, "suites": suites}
 
     def suite_of(self, tenant: str) -> StoredSuite:
         return weather(3, tenant)

@@ -47,6 +47,11 @@ def _empty_suite(here: Place) -> Any:
         ({"temperature": 3}, JobRefused, "temperature: expected a number of at most 2, found 3"),
         ({"temperature": "hot"}, JobRefused, "temperature: "),
         ({"tool_choice": "any"}, JobRefused, "tool_choice: "),
+        (
+            {"repeat": 1000, "models": ["m-1", "m-2"]},
+            JobRefused,
+            "expected at most 100000 runs of cases in a job, found 120000: 60 cases, 2 models, repeat 1000",
+        ),
         ({"repeat": 0}, JobRefused, "repeat: "),
         ({"system_prompt": {"one::m-2": "x"}}, JobRefused, "system_prompt: 'one::m-2' is not asked; expected one of"),
         ({"system_prompt": 7}, JobRefused, "system_prompt: "),
@@ -57,7 +62,7 @@ def _empty_suite(here: Place) -> Any:
 def test_what_cannot_be_done_is_refused_in_one_sentence(
     place: Placed, wrong: Any, kind: type[Exception], message: str
 ) -> None:
-    here = place(right)
+    here = place(right, cases=60)
     given = wrong(here) if callable(wrong) else wrong
     with pytest.raises(kind) as refused:
         here.submit_as({"suite": here.suite.id, "models": ["m-1"], **given})

@@ -1,12 +1,15 @@
 """Jobs from their submission to their end, by a worker in this process, against a scripted server."""
 
+import sqlite3
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
 
 from jobs.place import Place, Placed, right
 from models.scripted import Answer, calling, prompt_of, saying
@@ -15,7 +18,7 @@ from tracegrade.jobs.suite_job import SuiteJob
 from tracegrade.jobs.worker import Worker
 from tracegrade.store import schema
 from tracegrade.store.jobs import claim, interrupt_running
-from tracegrade.store.open import one_at_a_time, reading
+from tracegrade.store.open import StoreError, one_at_a_time, reading
 from tracegrade.store.runs import delete_run
 from tracegrade.store.suites import delete_suite
 from waiting import eventually
@@ -375,3 +378,51 @@ def test_a_worker_ends_when_nothing_is_left_and_takes_its_note_away(
     assert not note_path.exists()
     here.submit()
     assert note_path.exists()
+
+
+def test_a_clock_that_is_set_back_loses_nothing(place: Placed, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = place(right, cases=40, at_a_time=2)
+    clock, back_ns = time.time_ns, 0
+    monkeypatch.setattr(time, "time_ns", lambda: clock() - back_ns)
+    first, second = here.submit(), here.submit()
+    with here.working():
+        eventually(lambda: here.job(first.id).done >= 3, "some results")
+        back_ns = 3600 * 10**9
+    assert here.job(first.id).state == "interrupted"
+    third = here.submit()  # submitted before the others, by the clock
+    with here.working():
+        for job in (first, second, third):
+            here.until(job.id, "done")
+    assert len(here.trace_ids()) == 3 * 40
+    results = [event.fields["case_id"] for event in here.events(first.id, "tool_eval_result")]
+    assert sorted(results) == sorted(f"case-{number}" for number in range(1, 41))
+
+
+def test_a_store_that_cannot_be_written_ends_the_worker_and_not_the_job(place: Placed, tmp_path: Path) -> None:
+    gate = Gate()
+    here = place(gate)
+    if here.engine.dialect.name != "sqlite":
+        pytest.skip("SQLite alone gives up waiting for a lock")
+    job = here.submit()
+    ended: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            Worker(here.config, ends_when_idle=True).run()
+        except (StoreError, SQLAlchemyError) as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    eventually(lambda: gate.came == 3, "the requests")
+    locking = sqlite3.connect(tmp_path / "tracegrade.db", isolation_level=None)
+    locking.execute("BEGIN IMMEDIATE")
+    gate.opened.set()
+    thread.join(30)
+    assert not thread.is_alive()
+    locking.execute("ROLLBACK")
+    locking.close()
+    assert len(ended) == 1
+    with here.working():
+        here.until(job.id, "done")
+    assert len(here.trace_ids()) == 3

@@ -15,6 +15,9 @@ from tracegrade.store.jobs import WAITING, Job, add_job, cancel_job, new_job_id,
 from tracegrade.store.open import changing_store
 from tracegrade.store.suites import stored_suite
 
+MOST_UNITS = 100_000
+"""What one job may ask: its cases, by each model, so often as they are repeated."""
+
 MOST_WAITING = 100
 """Jobs of one token that wait; beyond them none is queued."""
 
@@ -36,8 +39,8 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
         The job as it was stored, with each model by its key.
 
     Raises:
-        JobRefused: no such suite or one without cases, a system prompt for a model that is not asked, or too many jobs
-            wait.
+        JobRefused: no such suite or one without cases, a system prompt for a model that is not asked, too many runs of
+            cases, or too many jobs wait.
         NoSuchModel: a model is not in the file of models.
         RunRefused: the name of the experiment cannot be one.
         TraceGradeError: the file of models cannot be read, or the store cannot be written.
@@ -57,6 +60,10 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
             raise JobRefused(f"there is no suite {asked.suite!r}; 'tracegrade suite list' shows which there are")
         if not suite.cases:
             raise JobRefused(f"the suite {suite.name!r} has no cases; add one first")
+        units = len(suite.cases) * asked.repeat * len(keys)
+        if units > MOST_UNITS:
+            parts = f"{len(suite.cases)} cases, {len(keys)} models, repeat {asked.repeat}"
+            raise JobRefused(f"expected at most {MOST_UNITS} runs of cases in a job, found {units}: {parts}")
         waiting = sum(found.owner == owner for found in stored_jobs(connection, None, WAITING))
         if waiting >= MOST_WAITING:
             raise JobRefused(f"{waiting} jobs wait already, the most there may be; cancel one, or wait")

@@ -34,7 +34,7 @@ class SuiteRequest(FileModel):
     ) = None
     repeat: int = Field(1, ge=1, le=1000)
     experiment: str | None = None
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict, max_length=100)
     max_parallel: int | None = Field(None, ge=1)
 
     def system_prompts(self, keys: Sequence[str]) -> dict[str, str]:

@@ -35,6 +35,7 @@ class DataFolder:
         self.heartbeat = path / "judge.heartbeat"
         self.set_aside = SetAside(path)
         self.jobs_wait = path / "jobs.wait"
+        self.jobs_beat = path / "jobs.beat"
 
     def position(self, consumer: str) -> Path:
         """The position file of one consumer of the journal."""

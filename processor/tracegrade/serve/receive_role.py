@@ -91,7 +91,8 @@ class ReceiveRole:
         self._with_judge = with_judge
         self._web_command = _role_command("web", config, config_path)
         self._web: WebProcess | None = None
-        self._jobs = JobsProcess(_role_command("jobs", config, config_path), self._folder.jobs_wait)
+        jobs_command = _role_command("jobs", config, config_path)
+        self._jobs = JobsProcess(jobs_command, self._folder.jobs_wait, self._folder.jobs_beat)
 
     async def run(self, stop: asyncio.Event, ready: Callable[[dict[str, str]], None]) -> int:
         """Serve until `stop` is set.
