@@ -8,6 +8,7 @@ Needs playwright and Chromium, as tests/web/test_browser.py does.
 
 import argparse
 import itertools
+import json
 import sys
 import tempfile
 import time
@@ -18,6 +19,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.place import sqlite_url
+from tracegrade.suites.keeping import add_suite
+from tracegrade.web.api.suites import EXAMPLE
 from web.browser import browser
 from web.shop import HOUR, SECOND, WRONG_QUANTITY, crawl, fill, order, traffic
 from web.shop_incidents import fall, over, store, store_waiting
@@ -63,11 +67,18 @@ def _filled(folder: Path, one_incident: bool) -> dict[str, str]:
     rules = fill(folder, itertools.chain(traffic(_TRACES, now_ns - 60 * SECOND, 30.0), some))
     store_waiting(folder, now_ns)
     store_experiments(folder, rules, now_ns)
-    return _views() | {
-        name: f"/incidents/{store(folder, members, silenced=name == 'incident-many').id}"
-        for name, members in _incidents(rules, now_ns).items()
-        if name == "incident" or not one_incident
-    }
+    example = json.loads(EXAMPLE.read_text(encoding="utf-8"))
+    suite = f"/suites/{add_suite(sqlite_url(folder), 'default', example, now_ns).suite.id}"
+    suites = {"suite": suite, "suite-edit": f"{suite}/edit", "suite-case": f"{suite}/cases/tower"}
+    return (
+        _views()
+        | suites
+        | {
+            name: f"/incidents/{store(folder, members, silenced=name == 'incident-many').id}"
+            for name, members in _incidents(rules, now_ns).items()
+            if name == "incident" or not one_incident
+        }
+    )
 
 
 def _incidents(rules: RuleSet, now_ns: int) -> dict[str, list[StoredAlert]]:
@@ -96,6 +107,10 @@ def _views() -> dict[str, str]:
         "sessions": "/sessions",
         "rules": "/rules",
         "rule": "/rules/order-steps-out-of-order",
+        "suites": "/suites",
+        "suites-new": "/suites/new",
+        "suites-import": "/suites/import",
+        "suites-import-mcp": "/suites/import-mcp",
         "experiments": "/experiments",
         "experiment": "/experiments/prompts",
         "experiment-one-run": "/experiments/smaller-model",

@@ -143,6 +143,15 @@ def test_a_suite_shows_what_it_has(place: Place) -> None:
     assert f"/evals/new?suite={place.id}" in html
 
 
+def test_of_many_cases_the_first_are_shown_until_all_are_asked_for(place: Place) -> None:
+    document: Any = {"name": "many", "test_cases": [{"prompt": f"question number {n}"} for n in range(250)]}
+    id_ = add_suite(place.site.config.store_url, "default", document, 8).suite.id
+    html = place.site.get(f"/suites/{id_}").text
+    assert "And 50 more cases. Show all" in text_of(html)
+    assert ("case-200" in rows_of(html), "case-201" in rows_of(html)) == (True, False)
+    assert "case-250" in rows_of(place.site.get(f"/suites/{id_}?all=1").text)
+
+
 def test_runs_of_a_suite_are_named(place: Place) -> None:
     engine = open_store(place.site.config.store_url)
     begin(engine, "weather/1", source=f"suite:{place.id}", labels={"model": "cloud::large"})

@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Container
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,11 +92,11 @@ def _shown(value: JsonValue) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def unique_id(wanted: JsonValue, number: int, taken: Iterable[str]) -> str:
+def unique_id(wanted: JsonValue, number: int, taken: Container[str]) -> str:
     """The id of a case: its own, else its number; with a suffix where another has it."""
     base = str(wanted)[:190] if isinstance(wanted, str | int) and str(wanted).strip() else f"case-{number}"
-    known, suffix, found = set(taken), 1, base
-    while found in known:
+    suffix, found = 1, base
+    while found in taken:
         suffix += 1
         found = f"{base}-{suffix}"
     return found

@@ -124,12 +124,14 @@ def with_cases(suite: StoredSuite, written: Sequence[JsonValue], now_ns: int) ->
     """
     cases = list(suite.cases)
     taken = {case.id for case in cases}
+    number = _next_number(taken)
     for place, item in enumerate(written):
         where = f"cases[{place}]" if len(written) > 1 else "the case"
         case = _known(item, where)
         if (wanted := case.get("id")) is not None and str(wanted) in taken:
             raise SuiteError(f"{where}: the suite has a case {wanted!r} already; leave the id out for a new one")
-        case_id = unique_id(wanted, _next_number(taken), taken)
+        case_id = unique_id(wanted, number, taken)
+        number += wanted is None
         taken.add(case_id)
         cases.append(_checked(case_id, case, where)[0])
     return replace(suite, cases=_bounded(cases), updated_ns=max(now_ns, suite.created_ns))

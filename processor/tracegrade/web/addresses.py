@@ -66,9 +66,9 @@ def experiment_address(name: str, tenant: str = TENANT) -> str:
     return address(f"/experiments/{quote(name)}", tenant=tenant)
 
 
-def suite_address(id_: str, tenant: str = TENANT, within: str = "") -> str:
-    """The page of a stored suite, or one within it."""
-    return address(f"/suites/{quote(id_)}" + (f"/{within}" if within else ""), tenant=tenant)
+def suite_address(id_: str, tenant: str = TENANT, within: str = "", *, all: str = "") -> str:
+    """The page of a stored suite, with all its cases if `all` is set, or one within it."""
+    return address(f"/suites/{quote(id_)}" + (f"/{within}" if within else ""), tenant=tenant, all=all)
 
 
 def case_address(suite: str, case: str, tenant: str = TENANT) -> str:

@@ -26,6 +26,7 @@ from tracegrade.web.rights import check_right, may, token_of
 from tracegrade.web.sources import sources_of
 
 MOST_BYTES = 4 << 20
+_MOST_CASES = 200
 _MOST_RUNS = 20
 _UNSET: dict[str, JsonValue] = dict.fromkeys(CASE_FIELDS)
 _NEW = {"name": "", "description": "", "system_prompt": "", "tools": ""}
@@ -55,6 +56,7 @@ def show(request: Request) -> Response:
         suite = suite_in(request, connection)
         runs = [run for run in stored_runs(connection, tenant) if run.source == stored_source(suite.id)]
     functions = [function for tool in suite.tools if isinstance(function := tool["function"], dict)]
+    shown = suite.cases if request.query_params.get("all") else suite.cases[:_MOST_CASES]
     return page(
         request,
         "suite.html",
@@ -62,7 +64,7 @@ def show(request: Request) -> Response:
         tenant=tenant,
         suite=suite,
         functions=functions,
-        cases=[(case.id, _UNSET | case.body) for case in suite.cases],
+        cases=[(case.id, _UNSET | case.body) for case in shown],
         most_rounds=DEFAULT_MAX_ROUNDS,
         hints=hints_of(suite),
         runs=list(reversed(runs))[:_MOST_RUNS],
