@@ -222,6 +222,13 @@ def test_what_the_command_sends_is_judged_where_there_are_no_files(job: Job, tmp
     assert '"ruleId":"create-before-check"' in (job.folder / "out.sarif").read_text().replace(" ", "")
 
 
+def test_without_a_threshold_every_stable_rule_has_to_pass(job: Job, tmp_path: Path) -> None:
+    options = {"sources": "", "rules": RULES, "version": "installed", "base": ""}
+    assert job.run(command=sending(job, tmp_path, 10, 0), **options) == 0, job.log
+    assert job.run(command=sending(job, tmp_path, 10, 1), **options) == 1, job.log
+    assert "none may fail" in job.summary
+
+
 def test_a_command_that_fails_or_sends_nothing_is_no_pass(job: Job, tmp_path: Path) -> None:
     options = {"sources": "", "rules": RULES, "version": "installed", "base": ""}
     failing = sending(job, tmp_path, 100, 0) + "; exit 3"

@@ -72,6 +72,43 @@ def test_a_gate_that_fails_is_the_exit_code(rule: str) -> None:
     assert "Gate failed: 1 rule under 1: create-before-check" in done.stderr
 
 
+def test_without_a_gate_every_stable_rule_has_to_pass(rule: str) -> None:
+    agent = ("--", PYTHON, "-c", AGENT, "http", "0")
+    done = check("--rules", rule, *agent, *IN_ORDER)
+    assert (done.returncode, "Gate passed: 1 rule of 1 as required." in done.stderr) == (0, True), done.stderr
+    done = check("--rules", rule, *agent, *OUT_OF_ORDER)
+    assert done.returncode == 1
+    assert "Gate failed: 1 rule fails: create-before-check (0.0000 of 1 result, none may fail)." in done.stderr
+    assert "agent" in done.stderr.partition("create-before-check")[2].splitlines()[0]  # as 'why' shows it
+    assert "score 0.5, threshold 1. 1 of 2 expected calls in the expected order" in done.stderr
+    done = check("--rules", rule, *agent, "look_up")
+    assert (done.returncode, "Cannot tell: no stable rule" in done.stderr) == (3, True), done.stderr
+    done = check("--rules", rule, "--level", "high", *agent, *OUT_OF_ORDER)
+    assert (done.returncode, "Cannot tell: no stable rule" in done.stderr) == (3, True), done.stderr
+    done = check("--rules", rule, "--no-gate", *agent, *OUT_OF_ORDER)
+    assert (done.returncode, "Gate" in done.stderr) == (0, False), done.stderr
+    assert "✗ fail   create-before-check/tool-call-order" in done.stdout
+
+
+def test_a_gate_in_the_rules_file_decides_for_that_rule_alone(rule: str, tmp_path: Path) -> None:
+    agent = ("--", PYTHON, "-c", AGENT, "http", "0")
+    text = Path(rule).read_text()
+    Path(rule).write_text(text + "gate: {at_least: 0.0}\n")
+    done = check("--rules", rule, "--min-results", "1", *agent, *OUT_OF_ORDER)
+    assert (done.returncode, "Gate passed" in done.stderr) == (0, True), done.stderr
+    (tmp_path / "other.rule.yaml").write_text(text.replace("create-before-check", "other"))
+    done = check("--rules", str(tmp_path), "--min-results", "1", *agent, *OUT_OF_ORDER)
+    assert done.returncode == 1
+    assert "Gate failed: 1 rule fails: other (0.0000 of 1 result, none may fail)" in done.stderr
+    done = check("--rules", str(tmp_path), "--fail-under-overall", "0", *agent, *OUT_OF_ORDER)
+    assert "none may fail" not in done.stderr
+
+
+def test_a_report_in_another_format_is_left_alone(rule: str) -> None:
+    done = check("--rules", rule, "--format", "junit", "--", PYTHON, "-c", AGENT, "http", "0", *OUT_OF_ORDER)
+    assert (done.returncode, "none may fail" in done.stdout, "score 0.5, threshold" in done.stderr) == (1, True, False)
+
+
 def test_a_command_that_fails_keeps_its_exit_code_and_is_judged(rule: str) -> None:
     done = check("--rules", rule, *GATE, "--", PYTHON, "-c", AGENT, "http", "7", *OUT_OF_ORDER)
     assert done.returncode == 7
@@ -105,7 +142,8 @@ def test_a_command_that_cannot_be_started_is_wrong_usage(rule: str, command: tup
 
 def test_a_wrong_option_is_said_before_the_command_runs(rule: str, tmp_path: Path) -> None:
     touch = ("--", PYTHON, "-c", "import sys; open(sys.argv[1], 'w')", str(tmp_path / "ran"))
-    for wrong in (("--require", "no-such-rule", *GATE), ("--run", "a"), ("--experiment", "live")):
+    of_gates = ("--min-results", "3")  # without a gate, one fail is one too many
+    for wrong in (("--require", "no-such-rule", *GATE), ("--run", "a"), ("--experiment", "live"), of_gates):
         done = check("--rules", rule, "--data-dir", str(tmp_path / "data"), *wrong, *touch)
         assert done.returncode == 2, wrong
     assert not (tmp_path / "ran").exists()

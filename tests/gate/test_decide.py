@@ -30,6 +30,7 @@ def rule(counts: Tally, status: Status = "stable", level: Level = "medium", rule
 
 
 EACH = Bounds(each=0.95)
+NO_FAILS = Bounds(no_fails=True)
 REQUIRED = Bounds(each=0.95, required={"a-rule"})
 
 
@@ -55,6 +56,15 @@ REQUIRED = Bounds(each=0.95, required={"a-rule"})
         (EACH, rule(tally()), "not_gated", "matched nothing"),
         (REQUIRED, rule(tally()), "cannot_tell", "required, and matched nothing"),
         (REQUIRED, rule(tally(60)), "pass", ""),
+        # One fail is one too many; a single pass is enough.
+        (NO_FAILS, rule(tally(99, 1)), "fail", "none may fail"),
+        (NO_FAILS, rule(tally(1, 0, not_evaluable=3, errors=1, incomplete=2)), "pass", ""),
+        (NO_FAILS, rule(tally(not_evaluable=3, incomplete=2)), "cannot_tell", "none of 5 subjects passed"),
+        (NO_FAILS, rule(tally()), "not_gated", "matched nothing"),
+        (NO_FAILS, rule(tally(0, 9), "experimental"), "not_gated", "experimental"),
+        (replace(NO_FAILS, level="high"), rule(tally(0, 9)), "not_gated", "below level high"),
+        (NO_FAILS, replace(rule(tally(59, 1)), gate=Gate(at_least=0.95)), "pass", "its file requires 0.95"),
+        (NO_FAILS, replace(rule(tally(3, 0)), gate=Gate(at_least=0.95)), "cannot_tell", "fewer than 30 results"),
         # Listed, and never counted.
         (EACH, rule(tally(0, 60), "experimental"), "not_gated", "experimental"),
         (EACH, rule(tally(0, 60), "deprecated", "critical"), "not_gated", "deprecated"),

@@ -3,8 +3,9 @@
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -12,7 +13,7 @@ import click
 
 from tracegrade.cli.gate_options import AskedGate, gate_options
 from tracegrade.cli.judging import jobs_option
-from tracegrade.cli.output import print_line, reports_errors
+from tracegrade.cli.output import print_line, print_lines, reports_errors
 from tracegrade.cli.replay_run import asked_run, run_options
 from tracegrade.cli.replaying import Asked, judged_as_asked
 from tracegrade.cli.reports import report_format_option
@@ -20,6 +21,7 @@ from tracegrade.cli.settings_option import settings_options
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
+    from tracegrade.rule.rule import Rule
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -69,12 +71,15 @@ def command(
     OTLP is received on a free port of this machine, gRPC and HTTP alike, while COMMAND runs; its environment says
     where, by OTEL_EXPORTER_OTLP_ENDPOINT. Nothing is sent on, and stored only with --experiment.
 
-    Exit codes: that of COMMAND when it is not 0 (128 and the number of a signal that ended it); else 0 done or gate
-    passed, 1 gate failed, 3 no spans came, or not enough data to decide; 2 usage, or COMMAND cannot be started.
+    Every stable rule has to pass whenever it judges, unless its file says what is required of it ('gate'), or the
+    options do: --fail-under, --fail-under-overall, --baseline. With --no-gate, results are only shown.
+
+    Exit codes: that of COMMAND when it is not 0 (128 and the number of a signal that ended it); else 0 passed, or
+    --no-gate, 1 failed, 3 nothing was judged, or not enough data to decide; 2 usage, or COMMAND cannot be started.
     """
     from tracegrade.cli.received_command import Received
 
-    asked = Asked.read(rule_paths, config, gate, output_format, jobs)
+    asked = Asked.read(rule_paths, config, gate, output_format, jobs, no_fails=True)
     text = shlex.join(words)
     run = asked_run(experiment, run_name, labels, text, asked.selection, asked.rule_set, config)
     own_code = 0
@@ -92,8 +97,22 @@ def command(
             return sources
 
         with redirect_stdout(output or sys.stdout):
-            code = judged_as_asked(asked, gather, text, run, run_name)
+            explain = partial(_explain, asked) if output_format == "table" else None
+            code = judged_as_asked(asked, gather, text, run, run_name, explain=explain)
     sys.exit(own_code or code)
+
+
+def _explain(asked: Asked, sources: tuple[str, ...], failed: "Sequence[Rule]") -> None:
+    """Print, on standard error, what 'why' says of the traces that fail these rules."""
+    from tracegrade.cli.explained import explained
+    from tracegrade.cli.judging import judged_here
+    from tracegrade.pipeline.judged import JudgedTrace
+
+    rule_set = asked.rule_set.only({rule.id for rule in failed})
+    judged = judged_here(sources, asked.config, rule_set)
+    lacking = [one for one in judged if any(decision.outcome == "fail" for decision in one.decisions)]
+    traces = [one for one in judged if isinstance(one, JudgedTrace)]
+    print_lines("\n".join(explained(lacking, rule_set, failed, traces)), err=True)
 
 
 @contextmanager

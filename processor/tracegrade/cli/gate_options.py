@@ -106,8 +106,13 @@ class AskedGate:
     allow_within_margin: bool
     no_gate: bool
 
-    def bounds(self, rule_set: "RuleSet", *, compares: bool = False) -> Bounds:
-        """What is required of these rules by the command line; `compares`: it asks for a comparison beside the gate.
+    def bounds(self, rule_set: "RuleSet", *, compares: bool = False, no_fails: bool = False) -> Bounds:
+        """What is required of these rules by the command line.
+
+        Args:
+            rule_set: the rules.
+            compares: it asks for a comparison beside the gate.
+            no_fails: stable rules of which nothing is required, in their files or here, may not fail.
 
         Raises:
             UsageError: the gate could not be obeyed: something is required of no rule, or of one that never counts.
@@ -123,15 +128,23 @@ class AskedGate:
             margin=self.margin,
             allow_within_margin=self.allow_within_margin,
             rule_files=not self.no_gate,
+            no_fails=no_fails and not (self.no_gate or self._requires),
         )
         self._check_needed(found, [held_by(found, Counted.of(rule, Tally())) for rule in rule_set.rules], compares)
         for rule_id in self.required:
             _check_required(found, rule_set, rule_id)
         return found
 
+    @property
+    def _requires(self) -> bool:
+        """Whether an option says what is enough."""
+        return bool(self.fail_under) or self.fail_under_overall is not None or self.baseline is not None
+
     def _check_needed(self, bounds: Bounds, held: Sequence[Held], compares: bool) -> None:
         is_gate = bounds.overall is not None or any(of.is_gate for of in held)
-        if not is_gate and (self.level is not None or self.min_results is not None or self.required):
+        has_numbers = bounds.overall is not None or any(of.asks_numbers for of in held)
+        of_rules = self.level is not None or self.required
+        if (of_rules and not is_gate) or (self.min_results is not None and not has_numbers):
             raise click.UsageError(
                 "--min-results, --require and --level need a gate: --fail-under, --fail-under-overall, --baseline, or "
                 "'gate' in a rule file"

@@ -46,6 +46,14 @@ def judged_and_shown(
     return filter(None, map(job.show, judged)) if jobs == 1 else shown_by_workers(judged, job, rule_set, jobs)
 
 
+def judged_here(sources: tuple[str, ...], config: "Config", rule_set: "RuleSet") -> "list[Judged]":
+    """The last judgement of each trace and session of `sources`, in this process and all in memory."""
+    from tracegrade.pipeline.replay import NOT_STORED
+
+    judged = _judged(sources, config, rule_set, NOT_STORED, judges_traces=True)
+    return list({one.key: one for one in judged}.values())
+
+
 def _judged(
     sources: tuple[str, ...], config: "Config", rule_set: "RuleSet", run: str, *, judges_traces: bool
 ) -> "Iterator[Judged]":

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tracegrade.pipeline.judged import Judged
     from tracegrade.pipeline.replay import Selection
     from tracegrade.pipeline.workers import ReplayJob
+    from tracegrade.rule.rule import Rule
     from tracegrade.rule.rule_set import RuleSet
     from tracegrade.store.runs import Run
 
@@ -67,6 +68,7 @@ class Asked:
         by: str = "rule",
         base: str | None = None,
         selection: "Selection | None" = None,
+        no_fails: bool = False,
     ) -> Self:
         """Read the rules, and what they and the command line require; warnings go to standard error.
 
@@ -79,6 +81,7 @@ class Asked:
             by: what the summary is grouped by.
             base: what is compared with, in place of a summary.
             selection: which traces; None: all.
+            no_fails: whether rules may not fail of which nothing is required.
 
         Raises:
             UsageError: there are no rules, or the gate could not be obeyed.
@@ -93,7 +96,7 @@ class Asked:
             raise click.UsageError("no rules to judge by: give --rules PATH, or rules.paths in the settings")
         for warning in rule_set.warnings:
             print_line(f"Warning: {warning}", err=True)
-        bounds = gate.bounds(rule_set, compares=base is not None)
+        bounds = gate.bounds(rule_set, compares=base is not None, no_fails=no_fails)
         comparing = None
         if base is not None or needs_baseline(bounds, rule_set.rules):
             from tracegrade.cli.comparing import Comparing
@@ -103,7 +106,13 @@ class Asked:
 
 
 def judged_as_asked(
-    asked: Asked, gather: Callable[[], tuple[str, ...]], text: str, run: "Run | None", run_name: str | None
+    asked: Asked,
+    gather: Callable[[], tuple[str, ...]],
+    text: str,
+    run: "Run | None",
+    run_name: str | None,
+    *,
+    explain: "Callable[[tuple[str, ...], Sequence[Rule]], None] | None" = None,
 ) -> int:
     """Judge, store and show traces, and say how the gate decided.
 
@@ -113,6 +122,7 @@ def judged_as_asked(
         text: where the traces are from, for people.
         run: what is known of the run that is stored; None: nothing is stored.
         run_name: its name.
+        explain: called with the sources, and the rules that fail the gate, if any do.
 
     Returns:
         The exit code.
@@ -137,6 +147,9 @@ def judged_as_asked(
     code = EXITS[verdict.word]
     if comparing is not None and comparing.is_shown:
         code = worse_exit(code, comparing.print_comparison(text, recording, asked.output_format))
+    failed = [asked.rule_set.rule(rule.counted.rule_id) for rule in verdict.rules if rule.word == "fail"]
+    if explain is not None and failed:
+        explain(sources, [rule for rule in failed if rule is not None])
     print_gate(verdict, asked.output_format)
     if recording is not None:
         print_run(config, recording)

@@ -57,6 +57,7 @@ class Bounds:
         margin: by so much a pass rate may be lower than that of a baseline.
         allow_within_margin: a fall that is sure, and surely less than the margin, does not fail.
         rule_files: whether what rule files require holds.
+        no_fails: a stable rule of which nothing else is required may not fail at all.
     """
 
     each: float | None = None
@@ -69,16 +70,20 @@ class Bounds:
     margin: float | None = None
     allow_within_margin: bool = False
     rule_files: bool = True
+    no_fails: bool = False
 
     @property
     def holds_each(self) -> bool:
         """Whether something is required of rules one by one."""
-        return self.each is not None or bool(self.each_from) or self.baseline is not None
+        return self.each is not None or bool(self.each_from) or self.baseline is not None or self.no_fails
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What is required of one rule, and where each of it is written; None where nothing is."""
+    """What is required of one rule, and where each of it is written; None where nothing is.
+
+    ``no_fails``: that it has none.
+    """
 
     at_least: float | None = None
     at_least_by: Source | None = None
@@ -86,10 +91,16 @@ class Held:
     not_worse_than_by: Source | None = None
     margin: float = MARGIN
     margin_by: Source | None = None
+    no_fails: bool = False
 
     @property
     def is_gate(self) -> bool:
         """Whether anything is required."""
+        return self.asks_numbers or self.no_fails
+
+    @property
+    def asks_numbers(self) -> bool:
+        """Whether a pass rate is required, or that it is not worse than in a baseline."""
         return self.at_least is not None or self.not_worse_than is not None
 
     def is_only(self, at_least: float | None) -> bool:
@@ -107,6 +118,7 @@ class Held:
             "not_worse_than_by": self.not_worse_than_by,
             "margin": self.margin if compares else None,
             "margin_by": self.margin_by if compares else None,
+            "no_fails": self.no_fails,
         }
 
 
@@ -123,6 +135,7 @@ def held_by(bounds: Bounds, counted: Counted) -> Held:
         baseline_by,
         MARGIN if margin is None else margin,
         margin_by,
+        bounds.no_fails and at_least is None and baseline is None,
     )
 
 

@@ -121,6 +121,8 @@ def _of_rule(bounds: Bounds, counted: Counted, against: Against | None) -> RuleV
             return RuleVerdict(counted, "cannot_tell", "required, and matched nothing", held)
         return RuleVerdict(counted, "not_gated", "matched nothing", held)
     found = [] if held.at_least is None else [_by_rate(held.at_least, held, bounds, counted)]
+    if held.no_fails:
+        found.append(_by_fails(counted))
     if held.not_worse_than is not None:
         found.append(_by_baseline(held.not_worse_than, held, bounds, against))
     word = min((word for word, _ in found), key=_WORST_FIRST.index)
@@ -141,6 +143,13 @@ def _by_rate(bound: float, held: Held, bounds: Bounds, counted: Counted) -> tupl
     else:
         reason = "" if written in (None, bound) else f"the command line requires {bound:g}, its file {written:g}"
     return ("pass" if rate >= bound - _ROUNDING else "fail"), reason
+
+
+def _by_fails(counted: Counted) -> tuple[Word, str]:
+    tally = counted.tally
+    if tally.failed:
+        return "fail", "none may fail"
+    return ("pass", "") if tally.results else ("cannot_tell", f"none of {count(tally.subjects, 'subject')} passed")
 
 
 def _by_baseline(name: str, held: Held, bounds: Bounds, against: Against | None) -> tuple[Word, str]:

@@ -1,4 +1,4 @@
-"""Why a test's assertion failed: what ``tracegrade why`` and ``tracegrade doctor`` say of its traces."""
+"""Why a test failed, an assertion or a command: what ``tracegrade why`` and ``tracegrade doctor`` say of its traces."""
 
 import io
 from collections.abc import Iterator, Sequence
