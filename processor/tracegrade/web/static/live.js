@@ -93,6 +93,7 @@ if (main && moves && "EventSource" in window) {
     events.close();
     clearInterval(asking);
     box.hidden = true;
+    main.removeAttribute("data-live");
   };
   events.addEventListener("results", (event) => {
     if (seen !== null && event.data !== seen) look();
