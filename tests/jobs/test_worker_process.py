@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from jobs.place import Place, Placed, right
+from models.scripted import Answer
 from waiting import eventually
 
 
@@ -22,13 +25,21 @@ def worker(place: Place) -> "Iterator[subprocess.Popen[bytes]]":
 
 
 def test_a_killed_worker_is_followed_by_the_one_that_waits(place: Placed) -> None:
-    here = place(right, cases=200, at_a_time=4)
+    goes_on, asked = threading.Event(), []
+
+    def pausing(body: dict[str, Any]) -> Answer:
+        asked.append(body)
+        assert len(asked) <= 50 or goes_on.wait(60)
+        return right(body)
+
+    here = place(pausing, cases=200, at_a_time=4)
     job = here.submit()
     with worker(here) as first, worker(here) as second:
-        eventually(lambda: here.job(job.id).done >= 20, "some results")
+        eventually(lambda: len(asked) == 54, "requests under way")
         working = here.job(job.id).worker.split("/")[1]
         killed = first if int(working) == first.pid else second
         killed.kill()
+        goes_on.set()
         here.until(job.id, "done")
     assert len(here.trace_ids()) == len({*here.prompts()}) == 200
     assert len(here.prompts()) - 200 <= 3 * 4
