@@ -172,9 +172,9 @@ def test_a_result_has_the_calls_the_exit_code_and_the_end_of_stderr(place: Place
 
 
 def test_a_command_that_hangs_is_ended_and_the_others_count(place: Place) -> None:
-    results = place.results(*place.command("http", "hang"), "--agent-timeout", "3s", "--max-parallel", "3")
+    results = place.results(*place.command("http", "hang"), "--agent-timeout", "8s", "--max-parallel", "3")
     assert [item["outcome"] for item in results] == ["pass", "error", "pass"]
-    assert results[1]["explanation"].endswith("the agent took longer than 3 s and was ended")
+    assert results[1]["explanation"].endswith("the agent took longer than 8 s and was ended")
     assert not processes_with(str(place.agent))
 
 
@@ -467,11 +467,11 @@ def test_spans_of_another_trace_are_an_error_that_says_so(place: Place, service:
     assert "1 came that do not say their case: the agent has to go on with the trace" in first["explanation"]
 
 
-@pytest.mark.parametrize("status", [500, 400, 429])
+@pytest.mark.parametrize("status", [500, 429])
 def test_another_status_is_an_error_of_the_case(place: Place, service: Any, status: int) -> None:
     agent = service(lambda body, headers: (status, {}))
     header = ("--agent-header", "X-Key: key-very-secret")
-    done = place.run("--agent-url", agent.url, *header, "--format", "json")
+    done = place.run("--agent-url", agent.url, *header, "--format", "json", "--max-parallel", "3")
     assert done.exit_code == 0
     assert len(agent.asked) == 3  # none twice
     assert f"{agent.url} answers {status}: **********" in json.loads(done.stdout.splitlines()[0])["explanation"]
