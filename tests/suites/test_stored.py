@@ -62,11 +62,13 @@ def test_import_export_import_changes_nothing() -> None:
 
 
 def test_what_is_left_out_is_said() -> None:
-    document = {**FULL, "version": 2, "test_cases": [{"prompt": ""}, {**PARIS, "expected_parms": {}}]}
+    cases = [{"prompt": ""}, {**PARIS, "expected_parms": {}}, {**PARIS, "max_rounds": 3}]
+    document = {**FULL, "version": 2, "test_cases": cases}
     assert read_suite(document, "default", "a", 7).notes == [
         "'version' is not known and left out",
         "test_cases[0] has no prompt and is left out",
         "test_cases[1]: 'expected_parms' is not known and left out; did you mean 'expected_params'?",
+        "test_cases[2]: max_rounds is left out: it is for cases of several turns, which say multi_turn",
     ]
 
 
@@ -158,6 +160,10 @@ def test_a_case_is_replaced_in_its_place() -> None:
             "the case: 'expected_parms' is not a field of a case; did you mean 'expected_params'?",
         ),
         ({**PARIS, "id": "a\0"}, "the case: id: expected characters that can be printed, found 'a\\x00'"),
+        (
+            {**FLIGHT, "multi_turn": False},
+            "the case: valid_prerequisites: is for cases of several turns; set multi_turn, or leave it out",
+        ),
         ({**FLIGHT, "mock_responses": [1]}, "the case: mock_responses: expected an object, found [1]"),
         (
             {**PARIS, "param_scoring": "x"},

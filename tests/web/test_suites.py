@@ -241,6 +241,7 @@ def test_what_was_typed_is_shown_again_with_what_is_wrong(place: Place) -> None:
         ({"prompt": "x", "id": "none"}, "the suite has a case 'none' already; leave the id out for a new one."),
         ({"prompt": "x", "multi_turn": "1", "mock_responses": "[]x"}, "mock_responses: expected JSON: "),
         ({"prompt": "x", "expected_params": '{"a": NaN}'}, "expected JSON, found nan, which is not a number of JSON."),
+        ({"prompt": "x", "max_rounds": "3"}, "max_rounds: is for cases of several turns; set multi_turn, or leave it"),
         ({"prompt": "x", "mode": "numeric_tolerance", "epsilon": "much"}, "epsilon: expected JSON: "),
     ],
 )

@@ -29,7 +29,7 @@ from tracegrade.suites.imported import (
     unique_id,
 )
 from tracegrade.suites.suite import Suite, runnable_case, suite_of_document
-from tracegrade.suites.tool_suite import CASE_FIELDS, check_tools, export_case, read_case
+from tracegrade.suites.tool_suite import CASE_FIELDS, TURN_FIELDS, check_tools, export_case, read_case
 
 MOST_CASES = 10_000
 MOST_TOOLS = 1000
@@ -83,6 +83,8 @@ def read_suite(document: JsonValue, tenant: str, id_: str, now_ns: int, *, stric
             continue
         unknown = [key for key in case if key not in CASE_FIELDS]
         notes += [f"{where}: {key!r} is not known and left out{did_you_mean(key, CASE_FIELDS)}" for key in unknown]
+        if (idle := _idle_field(case)) is not None:
+            notes.append(f"{where}: {idle} is left out: it is for cases of several turns, which say multi_turn")
         case_id = unique_id(case.get("id"), len(cases) + 1, taken)
         taken.add(case_id)
         stored, said = _checked(case_id, case, where)
@@ -212,7 +214,16 @@ def _known(item: JsonValue, where: str) -> JsonObject:
         raise SuiteError(f"{where}: {unknown!r} is not a field of a case{did_you_mean(unknown, CASE_FIELDS)}")
     if not text_at(case.get("prompt"), f"{where}: prompt").strip():
         raise SuiteError(f"{where}: prompt: expected what a user says to the model, found nothing")
+    if (idle := _idle_field(case)) is not None:
+        raise SuiteError(f"{where}: {idle}: is for cases of several turns; set multi_turn, or leave it out")
     return case
+
+
+def _idle_field(case: JsonObject) -> str | None:
+    """A field that is of cases of several turns, and given in one that is none."""
+    if case.get("multi_turn") or case.get("multi_turn_config"):
+        return None
+    return next((key for key in TURN_FIELDS if case.get(key)), None)
 
 
 def _checked(case_id: str, written: JsonObject, where: str) -> tuple[StoredCase, list[str]]:

@@ -33,6 +33,8 @@ CASE_FIELDS = frozenset(
     ("id", "prompt", "expected_tool", "category", "multi_turn", "multi_turn_config", *_COMPARED, *_CHAIN, *_RUN_ONLY)
 )
 """The fields of a test case."""
+TURN_FIELDS = (*_CHAIN, *_RUN_ONLY)
+"""Those that only a case of several turns has."""
 _KEPT_OF_SUITE = ("name", "description", "system_prompt", "tools")
 
 

@@ -90,15 +90,14 @@ def _body(written: Mapping[str, str]) -> dict[str, JsonValue]:
     if tool := given.get("expected_tool"):
         names = _names(tool, "expected_tool")
         body["expected_tool"] = names[0] if len(names) == 1 and not tool.startswith("[") else [*names]
-    if mode := given.get("mode"):
-        config: dict[str, JsonValue] = {"mode": mode}
-        if epsilon := given.get("epsilon"):
-            config["epsilon"] = json_in(epsilon, "epsilon")
+    config: dict[str, JsonValue] = {"mode": mode} if (mode := given.get("mode")) else {}
+    if epsilon := given.get("epsilon"):
+        config["epsilon"] = json_in(epsilon, "epsilon")
+    if config:
         body["scoring_config"] = config
-    fields = ("expected_params", *(_OF_TURNS if given.get("multi_turn") else ()))
     if given.get("multi_turn"):
         body["multi_turn"] = True
-    for name in fields:
+    for name in ("expected_params", *_OF_TURNS):
         if text := given.get(name):
             body[name] = [*_names(text, name)] if name in _NAMES else json_in(text, name)
     return body
