@@ -218,6 +218,15 @@ def test_a_backtest_that_finds_nothing_replaces_nothing(data_dir: Path) -> None:
     assert counted(data_dir, "backfill") == once
 
 
+@pytest.mark.parametrize("command", [("compare", "live", "backfill"), ("gate", "backfill")])
+def test_it_is_compared_with_nothing(data_dir: Path, command: tuple[str, ...]) -> None:
+    backfill(data_dir)
+    rules = ("--rules", str(data_dir / "rules"), "--fail-under", "0.5") if command[0] == "gate" else ()
+    result = run(data_dir, *command, *rules)
+    assert result.exit_code == 2
+    assert "'rules backtest --store' judged afterwards, and no run of its own" in result.stderr
+
+
 def test_no_run_may_have_that_name(data_dir: Path) -> None:
     rules = str(write_rule(data_dir / "rules", NEW))
     source = data_dir / "traces.jsonl"

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Engine, select, text
 
 from judged_records import decisions_of
 from store.judged_traces import AGENT_SPAN, MINUTE_NS, START_NS, evaluation, judged, trace_id
+from tracegrade.model.session import session_trace_id
 from tracegrade.model.trace_result import BACKFILL, TraceResult
 from tracegrade.store import schema
 from tracegrade.store.backfills import BackfillWriter, JudgedAfter, StoredBackfill, stored_backfills
@@ -134,6 +135,22 @@ def test_of_an_earlier_form_of_the_rule_live_results_do_not_matter(engine: Engin
     assert backfilled(engine, after(engine, 1, "fail")).subjects == 1
 
 
+def test_sums_of_one_form_leave_it_out_where_another_form_judged_live(engine: Engine) -> None:
+    StoreWriter(engine).write([judged_by(1, "new", "hash-of-earlier"), judged_by(2, "other", "hash-of-other")])
+    two = {"new": "hash-of-new", "other": "hash-of-other"}
+    backfilled(engine, after(engine, 1, "fail", two), after(engine, 2, "fail", two), rules=two)
+
+    def fails(since_minutes: int, one_form: bool) -> dict[str, int]:
+        chosen = ResultFilter(with_backfilled=True, since_ns=START_NS + since_minutes * MINUTE_NS)
+        with reading(engine) as connection:
+            found = trends(connection, chosen, ("rule_id",), one_form=one_form)
+        return {rule_id: sums.failed for (rule_id,), steps in found.items() for sums in steps.values()}
+
+    assert fails(0, one_form=False) == {"new": 2, "other": 1}
+    assert fails(0, one_form=True) == {"new": 0, "other": 1}
+    assert fails(2, one_form=True) == {"new": 1, "other": 0}, "nothing of another form in this time"
+
+
 def test_another_subject_of_the_same_trace_has_one(engine: Engine) -> None:
     StoreWriter(engine).write([judged_by(1, "new", "hash-of-new")])
     other = after(engine, 1, "fail", subject={"kind": "trace", "id": AGENT_SPAN})
@@ -206,6 +223,27 @@ def test_decisions_without_an_evaluation_are_found_again(engine: Engine) -> None
     backfilled(engine, said._replace(decisions=[bare]))
     backfilled(engine)
     assert row_of(engine, 1) == clean
+
+
+def test_a_session_that_was_judged_live_has_one_too(engine: Engine) -> None:
+    """Its row is under an id of its own, and a higher revision replaces it as that of a trace."""
+    about = {"session": "chat", "members": {bytes.fromhex(trace_id(1)): 2}, "run": LIVE}
+    live = StoreWriter(engine)
+    live.write([judged(1, session="chat"), judged(1, **about)])
+    own = session_trace_id("default", "chat")
+    with reading(engine) as connection:
+        number = connection.execute(select(traces.c.number).where(traces.c.trace_id == own)).scalar_one()
+    subject = {"kind": "session", "id": "chat"}
+    item = evaluation(1, "fail", rule_id="new", rule_hash="hash-of-new", run=BACKFILL, subject=subject)
+    said = JudgedAfter(number, own, "default", 2, decisions_of([item], ()))
+    assert backfilled(engine, said).subjects == 1
+    with reading(engine) as connection:
+        (stored,) = stored_traces(connection, own)
+        assert [rate.failed for rate in rates(connection, ResultFilter(run=BACKFILL))] == [1]
+    assert [decision.outcome for decision in stored.backfilled] == ["fail"]
+    live.write([judged(1, revision=3, **about)])
+    with reading(engine) as connection:
+        assert [rate.failed for rate in rates(connection, ResultFilter(run=BACKFILL))] == [0]
 
 
 def test_of_one_tenant_alone(engine: Engine) -> None:

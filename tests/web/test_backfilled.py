@@ -59,6 +59,9 @@ def test_of_a_changed_rule_what_was_judged_live_has_a_curve_of_its_own(site: Sit
     html = site.get("/rules/order-checked").text
     assert '<polyline class="rate backfilled"' in html
     assert '<polyline class="rate"' in html
+    said = text_of(html)
+    assert "Pass rate in the last 24 hours 100 %" in said, "by the form that judged live alone"
+    assert "The dashed curve, 0 % of 20, is what the rule says in another form" in said
     versions = text_of(html.partition('id="versions"')[2])
     assert "in force 20 judged afterwards" in versions
     assert "bbbbbbbb not known 100 % 20" in versions
@@ -68,6 +71,8 @@ def test_lists_and_the_overview_show_both_and_mark_what_came_afterwards(site: Si
     rows = rows_of(site.get("/").text)
     assert "50 %" in next(row for name, row in rows.items() if name.startswith("brand-new"))
     assert "judged afterwards" in text_of(site.get("/").text)
+    of_changed = next(row for name, row in rows.items() if name.startswith("order-checked"))
+    assert of_changed.endswith("20 0 100 %"), "no subject counts twice, by two forms of a rule"
     assert "50 %" in next(row for name, row in rows_of(site.get("/rules").text).items() if "brand-new" in name)
     assert site.get("/traces?rule=brand-new&outcome=fail").text.count('href="/traces/0') == 10
     assert "afterwards" not in text_of(site.get("/traces").text)

@@ -9,7 +9,7 @@ from tracegrade.document.problem import did_you_mean
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import Run, stored_run
-from tracegrade.store.schema import LIVE, WHOLE_RULE
+from tracegrade.store.schema import BACKFILL, LIVE, WHOLE_RULE
 from tracegrade.store.sides import run_names, side_series
 from tracegrade.store.trends import Dimension, names_of
 
@@ -109,8 +109,13 @@ def check_side(connection: Connection, side: Side) -> None:
     """Refuse a side that has no result of any rule.
 
     Raises:
-        CompareError: it has none.
+        CompareError: it has none, or only what was judged afterwards, which is compared with nothing.
     """
+    if side.result_filter.run == BACKFILL:
+        raise CompareError(
+            f"{side.text}: it is what 'rules backtest --store' judged afterwards, and no run of its own; 'tracegrade "
+            "rules backtest' compares a changed rule with what was judged live"
+        )
     if not side_series(connection, side.result_filter):
         raise CompareError(_why_empty(connection, side))
 

@@ -9,6 +9,7 @@ the next one replaces it.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
@@ -39,6 +40,7 @@ from tracegrade.store.series import SeriesNumbers
 
 # Blocks are looked up for at most this many series; those of more series are nearly all of them.
 _MAX_SEARCHED_SERIES = 1000
+_BLOCKS_TOGETHER = 3
 _READ = (
     traces.c.number,
     traces.c.trace_id,
@@ -133,9 +135,10 @@ class BackfillWriter:
             searched = sorted(wholes) if len(wholes) <= _MAX_SEARCHED_SERIES else [EVERY_SERIES]
             high = newest_number(connection)
             ranges = list(block_ranges(connection, searched, range(len(OUTCOMES)), 0, high)) if wholes else []
-        for first, last in ranges:
-            self._in_transaction(partial(self._remove, first, last))
-            yield BLOCK_TRACES
+        left = iter(ranges)
+        while some := list(islice(left, _BLOCKS_TOGETHER)):
+            self._in_transaction(partial(self._remove, some))
+            yield len(some) * BLOCK_TRACES
 
     def write(self, batch: Sequence[JudgedAfter]) -> None:
         """Store what was said of some traces, in one transaction.
@@ -161,11 +164,12 @@ class BackfillWriter:
             self._series.forget()
             raise
 
-    def _remove(self, first: int, last: int, connection: Connection) -> None:
+    def _remove(self, ranges: Sequence[tuple[int, int]], connection: Connection) -> None:
         changes = _Changes(self.rules, self._numbers(connection, series.c.run == BACKFILL))
-        between = traces.c.number.between(first, last)
-        for row in connection.execute(select(*_READ).where(between, *self._rows())).all():
-            changes.replace(row)
+        query = select(*_READ).where(*self._rows())
+        for first, last in ranges:
+            for row in connection.execute(query.where(traces.c.number.between(first, last))).all():
+                changes.replace(row)
         changes.write(connection)
 
     def _write(self, batch: Sequence[JudgedAfter], connection: Connection) -> None:

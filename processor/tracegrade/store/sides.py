@@ -14,7 +14,7 @@ from tracegrade.store.parts import in_parts
 from tracegrade.store.rates import counted_stretches
 from tracegrade.store.result_filter import ResultFilter, of_series, of_traces
 from tracegrade.store.run_numbers import numbers_of
-from tracegrade.store.schema import EVERY_SERIES, EVERY_TRACE, OUTCOMES, WHOLE_RULE, counts, series, traces
+from tracegrade.store.schema import BACKFILL, EVERY_SERIES, EVERY_TRACE, OUTCOMES, WHOLE_RULE, counts, series, traces
 from tracegrade.store.series import IS_EVALUATION
 
 # Blocks are looked up for at most this many series; those of more series are nearly all of them.
@@ -164,5 +164,6 @@ def _joined(ranges: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def run_names(connection: Connection) -> list[str]:
-    """The runs that have results, in order."""
-    return list(connection.execute(select(series.c.run).distinct().order_by(series.c.run)).scalars())
+    """The runs that have results, in order; without what was judged afterwards, which is compared with nothing."""
+    query = select(series.c.run).distinct().where(series.c.run != BACKFILL)
+    return list(connection.execute(query.order_by(series.c.run)).scalars())

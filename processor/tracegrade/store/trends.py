@@ -93,6 +93,7 @@ def trends(
     *,
     step_minutes: int | None = None,
     counting_incomplete: Collection[str] = (),
+    one_form: bool = False,
 ) -> dict[Key, dict[int, Sums]]:
     """Outcomes of rules by `by`, then by step.
 
@@ -104,8 +105,11 @@ def trends(
         step_minutes: the length of a step; a step's number is its start in minutes since 1970 divided by this. None:
             everything is one step, 0.
         counting_incomplete: the rules for which incomplete traces count.
+        one_form: of a rule of which another form judged live in this time, what was backfilled is left out: the sums
+            would count the same subjects by both forms.
     """
-    return _added_up(connection, result_filter, by, step_minutes, counting_incomplete, series.c.rule_id != EVERY_TRACE)
+    rules = series.c.rule_id != EVERY_TRACE
+    return _added_up(connection, result_filter, by, step_minutes, counting_incomplete, rules, one_form)
 
 
 def mean_scores(
@@ -180,15 +184,18 @@ def _added_up(
     step_minutes: int | None,
     counting_incomplete: Collection[str],
     rules: ColumnElement[bool],
+    one_form: bool = False,
 ) -> dict[Key, dict[int, Sums]]:
     conditions = (rules, *of_series(replace(result_filter, evaluation=WHOLE_RULE)))
     keys = [func.coalesce(series.c[_COLUMNS.get(name, name)], "") for name in by]
     named = connection.execute(
-        select(series.c.number, series.c.rule_id, series.c.run, series.c.probability, *keys).where(*conditions)
+        select(
+            series.c.number, series.c.rule_id, series.c.present_hash, series.c.run, series.c.probability, *keys
+        ).where(*conditions)
     )
     rows = {
-        number: (rule_id in counting_incomplete, run == BACKFILL, weight, tuple(key))
-        for number, rule_id, run, weight, *key in named
+        number: (rule_id in counting_incomplete, run == BACKFILL, weight, tuple(key), (rule_id, present_hash))
+        for number, rule_id, present_hash, run, weight, *key in named
     }
     step = literal_column("0") if step_minutes is None else counts.c.minute // literal_column(str(int(step_minutes)))
     # By series here, and by name below: grouping by name in SQL takes twice as long.
@@ -198,12 +205,14 @@ def _added_up(
         .group_by(text("1, 2, 3"))
     )
     found: dict[Key, dict[int, Sums]] = {}
+    live: defaultdict[str, set[str]] = defaultdict(set)
+    backfilled: list[tuple[tuple[str, str], Key, int, Sums]] = []
     # A row must not count minutes of two steps.
     longest = max(minutes for minutes in COUNTED_MINUTES if step_minutes is None or step_minutes % minutes == 0)
     for minutes, first, last in counted_stretches(result_filter, longest):
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
         for number, start, complete, *row in connection.execute(stretch):
-            counts_all, is_backfilled, probability, key = rows[number]
+            counts_all, is_backfilled, probability, key, (rule_id, present_hash) = rows[number]
             passed, failed, not_evaluable, errors = map(int, row)
             whole = passed + failed + not_evaluable + errors
             if complete or counts_all:
@@ -211,9 +220,21 @@ def _added_up(
                 some = Sums(passed, failed, not_evaluable, errors, 0, *weighted, whole if is_backfilled else 0)
             else:
                 some = Sums(incomplete=whole)
-            steps = found.setdefault(key, {})
-            steps[int(start)] = steps[start] + some if start in steps else some
+            if is_backfilled:
+                backfilled.append(((rule_id, present_hash), key, int(start), some))
+            else:
+                if whole > 0:
+                    live[rule_id].add(present_hash)
+                _add(found, key, int(start), some)
+    for (rule_id, present_hash), key, start, some in backfilled:
+        if not one_form or live[rule_id] <= {present_hash}:
+            _add(found, key, start, some)
     return found
+
+
+def _add(found: dict[Key, dict[int, Sums]], key: Key, step: int, sums: Sums) -> None:
+    steps = found.setdefault(key, {})
+    steps[step] = steps[step] + sums if step in steps else sums
 
 
 def names_of(connection: Connection, dimension: Dimension, *, run: str = LIVE, limit: int = 200) -> list[str]:

@@ -17,7 +17,7 @@ from tracegrade.pipeline.version import tracegrade_version
 from tracegrade.store.backfills import BackfillWriter, JudgedAfter, StoredBackfill
 from tracegrade.store.open import open_store
 
-_TOGETHER = 50
+_TOGETHER = 200
 # A process that waits for the lock of a SQLite file asks again after some milliseconds: then it gets it.
 _PAUSE_S = 0.02
 

@@ -73,6 +73,7 @@ def show(request: Request) -> Response:
             ["rule_id", "service", "agent", "release"],
             step_minutes=charted.step_minutes,
             counting_incomplete=counting,
+            one_form=True,
         )
         came = traffic(connection, view.result_filter, step_minutes=charted.step_minutes)
         # Arriving traces are counted only by service and tenant; for the other filters, a trace's results are needed.

@@ -60,7 +60,7 @@ def show_all(request: Request) -> Response:
     rules = sources.rule_set().rules
     counting = [rule.id for rule in rules if rule.incomplete == "count"]
     with sources.store() as connection:
-        found = trends(connection, view.result_filter, ["rule_id"], counting_incomplete=counting)
+        found = trends(connection, view.result_filter, ["rule_id"], counting_incomplete=counting, one_form=True)
         changes = {rule_id: since_ns for rule_id, (_, since_ns) in judgements(connection).items()}
         choices = _choices(connection, sources.rule_set())
     sums = {rule_id: steps.get(0, Sums()) for (rule_id,), steps in found.items()}
@@ -84,6 +84,11 @@ def show(request: Request) -> Response:
             trends(connection, chosen, [], step_minutes=charted.step_minutes, counting_incomplete=counting).get((), {})
             for chosen in (replace(result_filter, with_backfilled=False), replace(result_filter, run=BACKFILL))
         )
+        (sums,) = (
+            trends(connection, result_filter, [], counting_incomplete=counting, one_form=True)
+            .get((), {0: Sums()})
+            .values()
+        )
         backfills = stored_backfills(connection, rule_id, view.chosen.get("tenant"))
         failed = failures(connection, result_filter, _FAILURES)
         with_slo = [rule] if rule is not None and rule in with_objectives(sources.rule_set()) else []
@@ -93,7 +98,6 @@ def show(request: Request) -> Response:
         choices = _choices(connection, sources.rule_set())
     if rule is None and not texts and not by_hash:
         raise HTTPException(404, f"No rule {rule_id!r} is in force, and none of that id has results here.")
-    sums = sum((*live.values(), *afterwards.values()), Sums())
     path = sources.rule_set().paths.get(rule_id, "") if rule is not None else ""
     return page(
         request,
@@ -112,8 +116,9 @@ def show(request: Request) -> Response:
         changes=_changes(texts, request.query_params.get("from"), request.query_params.get("to")),
         sums=sums,
         interval=interval(sums),
-        trend=trend(live, charted, afterwards) if sums.judged else Markup(""),
+        trend=trend(live, charted, afterwards) if live or afterwards else Markup(""),
         backfills=backfills,
+        afterwards=sum(afterwards.values(), Sums()),
         failures=failed,
         budgets=budgets,
         incidents=shown_incidents(incidents, silences, time.time_ns()),
