@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracegrade.codec.kept_spans import KeptSpansError, decode_spans, encode_spans
+from tracegrade.codec.kept_spans import KeptSpansError, decode_spans, encode_spans, filter_hash_in
 from tracegrade.codec.packing import pack
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
@@ -92,7 +92,15 @@ def test_spans_that_share_a_resource_share_it_again() -> None:
     assert decoded[0].resource is decoded[1].resource
 
 
+@pytest.mark.parametrize("filter_hash", ["", "0123456789abcdef"])
+def test_the_filter_hash_is_read_without_the_rest(filter_hash: str) -> None:
+    assert filter_hash_in(encode_spans([SPAN], [b"r" * 16], [], filter_hash)) == filter_hash
+    assert filter_hash_in(b"\x02" + pack(orjson.dumps([[], [], [], [], [], []]))) == ""
+
+
 @pytest.mark.parametrize("blob", [b"", b"\x01rest", b"\x02", b"\x03not compressed", encode_spans([SPAN], [])[:-3]])
 def test_a_damaged_blob_is_one_clear_error(blob: bytes) -> None:
     with pytest.raises(KeptSpansError):
         decode_spans(blob)
+    with pytest.raises(KeptSpansError):
+        filter_hash_in(blob)

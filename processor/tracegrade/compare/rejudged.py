@@ -94,7 +94,11 @@ def rejudge(connection: Connection, side: Side, by: Rejudging, most: int, progre
 
 def _job(connection: Connection, chosen: ResultFilter, by: Rejudging) -> ReplayJob[_JudgedAgain | LeftOut]:
     enough = KeptEnough(by.rule_set, by.settings, rule_sets_so_far(connection))
-    return by.job(_RUN, partial(_shown, chosen.release), Kept(enough.says, partial(_left_out, chosen.release)))
+    return by.job(
+        _RUN,
+        partial(_shown, chosen.release),
+        Kept(enough.says, partial(_left_out, chosen.release), chosen.release is not None),
+    )
 
 
 def _shown(release: str | None, judged: Judged) -> _JudgedAgain | LeftOut:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from tracegrade.assemble.sessions import KnownSession
-from tracegrade.codec.kept_spans import decode_spans, encode_spans
+from tracegrade.codec.kept_spans import decode_spans, encode_spans, filter_hash_in
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session
 from tracegrade.model.trace import Trace
@@ -29,6 +29,15 @@ class PackedTrace(NamedTuple):
     def trace_id(self) -> bytes:
         """The id by which people find it."""
         return self.trace.trace_id
+
+    @property
+    def filter_hash(self) -> str:
+        """The hash of the attribute filter of its spans.
+
+        Raises:
+            KeptSpansError: as `unpacked`.
+        """
+        return self.trace.filter_hash or filter_hash_in(self.blob)
 
     def unpacked(self) -> Trace:
         """The trace with its spans.
@@ -96,12 +105,19 @@ class LeftOut(NamedTuple):
 class Kept(Generic[T]):
     """What must have been kept of a packed trace to judge it.
 
-    ``is_enough`` is asked with the hash of the attribute filter of its spans; ``left_out`` turns what cannot be judged
-    into output. Both are functions, or methods of plain data, that a worker finds too.
+    ``is_enough`` is asked with the hash of the attribute filter of its spans, "" when that is not known; ``left_out``
+    turns what cannot be judged into output, and ``asks`` whether that depends on what can be read all the same. The
+    functions are of modules, or methods of plain data, so that a worker finds them too.
     """
 
     is_enough: Callable[[str], bool]
     left_out: Callable[[NotKept], T]
+    asks: bool
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether any attribute filter kept enough."""
+        return self.is_enough("")
 
 
 def packed_trace(judged: JudgedTrace) -> PackedTrace:

@@ -147,13 +147,16 @@ class _TraceJudge(Generic[T]):
 
     def _shown_packed(self, packed: PackedTrace) -> T | None:
         kept = self._job.kept
-        found = self._read(packed)
-        if isinstance(found, str):
-            assert kept is not None
-            return kept.left_out(NotKept(packed.number, (packed.trace_id,), (found,), None))
-        if kept is not None and not kept.is_enough(found.trace.filter_hash):
-            return kept.left_out(NotKept(packed.number, (packed.trace_id,), (), found))
-        return self._shown(packed.number, found)
+        if kept is None:
+            return self._shown(packed.number, extract(packed.unpacked(), self._tool_name))
+        lacking = (packed.trace_id,)
+        try:
+            if kept.takes_all or kept.is_enough(packed.filter_hash):
+                return self._shown(packed.number, extract(packed.unpacked(), self._tool_name))
+            of = extract(packed.unpacked(), self._tool_name) if kept.asks else None
+        except KeptSpansError as error:
+            return kept.left_out(NotKept(packed.number, lacking, (_damage(packed, error),), None))
+        return kept.left_out(NotKept(packed.number, lacking, (), of))
 
     def _shown_session(self, packed: PackedSession) -> T | None:
         kept, lacking = self._job.kept, list(packed.gone)
@@ -181,8 +184,12 @@ class _TraceJudge(Generic[T]):
         except KeptSpansError as error:
             if self._job.kept is None:
                 raise
-            return f"trace {packed.trace_id.hex()}: {error}"
+            return _damage(packed, error)
         return extract(trace, self._tool_name)
+
+
+def _damage(packed: PackedTrace, error: KeptSpansError) -> str:
+    return f"trace {packed.trace_id.hex()}: {error}"
 
 
 def _span_count(item: Judged | Packed) -> int:

@@ -253,7 +253,7 @@ class _Run:
         by = Rejudging(
             rules, asked.rules.paths, asked.semantic_model, asked.settings, asked.jobs, asked.data_path, read
         )
-        return by, by.job(BACKFILL, showing, Kept(enough.says, showing.left_out))
+        return by, by.job(BACKFILL, showing, Kept(enough.says, showing.left_out, showing.asks))
 
     def _take(self, kept: KeptTrace, shown: SaidOfTrace) -> None:
         """Add up what was said of one trace."""

@@ -100,6 +100,11 @@ class Showing:
             return found._replace(trace_id=of.last.trace.trace_id, complete=of.complete)
         return found
 
+    @property
+    def asks(self) -> bool:
+        """Whether traces are chosen by what is read of them."""
+        return self.agent is not None or self.release is not None
+
     def left_out(self, found: NotKept) -> LeftOut:
         """What is said of a trace that cannot be judged."""
         return LeftOut(found.of is None or self._chooses(found.of), found.lacking, found.problems)
