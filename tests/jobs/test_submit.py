@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from jobs.place import Place, Placed, right, weather
-from tracegrade.document.problem import FileError
 from tracegrade.history.recorded_run import RunRefused
 from tracegrade.jobs.submit import MOST_WAITING, NoSuchJob, cancel, resume
 from tracegrade.jobs.suite_request import JobRefused, suite_request
@@ -82,7 +81,9 @@ def test_a_request_without_models_or_suite_is_refused() -> None:
 def test_without_a_file_of_models_nothing_is_submitted(place: Placed) -> None:
     here = place(right)
     Path(here.models).unlink()
-    with pytest.raises(FileError, match=r"one\.models\.yaml"):
+    with pytest.raises(
+        JobRefused, match=r"there is no file .*one\.models\.yaml, where the setting suites\.models says"
+    ):
         here.submit()
 
 

@@ -131,6 +131,7 @@ def run(
     from tracegrade.cli.suite_tables import print_suite_run
     from tracegrade.history.suite_results import stored_results, summary_of
     from tracegrade.history.suite_run import Asking
+    from tracegrade.jobs.suite_request import known_models
     from tracegrade.models.settings import chosen_models, load_models
     from tracegrade.store.open import reading_store
 
@@ -138,10 +139,9 @@ def run(
         if agent is not None:
             raise click.UsageError("--background: an agent of your own is not run as a job; leave it out")
         _refuse_here("models_path", "run_name", "rule_paths", "output_format", why=_NOT_IN_JOBS)
-        models_path = Path(config.suites.models)
     models = []
     if model_names or agent is None:
-        known = load_models(models_path)
+        known = known_models(config.suites.models) if background else load_models(models_path)
         if not model_names:
             keys = ", ".join(target.key for target in known)
             raise click.UsageError(f"--model: expected at least one of {keys}; or --agent-command, or --agent-url")

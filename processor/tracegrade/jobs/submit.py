@@ -1,15 +1,14 @@
 """Queue a job, cancel one, or queue one again; a worker is told that there is something to do."""
 
 import time
-from pathlib import Path
 
 from sqlalchemy import Connection
 
 from tracegrade.config import Config
 from tracegrade.history.recorded_run import check_experiment_name
-from tracegrade.jobs.suite_request import JobRefused, SuiteRequest
+from tracegrade.jobs.suite_request import JobRefused, SuiteRequest, known_models
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.models.settings import chosen_models, load_models
+from tracegrade.models.settings import chosen_models
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.store.jobs import WAITING, Job, add_job, cancel_job, new_job_id, resume_job, stored_job, stored_jobs
 from tracegrade.store.open import changing_store
@@ -47,7 +46,7 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
     """
     if asked.experiment is not None:
         check_experiment_name("experiment", asked.experiment)
-    targets = chosen_models(load_models(Path(config.suites.models)), asked.models, "models")
+    targets = chosen_models(known_models(config.suites.models), asked.models, "models")
     keys = [target.key for target in targets]
     if isinstance(asked.system_prompt, dict) and (others := asked.system_prompt.keys() - set(keys)):
         raise JobRefused(f"system_prompt: {min(others)!r} is not asked; expected one of {', '.join(keys)}")

@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 from sqlalchemy import Connection, Engine
@@ -22,10 +21,10 @@ from tracegrade.history.new_run import new_run
 from tracegrade.history.recorded_run import RecordedRun, broken_off, what_differs
 from tracegrade.history.suite_results import CHAIN_NUMBERS, CaseResult, stored_results, summary_of
 from tracegrade.history.suite_run import Asking, TargetRun, run_suite
-from tracegrade.jobs.suite_request import suite_request
+from tracegrade.jobs.suite_request import known_models, suite_request
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
-from tracegrade.models.settings import Target, load_models
+from tracegrade.models.settings import Target
 from tracegrade.store.jobs import Job, State, add_events, note
 from tracegrade.store.open import one_at_a_time, reading
 from tracegrade.store.runs import Run, stored_run
@@ -167,7 +166,7 @@ class SuiteJob:
 
     def _targets(self) -> list[Target]:
         path = self._config.suites.models
-        known = {target.key: target for target in load_models(Path(path))}
+        known = {target.key: target for target in known_models(path)}
         for key in self._request.models:
             if key not in known:
                 raise JobFailed(f"the model {key} is no longer in {path}")

@@ -1,6 +1,7 @@
 """What a job is asked to do: run a stored suite with models."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
@@ -10,7 +11,7 @@ from tracegrade.document.file_model import FileModel
 from tracegrade.document.validate import problems
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.models.asking import ToolChoice
-from tracegrade.models.settings import SEPARATOR
+from tracegrade.models.settings import SEPARATOR, Target, load_models
 
 MOST_MODELS = 100
 LONGEST_PROMPT = 100_000
@@ -58,6 +59,18 @@ def suite_request(written: Mapping[str, Any]) -> SuiteRequest:
     except ValidationError as error:
         first = problems(Document("request", dict(written), {}), error, SuiteRequest)[0]
         raise JobRefused(first.message) from None
+
+
+def known_models(path: str) -> list[Target]:
+    """The models that jobs can ask: those of the file that the setting ``suites.models`` names.
+
+    Raises:
+        JobRefused: there is no such file.
+        FileError: it has mistakes.
+    """
+    if not Path(path).exists():
+        raise JobRefused(f"there is no file {path}, where the setting suites.models says that models are")
+    return load_models(Path(path))
 
 
 def providers_of(request: Mapping[str, Any]) -> set[str]:
