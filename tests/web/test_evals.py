@@ -12,6 +12,7 @@ import pytest
 
 from models.scripted import write_models
 from tracegrade.config import Config
+from tracegrade.history.experiment_entries import report as report_entry
 from tracegrade.store.jobs import Job, claim, note, stored_jobs
 from tracegrade.store.open import one_at_a_time, open_store
 from tracegrade.web import rights
@@ -118,7 +119,7 @@ def test_the_form_offers_suites_and_models_and_queues_what_is_chosen(evals: Eval
         ({"tool_choice": "maybe"}, "Nothing was queued: tool_choice: expected"),
         ({"suite": ""}, "Nothing was queued: choose a suite."),
         ({"suite": "0123456789ab"}, "Nothing was queued: there is no suite '0123456789ab'"),
-        ({"model:one::gone": "1"}, "Nothing was queued: --model: no model 'one::gone' in the file of models"),
+        ({"model:one::gone": "1"}, "Nothing was queued: models: no model 'one::gone' in the file of models"),
         ({"experiment": "-x"}, "Nothing was queued: experiment: expected at most 100 letters"),
     ],
 )
@@ -273,3 +274,37 @@ def test_a_long_list_has_pages(evals: Evals) -> None:
     assert "/evals?page=2" in first
     assert len(re.findall(r'<th scope="row"', evals.site.get("/evals?page=2").text)) == 1
     assert evals.site.get("/evals?page=x").status == 400
+
+
+def test_the_best_of_an_experiment_is_run_by_one_button(evals: Evals, tmp_path: Path) -> None:
+    made = evals.post("/experiments", {"name": "tuned", "suite": evals.suite, "description": "Which <prompt>?"})
+    assert (made.status, made.headers["location"]) == (303, "/experiments/tuned")
+    page = evals.site.get("/experiments/tuned").text
+    assert "about the suite Weather" in text_of(page)
+    assert "Which &lt;prompt&gt;?" in page
+    assert "Run best" not in page  # nothing of it has a score
+    report_entry(
+        evals.site.store_url,
+        "default",
+        "tuned",
+        "param_tune",
+        0.9,
+        {"models": ["one::odd"], "temperature": 0.3, "tool_choice": "auto"},
+    )
+    assert 'value="run-best"' in evals.site.get("/experiments/tuned").text
+    answer = evals.post("/experiments/tuned", {"action": "run-best"})
+    (job,) = evals.jobs()
+    assert (answer.status, answer.headers["location"]) == (303, f"/evals/{job.id}")
+    chosen = {key: job.request[key] for key in ("suite", "models", "temperature", "tool_choice", "experiment")}
+    assert chosen == {
+        "suite": evals.suite,
+        "models": ["one::odd"],
+        "temperature": 0.3,
+        "tool_choice": "auto",
+        "experiment": "tuned",
+    }
+    Path(evals.site.config.suites.models).write_text("providers: {one: {base_url: 'http://h/v1', models: {m: {}}}}")
+    refused = evals.post("/experiments/tuned", {"action": "run-best"})
+    assert (refused.status, "no model 'one::odd' in the file" in text_of(refused.body.decode())) == (409, True)
+    assert evals.post("/experiments", {"name": "tuned"}).status == 409
+    assert evals.post("/experiments", {"name": "other", "suite": "0123456789ab"}).status == 404

@@ -74,6 +74,7 @@ ACTIONS: dict[str, tuple[Callable[[Request], Response | Awaitable[Response]], Ri
     "/evals": (run_eval.run, "run"),
     "/evals/{id}": (evals.change, "run"),
     "/evals/{id}/delete": (evals.delete, "admin"),
+    "/experiments": (experiments.begin, "run"),
     "/experiments/{experiment:path}": (experiments.change, "run"),
     "/runs/{run:path}": (runs.change, "run"),
     "/rules/{rule_id}/backtest": (backtest.act, "run"),
