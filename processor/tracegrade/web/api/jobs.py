@@ -3,7 +3,7 @@
 import time
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Body, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
@@ -21,7 +21,6 @@ from tracegrade.web.api.parameters import ApiSources, Name, Null, Parameters, Pa
 from tracegrade.web.job_events import CountedStream, JobEvents, Watched
 from tracegrade.web.rights import is_still_let_in, may, token_of
 from tracegrade.web.sources import Sources
-from tracegrade.web.websocket import event_number
 
 KEEP_ALIVE_S = 15.0
 RETRY_MS = 1000
@@ -47,10 +46,13 @@ class JobsQuery(JobTenant):
 class EventsQuery(JobTenant):
     """From where."""
 
-    after: int | Null = Field(None, ge=0, description="Only what happened after the event of this number")
+    after: Annotated[int, Field(ge=0, lt=10**15)] | Null = Field(
+        None, description="Only what happened after the event of this number"
+    )
 
 
 OfTenant = Annotated[JobTenant, Query()]
+EventNumber: TypeAlias = Annotated[str, Field(pattern="^[0-9]{1,15}$")]
 
 
 @router.get("/jobs", summary="Jobs", response_model=Jobs)
@@ -134,11 +136,11 @@ async def watch_job(
     sources: ApiSources,
     job_id: PathName,
     query: Annotated[EventsQuery, Query()],
-    last_event_id: Annotated[str | Null, Header(description="As `after`: browsers send it")] = None,
+    last_event_id: Annotated[EventNumber | Null, Header(description="As `after`: browsers send it")] = None,
 ) -> Response:
     """Server-sent events: what has happened, and what happens until the job has ended."""
     events: JobEvents = request.app.state.job_events
-    after = query.after if last_event_id is None else event_number("last-event-id", last_event_id)
+    after = query.after if last_event_id is None else int(last_event_id)
     watched = Watched(query.tenant, job_id, may(token_of(request), "read-values"))
     job, newest = await run_in_threadpool(_known_with_events, sources, query.tenant, job_id)
     if job.state not in UNFINISHED and (after or 0) >= newest:
