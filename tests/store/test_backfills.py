@@ -172,9 +172,10 @@ def test_a_revision_or_a_deletion_between_judging_and_storing_is_left_out(engine
     live = StoreWriter(engine)
     live.write([judged(1), judged(2), judged(3)])
     said = [after(engine, number, "fail") for number in (1, 2, 3)]
-    live.write([judged(1, revision=3)])
     delete_everywhere(engine, {bytes.fromhex(trace_id(3))})
-    live.write([judged(4)])  # under the number of the deleted one, or another
+    live.write([judged(4)])
+    assert row_of(engine, 4).number == said[2].number, "it was used again"
+    live.write([judged(1, revision=3)])
     assert backfilled(engine, *said) == StoredBackfill(subjects=1, traces=1, changed=2)
     assert counted(engine) == (0, 1)
 
