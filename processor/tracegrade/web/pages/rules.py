@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from tracegrade.alert.stored_slos import with_objectives
 from tracegrade.document.problem import FileError
-from tracegrade.document.yaml_text import dumped, read
+from tracegrade.document.yaml_text import dumped, parse, read
 from tracegrade.rule.explained import paragraphs
 from tracegrade.rule.load import tests_path
 from tracegrade.rule.rule import Rule
@@ -109,7 +109,7 @@ def show(request: Request) -> Response:
         rule_id=rule_id,
         rule=rule,
         explained=list(_blocks(paragraphs(rule, path))) if rule is not None else [],
-        text=dumped(rule.written) if rule is not None else texts[0].text if texts else "",
+        text=_text(rule, path) if rule is not None else texts[0].text if texts else "",
         tests=_tests(path),
         latest_text=texts[0].text_hash if texts else "",
         versions=_versions(rule, texts, {key[0]: found.get(0, Sums()) for key, found in by_hash.items()}),
@@ -168,6 +168,17 @@ def _versions(rule: Rule | None, texts: Sequence[RuleText], sums: dict[str, Sums
         )
         for rule_hash, found in by_hash.items()
     ]
+
+
+def _text(rule: Rule, path: str) -> str:
+    """The text of the rule's file, as it was written; made from the rule where the file says something else by now."""
+    try:
+        text = Path(path).read_text("utf-8") if path else ""
+        if parse(text, path).value == rule.written:
+            return text
+    except (OSError, UnicodeDecodeError, FileError):
+        pass
+    return dumped(rule.written)
 
 
 def _tests(path: str) -> list[dict[str, Any]]:
