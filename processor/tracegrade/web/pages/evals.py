@@ -41,6 +41,7 @@ def show_all(request: Request) -> Response:
         may_run=may(token_of(request), "run"),
         may_delete=may(token_of(request), "admin"),
         unfinished=UNFINISHED,
+        live=any(item.job.state in UNFINISHED for item in shown),
     )
 
 
