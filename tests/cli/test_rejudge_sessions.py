@@ -103,7 +103,10 @@ def test_rules_of_traces_and_of_sessions_judge_beside_each_other(tmp_path: Path)
     found = backtested(tmp_path, rules)
     assert (found["traces"], found["sessions"]["judged"], len(found["rules"])) == (7, 3, 2)
     assert changes(found["rules"][0]) == {"newly_fails": 4}
-    assert "7 stored traces and 3 stored sessions from" in run(tmp_path, "rules", "backtest", str(rules), *SINCE).stdout
+    assert (
+        "2 changed rules on 7 stored traces and 3 stored sessions from"
+        in run(tmp_path, "rules", "backtest", str(rules), *SINCE).stdout
+    )
 
 
 def test_a_rule_that_judged_traces_and_judges_sessions_now_no_longer_matches_traces(tmp_path: Path) -> None:
@@ -338,3 +341,17 @@ def test_a_session_that_lacked_a_turn_when_it_was_judged_lacks_it_now(tmp_path: 
     found = backtested(tmp_path, rules, "--rule", "looked-up-first")
     assert (found["sessions"]["judged"], found["sessions"]["not_kept"]) == (1, 0)
     assert found["rules"][0]["after"]["incomplete"] == 1
+
+
+def test_where_there_is_no_session_that_is_said_beside_what_was_judged(tmp_path: Path) -> None:
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    write(rules, OF_TRACE, "other")
+    judged_live(tmp_path, [Came(0, turn(1, "", "refund", 100))], rules)
+    write(rules, OF_TRACE.replace("'<=', 1", "'<=', 0"), "other")
+    write(rules, OF_SESSION)
+    assert (
+        "on 1 stored trace and 0 stored sessions from" in run(tmp_path, "rules", "backtest", str(rules), *SINCE).stdout
+    )
+    result = run(tmp_path, "rules", "backtest", str(rules / "one.rule.yaml"), *SINCE)
+    assert (result.exit_code, result.stderr[:36]) == (3, "Error: no trace of a session between")

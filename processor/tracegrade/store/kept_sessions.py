@@ -103,8 +103,8 @@ def sessions_not_judged(connection: Connection, result_filter: ResultFilter) -> 
         if is_session:
             judged.add((tenant, name))
             continue
-        # A run that names no session is of that of its trace.
-        for named in {run[3] or name for run in orjson.loads(runs)}:
+        # A run that names no session is of that of its trace; of damaged traces of earlier versions, no run is known.
+        for named in {run[3] or name for run in orjson.loads(runs)} or {name}:
             before = found.get((tenant, named))
             members = {} if before is None else before.members
             members[bytes(trace_id)] = revision

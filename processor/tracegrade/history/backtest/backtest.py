@@ -101,8 +101,13 @@ class Backtest:
     @property
     def judged(self) -> str:
         """How much was judged, for people: ``160 stored traces and 12 stored sessions``."""
-        traces, sessions = count(self.traces, "stored trace"), count(self.sessions, "stored session")
-        return f"{traces} and {sessions}" if self.traces and self.sessions else sessions if self.sessions else traces
+        scopes = {change.rule.scope for change in self.changes}
+        found = []
+        if self.traces or scopes - {"session"}:
+            found.append(count(self.traces, "stored trace"))
+        if self.sessions or "session" in scopes:
+            found.append(count(self.sessions, "stored session"))
+        return " and ".join(found)
 
     def left_out_notes(self) -> Iterator[str]:
         """What people have to know about what was not judged, or not stored."""
