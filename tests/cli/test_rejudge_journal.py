@@ -13,8 +13,9 @@ import pytest
 from sqlalchemy import text
 
 from cli.journalled import START_S, Came, judged_live, with_
+from cli.replayed import write_source
 from cli.stored import run, run_json
-from pipeline.harness import Content, agent_span, chat_span, choice_log, tool_span
+from pipeline.harness import Content, agent_span, chat_span, choice_log, payload, spans_of, tool_span
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.config import load_config
 from tracegrade.deletion.request import Deletions
@@ -301,3 +302,21 @@ def test_while_others_write_a_backtest_sees_the_store_of_one_moment(tmp_path: Pa
     (change,) = found.changes
     assert (change.whole.before.subjects, change.whole.after.subjects) == (600, 600)
     engine.dispose()
+
+
+def test_a_run_is_read_from_the_journal_if_it_was_judged_from_it(tmp_path: Path, live: Path, blue: Path) -> None:
+    judged_live(tmp_path, [Came(trace, order(trace)) for trace in range(1, 5)], live)
+    file = write_source(tmp_path, payload(spans_of(order(9))))
+    for name, sources in (("again", []), ("files", [file])):
+        replayed = run(tmp_path, "replay", *sources, "--rules", str(live), "--experiment", name)
+        assert replayed.exit_code == 0, replayed.stderr
+    asked = ("--rejudge", "--rules", str(blue), "--no-behaviour", "--format", "json")
+    found = json.loads(run(tmp_path, "compare", "live", "again/1", *asked).stdout)
+    assert (found["rules"][0]["a"]["fail"], found["rules"][0]["b"]["fail"]) == (4, 4)
+    assert found["notes"][1].startswith("B: 4 traces read from the journal")
+    result = run(tmp_path, "compare", "live", "files/1", *asked)
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "Error: files/1: the store did not keep what the rules read of any of its 1 trace, and run files/1 was not "
+        "judged from a journal\n",
+    )

@@ -142,14 +142,14 @@ class _Open:
         return self._in_order[self._begun].trace.first_position if self._begun < len(self._in_order) else 2**63
 
     def begin_at(self, position: int) -> None:
-        """Begin the traces that have their first record by `position`."""
+        """Begin the traces that have their first record at `position`; of those before it, a part is gone."""
         while self._begun < len(self._in_order):
             item = self._in_order[self._begun]
             trace = item.trace
             if trace.first_position > position:
                 return
-            if item.last_position > position:
-                live = LiveTrace(0, 0, trace.first_position, item.last_position, "", self._deadlines)
+            if trace.first_position == position:
+                live = LiveTrace(0, 0, position, item.last_position, "", self._deadlines)
                 self.by_id.setdefault(trace.trace_id, {})[trace.tenant] = live
                 heappush(self._ends, (item.last_position, self._begun))
             self._begun += 1
