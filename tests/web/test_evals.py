@@ -208,6 +208,8 @@ def test_results_are_shown_as_they_come_and_listed_at_the_end(evals: Evals, tmp_
     # Of 14 requests that were answered, at 100 and 10 tokens.
     assert "flaky: case-3 ✓ 5 pass ✗ 5 fail ! 2 error 0.7733 −0.2267 87.5 % 66.7 % 1 540 0.028 " in rows["one::odd"]
     assert "kelvin" in page
+    assert "1 400 in, 140 out, cost 0.028" in evals.text("/runs/weather/2")
+    assert "Cost 0.002" in evals.text("/runs/weather/2?case=case-1")
     assert "Compare the two models" in page
     assert 'href="/runs/weather/2?case=case-2"' in page
     listed = text_of(evals.site.get("/evals").text)

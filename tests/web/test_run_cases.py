@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from models.scripted import calling, saying
+from models.scripted import Answer, calling, saying
 from tracegrade.web import rights
 from tracegrade.web.app import build_app
 from web.calls import call
@@ -98,9 +99,8 @@ def test_a_flaky_case_and_an_error_say_what_happened(site: Site) -> None:
 
 
 def test_a_case_that_is_not_there_is_said(site: Site) -> None:
-    for address in ("/runs/weather/1?case=case-9", "/runs/weather/1?case=%00"):
-        answer = site.get(address)
-        assert (answer.status, "Run weather/1 has no result of a case" in answer.text) == (404, True)
+    answer = site.get("/runs/weather/1?case=case-9")
+    assert (answer.status, "Run weather/1 has no result of a case" in answer.text) == (404, True)
     assert site.get("/runs/nowhere?case=case-1").status == 404
 
 
@@ -123,6 +123,18 @@ def test_words_instead_of_calls_give_a_hint(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         (hint,) = hints(served.get("/runs/weather/1").text)
     assert hint.startswith("hint Nothing is called where a tool is expected: with tool_choice auto")
+
+
+def test_words_of_a_model_that_refuses_to_have_to_call_give_another_hint(tmp_path: Path) -> None:
+    def script(body: dict[str, Any]) -> Answer:
+        return Answer({"error": "no"}, 400) if body["tool_choice"] == "required" else saying("Sunny.")
+
+    store_suite_runs(tmp_path, "--model", "good", script=script)
+    with serving(tmp_path) as served:
+        page = served.get("/runs/weather/1").text
+    (hint,) = hints(page)
+    assert hint.startswith("hint Nothing is called where a tool is expected: this model refuses tool_choice required")
+    assert "tool_choice required was refused, so auto was asked for (6 times)" in text_of(page)
 
 
 def test_right_tools_with_wrong_values_give_a_hint(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.models.settings import Target, load_models
 from tracegrade.rule.prices import Price
 from tracegrade.store.jobs import Job
-from tracegrade.store.runs import stored_experiment, stored_run
+from tracegrade.store.runs import Run, stored_experiment, stored_run
 from tracegrade.store.suites import suite_heads
 
 
@@ -44,6 +44,11 @@ def known_models(config: Config) -> KnownModels:
         return KnownModels(path, load_models(Path(path)))
     except TraceGradeError as error:
         return KnownModels(path, problem=str(error))
+
+
+def price_of(config: Config, run: Run) -> Price | None:
+    """What tokens of the model of a run of a suite cost now, if the file of models says it."""
+    return known_models(config).prices.get(str(run.selection.get("model")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from tracegrade.rule.evaluation_spec import read_item
 from tracegrade.store.read import stored_traces
 from tracegrade.store.runs import Run
 from tracegrade.web.alignment import Alignment, aligned
+from tracegrade.web.evals import price_of
 from tracegrade.web.render import page
 from tracegrade.web.rights import may, token_of
 from tracegrade.web.sources import sources_of
@@ -70,7 +71,7 @@ def shown_cases(connection: Connection, request: Request, run: Run, traces: int)
         raise HTTPException(400, f"cases: expected one of {', '.join(filter(None, CHOICES))}, found {chosen!r}")
     if traces > MOST_RESULTS:
         return ShownCases(None, too_many=True)
-    found = suite_run_of(connection, run, None)
+    found = suite_run_of(connection, run, price_of(sources_of(request).config, run))
     if found is None:
         return ShownCases(None)
     kinds: dict[str, list[CaseGroup]] = {
@@ -101,7 +102,7 @@ def show_case(request: Request, tenant: str, name: str, case: str) -> Response:
     shows_values = may(token_of(request), "read-values")
     with sources.store() as connection:
         run = known_run(connection, tenant, name)
-        found = suite_run_of(connection, run, None) if is_suite_run(run) else None
+        found = suite_run_of(connection, run, price_of(sources.config, run)) if is_suite_run(run) else None
         places = [group.case for group in found.cases] if found is not None else []
         if found is None or case not in places:
             raise HTTPException(404, f"Run {name} has no result of a case {case!r}, or retention has deleted it.")
