@@ -6,6 +6,7 @@ under way is left.
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from tracegrade.suites.suite import SuiteCase
 _AHEAD = 2
 _MOST_THREADS = 1000
 _LOOK_EVERY_S = 0.1
+# What is given is stored in a transaction, for which others wait: not more than so many in a second.
+_GATHER_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +90,13 @@ def run_plans(plans: Sequence[Plan], stop: threading.Event) -> Iterator[list[Don
         arguments = (list(of_provider), rooms, stop, results)
         threading.Thread(target=_one_by_one, args=arguments, name=f"suite {provider}", daemon=True).start()
     left = len(plans)
+    given_s = 0.0
     try:
         while left:
+            stop.wait(given_s + _GATHER_S - time.monotonic())
             if not (batch := _next_batch(results, stop)):
                 return
+            given_s = time.monotonic()
             done: list[Done] = []
             for item in batch:
                 if isinstance(item, _Crashed):
