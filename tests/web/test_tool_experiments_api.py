@@ -1,5 +1,6 @@
 """Experiments, as the evaluation that they are from documents them, called as its users call them."""
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -209,6 +210,18 @@ def test_tunes_and_judges_are_entries_and_the_best_of_a_tune_is_promoted(api: Ap
     one = api.get("/experiments/tuning")
     assert [one[f"best_{name}"] for name in ("score", "source", "source_id", "config")] == [*found["best"].values()]
     assert one["baseline_eval_id"] == "tuning/1"  # a tune is none
+
+
+def test_an_eval_is_best_only_if_it_is_better_than_the_tunes_before_it(api: Api, engine: Engine) -> None:
+    ran(engine, "tuning/1", ["pass", "fail"], 1)
+    tune, _ = reported(api, "param_tune", 0.8)
+    later_s = (time.time_ns() - START_NS) // SECOND + 60
+    ran(engine, "tuning/2", ["pass", "pass", "fail"], later_s)
+    assert api.get("/experiments/tuning")["best_source_id"] == tune["id"]
+    ran(engine, "tuning/3", ["pass"], later_s + 1)
+    found = api.get("/experiments/tuning/timeline")
+    assert [item["is_best"] for item in found["entries"]] == [True, True, False, False, True]
+    assert found["best"]["source_id"] == "tuning/3"
 
 
 @pytest.mark.parametrize(
