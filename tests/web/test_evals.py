@@ -213,6 +213,7 @@ def test_results_are_shown_as_they_come_and_listed_at_the_end(evals: Evals, tmp_
     assert "Compare the two models" in page
     assert 'href="/runs/weather/2?case=case-2"' in page
     listed = text_of(evals.site.get("/evals").text)
+    assert "By suite run" not in listed  # they are of the job
     assert f"Weather {id_} ✓ done one::good 1.0000 baseline weather" in listed
     assert "one::odd 0." in listed
 
@@ -232,6 +233,14 @@ def test_an_eval_is_deleted_with_its_runs_once_it_has_ended(evals: Evals, tmp_pa
         assert connection.exec_driver_sql("select count(*) from traces").scalar() == 0
         assert connection.exec_driver_sql("select count(*) from job_events").scalar() == 0
     assert evals.post(f"/evals/{id_}/delete", {}).status == 404
+
+
+def test_runs_of_the_command_line_are_listed_too(evals: Evals, tmp_path: Path) -> None:
+    store_suite_runs(tmp_path)
+    listed = evals.text("/evals")
+    assert "By suite run the last 2 runs of the command line" in listed
+    assert "weather/2 one::odd 0.7733 −0.2267 weather" in listed
+    assert "weather/2" not in evals.text("/evals?page=2")
 
 
 def test_a_lost_worker_shows_as_interrupted(evals: Evals) -> None:

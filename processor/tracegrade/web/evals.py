@@ -13,8 +13,8 @@ from tracegrade.history.suite_cases import MOST_RESULTS, CaseGroup, SuiteRun, in
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.models.settings import Target, load_models
 from tracegrade.rule.prices import Price
-from tracegrade.store.jobs import Job
-from tracegrade.store.runs import Run, stored_experiment, stored_run
+from tracegrade.store.jobs import Job, stored_jobs
+from tracegrade.store.runs import Run, stored_experiment, stored_run, stored_runs
 from tracegrade.store.suites import suite_heads
 
 
@@ -90,6 +90,15 @@ def _standing(connection: Connection, tenant: str, name: str, timelines: dict[st
         timelines[run.experiment] = None if experiment is None else timeline(connection, experiment)
     found = timelines[run.experiment]
     return None if found is None else found.standing(name)
+
+
+def runs_without_job(connection: Connection, tenant: str, most: int) -> list[Standing]:
+    """How the last runs of suites stand that no job wrote, but ``suite run``; the newest first."""
+    of_jobs = {name for job in stored_jobs(connection, tenant) for name in job.runs}
+    own = [run for run in stored_runs(connection, tenant) if is_suite_run(run) and run.name not in of_jobs]
+    timelines: dict[str, Timeline | None] = {}
+    found = (_standing(connection, tenant, run.name, timelines) for run in reversed(own[-most:]))
+    return [standing for standing in found if standing is not None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from tracegrade.jobs.delete import delete_with_runs
 from tracegrade.jobs.submit import cancel, resume
 from tracegrade.store.jobs import UNFINISHED, stored_job, stored_jobs
 from tracegrade.web.addresses import address, eval_address, job_events_address
-from tracegrade.web.evals import evals_of, known_models, results_of
+from tracegrade.web.evals import evals_of, known_models, results_of, runs_without_job
 from tracegrade.web.forms import form_of
 from tracegrade.web.pages.experiments import tenant_of
 from tracegrade.web.render import page
@@ -22,6 +22,7 @@ from tracegrade.web.view import number_of
 _A_PAGE = 50
 _MOST_PAGES = 10_000
 _MOST_CASES = 200
+_MOST_OTHERS = 20
 
 
 def show_all(request: Request) -> Response:
@@ -30,12 +31,14 @@ def show_all(request: Request) -> Response:
     with sources_of(request).store() as connection:
         found = stored_jobs(connection, tenant, limit=_A_PAGE + 1, offset=(number - 1) * _A_PAGE)
         shown = evals_of(connection, tenant, found[:_A_PAGE], time.time_ns())
+        others = runs_without_job(connection, tenant, _MOST_OTHERS) if number == 1 else []
     return page(
         request,
         "evals.html",
         title="Evals",
         tenant=tenant,
         evals=shown,
+        others=others,
         older=address("/evals", tenant=tenant, page=str(number + 1)) if len(found) > _A_PAGE else "",
         newest=address("/evals", tenant=tenant) if number > 1 else "",
         may_run=may(token_of(request), "run"),
