@@ -268,6 +268,27 @@ def test_of_a_result_that_was_deleted_the_scores_stay(here: Place, engine: Engin
     assert "actual_tool" not in result
 
 
+def test_what_one_stream_read_of_a_trace_others_do_not_read_again(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[tuple[Any, ...]] = []
+    real = job_events.stored_unit
+
+    def counted(connection: Any, *unit: Any) -> Any:
+        reads.append(unit)
+        return real(connection, *unit)
+
+    monkeypatch.setattr(job_events, "stored_unit", counted)
+    with page(here) as site, here.working():
+        job = here.submit("m-1", "m-2")
+        here.until(job.id, "done")
+        for _ in range(3):
+            results = [event for event in Stream(site, job.id).read() if event["type"] == "tool_eval_result"]
+            assert [event["actual_tool"] for event in results] == ["get_weather", "get_weather"]
+        assert len(reads) == 2
+        monkeypatch.setattr(job_events, "_SHARED_FOR_S", 0.0)
+        list(Stream(site, job.id).read())
+    assert len(reads) == 4
+
+
 def test_one_look_at_the_store_serves_all_streams(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
     real = job_events.newest_events

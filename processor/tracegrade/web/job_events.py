@@ -30,6 +30,8 @@ MOST_STREAMS = 100
 LOOK_EVERY_S = 0.25
 
 _A_BATCH = 100
+_SHARED_FOR_S = 5.0  # what one stream read of a trace, others need not read again; a deletion is not outlived for long
+_MOST_SHARED = 1000
 _RECENT_NS = 3600 * 10**9  # jobs that ended within an hour are looked at, too
 
 logger = logging.getLogger(__name__)
@@ -57,6 +59,7 @@ class JobEvents:
         self._open = 0
         self._looking: asyncio.Task[None] | None = None
         self._looked = asyncio.Event()
+        self._shared: dict[tuple[str, str, int], tuple[float, dict[str, Any]]] = {}
 
     @contextmanager
     def one_more(self) -> Iterator[None]:
@@ -131,11 +134,18 @@ class JobEvents:
         while self._waiting:
             try:
                 self._newest = await asyncio.to_thread(self._read_newest)
+                self._forget_old()
             except (StoreError, SQLAlchemyError) as error:
                 logger.debug("what happens in jobs is not known: %s", error)
             self._looked.set()
             self._looked = asyncio.Event()
             await asyncio.sleep(LOOK_EVERY_S)
+        self._shared = {}
+
+    def _forget_old(self) -> None:
+        now_s = time.monotonic()
+        known = list(self._shared.items())  # at once: threads add to it
+        self._shared = {key: shared for key, shared in known if now_s - shared[0] <= _SHARED_FOR_S}
 
     def _read_newest(self) -> dict[Key, int]:
         with self._sources.store() as connection:
@@ -154,8 +164,24 @@ class JobEvents:
                     job = stored_job(connection, *key)
                     has_ended = job is None or job.state not in UNFINISHED
             found.sort(key=lambda event: event.at_ns)  # those of one job stay in order
-            sent = [_sent(connection, event, watched.values) for event in found]
+            sent = [self._sent(connection, event, watched.values) for event in found]
         return sent, {(event.tenant, event.job): event.number for event in found}, has_ended
+
+    def _sent(self, connection: Connection, event: Event, values: bool) -> dict[str, Any]:
+        """An event as it is sent; with `values`, a result has what the model called, if that is still stored."""
+        fields: dict[str, Any] = {**event.fields, "type": event.name, "number": event.number, "at_ns": event.at_ns}
+        if not values or event.name != "tool_eval_result":
+            return fields
+        key, now_s = (event.tenant, event.job, event.number), time.monotonic()
+        read_s, found = self._shared.get(key, (0.0, {}))
+        if not found or now_s - read_s > _SHARED_FOR_S:
+            unit = (str(fields.get("run")), str(fields.get("case_id")), int(fields.get("repetition") or 0))
+            result = stored_unit(connection, event.tenant, *unit)
+            found = {} if result is None else values_of(result)
+            if len(self._shared) >= _MOST_SHARED:
+                self._shared = {}
+            self._shared[key] = now_s, found
+        return fields | found
 
 
 class CountedStream(StreamingResponse):
@@ -178,16 +204,6 @@ def _new(watched: Watched, seen: Mapping[Key, int], newest: Mapping[Key, int] | 
         is_new = newest is None or key not in newest or newest[key] > seen.get(key, 0)
         return [key] if is_new else []
     return [key for key, number in (newest or {}).items() if key[0] == watched.tenant and number > seen.get(key, 0)]
-
-
-def _sent(connection: Connection, event: Event, values: bool) -> dict[str, Any]:
-    """An event as it is sent; with `values`, a result has what the model called, if that is still stored."""
-    fields: dict[str, Any] = {**event.fields, "type": event.name, "number": event.number, "at_ns": event.at_ns}
-    if not values or event.name != "tool_eval_result":
-        return fields
-    unit = (str(fields.get("run")), str(fields.get("case_id")), int(fields.get("repetition") or 0))
-    result = stored_unit(connection, event.tenant, *unit)
-    return fields if result is None else fields | values_of(result)
 
 
 def values_of(result: CaseResult) -> dict[str, Any]:
